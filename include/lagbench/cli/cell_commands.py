@@ -40,7 +40,7 @@ def report(run: RunArgument = "latest") -> int:
     verdict = rejudge_run(folder)
     write_junit(folder)
     path = write_report(folder)
-    first = "; ".join(verdict.reasons[:2])  # a level of accounting says first what it leaves out
+    first = "; ".join((*verdict.judged_without, *verdict.deciding[:1]))
     console.print(f"{verdict.status}: {first}", highlight=False, soft_wrap=True)
     console.print(f"report: {path}", highlight=False, soft_wrap=True)
     return ExitCode.PASS

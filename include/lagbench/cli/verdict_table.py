@@ -60,7 +60,7 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
     mark, colour = _MARKS[verdict.status]
     console.print(Text(f"{mark} {verdict.status.upper()}", style=f"bold {colour}"))
     shown = " ".join(slo.reason for slo in verdict.slos)
-    for reason in verdict.reasons[len(verdict.invalid) :]:
+    for reason in (*verdict.judged_without, *verdict.deciding[len(verdict.invalid) :]):
         if reason.split(": ", 1)[-1] not in shown:  # the SLOs' own reasons are above
             console.print(f"  {reason}", highlight=False, markup=False)
     for note in verdict.notes:

@@ -25,9 +25,17 @@ def watch(run: RunArgument = "latest") -> int:
     """Watch a run in progress; Ctrl-C leaves it alone. The exit code is that of its verdict."""
     from lagbench.adapters.runs.run_folder import find
     from lagbench.cli.verdict_table import print_verdict
+    from lagbench.core.measures.evidence import observation_of
     from lagbench.programs.live.live_file import is_followed
 
     console, folder = Console(), find(run)
+    if folder.manifest.exists() and observation_of(folder.read_json(folder.manifest)) is not None:
+        raise WrongInput(
+            where="run",
+            field="run",
+            value=folder.reference,
+            allowed=f"a rehearsal; this is an observation: lagbench show {folder.reference}",
+        )
     if not is_followed(folder.live) and not _may_come(folder):
         raise WrongInput(
             where="run",

@@ -15,7 +15,7 @@ NEAR = 1.25
 
 _AGAINST_LINK = {
     "t1": "lower lagThreshold, or scale on the growth of lag: lag itself was late",
-    "t2": "lower pollingInterval; the HPA reads every 15 s, which a policy cannot change",
+    "t2": "lower pollingInterval; the HPA's own period (15 s) is a flag of its controller",
     "t3": "loosen behavior.scaleUp: its window or its policies held the step back",
     "t4": "look at the Deployment's events: the pod was wanted, and not created",
     "t5": "shorten the start of a pod, or keep more pods ready (minReplicaCount, a cron trigger)",
@@ -45,7 +45,12 @@ class _Case:
     overrides: Mapping[str, str]
 
     def command(self, verb: str, *more: str) -> str:
-        """Return a command on this run's scenario and policy, with the fields that it changed."""
+        """Return a command on this run's scenario and policy, with the fields that it changed.
+
+        An observed group has no scenario in the catalog, so no command repeats it: empty.
+        """
+        if self.measures.observation is not None:
+            return ""
         changed = [f"--set={field}={value}" for field, value in self.overrides.items()]
         words = ("lagbench", verb, self.measures.scenario, "--policy", self.measures.policy)
         return shlex.join([*words, *changed, *more])
@@ -76,9 +81,10 @@ def next_steps(
 
 def _trust(case: _Case) -> Iterator[NextStep]:
     if case.verdict.status == "undetermined" or case.verdict.invalid:
-        why = (*case.verdict.invalid, *case.verdict.reasons)[0]
+        why = (*case.verdict.invalid, *case.verdict.deciding)[0]
+        again = "run" if case.measures.observation is None else "observe"
         yield NextStep(
-            "remove what left the verdict open, and run it again",
+            f"remove what left the verdict open, and {again} it again",
             why,
             case.command("run", *case.again),
         )
@@ -164,7 +170,14 @@ def _surplus(case: _Case) -> Iterator[NextStep]:
 
 def _dips(case: _Case) -> Iterator[NextStep]:
     names = {"rebalance_dip_percent", "rebalance_recovery_seconds", "rebalance_area_seconds"}
-    if case.failed & (names | {"standstill_seconds"}) and case.measures.spark is None:
+    if not case.failed & (names | {"standstill_seconds"}) or case.measures.spark is not None:
+        return
+    if case.measures.observation is not None or case.measures.consumer_kind == "own":
+        yield NextStep(
+            "let the consumer commit and close on SIGTERM, and assign by cooperative-sticky",
+            "work stood still for longer than its SLO allows, and the balancer is the consumer's",
+        )
+    else:
         other = "cooperative-sticky" if case.measures.balancer == "consumer" else "consumer"
         yield NextStep(
             "rehearse the other rebalance protocol with the same seed, and compare",
@@ -174,7 +187,12 @@ def _dips(case: _Case) -> Iterator[NextStep]:
 
 
 def _sure(case: _Case) -> Iterator[NextStep]:
-    if case.verdict.status == "pass":
+    if case.measures.observation is not None:
+        yield NextStep(
+            "rehearse this load with one change of the policy, before production gets it",
+            "observed_load.csv of the run folder is its trace (profile.kind: trace)",
+        )
+    elif case.verdict.status == "pass":
         yield NextStep(
             "look for a cheaper policy that also holds, first in the simulator",
             "all judged SLOs hold: what is left is the price",

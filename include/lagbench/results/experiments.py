@@ -161,7 +161,7 @@ def record_run(
         attempt=len(read_progress(folder).attempts(planned)) + 1,
         run_id=run.run_id,
         verdict=verdict.status,
-        reasons=verdict.reasons,
+        reasons=(*verdict.deciding, *verdict.judged_without),
         began_at=run.read_json(run.manifest)["created_at"],
         ended_at=now,
         hpa_sync_at_seconds=None if after is None else after.hpa_sync_at_seconds,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from lagbench.core.scenario import RUN_ID_LABEL, RunNames, client_pattern
@@ -102,8 +101,11 @@ class RunGroupStableTrigger(ConsumerGroupStableTrigger):
         if reading.is_met:
             return reading
         # Read only then, so that an ordinary wait costs the API server nothing.
-        others = _of_no_pod(group.members, self._pods(kube), names.events_topic)
-        return Reading(is_met=False, seen=reading.seen | others)
+        known = {None, *self._pods(kube)}
+        others = [member for member in group.members if self._pod_of(member) not in known]
+        texts = [_member_text(member, names.events_topic) for member in others]
+        seen = reading.seen | ({"members_without_a_pod": texts} if texts else {})
+        return Reading(is_met=False, seen=seen)
 
     def _may_be_own(self, member: GroupMember, own_pods: str) -> bool:
         """Return whether the member's client id can be of a pod whose name begins so."""
@@ -114,15 +116,18 @@ class RunGroupStableTrigger(ConsumerGroupStableTrigger):
         name = rf"{re.escape(own_pods)}[-a-z0-9.]*"
         return client_pattern(self.client_id, name).fullmatch(member.client_id) is not None
 
+    def _pod_of(self, member: GroupMember) -> str | None:
+        """Return the pod that the member's client id names; None: it need not name one."""
+        if self.client_id is None:
+            return member.client_id
+        if "{pod}" not in self.client_id:
+            return None
+        found = client_pattern(self.client_id, r"[-a-z0-9.]+").fullmatch(member.client_id)
+        return member.client_id if found is None else found["pod"]
+
     def _pods(self, kube: Kube) -> set[str]:
         found = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={self.run_id}")
         return {pod["metadata"]["name"] for pod in found}
-
-
-def _of_no_pod(members: Iterable[GroupMember], pods: set[str], topic: str) -> dict[str, list[str]]:
-    """Return the group's members without an existing pod, for the message; empty if none."""
-    others = [_member_text(member, topic) for member in members if member.client_id not in pods]
-    return {"members_without_a_pod": others} if others else {}
 
 
 def _member_text(member: GroupMember, topic: str) -> str:

@@ -14,6 +14,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli import watch_command
 from lagbench.cli.watch_command import watch
 from lagbench.core.live import LiveLine, encode_line
+from lagbench.core.measures.evidence import Observation
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 
@@ -41,6 +42,15 @@ def test_a_run_that_has_ended_is_wrong_input(folder: RunFolder, has_lines: bool)
         folder.live.write_bytes(encode_line(LiveLine(at=1)))
 
     with pytest.raises(WrongInput, match="lagbench show a-run"):
+        watch("a-run")
+
+
+def test_an_observation_has_no_live_lines(folder: RunFolder) -> None:
+    """It shows itself in its own terminal, and no follower will come."""
+    seen = Observation(group="shop", topic="orders").as_dict()
+    folder.write_json(folder.manifest, {"created_at": time.time_ns(), "observed": seen})
+
+    with pytest.raises(WrongInput, match="this is an observation: lagbench show a-run"):
         watch("a-run")
 
 

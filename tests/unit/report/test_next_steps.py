@@ -8,7 +8,8 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.measures import Measures
-from lagbench.core.scenario import Slos
+from lagbench.core.measures.evidence import Observation
+from lagbench.core.scenario import Slos, level_of
 from lagbench.core.verdict import Verdict, judge
 from lagbench.report.next_steps import NextStep, next_steps
 
@@ -112,3 +113,34 @@ def test_lost_messages_come_before_speed() -> None:
     first, *_ = steps(lost, reaction_seconds=5)
 
     assert first.do == "repair commit and shutdown of the consumer before its scaling"
+
+
+def test_an_observed_group_gets_no_command_on_a_scenario() -> None:
+    """No file of the catalog has its load, so a command to run it would be rejected."""
+    seen = Observation(group="shop", topic="orders", pod_rate_per_second=100)
+    update = {"observation": seen, "accounting_level": "commits", "scenario": "observed"}
+    limits = Slos.model_validate(level_of("commits").default_limits())
+    run = changed("scaling", flips=3, self_made_flips=3).model_copy(update=update)
+    open_run = run.model_copy(update={"contradictions": ("two tables differ",)})
+
+    failed = next_steps(run, judge(run, limits.model_copy(update={"flips": 0})))
+    unsure = next_steps(open_run, judge(open_run, limits.model_copy(update={"flips": 9})))
+
+    assert "lower the gain" in text(failed)
+    assert "observed_load.csv" in text(failed)
+    assert unsure[0].do == "remove what left the verdict open, and observe it again"
+    assert unsure[0].because == "two tables differ"
+    assert {step.command for step in (*failed, *unsure)} == {""}
+
+
+def test_the_balancer_of_a_users_consumer_is_not_a_setting_of_the_scenario() -> None:
+    """A run rejects consumer.balancer with consumer.kind own, so no command sets it."""
+    own = {"consumer_kind": "own", "accounting_level": "output"}
+    limits = Slos.model_validate({**level_of("output").default_limits(), "standstill_seconds": 0.1})
+    run = changed("standstill", group_seconds=9.0, group_low_seconds=8.9, group_high_seconds=9.1)
+    run = run.model_copy(update=own)
+
+    found = text(next_steps(run, judge(run, limits)))
+
+    assert "close on SIGTERM" in found
+    assert "consumer.balancer" not in found

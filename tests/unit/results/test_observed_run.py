@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -190,6 +191,16 @@ def test_a_scaled_group_is_judged_by_what_its_commits_and_replicas_show(tmp_path
     assert measures.scaling.pod_minutes is not None
 
 
+def test_a_drain_on_a_cluster_is_judged_by_the_observers_clock(tmp_path: Path) -> None:
+    """No pod has planned the load, so no clock of a pod must be known for the end of the spike."""
+    folder = _folder(tmp_path, _records())
+    folder.update_manifest(fidelity="kubernetes")
+    measures, verdict = _judged(folder, {"drain_seconds": 60})
+    assert measures.drain.drain_interval is not None
+    assert next(slo for slo in verdict.slos if slo.name == "drain_seconds").status == "pass"
+    assert verdict.status == "pass", verdict.reasons
+
+
 def test_the_observed_load_can_be_rehearsed(tmp_path: Path) -> None:
     """The file of the load is a trace, with the spike in it."""
     folder = _folder(tmp_path, _records())
@@ -197,6 +208,24 @@ def test_the_observed_load_can_be_rehearsed(tmp_path: Path) -> None:
     points = trace_points(folder.read_text(LOAD_FILE), where=LOAD_FILE)
     assert max(point.rate_per_second for point in points) == pytest.approx(300, rel=0.05)
     assert catalog_folder().is_dir()
+
+
+def test_without_a_pods_rate_no_spike_is_denied(tmp_path: Path) -> None:
+    """The group was never seen busy: drain, floor and the return to it neither pass nor fail."""
+    rows = [(p, 1000, 1000) for p in range(4)]
+    idle: list[Record] = [
+        msgspec.structs.replace(record, partitions=rows)
+        if isinstance(record, LagSample)
+        else record
+        for record in _records()
+    ]
+    measures, verdict = _judged(_folder(tmp_path, idle), {"drain_seconds": 60})
+    by_name = {slo.name: slo for slo in verdict.slos}
+    assert measures.load.spikes == 0
+    assert verdict.status == "undetermined"
+    open_slos = {"drain_seconds", "baseline_at_floor", "flips"}
+    assert {name for name, slo in by_name.items() if slo.status == "undetermined"} == open_slos
+    assert "--pod-rate" in by_name["drain_seconds"].reason
 
 
 def test_a_missed_drain_fails(tmp_path: Path) -> None:

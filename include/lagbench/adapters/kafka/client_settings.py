@@ -44,14 +44,6 @@ def read_settings(path: Path) -> dict[str, str]:
     return checked(_of_json(text, where) if is_json else _of_lines(text, where), where=where)
 
 
-def settings_of_connection(text: str, *, where: str) -> dict[str, str]:
-    """Return the settings of an Airflow connection as JSON (``AIRFLOW_CONN_KAFKA_DEFAULT``).
-
-    :raises WrongInput: it has another form, or librdkafka rejects a setting.
-    """
-    return checked(_of_json(text, where), where=where)
-
-
 def as_lines(settings: Mapping[str, str]) -> str:
     """Return settings in the form of a file.
 

@@ -22,11 +22,17 @@ from lagbench.core.telemetry import (
 class Course:
     """The state of one group of the run; ``now`` is unix nanoseconds of the follower's clock."""
 
-    def __init__(self, cell: LiveCell, slos: Slos) -> None:
-        """Start before the first record."""
+    def __init__(self, cell: LiveCell, slos: Slos, *, reports_owners: bool = True) -> None:
+        """Start before the first record.
+
+        :param reports_owners: whether the pods report which partitions they own.
+        """
         self._cell: LiveCell | None = cell  # None: a line has it
         self._lag, self._lag_at = LiveLag(cell.partitions), 0
-        self._rates, self._so_far = LiveRates(), SlosSoFar(slos, cell)
+        self._rates, self._so_far = (
+            LiveRates(),
+            SlosSoFar(slos, cell, reports_owners=reports_owners),
+        )
         self._replicas: tuple[int, ReplicaSample] | None = None
         self._started_at: int | None = None
         self._owned: dict[str, list[int]] = {}

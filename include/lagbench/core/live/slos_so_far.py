@@ -23,8 +23,13 @@ def live_slos(slos: Slos) -> list[LiveSlo]:
 class SlosSoFar:
     """Takes records; returns the standing of each SLO that has a limit."""
 
-    def __init__(self, slos: Slos, cell: LiveCell) -> None:
-        """Start before the stream: every SLO is open."""
+    def __init__(self, slos: Slos, cell: LiveCell, *, reports_owners: bool = True) -> None:
+        """Start before the stream: every SLO is open.
+
+        Without ``reports_owners`` no reading shows that a pod got a partition, so the reaction is
+        left to the end.
+        """
+        self._reports_owners = reports_owners
         self._limits = _limits(slos)
         self._replicas = ReplicasSoFar(cell)
         self._spikes = SpikesSoFar(cell)
@@ -59,7 +64,7 @@ class SlosSoFar:
             shown = _at_most(self._replicas.pod_minutes(now), limit)
         elif name == "baseline_at_floor":
             shown = None, "broken" if self._replicas.was_off_floor else "holds"
-        elif name == "reaction_seconds":
+        elif name == "reaction_seconds" and self._reports_owners:
             shown = _wait(self._spikes.reaction(now), limit)
         elif name == "drain_seconds":
             shown = _wait(self._spikes.drain(now), limit)

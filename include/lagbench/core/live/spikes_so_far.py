@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lagbench.core.kubernetes import HPA_TOLERANCE
 from lagbench.core.live.line import LiveCell
 from lagbench.core.measures import NANOSECONDS
 from lagbench.core.telemetry import PartitionsAssigned, PodSeen, Record, ReplicaSample
@@ -75,7 +74,7 @@ class SpikesSoFar:
         threshold, replicas = self.cell.lag_threshold, self._replicas
         if total is None or threshold is None:
             return
-        held = threshold * max(replicas or 0, 1) * (1 + HPA_TOLERANCE)
+        held = threshold * max(replicas or 0, 1) * (1 + self.cell.hpa_tolerance)
         for spike in self._spikes:
             if at >= spike.started_at and total > held:
                 spike.needs_pods = True

@@ -140,7 +140,10 @@ def _members(run: RunEvidence, from_at: int, until_at: int) -> dict[str, Any]:
         hidden=run.hidden,
     )
     strangers = group_strangers(
-        run.records, run.hidden, members_per_pod=run.scenario.consumer.members_per_pod
+        run.records,
+        run.hidden,
+        members_per_pod=run.scenario.consumer.members_per_pod,
+        session_seconds=longest_session_seconds(run.scenario),
     )
     return {"group_strangers": strangers, "group_gaps": gaps}
 
@@ -161,7 +164,7 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
     notes = (
         *found.validity.notes,
         *run.manifest.get("own_consumer_notes", ()),
-        *(rebalance_count(found).reasons if kind.has_members and kind.has_reports else ()),
+        *(rebalance_count(found).reasons if kind.reports_owners else ()),
         *scale_down(found).reasons,
         moved_back(found),
         moved_text(found.accounting),

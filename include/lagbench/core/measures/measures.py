@@ -68,3 +68,13 @@ class Measures(MeasureModel):
     observation: Observation | None = None  # None: the run made its own load
     spark: SparkMeasures | None = None  # None: the consumer does not run on Spark
     rate_doubt: str = ""  # where the rate contradicts the ledger; empty: nowhere
+
+    @property
+    def spikes_unknown(self) -> str:
+        """Why it is not known whether the load had a spike; empty: it is known.
+
+        The plan of a run marks its spikes. Those of an observed load are what one pod cannot take.
+        """
+        if self.observation is None or self.observation.pod_rate_per_second is not None:
+            return ""
+        return "without the rate of one pod (--pod-rate) it is not known whether there was a spike"

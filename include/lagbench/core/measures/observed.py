@@ -16,10 +16,9 @@ from lagbench.core.measures.evidence import (
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.moment import moment
 from lagbench.core.measures.run_evidence import RunEvidence
+from lagbench.core.scenario import CLIENTS_SESSION_SECONDS
 from lagbench.core.telemetry import GroupSample
 
-_SESSION_SECONDS = 45.0
-"""The default session timeout of Kafka's consumers: a dead one stays a member that long."""
 NAMED_EPISODES = 3
 
 
@@ -43,8 +42,8 @@ def observation_notes(run: RunEvidence, found: Measures) -> Iterator[str]:
     rate, source = run.observation.pod_rate_per_second, run.observation.pod_rate_source
     known = "unknown" if rate is None else f"{rate:,.0f}/s"
     yield f"rate of one pod: {known} ({source})"
-    if rate is None:
-        yield "without the rate of one pod no spike is known: the load has nothing to compare with"
+    if found.spikes_unknown:
+        yield found.spikes_unknown
     elif not found.load.spikes:
         yield "no period of the load was above the capacity of the pods at the floor: no spike"
     gaps = gaps_between(run.lag.known_at, found.measured_from_at, until_at)
@@ -78,4 +77,6 @@ def _members(run: RunEvidence, until_at: int) -> Iterator[str]:
             f"at most {known} of {most} members were known by the name or address of their pod: "
             "put the pod's name into client.id to see which pod holds a partition"
         )
-    yield from contradictions_of_members(run.records, until_at, session_seconds=_SESSION_SECONDS)
+    yield from contradictions_of_members(
+        run.records, until_at, session_seconds=CLIENTS_SESSION_SECONDS
+    )

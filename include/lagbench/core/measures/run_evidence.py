@@ -10,6 +10,7 @@ from typing import Any
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.measures.accounting import BadMessage, CommitMove
 from lagbench.core.measures.evidence import (
+    ONE_CLOCK,
     Clock,
     ClockSet,
     GroupEvent,
@@ -103,15 +104,20 @@ class RunEvidence:
 
     @cached_property
     def balancer(self) -> str:
-        """How the group assigns partitions; of an observed one as the broker names it."""
-        if self.observation is None:
-            return self.scenario.consumer.balancer
-        return self.observation.assignor or "unknown"
+        """How the group assigns partitions; of an observed one as the broker names it.
+
+        Other code than lagbench's decides it itself: unknown.
+        """
+        if self.observation is not None:
+            return self.observation.assignor or "unknown"
+        if not kind_of(self.scenario.consumer.kind).has_reports:
+            return "unknown"
+        return self.scenario.consumer.balancer
 
     @property
     def balancers(self) -> tuple[str, ...]:
         """The balancers of the run, in their order: a rolling restart can bring another one."""
-        if self.observation is not None:
+        if self.observation is not None or not kind_of(self.scenario.consumer.kind).has_reports:
             return (self.balancer,)
         return balancers_of(self.scenario.consumer.balancer, self.scenario.actions)
 
@@ -146,7 +152,12 @@ class RunEvidence:
 
     @cached_property
     def producers_clock(self) -> Clock | None:
-        """The clock on which the load was planned; None: not bounded."""
+        """The clock on which the load was planned; None: not bounded.
+
+        The load of an observed group is what the recorder read of the log, on its own clock.
+        """
+        if self.observation is not None:
+            return ONE_CLOCK.of_pod("")
         recorded = StreamStarted | LoadStep | ProducerProgress | StreamFinished
         source = next((r.source for r in self.records if isinstance(r, recorded)), "")
         return self.clocks.of_pod(source)

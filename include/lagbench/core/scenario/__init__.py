@@ -33,7 +33,12 @@ from lagbench.core.scenario.hpa_phase import (
     require_known_hpa,
     stream_start_at_ns,
 )
-from lagbench.core.scenario.own_consumer import OwnTexts, client_pattern, own_texts
+from lagbench.core.scenario.own_consumer import (
+    CLIENTS_SESSION_SECONDS,
+    OwnTexts,
+    client_pattern,
+    own_texts,
+)
 from lagbench.core.scenario.partition_plan import PartitionPlan
 from lagbench.core.scenario.payload import (
     Payload,
@@ -100,6 +105,7 @@ __all__ = [
     "AUTOSCALER_NAMESPACE",
     "BOOTSTRAP_ANNOTATION",
     "BROKER_PROXY",
+    "CLIENTS_SESSION_SECONDS",
     "CONSUMER_DEPLOYMENT",
     "DRIVER_SIDE_MEBIBYTES",
     "EARLIER_NAMES",

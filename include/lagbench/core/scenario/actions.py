@@ -239,9 +239,8 @@ def problem_of_restarts(actions: Sequence[ActionBase], workload: str, kind: str)
                 "a Deployment has the strategy Recreate"
             )
         if action.balancer is not None and kind != "stand-in":
-            return (
-                f"actions.{number}.balancer must be left out: consumer.kind {kind} joins no group"
-            )
+            why = "joins no group" if kind == "spark" else "decides its balancer itself"
+            return f"actions.{number}.balancer must be left out: consumer.kind {kind} {why}"
     return ""
 
 

@@ -47,6 +47,11 @@ class ConsumerKind:
     not_played: Mapping[ActionKind, str] = field(default_factory=dict)
     """Actions that cannot be played, each with the reason."""
 
+    @property
+    def reports_owners(self) -> bool:
+        """True: its pods report which partitions they own."""
+        return self.has_members and self.has_reports
+
     def problem_of_settings(self, given: Collection[str], actions: Collection[ActionKind]) -> str:
         """Return the first setting or action that this kind does not take; empty: none.
 

@@ -17,6 +17,8 @@ from lagbench.core.scenario.accounting_level import LevelName
 BOOTSTRAP, TOPIC, GROUP = "bootstrap_servers", "topic", "group"
 OUTPUT_TOPIC, LEDGER_TOPIC, POD = "output_topic", "ledger_topic", "pod"
 PORT_PREFIX = "port."
+CLIENTS_SESSION_SECONDS = 45.0
+"""Kafka's default of ``session.timeout.ms``: a dead member of other code stays that long."""
 REQUIRED = (BOOTSTRAP, TOPIC, GROUP)
 """Without these the consumer would read something else than the run's load."""
 PLACEHOLDERS = (*REQUIRED, OUTPUT_TOPIC, LEDGER_TOPIC, POD)
@@ -57,11 +59,14 @@ class OwnConsumer(BaseModel):
     client_id: str | None = Field(
         None,
         min_length=1,
-        description="client id or instance id of a member; {pod} stands for the pod's name, which "
+        description="client id of a member; {pod} stands for the pod's name, which "
         "makes members known by name. None: only their number is known",
     )
     session_timeout_seconds: float = Field(
-        45.0, gt=0, le=3600, description="of your consumer: how long a dead member stays"
+        CLIENTS_SESSION_SECONDS,
+        gt=0,
+        le=3600,
+        description="of your consumer: how long a dead member stays",
     )
     members_per_pod: int = Field(
         1, ge=1, le=1000, description="members of the group in each pod, for instance its threads"

@@ -23,10 +23,11 @@ def _drain(measures: Measures, slos: Slos) -> SloResult:
     """Judge the interval in which lag came down: since it was last known above the threshold."""
     slo = slo_of("drain_seconds", slos.drain_seconds)
     drain = measures.drain
-    if measures.load.spikes == 0:
+    if measures.load.spikes == 0 and not measures.spikes_unknown:
         return not_applicable(slo.result("pass", None, "the plan of the load has no spike"))
     if drain.spike_ended_at is None:
-        return slo.result("undetermined", None, "it is not known when the spike ended")
+        why = measures.spikes_unknown or "it is not known when the spike ended"
+        return slo.result("undetermined", None, why)
     if drain.threshold_records is None:
         return slo.result("undetermined", None, drain.threshold_text)
     if drain.drain_seconds is None:

@@ -75,6 +75,9 @@ def _flips(measures: Measures, slos: Slos) -> SloResult:
         reason += f"; {scaling.self_made_flips} of {scaling.flips} flips are self-made"
     if scaling.gaps_text and (slo.limit is None or scaling.flips <= slo.limit):
         return slo.result("undetermined", scaling.flips, f"{reason}; {scaling.gaps_text}")
+    is_one_above = slo.limit is not None and slo.limit < scaling.flips <= slo.limit + 1
+    if measures.spikes_unknown and is_one_above:  # one of them may be the return from a spike
+        return slo.result("undetermined", scaling.flips, f"{reason}; {measures.spikes_unknown}")
     return slo.judge(measures, reason)
 
 
@@ -96,6 +99,9 @@ def _baseline(measures: Measures, slos: Slos) -> SloResult:
         holds=measures.scaling.baseline_at_floor,
         reason=measures.scaling.baseline_text,
     )
+    if result.status == "fail" and measures.spikes_unknown:
+        reason = f"{result.reason}; {measures.spikes_unknown}"
+        return result.model_copy(update={"status": "undetermined", "reason": reason})
     return result if measures.scaling.has_baseline else not_applicable(result)
 
 

@@ -47,9 +47,9 @@ VerdictStatus = Literal["pass", "fail", "undetermined"]
 class Verdict(MeasureModel):
     """The whole run's verdict.
 
-    ``reasons`` decided it. First they name what the level of accounting leaves unjudged, then
-    ``invalid``: why the run measured something else than planned. ``notes`` do not affect the
-    status; they inform the reader.
+    ``reasons`` begin with ``judged_without``: what the level of accounting leaves unjudged. The
+    others decided it, first ``invalid``: why the run measured something else than planned.
+    ``notes`` do not affect the status; they inform the reader.
     """
 
     run_id: str
@@ -57,7 +57,13 @@ class Verdict(MeasureModel):
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = ()
     invalid: tuple[str, ...] = ()
+    judged_without: tuple[str, ...] = ()
     slos: tuple[SloResult, ...]
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """The reasons that decided it."""
+        return self.reasons[len(self.judged_without) :]
 
 
 def judge(measures: Measures, slos: Slos) -> Verdict:
@@ -93,12 +99,14 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         status, reasons = "fail", [*invalid, *failed]
     elif not measures.validity.is_valid or open_ends or unsure:
         status, reasons = "undetermined", [*invalid, *open_ends, *unsure]
+    without = tuple(judged_without(results, measures))
     return Verdict(
         run_id=measures.run_id,
         status=status,
-        reasons=(*judged_without(results, measures), *reasons),
+        reasons=(*without, *reasons),
         notes=measures.validity.notes,
         invalid=invalid,
+        judged_without=without,
         slos=tuple(results),
     )
 

@@ -41,6 +41,7 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario]:
         floor_replicas=limits.started_replicas,
         ceiling_replicas=limits.ceiling_replicas,
         lag_threshold=limits.lag_threshold_records,
+        hpa_tolerance=limits.flags.tolerance_in_force,
         spikes=[
             LiveSpike(start_seconds=spike.start_seconds, end_seconds=spike.end_seconds)
             for spike in load_spikes(load, floor_rate_per_second=floor_rate)

@@ -7,6 +7,7 @@ import time
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live import Course, LivePhase
+from lagbench.core.scenario import kind_of
 from lagbench.core.telemetry import Record
 from lagbench.programs.live.cell import read_cell
 from lagbench.programs.live.live_file import LiveFile
@@ -25,7 +26,9 @@ class GroupFollow:
         """
         cell, scenario = read_cell(folder)
         self._folder = folder
-        self._course, self._lock = Course(cell, scenario.slos), threading.Lock()
+        kind = kind_of(scenario.consumer.kind)
+        self._course = Course(cell, scenario.slos, reports_owners=kind.reports_owners)
+        self._lock = threading.Lock()
         self._file = LiveFile(folder.live)
         topic = folder.names.telemetry_topic
         self._follower = TelemetryFollower(bootstrap_servers, topic, self._take, SOURCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from tests.unit.core.live.test_course import S, cell, lag, replicas, stream_started
 
 from lagbench.core.live import Course, SloStanding
@@ -168,3 +169,32 @@ def test_only_a_changed_standing_is_told() -> None:
     course.line(2 * S)
 
     assert course.line(3 * S).standing == {}
+
+
+def test_a_reaction_that_no_pod_reports_is_left_to_the_end() -> None:
+    """Workers of Spark and consumers of a user report no partitions: late is not broken there."""
+    slos = Slos(reaction_seconds=5)
+    shown = {}
+    for reports_owners in (True, False):
+        course = Course(cell(SPIKE), slos, reports_owners=reports_owners)
+        course.take(stream_started(0), 0)
+        late = above(25, 100_000)
+        course.take(late, late.at)
+        shown[reports_owners] = course.line(round(29 * S)).standing["reaction_seconds"]
+
+    assert shown[True][1] == "broken"
+    assert shown[False] == (None, "at_end")
+
+
+def test_a_policy_with_a_tolerance_of_its_own_needs_pods_by_that() -> None:
+    """130 messages exceed a threshold of 100 by more than the HPA's 10 %, and not by 50 %."""
+    slos = Slos(reaction_seconds=5)
+    shown = {}
+    for tolerance in (0.1, 0.5):
+        course = Course(msgspec.structs.replace(cell(SPIKE), hpa_tolerance=tolerance), slos)
+        course.take(stream_started(0), 0)
+        late = above(25, 130)
+        course.take(late, late.at)
+        shown[tolerance] = course.line(round(29 * S)).standing["reaction_seconds"][1]
+
+    assert shown == {0.1: "broken", 0.5: "open"}

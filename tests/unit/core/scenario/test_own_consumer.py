@@ -88,3 +88,14 @@ def test_a_client_id_names_its_pod() -> None:
     assert found is not None
     assert found["pod"] == "consumer-7d-x2"
     assert pattern.fullmatch("orders-consumer-7d-x2x0") is None
+
+
+@pytest.mark.parametrize(
+    ("consumer", "why"),
+    [(OWN, "own decides its balancer itself"), ({"kind": "spark"}, "spark joins no group")],
+)
+def test_only_a_stand_in_is_moved_to_another_balancer(consumer: dict[str, Any], why: str) -> None:
+    """The rejection gives the reason of the kind: a user's consumer does join the group."""
+    actions = [{"kind": "rolling_restart", "at_seconds": 1, "balancer": "range"}]
+    with pytest.raises(ValidationError, match=f"actions.0.balancer must be left out: .* {why}"):
+        scenario(consumer, actions=actions)

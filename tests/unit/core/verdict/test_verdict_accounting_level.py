@@ -24,6 +24,17 @@ def test_the_verdict_names_first_what_the_level_leaves_out() -> None:
     assert {(slo.status, slo.value) for slo in left_out} == {("not_judged", None)}
 
 
+def test_what_decided_is_told_from_what_was_left_out() -> None:
+    """An invalid run at a level of accounting: what is left out first, why it is invalid next."""
+    validity = COMMITS.validity.model_copy(update={"is_valid": False, "reasons": ("too late",)})
+    verdict = judge(COMMITS.model_copy(update={"validity": validity}), Slos.model_validate(LIMITS))
+
+    assert verdict.reasons == (*verdict.judged_without, *verdict.deciding)
+    assert verdict.judged_without[0].startswith("judged without: lost, ")
+    assert verdict.deciding[0] == "too late"
+    assert judge(GOOD, Slos()).judged_without == ()
+
+
 def test_a_limit_that_the_level_cannot_judge_leaves_the_run_undetermined() -> None:
     """The user asked for lost messages, and committed offsets do not show them: no pass."""
     verdict = judge(COMMITS, Slos.model_validate({**LIMITS, "lost": 0}))

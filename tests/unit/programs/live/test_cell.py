@@ -35,6 +35,16 @@ def test_the_cell_has_load_limits_and_slos(folder: RunFolder) -> None:
     assert "drain_seconds" not in [slo.name for slo in cell.slos]
 
 
+def test_the_cell_has_the_tolerance_of_its_policy(folder: RunFolder) -> None:
+    """The annotation decides, without one the HPA's default."""
+    metadata = {**SCALED_OBJECT["metadata"], "annotations": {"lagbench.io/hpa-tolerance": "0.02"}}
+    default, _ = read_cell(folder)
+    folder.write_text(folder.policy, yaml.safe_dump({**SCALED_OBJECT, "metadata": metadata}))
+
+    assert default.hpa_tolerance == 0.1
+    assert read_cell(folder)[0].hpa_tolerance == 0.02
+
+
 @pytest.mark.parametrize(
     ("prediction", "seconds"),
     [({"before": {"settled_seconds": 67.5}}, 67.5), ({"before": None}, None)],

@@ -11,7 +11,7 @@ three or more consecutive readings.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
@@ -21,7 +21,11 @@ from lagbench.core.measures.evidence.gaps import (
     TelemetryGap,
     gaps_between,
 )
-from lagbench.core.measures.evidence.member_limit import member_limit, unowned_partitions
+from lagbench.core.measures.evidence.member_limit import (
+    SESSION_SECONDS,
+    member_limit,
+    unowned_partitions,
+)
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry import (
     GroupJoined,
@@ -64,6 +68,7 @@ def group_strangers(
     hidden: Hidden = NOTHING_HIDDEN,
     *,
     members_per_pod: int = 1,
+    session_seconds: float = SESSION_SECONDS,
 ) -> tuple[GroupStranger, ...]:
     """Return every stranger, first seen first; empty when all members were the run's own.
 
@@ -87,7 +92,10 @@ def group_strangers(
         (record.at, len(there) + _rejoined(record.members, ids))
         for record, there in zip(reported, foreign, strict=True)
     ]
-    found += _unnamed(by_time, samples, explained, hidden, members_per_pod)
+    limit_at = member_limit(by_time, session_seconds=session_seconds)
+    found += _unnamed(
+        by_time, samples, explained, hidden, lambda at: limit_at(at) * members_per_pod
+    )
     return tuple(sorted(found, key=lambda one: (one.first_seen_at, one.client_id or "")))
 
 
@@ -166,20 +174,20 @@ def _unnamed(
     samples: Sequence[GroupSample],
     explained: Sequence[tuple[int, int]],
     hidden: Hidden,
-    members_per_pod: int,
+    limit_at: Callable[[int], int],
 ) -> Iterator[GroupStranger]:
     """Yield the surplus of members beyond the run's pods and the ``explained`` ones.
 
-    ``explained`` has, from each instant on, the named strangers and the pods' own second members.
+    ``limit_at`` returns the most members that the pods can be. ``explained`` has, from each instant
+    on, the named strangers and the pods' own second members.
     """
-    limit_at = member_limit(by_time)
     named = iter(explained)
     known, next_named = 0, next(named, None)
     changes = []
     for sample in samples:
         while next_named is not None and next_named[0] <= sample.at:
             known, next_named = next_named[1], next(named, None)
-        surplus = max(0, sample.members - known - limit_at(sample.at) * members_per_pod)
+        surplus = max(0, sample.members - known - limit_at(sample.at))
         if not hidden.by("members", sample.at, count=surplus):
             changes.append((sample.at, surplus))
     long = [

@@ -26,16 +26,20 @@ from lagbench.core.telemetry import (
     TelemetryRecord,
 )
 
-SESSION_SECONDS = 45.0 + GAP_SECONDS
-"""The longest session of a member here: KIP-848's default; the classic default is 10 s."""
+SESSION_SECONDS = 45.0
+"""The longest session of lagbench's own members: KIP-848's default; the classic one is 10 s."""
 _NEVER = 2**63
 
 
-def member_limit(records: Sequence[TelemetryRecord]) -> Callable[[int], int]:
+def member_limit(
+    records: Sequence[TelemetryRecord], *, session_seconds: float = SESSION_SECONDS
+) -> Callable[[int], int]:
     """Return a function from an instant to the most members that the run's pods can be then.
 
-    ``records`` are sorted by time.
+    ``records`` are sorted by time. A dead member stays for ``session_seconds``, at least those of
+    lagbench's own members.
     """
+    late = round((max(session_seconds, SESSION_SECONDS) + GAP_SECONDS) * NANOSECONDS)
     own = [record for record in records if isinstance(record, PodStarted | PodStopped)]
     left = {record.source for record in records if isinstance(record, SigtermReceived)}
     seen: dict[str, list[PodSeen]] = defaultdict(list)
@@ -47,7 +51,8 @@ def member_limit(records: Sequence[TelemetryRecord]) -> Callable[[int], int]:
     starts, ends = [], []
     for pod in {*seen, *(record.source for record in own)}:
         reported = [record for record in own if record.source == pod]
-        for start, end in _stays(reported, seen[pod], leaves=pod in left and not was_away):
+        leaves = pod in left and not was_away
+        for start, end in _stays(reported, seen[pod], leaves=leaves, late=late):
             starts.append(start)
             ends.append(end)
     starts.sort()
@@ -84,13 +89,18 @@ def unowned_partitions(records: Sequence[TelemetryRecord], instants: Sequence[in
 
 
 def _stays(
-    reported: Sequence[PodStarted | PodStopped], seen: Sequence[PodSeen], *, leaves: bool
+    reported: Sequence[PodStarted | PodStopped],
+    seen: Sequence[PodSeen],
+    *,
+    leaves: bool,
+    late: int,
 ) -> Iterator[tuple[int, int]]:
     """Yield the start and end of the possible membership of each container of one pod.
 
-    The last one ends at its own stop record, else with the pod's object, else never.
+    The last one ends at its own stop record, else with the pod's object, else never. A member that
+    did not leave in order stays for ``late`` (nanoseconds) more.
     """
-    early, late = round(GAP_SECONDS * NANOSECONDS), round(SESSION_SECONDS * NANOSECONDS)
+    early = round(GAP_SECONDS * NANOSECONDS)
     started = [record for record in reported if isinstance(record, PodStarted)]
     stopped = [record.at for record in reported if isinstance(record, PodStopped)]
     is_static = any(record.instance_id for record in started)

@@ -1,7 +1,7 @@
 """Decide whether a load step needed pods, and whether any could come.
 
-A step needs pods when after it total lag stays above lagThreshold x replicas x 1.1 (the HPA's
-tolerance) for a whole sync of the HPA. If all useful replicas (the ceiling, or one for each
+A step needs pods when after it total lag stays above lagThreshold x replicas x (1 + tolerance of
+the HPA) for a whole sync of the HPA. If all useful replicas (the ceiling, or one for each
 partition) are already Ready, no pod can come. During a gap in the lag samples it may have needed
 them.
 """

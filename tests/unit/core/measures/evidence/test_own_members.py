@@ -13,8 +13,8 @@ SECOND = 1_000_000_000
 PODS = ("consumer-a", "consumer-b")
 
 
-def pod(name: str) -> PodSeen:
-    """Return a pod that was there all the time."""
+def pod(name: str, *, gone_at: int | None = None) -> PodSeen:
+    """Return a pod that was there all the time, or until ``gone_at``."""
     return PodSeen(
         at=0,
         source="recorder",
@@ -23,7 +23,7 @@ def pod(name: str) -> PodSeen:
         started_at=1,
         ready_at=2,
         deleted_at=None,
-        gone_at=None,
+        gone_at=gone_at,
         exit_code=None,
         exit_reason="",
         precision_ns=0,
@@ -77,3 +77,21 @@ def test_a_pod_may_have_several_members() -> None:
     assert strangers(records, members_per_pod=2) == []
     named = readings("t-consumer-a", "t-consumer-a", "t-consumer-b", "t-consumer-b", "other")
     assert strangers(named, members_per_pod=2, client_id="t-{pod}") == [("other", 1)]
+
+
+def test_a_dead_pod_stays_a_member_for_the_session_of_its_scenario() -> None:
+    """A member 100 s after its pod has gone is foreign at 45 s, and not at 120 s."""
+    records = [pod("consumer-a"), pod("consumer-b", gone_at=SECOND)]
+    records += [
+        GroupSample(
+            at=second * SECOND,
+            source="recorder",
+            state="stable",
+            members=2,
+            members_without_partitions=0,
+        )
+        for second in range(90, 110)
+    ]
+
+    assert [one.members for one in group_strangers(records)] == [1]
+    assert group_strangers(records, session_seconds=120.0) == ()
