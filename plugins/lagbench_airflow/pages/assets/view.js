@@ -42,12 +42,18 @@
       ["phase", phase ? phase.name.replaceAll("_", " ") : "–"],
       ["lag", number(newest.lag)],
       ["time lag of the oldest message", number(newest.timeLag, " s")],
-      ["replicas ready of desired", `${number(newest.ready)} of ${number(newest.desired)}`],
-      ["produced of planned", `${number(newest.produced)} of ${number(newest.offered, "/s")}`],
+      ["replicas ready of desired", share(newest.ready, newest.desired)],
+      ["produced of planned", share(newest.produced, newest.offered, "/s")],
       ["processed", number(newest.consumed, "/s")],
       ["end of the planned load", due(left && left.load, "it has ended")],
       ["replicas at rest, as predicted", due(left && left.settled, "due")],
     ];
+  }
+
+  /** Return how much there is of how much, or that nothing is known. */
+  function share(part, whole, unit) {
+    const known = [part, whole].some((value) => typeof value === "number");
+    return known ? `${number(part)} of ${number(whole, unit)}` : number(null);
   }
 
   /** Return when something comes: `over` at and after that time. */
@@ -80,8 +86,9 @@
   }
 
   function happened(course) {
-    const origin = course.streamAt === null ? course.began : course.streamAt;
-    const second = (at) => `${((at - origin) / 1000).toFixed(1)} s`;
+    const origin = live.origin(course);
+    byId("since").textContent = `Seconds since ${origin.name}.`;
+    const second = (at) => `${((at - origin.at) / 1000).toFixed(1)} s`;
     const phases = course.phases.map((one) => [one.start, `${one.name.replaceAll("_", " ")}${one.failed ? ": failed" : ""}`]);
     const actions = course.actions.map((one) => [one.start,
       `action ${one.name}${one.targets.length ? ` on ${one.targets.join(", ")}` : ""}${one.error ? `: ${one.error}` : ""}`]);
@@ -90,6 +97,8 @@
 
   /** Say in words what the page does. */
   live.say = function (text) {
-    if (byId("state").textContent !== text) byId("state").textContent = text;
+    if (byId("state").textContent === text) return;
+    byId("state").textContent = text;
+    byId("state").classList.toggle("live", text === "live");
   };
 })(window.lagbenchLive);
