@@ -38,6 +38,9 @@
     const newest = course.rows[course.rows.length - 1];
     const left = live.remaining(course);
     const phase = course.phases.findLast((one) => one.end === null) || course.phases[course.phases.length - 1];
+    const read = course.rows.findLast((row) => row.desired !== null);
+    const floor = course.cell && course.cell.floor_replicas;
+    const isAtFloor = Boolean(read) && read.ready === floor && read.desired === floor;
     return [
       ["phase", phase ? phase.name.replaceAll("_", " ") : "–"],
       ["lag", number(newest.lag)],
@@ -46,7 +49,7 @@
       ["produced of planned", share(newest.produced, newest.offered, "/s")],
       ["processed", number(newest.consumed, "/s")],
       ["end of the planned load", due(left && left.load, "it has ended")],
-      ["replicas at rest, as predicted", due(left && left.settled, "due")],
+      ["replicas at rest, as predicted", due(left && left.settled, isAtFloor ? "they are" : "due")],
     ];
   }
 
