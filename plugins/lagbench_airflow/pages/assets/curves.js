@@ -58,7 +58,7 @@
   }
 
   function events(course, origin) {
-    const shifted = ({ name, start, end }) => ({ name, start: start - origin, end: end === null ? null : end - origin });
+    const shifted = ({ name, start, end }) => ({ name: name.replaceAll("_", " "), start: start - origin, end: end === null ? null : end - origin });
     const spikes = course.streamAt === null || !course.cell ? [] : course.cell.spikes.map((spike) => ({
       name: "spike",
       start: course.streamAt + spike.start_seconds * 1000 - origin,
