@@ -12,10 +12,12 @@ from lagbench.project import PROJECT_ROOT
 from tests.integration.report.chromium import Page, running_chromium
 from tests.integration.report.served_live_page import served_live_page
 
+CHARTS = "section:has(#charts)"
+THIRD_PANEL = "#charts .panel:nth-of-type(3)"
 REPORT_PICTURES = {
     "quick_spike.png": ("light", "header", ".tiles"),
-    "quick_spike_charts.png": ("light", ".toolbar", ".panel:nth-of-type(6)"),
-    "quick_spike_charts_dark.png": ("dark", ".toolbar", ".panel:nth-of-type(6)"),
+    "quick_spike_charts.png": ("light", CHARTS, THIRD_PANEL),
+    "quick_spike_charts_dark.png": ("dark", CHARTS, THIRD_PANEL),
 }
 """Theme, and the first and last element of each picture."""
 LIVE_PICTURE = "quick_spike_live.png"
@@ -46,7 +48,7 @@ def _live_picture(page: Page, run: RunFolder, path: Path) -> Path:
     with served_live_page(run.run_id, known) as address:
         is_shown = f"document.querySelector('#figures').innerText.includes('\\n{newest:,}\\n')"
         page.open(address, drawn=f"{is_shown} && document.querySelector('#charts canvas') !== null")
-        path.write_bytes(page.picture("header", "#charts .panel:nth-of-type(3)"))
+        path.write_bytes(page.picture("header", THIRD_PANEL))
         page.send("Page.navigate", url="about:blank")  # ends its stream before the server's end
     return path
 
