@@ -112,8 +112,8 @@ format: install ## Format and fix what can be fixed.
 bench: install ## Measure producer, consumers, Spark, pod start, Dag overhead (minutes).
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
-pictures: install ## Take the README's pictures anew from a run's report: RUN=runs/ID (needs Debian's chromium).
-	$(BIN)/python -m tests.pictures "$(RUN)"
+pictures: install ## Take the pictures of README and docs anew from a run: RUN=runs/ID (needs Debian's chromium).
+	PYTHONPATH=plugins $(BIN)/python -m tests.pictures "$(RUN)"
 
 clean: down ## Remove the environment, state and caches of this checkout (not runs/).
 	rm -rf $(VENV) .lagbench .mypy_cache .ruff_cache .pytest_cache

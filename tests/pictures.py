@@ -1,34 +1,58 @@
-"""Take the README's pictures from a run's report: ``python -m tests.pictures runs/ID``."""
+"""Take the pictures of README and docs from a run: ``python -m tests.pictures runs/ID``."""
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from pathlib import Path
 
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.project import PROJECT_ROOT
-from tests.integration.report.chromium import running_chromium
+from tests.integration.report.chromium import Page, running_chromium
+from tests.integration.report.served_live_page import served_live_page
 
-PICTURES = {
+CHARTS = "section:has(#charts)"
+THIRD_PANEL = "#charts .panel:nth-of-type(3)"
+REPORT_PICTURES = {
     "quick_spike.png": ("light", "header", ".tiles"),
-    "quick_spike_charts.png": ("light", ".toolbar", ".panel:nth-of-type(6)"),
-    "quick_spike_charts_dark.png": ("dark", ".toolbar", ".panel:nth-of-type(6)"),
+    "quick_spike_charts.png": ("light", CHARTS, THIRD_PANEL),
+    "quick_spike_charts_dark.png": ("dark", CHARTS, THIRD_PANEL),
 }
 """Theme, and the first and last element of each picture."""
+LIVE_PICTURE = "quick_spike_live.png"
+LINES_AFTER_THE_PEAK = 10
+"""The live picture shows the run that many lines after the highest lag."""
 
 
-def take_pictures(report: Path, folder: Path) -> list[Path]:
-    """Write the pictures of ``report`` into ``folder`` and return their paths."""
-    taken = []
+def take_pictures(run: RunFolder, folder: Path) -> list[Path]:
+    """Write the pictures of a run into ``folder`` and return their paths."""
     with tempfile.TemporaryDirectory() as profile, running_chromium(Path(profile)) as page:
-        for name, (theme, first, last) in PICTURES.items():
-            page.open(report.resolve().as_uri(), theme=theme)
-            path = folder / name
-            path.write_bytes(page.picture(first, last))
-            taken.append(path)
-    return taken
+        taken = [_report_picture(page, run, folder / name) for name in REPORT_PICTURES]
+        return [*taken, _live_picture(page, run, folder / LIVE_PICTURE)]
+
+
+def _report_picture(page: Page, run: RunFolder, path: Path) -> Path:
+    theme, first, last = REPORT_PICTURES[path.name]
+    page.open(run.report.resolve().as_uri(), theme=theme)
+    path.write_bytes(page.picture(first, last))
+    return path
+
+
+def _live_picture(page: Page, run: RunFolder, path: Path) -> Path:
+    """Show a copy of the run that has only what was known shortly after the highest lag."""
+    lines = run.live.read_text(encoding="utf-8").splitlines()
+    lags = [json.loads(line).get("lag") or 0 for line in lines]
+    known = lines[: lags.index(max(lags)) + 1 + LINES_AFTER_THE_PEAK]
+    newest = json.loads(known[-1])["lag"]
+    with served_live_page(run.run_id, known) as address:
+        is_shown = f"document.querySelector('#figures').innerText.includes('\\n{newest:,}\\n')"
+        page.open(address, drawn=f"{is_shown} && document.querySelector('#charts canvas') !== null")
+        path.write_bytes(page.picture("header", THIRD_PANEL))
+        page.send("Page.navigate", url="about:blank")  # ends its stream before the server's end
+    return path
 
 
 if __name__ == "__main__":
-    for picture in take_pictures(Path(sys.argv[1]) / "report.html", PROJECT_ROOT / "docs/pictures"):
+    for picture in take_pictures(RunFolder(Path(sys.argv[1])), PROJECT_ROOT / "docs/pictures"):
         print(picture)  # noqa: T201

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,8 @@ from lagbench_airflow.links import public_prefix, report_path
 from lagbench_airflow.pages import security_policy
 
 _ASSETS = Path(__file__).resolve().parent / "assets"
-_SCRIPTS = ("course.js", "view.js", "curves.js", "stream.js")
+_LIVE_SCRIPTS = ("course.js", "view.js", "curves.js", "stream.js")
+_WAITING_SCRIPTS = ("waiting.js",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +35,18 @@ def live_page(run_id: str) -> Page:
         "lines": f"{public_prefix()}/live/{run_id}/lines",
         "report": report_path(run_id),
     }
-    return _page("live.html.j2", run_id=run_id, settings=_inside_script(settings))
+    content = {"run_id": run_id, "settings": _inside_script(settings)}
+    return _page("live.html.j2", _LIVE_SCRIPTS, **content)
 
 
 def waiting_page() -> Page:
     """Return the page of a Dag run without a run folder; it looks again by itself."""
-    return _page("waiting.html.j2")
+    return _page("waiting.html.j2", _WAITING_SCRIPTS)
 
 
-def _page(template: str, **content: str) -> Page:
+def _page(template: str, own_scripts: Sequence[str], **content: str) -> Page:
     charts, chart_styles = scripts(), styles()
-    script = "\n".join(_text(name) for name in _SCRIPTS)
+    script = "\n".join(_text(name) for name in own_scripts)
     style = _text("live.css")
     html = (
         _templates()

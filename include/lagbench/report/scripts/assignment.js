@@ -108,7 +108,8 @@
       seconds = instants();
     };
     panel.mount = () => {
-      const letters = (name) => (name.length > LETTERS ? "…" + name.slice(-LETTERS + 1) : name);
+      const last = (name) => name.slice(name.lastIndexOf("-") + 1).slice(-LETTERS + 1);
+      const letters = (name) => (name.length > LETTERS ? "…" + last(name) : name);
       const middle = (at) => pods.length - at - 0.5; // the first pod stands at the top
       const step = () => Math.ceil((pods.length * 12) / Math.max(panel.height() - 40, 1)) || 1;
       const given = {

@@ -70,6 +70,14 @@ window.lagbenchLive = {};
     if (open) Object.assign(open, { end: at, error: action.error || "" });
   }
 
+  /** Return the instant from which the page counts, and its name. */
+  live.origin = function (course) {
+    if (course.streamAt === null) return { at: course.began, name: "the first line" };
+    const first = course.cell && course.cell.spikes[0];
+    if (!first) return { at: course.streamAt, name: "the stream's start" };
+    return { at: course.streamAt + Math.round(first.start_seconds * 1000), name: "the spike" };
+  };
+
   /** Return the seconds until the planned window ends, and until the replicas are back, as predicted. */
   live.remaining = function (course) {
     const second = course.newest && course.newest.second;

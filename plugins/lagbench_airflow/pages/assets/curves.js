@@ -11,7 +11,7 @@
     let charts = null, origin = null, drawn = 0, cell = null;
 
     return function (course) {
-      const begins = originOf(course);
+      const begins = live.origin(course);
       if (charts === null || begins.at !== origin || course.cell !== cell) {
         if (charts !== null) charts.destroy();
         charts = window.lagbench.charts(place, { origin: { name: begins.name } }, { onRead: null });
@@ -32,13 +32,6 @@
     if (panel.table !== "latency") return panel;
     const line = { ...panel.lines[0], column: "oldest", label: "oldest message that waits" };
     return { ...panel, title: "Time lag", digits: 1, lines: [line] };
-  }
-
-  function originOf(course) {
-    if (course.streamAt === null) return { at: course.began, name: "the first line" };
-    const first = course.cell && course.cell.spikes[0];
-    if (!first) return { at: course.streamAt, name: "the stream's start" };
-    return { at: course.streamAt + Math.round(first.start_seconds * 1000), name: "the spike" };
   }
 
   /** Empty rows are a gap between others; behind the fence they are the end. */
@@ -65,7 +58,7 @@
   }
 
   function events(course, origin) {
-    const shifted = ({ name, start, end }) => ({ name, start: start - origin, end: end === null ? null : end - origin });
+    const shifted = ({ name, start, end }) => ({ name: name.replaceAll("_", " "), start: start - origin, end: end === null ? null : end - origin });
     const spikes = course.streamAt === null || !course.cell ? [] : course.cell.spikes.map((spike) => ({
       name: "spike",
       start: course.streamAt + spike.start_seconds * 1000 - origin,

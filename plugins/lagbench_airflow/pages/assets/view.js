@@ -38,16 +38,25 @@
     const newest = course.rows[course.rows.length - 1];
     const left = live.remaining(course);
     const phase = course.phases.findLast((one) => one.end === null) || course.phases[course.phases.length - 1];
+    const read = course.rows.findLast((row) => row.desired !== null);
+    const floor = course.cell && course.cell.floor_replicas;
+    const isAtFloor = Boolean(read) && read.ready === floor && read.desired === floor;
     return [
       ["phase", phase ? phase.name.replaceAll("_", " ") : "–"],
       ["lag", number(newest.lag)],
       ["time lag of the oldest message", number(newest.timeLag, " s")],
-      ["replicas ready of desired", `${number(newest.ready)} of ${number(newest.desired)}`],
-      ["produced of planned", `${number(newest.produced)} of ${number(newest.offered, "/s")}`],
+      ["replicas ready of desired", share(newest.ready, newest.desired)],
+      ["produced of planned", share(newest.produced, newest.offered, "/s")],
       ["processed", number(newest.consumed, "/s")],
       ["end of the planned load", due(left && left.load, "it has ended")],
-      ["replicas at rest, as predicted", due(left && left.settled, "due")],
+      ["replicas at rest, as predicted", due(left && left.settled, isAtFloor ? "they are" : "due")],
     ];
+  }
+
+  /** Return how much there is of how much, or that nothing is known. */
+  function share(part, whole, unit) {
+    const known = [part, whole].some((value) => typeof value === "number");
+    return known ? `${number(part)} of ${number(whole, unit)}` : number(null);
   }
 
   /** Return when something comes: `over` at and after that time. */
@@ -80,8 +89,9 @@
   }
 
   function happened(course) {
-    const origin = course.streamAt === null ? course.began : course.streamAt;
-    const second = (at) => `${((at - origin) / 1000).toFixed(1)} s`;
+    const origin = live.origin(course);
+    byId("since").textContent = `Seconds since ${origin.name}.`;
+    const second = (at) => `${((at - origin.at) / 1000).toFixed(1)} s`;
     const phases = course.phases.map((one) => [one.start, `${one.name.replaceAll("_", " ")}${one.failed ? ": failed" : ""}`]);
     const actions = course.actions.map((one) => [one.start,
       `action ${one.name}${one.targets.length ? ` on ${one.targets.join(", ")}` : ""}${one.error ? `: ${one.error}` : ""}`]);
@@ -90,6 +100,8 @@
 
   /** Say in words what the page does. */
   live.say = function (text) {
-    if (byId("state").textContent !== text) byId("state").textContent = text;
+    if (byId("state").textContent === text) return;
+    byId("state").textContent = text;
+    byId("state").classList.toggle("live", text === "live");
   };
 })(window.lagbenchLive);

@@ -127,7 +127,7 @@ def test_a_dag_run_without_a_folder_says_so(runs: Path) -> None:
     page = client().get("/report/scenario_run/manual__other")
 
     assert page.status_code == 200
-    assert "No run folder yet" in page.text
+    assert "The run has not begun" in page.text
 
 
 def test_a_run_that_goes_on_has_a_live_page(runs: Path) -> None:
