@@ -23,7 +23,12 @@ from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import Record, decode_record
 from lagbench.errors import NotReady
-from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values, record_keys
+from lagbench.shared_with_spark.event import (
+    EVENT_DTYPE,
+    event_values,
+    record_keys,
+    seq_of_value,
+)
 
 Kind = TypeVar("Kind", bound=Record)
 
@@ -129,6 +134,13 @@ class ConsumerGroupRun:
             columns["done_at"],
             failed,
         )
+
+    def created_at(self) -> npt.NDArray[np.int64]:
+        """Return when each event that was offered was created, by its seq: ns since the epoch."""
+        created = np.zeros(self.sent, np.int64)
+        for message in self._messages(self.names.events_topic):
+            created[seq_of_value(message.value() or b"")] = message.timestamp()[1] * 1_000_000
+        return created
 
     def telemetry(self, kind: type[Kind]) -> list[Kind]:
         """Return the telemetry records of one kind, in the order of their instants."""
