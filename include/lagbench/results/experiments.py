@@ -22,6 +22,7 @@ from lagbench.core.experiment import (
 )
 from lagbench.core.experiment.result import (
     ExperimentResult,
+    as_figure,
     as_markdown,
     judge_experiment,
     pairs_of,
@@ -171,7 +172,7 @@ def record_run(
 
 
 def conclude(folder: ExperimentFolder, *, root: Path | None = None) -> ExperimentResult:
-    """Judge a finished execution, and write result.json and result.md.
+    """Judge a finished execution, and write result.json, result.md and result.svg.
 
     An A/A experiment also renews the noise floor of its cell; any other shows the closest one.
 
@@ -195,7 +196,11 @@ def conclude(folder: ExperimentFolder, *, root: Path | None = None) -> Experimen
     result = judge_experiment(experiment, read_execution(folder), progress, runs, noise)
     result = result.model_copy(update={"notes": (*notes, *result.notes)})
     folder.files.write_json(folder.result, result.model_dump(mode="json"))
-    folder.files.write_text(folder.page, as_markdown(result))
+    figure = as_figure(result)
+    if figure is not None:
+        folder.files.write_text(folder.figure, figure)
+    page = as_markdown(result, None if figure is None else folder.figure.name)
+    folder.files.write_text(folder.page, page)
     return result
 
 

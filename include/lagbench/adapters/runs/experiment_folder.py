@@ -61,6 +61,11 @@ class ExperimentFolder:
         return self.path / "result.md"
 
     @property
+    def figure(self) -> Path:
+        """The picture on that page; absent where no run has a value."""
+        return self.path / "result.svg"
+
+    @property
     def files(self) -> RunFolder:
         """Return reader and writer of the folder's own files."""
         return RunFolder(self.path)

@@ -1,6 +1,7 @@
 """Judge an experiment by its pairs, and show the result."""
 
 from lagbench.core.experiment.result.experiment_result import ExperimentResult
+from lagbench.core.experiment.result.figure import as_figure
 from lagbench.core.experiment.result.judge import decidability_note, judge_experiment, pairs_of
 from lagbench.core.experiment.result.markdown import as_markdown
 from lagbench.core.experiment.result.rows import (
@@ -16,6 +17,7 @@ __all__ = [
     "HEADINGS",
     "SHOWN_HEADINGS",
     "ExperimentResult",
+    "as_figure",
     "as_markdown",
     "decidability_note",
     "difference_row",

@@ -20,12 +20,15 @@ from lagbench.core.experiment.result.rows import (
 from lagbench.core.measures import NAMED
 
 
-def as_markdown(result: ExperimentResult) -> str:
-    """Return the result as a page: question, differences, every run, notes."""
-    return "\n".join(_lines(result)) + "\n"
+def as_markdown(result: ExperimentResult, figure: str | None = None) -> str:
+    """Return the result as a page: question, differences, every run, notes.
+
+    :param figure: the file of the picture beside the page; None: there is none.
+    """
+    return "\n".join(_lines(result, figure)) + "\n"
 
 
-def _lines(result: ExperimentResult) -> Iterator[str]:
+def _lines(result: ExperimentResult, figure: str | None) -> Iterator[str]:
     yield f"# {result.title}"
     yield ""
     yield result.question
@@ -35,6 +38,9 @@ def _lines(result: ExperimentResult) -> Iterator[str]:
         f"Experiment `{result.experiment}`: {result.pairs} {pairs} on `{result.scenario}`, target "
         f"{result.target}, order drawn by seed {result.order_seed}."
     )
+    if figure is not None:
+        yield ""
+        yield f"![Each run's value, by cell]({figure})"
     if result.kind == "noise floor":
         yield ""
         yield "Both cells are the same: every difference is noise."
