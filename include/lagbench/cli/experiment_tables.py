@@ -17,6 +17,7 @@ from lagbench.core.experiment.result import (
     decidability_note,
     difference_row,
     in_order,
+    not_measured,
     shown_row,
     tested,
 )
@@ -102,8 +103,12 @@ def print_result(console: Console, result: ExperimentResult) -> None:
         console.print(table)
         for found in tested(comparison.differences):
             _say(console, f"{found.title}: {found.text}")
-        for reason in comparison.left_out:
-            _say(console, f"left out: {reason}")
+        unknown = not_measured(comparison.differences)
+        for reason in (
+            *([unknown] if unknown else []),
+            *(f"left out: {r}" for r in comparison.left_out),
+        ):
+            _say(console, reason)
     if result.shown:
         _print_shown(console, result)
     for note in result.notes:

@@ -34,7 +34,7 @@ from lagbench.orchestrator.airflow_environment import (
     prepare_database,
 )
 
-READY_LIMIT_SECONDS = 120
+READY_LIMIT_SECONDS = 300
 STOP_GRACE_SECONDS = 15
 
 

@@ -9,6 +9,7 @@ from lagbench.core.experiment.result.rows import (
     SHOWN_HEADINGS,
     difference_row,
     in_order,
+    not_measured,
     shown_row,
     tested,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "difference_row",
     "in_order",
     "judge_experiment",
+    "not_measured",
     "pairs_of",
     "shown_row",
     "tested",

@@ -14,6 +14,7 @@ from lagbench.core.experiment.result.rows import (
     SHOWN_HEADINGS,
     difference_row,
     in_order,
+    not_measured,
     shown_row,
     tested,
 )
@@ -70,6 +71,8 @@ def _comparison(comparison: CellComparison, result: ExperimentResult) -> Iterato
         yield _row(difference_row(found, result.noise))
     yield ""
     yield from (f"* {found.title}: {found.text}" for found in tested(comparison.differences))
+    unknown = not_measured(comparison.differences)
+    yield from () if unknown is None else (f"* {unknown}",)
     yield from (f"* left out: {reason}" for reason in comparison.left_out)
 
 

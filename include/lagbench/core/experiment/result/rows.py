@@ -29,8 +29,20 @@ def tested(differences: Sequence[Difference]) -> list[Difference]:
 
 
 def in_order(differences: Sequence[Difference]) -> list[Difference]:
-    """Return the differences that have a verdict, then those that are listed."""
-    return sorted(differences, key=lambda found: found.verdict == "listed")
+    """Return the differences that have a verdict, then those that are listed and were measured."""
+    shown = [found for found in differences if not _is_unknown(found)]
+    return sorted(shown, key=lambda found: found.verdict == "listed")
+
+
+def not_measured(differences: Sequence[Difference]) -> str | None:
+    """Return which listed measures no pair has in either cell; None: there are none."""
+    titles = [found.title for found in differences if _is_unknown(found)]
+    return f"not measured in these cells: {', '.join(titles)}" if titles else None
+
+
+def _is_unknown(found: Difference) -> bool:
+    means = (found.mean_first, found.mean_second)
+    return found.verdict == "listed" and means == (None, None)
 
 
 def difference_row(found: Difference, noise: NoiseFloor | None) -> tuple[str, ...]:
