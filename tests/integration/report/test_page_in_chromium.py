@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,6 +98,24 @@ def test_it_draws_six_panels_and_loads_nothing(browser: Page, folder: RunFolder)
     assert browser.run(INKED) == [True] * 6
     assert browser.problems == []
     assert browser.loaded == [address(folder)]
+
+
+def test_a_panel_without_a_value_is_hidden_and_named(browser: Page, folder: RunFolder) -> None:
+    """A run whose pods measure no CPU shows no empty chart of it."""
+    page = folder.report.read_text(encoding="utf-8")
+    begin, data, end = re.split(r'(?<=id="run-data">)(.*?)(?=</script>)', page, flags=re.DOTALL)
+    block = json.loads(data)
+    cpu = block["tables"]["cpu"]
+    cpu["columns"] = {name: [None] * len(cpu["ms"]) for name in cpu["columns"]}
+    changed = folder.path / "without_cpu.html"
+    changed.write_text(begin + json.dumps(block) + end, encoding="utf-8")
+
+    browser.open(changed.resolve().as_uri())
+
+    hidden = "[...document.querySelectorAll('.panel[hidden] h3')].map((head) => head.textContent)"
+    assert browser.run(hidden) == ["CPU of a consumer pod cores"]
+    axis = browser.run("document.querySelector('.axis-name').textContent")
+    assert axis.endswith("; not measured: CPU of a consumer pod")
 
 
 def test_the_arrows_read_the_samples(browser: Page, folder: RunFolder) -> None:

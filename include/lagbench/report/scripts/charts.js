@@ -142,6 +142,15 @@
         later([]);
       },
       setOrigin,
+      /** Hide the panels without a value, and name them: of a run that has ended none comes. */
+      hideEmpty() {
+        const empty = board.panels.filter((panel) => {
+          const { length, row } = panel.rows();
+          return !Array.from({ length }, (_, index) => row(index)).some((cells) => cells.slice(1).some(Number.isFinite));
+        });
+        empty.forEach((panel) => (panel.figure.hidden = true));
+        if (empty.length > 0) axis.append("; not measured: " + empty.map((panel) => panel.title).join(", "));
+      },
       zoom: (from, to) => board.zoom(from, to),
       shown: () => board.shown(),
       destroy() {

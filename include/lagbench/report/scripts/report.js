@@ -16,6 +16,7 @@
     lagbench.theme.button(document.getElementById("theme"));
     const data = JSON.parse(document.getElementById("run-data").textContent);
     const handle = lagbench.charts(document.getElementById("charts"), data);
+    handle.hideEmpty();
     reachWideTables();
     window.addEventListener("resize", reachWideTables);
     document.addEventListener("toggle", reachWideTables, true);
