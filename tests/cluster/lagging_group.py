@@ -20,7 +20,7 @@ def let_lag(bootstrap_servers: str, names: RunNames, lag: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     for number in range(lag):
         producer.produce(names.events_topic, b"x", partition=number % PARTITIONS)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": names.group})
     places = [TopicPartition(names.events_topic, number, 0) for number in range(PARTITIONS)]
     consumer.commit(offsets=places, asynchronous=False)

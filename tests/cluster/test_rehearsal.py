@@ -22,7 +22,7 @@ from tests.cluster.fault_bystanders import MADE_BY_CONTROLLERS, objects
 from tests.cluster.rig.rig import Rig
 from tests.integration.localkube_process import eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 NEIGHBOUR = "neighbour"
 
 
@@ -62,7 +62,7 @@ def watched_leases(rig: Rig, file: Path, seen: list[dict[str, Any]]) -> Iterator
             yield
         finally:
             watch.terminate()
-            watch.wait(timeout=10)
+            watch.wait(timeout=60)
     text, decoder = file.read_text().strip(), json.JSONDecoder()
     while text:
         event, end = decoder.raw_decode(text)

@@ -23,8 +23,8 @@ SCENARIO = DATA / "scenarios" / "tiny_spike.yaml"
 POLICY = DATA / "policies" / "lag-tiny.yaml"
 SPARK_SCENARIO = DATA / "scenarios" / "tiny_spark.yaml"
 SPARK_POLICY = DATA / "policies" / "lag-tiny-spark.yaml"
-RUN_LIMIT_SECONDS = 600
-DOWN_LIMIT_SECONDS = 150  # the product itself gives the bench 75 s
+RUN_LIMIT_SECONDS = 1500
+DOWN_LIMIT_SECONDS = 300  # the product itself gives the bench 75 s
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Rehearsal:
     def folder(self) -> Path:
         """Return the folder of the run that was started last, once it is there."""
         wait_until(
-            lambda: bool(self._new_runs()) or self._ended(), "a new run folder", limit_seconds=300
+            lambda: bool(self._new_runs()) or self._ended(), "a new run folder", limit_seconds=900
         )
         found = self._new_runs()
         assert found, f"the command ended before it made a run folder:\n{self.output()}"
@@ -114,7 +114,7 @@ class Rehearsal:
         return found
 
     def wait_for_phase(
-        self, name: str, state: str = "started", *, limit_seconds: float = 300
+        self, name: str, state: str = "started", *, limit_seconds: float = 900
     ) -> None:
         """Wait until the newest run's phase ``name`` has begun (or ended)."""
 
@@ -159,7 +159,7 @@ class Rehearsal:
         for process in self._started:
             if process.poll() is None:
                 process.kill()
-                process.wait(timeout=10)
+                process.wait(timeout=60)
         for process in self.processes():
             process.kill()
 

@@ -97,4 +97,4 @@ def serving(
     try:
         yield scaler
     finally:
-        server.stop(grace=0.2).wait(timeout=5)
+        server.stop(grace=0.2).wait(timeout=60)

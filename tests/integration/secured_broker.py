@@ -102,4 +102,4 @@ def _add_scram_user(bootstrap_servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     change = UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
-    admin.alter_user_scram_credentials([change])[USER].result(20)
+    admin.alter_user_scram_credentials([change])[USER].result(60)

@@ -65,7 +65,7 @@ def kube(localkube: LocalkubeProcess, run: ConsumerGroupRun) -> Iterator[Kube]:
     labels[RUN_ID_LABEL] = run.names.run_id
     client.apply(consumers)
     client.elsewhere(AUTOSCALER_NAMESPACE).apply(deployment(AUTOSCALER_DEPLOYMENT, 1, FOREVER))
-    eventually(lambda: len(processes(client, run)) == 2, "two consumers", within_seconds=20)
+    eventually(lambda: len(processes(client, run)) == 2, "two consumers")
     yield client
     client.close()
 
@@ -120,7 +120,7 @@ def player(
         yield process
     finally:
         end_process(process.pid, grace_seconds=25)
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 def ends(run: ConsumerGroupRun) -> list[ActionEnded]:
@@ -140,7 +140,7 @@ def test_actions_are_played_once_in_a_real_run(
     )
 
     with player(run, localkube, *actions) as process:
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
 
     starts = sorted(run.telemetry(ActionStarted), key=lambda record: record.number)
     assert [record.action for record in starts] == [action["kind"] for action in actions]
@@ -169,7 +169,7 @@ def test_a_stateful_set_is_restarted_too(
 
     restart = {"kind": "rolling_restart", "at_seconds": 0}
     with player(run, localkube, restart, workload="StatefulSet") as process:
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
 
     (end,) = ends(run)
     after = processes(kube, run)
@@ -189,13 +189,12 @@ def test_sigterm_undoes_what_lasts(
         eventually(
             lambda: {p.status() for p in found.values()} == {psutil.STATUS_STOPPED},
             "the pause",
-            within_seconds=30,
         )
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=30)
+        process.wait(timeout=120)
 
     assert all(p.status() != psutil.STATUS_STOPPED for p in found.values())
-    (end,) = eventually(lambda: ends(run), "the stamp of its end", within_seconds=10)
+    (end,) = eventually(lambda: ends(run), "the stamp of its end")
     assert "the run ended before" in end.error
 
 
@@ -209,9 +208,9 @@ def test_what_a_killed_player_left_is_brought_back_at_the_end(
     keda = kube.elsewhere(AUTOSCALER_NAMESPACE)
 
     with player(run, localkube, down) as process:
-        eventually(lambda: keda.list("Pod") == [], "no autoscaler", within_seconds=30)
+        eventually(lambda: keda.list("Pod") == [], "no autoscaler")
         process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
     assert (keda.get("Deployment", AUTOSCALER_DEPLOYMENT) or {})["spec"]["replicas"] == 0
 
     bring_autoscaler_back(kube, lambda _: None)
@@ -287,7 +286,7 @@ def test_policies_are_swapped_in_place(
     policies = {0: scaled_object(run, 6, 0), 1: plain_hpa(run, 5, 1)}
 
     with player(run, localkube, *swaps, policies=policies) as process:
-        assert process.wait(timeout=120) == 0
+        assert process.wait(timeout=300) == 0
     end_process(autoscaler.pid, grace_seconds=10)
 
     assert [record.error for record in ends(run)] == ["", ""]
@@ -307,7 +306,7 @@ def test_a_topic_grows_at_its_second_and_stays_so(
     grow = {"kind": "grow_partitions", "at_seconds": 0.5, "partitions": 4}
 
     with player(run, localkube, grow, grow | {"at_seconds": 3}) as process:
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
 
     topic = run.names.events_topic
     starts = sorted(run.telemetry(ActionStarted), key=lambda record: record.number)

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.integration
 
 GROWN = 2 * PARTITIONS
 STREAM = ["-rate", "600", "-duration-seconds", "5", "-entities", "500"]
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 
 @pytest.fixture

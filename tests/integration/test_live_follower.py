@@ -26,7 +26,7 @@ from lagbench.core.telemetry import LagSample, ReplicaSample, UsageSample
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.integration
-EXIT_SECONDS = 30
+EXIT_SECONDS = 180
 Process = subprocess.Popen[bytes]
 
 

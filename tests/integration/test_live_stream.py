@@ -65,13 +65,13 @@ def served(runs: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
 
 
 def answers(address: str) -> bool:
     """Return whether the server is up."""
     try:
-        return httpx.get(f"{address}/live/{RUN}/lines", timeout=5).status_code == httpx.codes.OK
+        return httpx.get(f"{address}/live/{RUN}/lines", timeout=30).status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False
 
@@ -103,7 +103,7 @@ def stream(address: str, last_event: str | None = None) -> Iterator[Stream]:
     """Open a stream as a browser does, which sends the id of the last event that it has seen."""
     headers = {} if last_event is None else {"Last-Event-ID": last_event}
     url = f"{address}/live/{RUN}/events?from=0"
-    with httpx.stream("GET", url, headers=headers, timeout=60) as answer:
+    with httpx.stream("GET", url, headers=headers, timeout=180) as answer:
         assert answer.status_code == httpx.codes.OK
         yield Stream(answer)
 

@@ -131,7 +131,7 @@ def test_kubectl_works(localkube: LocalkubeProcess, tmp_path: Path) -> None:
 
     def run(*arguments: str) -> str:
         command = [kubectl, f"--kubeconfig={localkube.kubeconfig}", *arguments]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 
@@ -141,15 +141,15 @@ def test_kubectl_works(localkube: LocalkubeProcess, tmp_path: Path) -> None:
 
     assert "created" in apply()
     assert "unchanged" in apply()
-    assert "complete: 2 new pods" in run("rollout", "status", "sts/shown", "--timeout=40s")
+    assert "complete: 2 new pods" in run("rollout", "status", "sts/shown", "--timeout=120s")
     assert "2/2" in run("get", "sts", "shown")
     document["spec"]["template"]["metadata"]["annotations"] = {"changed": "yes"}
     apply()
-    run("rollout", "status", "sts/shown", "--timeout=40s")
+    run("rollout", "status", "sts/shown", "--timeout=120s")
     history = run("rollout", "history", "sts/shown")
     assert [line.split()[0] for line in history.splitlines()[2:] if line] == ["1", "2"]
     run("rollout", "undo", "sts/shown")
-    run("rollout", "status", "sts/shown", "--timeout=40s")
+    run("rollout", "status", "sts/shown", "--timeout=120s")
     assert "changed" not in run("get", "pod", "shown-0", "-o", "jsonpath={.metadata.annotations}")
     assert "scaled" in run("scale", "sts/shown", "--replicas=3")
     assert "SuccessfulCreate" in run("describe", "sts", "shown")

@@ -127,7 +127,7 @@ def await_drained(broker: Broker, names: RunNames) -> None:
                 return None
             return all((place.committed or 0) == place.end for place in places) or None
 
-        eventually(is_drained, "every message committed", within_seconds=120)
+        eventually(is_drained, "every message committed")
 
 
 @pytest.mark.parametrize("example", ["as-documented", "after-advice"])

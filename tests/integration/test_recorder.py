@@ -102,7 +102,7 @@ def recorder(
         yield process
     finally:
         end_process(process.pid, grace_seconds=10)
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 def await_pods(kube: Kube, run_id: str) -> list[str]:
@@ -112,7 +112,7 @@ def await_pods(kube: Kube, run_id: str) -> list[str]:
         found = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run_id}")
         return [pod["metadata"]["name"] for pod in found] or None
 
-    return eventually(names, f"a pod of run {run_id}", within_seconds=20)
+    return eventually(names, f"a pod of run {run_id}")
 
 
 def is_read(sample: LagSample) -> bool:
@@ -125,7 +125,6 @@ def await_record(run: ConsumerGroupRun, kind: Any, holds: Any, what: str) -> Any
     return eventually(
         lambda: next((seen for seen in run.telemetry(kind) if holds(seen)), None),
         what,
-        within_seconds=40,
     )
 
 
@@ -154,7 +153,7 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
             kube.scale("consumer", 0)
             gone = await_record(run, PodSeen, lambda seen: seen.gone_at, "the pod's end")
             process.terminate()
-            assert process.wait(timeout=15) == 0
+            assert process.wait(timeout=120) == 0
         left = {pod["metadata"]["name"] for pod in kube.list("Pod")}
         kube.close()
 
@@ -182,7 +181,7 @@ def test_a_pod_that_went_away_without_a_recorder_has_an_end(
         with recorder(run, localkube.kubeconfig, {}):
             seen = await_record(run, PodSeen, lambda seen: seen.started_at, "a running pod")
         kube.scale("consumer", 0)
-        kube.wait_gone("Pod", label_selector=RUN_ID_LABEL, timeout_seconds=20)
+        kube.wait_gone("Pod", label_selector=RUN_ID_LABEL, timeout_seconds=180)
         away_at = time.time_ns()
         with recorder(run, localkube.kubeconfig, {}):
             await_record(run, PodsListed, lambda listed: listed.at > away_at, "a second list")
@@ -293,7 +292,7 @@ def test_a_member_that_is_no_pod_is_recorded_with_its_partitions(
                 found = run.telemetry(GroupMembers)
                 return next((record for record in found if is_shared(record)), None)
 
-            shared = eventually(polled, "a shared group", within_seconds=30)
+            shared = eventually(polled, "a shared group")
         again = await_record(
             run,
             GroupMembers,

@@ -34,7 +34,7 @@ def state_of(version: str, partitions: Sequence[FakePartition], **stored: int) -
     return IggyState(version=version, topics={("shop", "orders"): topic})
 
 
-def source_of(address: str, *, timeout_seconds: float = 5.0, **changes: Any) -> IggySource:
+def source_of(address: str, *, timeout_seconds: float = 60.0, **changes: Any) -> IggySource:
     """Return a source that logs in as iggy, unless told otherwise."""
     clock = changes.pop("clock", time.monotonic)
     login = {"username": "iggy", "password": "iggy"}

@@ -21,7 +21,7 @@ from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub
 
-TIMEOUT_SECONDS = 5
+TIMEOUT_SECONDS = 60
 NO_DECISION = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 
 
@@ -76,7 +76,7 @@ def running_scaler(
         yield ScalerProcess(process, log_file)
     finally:
         end_process(process.pid, grace_seconds=5)
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 class Keda:

@@ -14,7 +14,7 @@ from tests.integration.localkube_process import eventually
 
 from lagbench.embedded.broker import Broker
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 
 def lagging_group(broker: Broker) -> dict[str, str]:
@@ -42,7 +42,7 @@ def test_a_restart_keeps_the_sustain_clock_and_ends_open_streams_cleanly(
     state = f"--state-file={tmp_path / 'state'}"
     with running_scaler(tmp_path, state) as first, grpc.insecure_channel(first.address) as channel:
         keda = Keda(channel, "restarted", metadata)
-        stream = keda.stub.StreamIsActive(keda.ref, timeout=60)
+        stream = keda.stub.StreamIsActive(keda.ref, timeout=600)
         assert next(stream).result is False
         began_ns = first.events("decision")[0]["sample_at_ns"]
 
@@ -67,7 +67,7 @@ def test_a_broker_that_is_away_is_an_error_and_never_the_last_decision(
     metadata = lagging_group(own_broker)
     with running_scaler(tmp_path) as scaler, grpc.insecure_channel(scaler.address) as channel:
         keda = Keda(channel, "cut-off", metadata)
-        eventually(keda.says_active, "the lag persists", within_seconds=20)
+        eventually(keda.says_active, "the lag persists")
 
         own_broker.stop(grace_seconds=0)
         code, said = eventually(
@@ -77,7 +77,7 @@ def test_a_broker_that_is_away_is_an_error_and_never_the_last_decision(
         newcomer = Keda(channel, "newcomer", metadata | {"lagThreshold": "11"})
         newcomer_code, _ = newcomer.refusal()
         own_broker.start()
-        eventually(keda.says_active, "the lag persists again", within_seconds=60)
+        eventually(keda.says_active, "the lag persists again")
 
     assert code == newcomer_code == "UNAVAILABLE"
     assert "old" in said
