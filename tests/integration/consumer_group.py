@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -106,6 +107,11 @@ class ConsumerGroupRun:
             producer.poll(0.01)
         assert producer.flush(180) == 0
         self.sent += count
+
+    def offer_until(self, is_over: threading.Event, *, rate_per_second: int) -> None:
+        """Send events at a rate until ``is_over`` is set; ends within a second of it."""
+        while not is_over.is_set():
+            self.offer(rate_per_second, rate_per_second=rate_per_second)
 
     def ledger(self) -> LedgerRows:
         """Return everything in the ledger now, without what no transaction has committed."""

@@ -110,35 +110,44 @@ def test_a_cut_off_pod_loses_its_place_and_comes_back(
     """
     flags = [f"--session-timeout-ms={SESSION_SECONDS * 1000}", "--process-ms=2"]
     run.start("pod-a", *flags)
-    load = threading.Thread(target=run.offer, args=(6000,), kwargs={"rate_per_second": 300})
+    is_over = threading.Event()
+    load = threading.Thread(
+        target=run.offer_until, args=(is_over,), kwargs={"rate_per_second": 300}
+    )
     load.start()
     run.await_processed(500)
     with KafkaAdmin(proxied.broker.bootstrap_servers) as direct:
-        begun = proxied.obey(mode="blackhole", seconds=SESSION_SECONDS + 6)
+        begun = proxied.obey(mode="blackhole")
+        cut_at = time.time_ns()
         assert begun.connections >= 2
 
         def is_gone() -> bool | None:
             return not direct.describe_group(run.names.group).members or None
 
-        eventually(is_gone, "the broker to forget the member", within_seconds=SESSION_SECONDS + 5)
+        def has_reported() -> bool | None:
+            reports = [seen for seen in run.telemetry(ConsumerProgress) if seen.at > cut_at]
+            return len(reports) >= 5 or None
+
+        eventually(is_gone, "the broker to forget the member")
+        eventually(has_reported, "telemetry meanwhile")
         held = proxied.obey()
         assert held.mode == "blackhole"
         assert held.to_broker_bytes == begun.to_broker_bytes
-        eventually(lambda: proxied.obey().mode == "pass" or None, "its end")
-        ended = proxied.obey()
+        open_at = time.time_ns()
+        assert proxied.obey(mode="pass").mode == "pass"
+        is_over.set()
         load.join()
-        rows = run.await_processed(6000)
+        rows = run.await_processed(run.sent)
 
-    window = (begun.since, ended.since)
-    reported = [seen.at for seen in run.telemetry(ConsumerProgress)]
-    assert sum(window[0] < at < window[1] for at in reported) >= 5
-    # What had been fetched is finished; nothing is fetched while nothing passes.
-    late = window[0] + 5_000_000_000
-    assert not np.any((rows.started_at > late) & (rows.started_at < window[1]))
+    # What had been fetched is finished, however long that takes; nothing that came after it is
+    # fetched while nothing passes.
+    came_later = run.created_at()[rows.seq] > cut_at
+    assert came_later.any()
+    assert rows.started_at[came_later].min() >= open_at
     assert any(seen.is_lost for seen in run.telemetry(PartitionsRevoked))
     assert run.pods["pod-a"].poll() is None
     assert run.terminate("pod-a") == 0
-    assert np.array_equal(np.unique(rows.seq), np.arange(6000, dtype=np.uint64))
+    assert np.array_equal(np.unique(rows.seq), np.arange(run.sent, dtype=np.uint64))
 
 
 def test_reset_connections_are_made_again(proxied: ProxiedBroker, run: ConsumerGroupRun) -> None:
@@ -210,6 +219,9 @@ def test_latency_is_on_every_request(proxied: ProxiedBroker) -> None:
     proxied.obey(mode="latency", latency_ms=400)
     try:
         assert seconds_of_request(proxied.listener.bootstrap_servers) >= 0.8
-        assert seconds_of_request(proxied.broker.bootstrap_servers) < 0.8
+        eventually(  # a busy machine may hold one up, the proxy would hold up each
+            lambda: seconds_of_request(proxied.broker.bootstrap_servers) < 0.8 or None,
+            "a request that is not slowed down",
+        )
     finally:
         proxied.obey(mode="pass")
