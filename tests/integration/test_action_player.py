@@ -81,6 +81,17 @@ def processes(kube: Kube, run: ConsumerGroupRun) -> dict[str, psutil.Process]:
     return found
 
 
+def restarted(kube: Kube, run: ConsumerGroupRun) -> int:
+    """Return how many containers of Ready consumer pods run for another time."""
+    return sum(
+        status["restartCount"]
+        for pod in kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run.names.run_id}")
+        for condition in (pod.get("status") or {}).get("conditions") or []
+        if (condition["type"], condition["status"]) == ("Ready", "True")
+        for status in pod["status"]["containerStatuses"]
+    )
+
+
 @contextmanager
 def player(
     run: ConsumerGroupRun,
@@ -89,7 +100,7 @@ def player(
     policies: dict[int, dict[str, Any]] | None = None,
     workload: str = "Deployment",
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a player for the time of the block; the stream starts with it."""
+    """Run a player for the time of the block; the stream is at its second 0."""
     environment = os.environ | {
         "POD_NAME": "actions-1",
         "KAFKA_BOOTSTRAP_SERVERS": run.bootstrap_servers,
@@ -102,12 +113,23 @@ def player(
     command += ["--workload", workload]
     with (run.log_dir / "actions.log").open("ab") as log:
         process = start_tied(command, log=log, env=environment)
+    set_stream(run, second=0)
+    try:
+        yield process
+    finally:
+        end_process(process.pid, grace_seconds=25)
+        process.wait(timeout=60)
+
+
+def set_stream(run: ConsumerGroupRun, *, second: int) -> None:
+    """Say that the stream is at this second now: an action begins when a test wants it to."""
+    now = time.time_ns()
     telemetry = TelemetryLog(run.bootstrap_servers, run.names.telemetry_topic)
     telemetry.send(
         StreamStarted(
-            at=time.time_ns(),
+            at=now,
             source="producer-1",
-            stream_started_at=time.time_ns(),
+            stream_started_at=now - second * 1_000_000_000,
             seed=1,
             profile="steady",
             planned_total=1,
@@ -115,12 +137,12 @@ def player(
             partitions=1,
         )
     )
-    telemetry.flush()
-    try:
-        yield process
-    finally:
-        end_process(process.pid, grace_seconds=25)
-        process.wait(timeout=60)
+    assert telemetry.flush() == 0
+
+
+def await_ends(run: ConsumerGroupRun, count: int) -> None:
+    """Wait until so many actions have ended."""
+    eventually(lambda: len(ends(run)) == count, f"{count} ended actions")
 
 
 def ends(run: ConsumerGroupRun) -> list[ActionEnded]:
@@ -135,11 +157,16 @@ def test_actions_are_played_once_in_a_real_run(
     before = processes(kube, run)
     actions = (
         {"kind": "kill_pod", "at_seconds": 0},
-        {"kind": "pause_pod", "at_seconds": 4, "for_seconds": 1, "pods": 2},
-        {"kind": "rolling_restart", "at_seconds": 8},
+        {"kind": "pause_pod", "at_seconds": 1000, "for_seconds": 1, "pods": 2},
+        {"kind": "rolling_restart", "at_seconds": 2000},
     )
 
     with player(run, localkube, *actions) as process:
+        await_ends(run, 1)
+        eventually(lambda: restarted(kube, run) == 1, "the killed pod's next process")
+        set_stream(run, second=1000)
+        await_ends(run, 2)
+        set_stream(run, second=2000)
         assert process.wait(timeout=300) == 0
 
     starts = sorted(run.telemetry(ActionStarted), key=lambda record: record.number)
@@ -281,11 +308,13 @@ def test_policies_are_swapped_in_place(
     put_policy(kube, first, policy.limits)
     swaps = (
         {"kind": "swap_policy", "at_seconds": 0, "policy": "wider"},
-        {"kind": "swap_policy", "at_seconds": 15, "policy": "on-cpu"},
+        {"kind": "swap_policy", "at_seconds": 1000, "policy": "on-cpu"},
     )
     policies = {0: scaled_object(run, 6, 0), 1: plain_hpa(run, 5, 1)}
 
     with player(run, localkube, *swaps, policies=policies) as process:
+        await_ends(run, 1)
+        set_stream(run, second=1000)
         assert process.wait(timeout=300) == 0
     end_process(autoscaler.pid, grace_seconds=10)
 
@@ -305,7 +334,9 @@ def test_a_topic_grows_at_its_second_and_stays_so(
     """The second growth is to the number that the topic has by then: it fails, and says so."""
     grow = {"kind": "grow_partitions", "at_seconds": 0.5, "partitions": 4}
 
-    with player(run, localkube, grow, grow | {"at_seconds": 3}) as process:
+    with player(run, localkube, grow, grow | {"at_seconds": 1000}) as process:
+        await_ends(run, 1)
+        set_stream(run, second=1000)
         assert process.wait(timeout=300) == 0
 
     topic = run.names.events_topic
