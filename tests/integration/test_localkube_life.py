@@ -32,8 +32,9 @@ FAMILY = (
     "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']); "
     "print(os.getpid(), child.pid, flush=True); signal.pause()"
 )
+DEFAULT_GRACE_SECONDS = 30
 STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "import signal, time; signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True)); "
     "print('up', flush=True)\nwhile True: time.sleep(1)"
 )
 
@@ -179,7 +180,8 @@ def test_a_killed_warm_interpreter_ends_no_pod(localkube: LocalkubeProcess) -> N
     eventually(lambda: not is_alive(warm_pid), "its end")
     _, is_forked = start_program(localkube, "meanwhile")
 
-    assert not is_forked
+    # Where the machine has held the test up, another one may be warm already.
+    assert not is_forked or warm_interpreter(localkube, times=2) != warm_pid
     assert is_alive(pid)
     assert warm_interpreter(localkube, times=2) != warm_pid
     _, is_forked = start_program(localkube, "later")
@@ -210,19 +212,17 @@ def test_what_a_pod_leaves_behind_is_waited_for(localkube: LocalkubeProcess) -> 
 
 
 def test_sigterm_in_the_start_delay_ends_a_pod_at_once(localkube: LocalkubeProcess) -> None:
-    """A pod that waits to start is gone when it is deleted, long before its delay has ended."""
+    """A pod that waits to start ends by itself when it is deleted, long before both are over."""
     warm_interpreter(localkube, times=1)
-    pid, _ = start_program(localkube, "waits", "--start-seconds=600")
+    pid, _ = start_program(localkube, "waits", "--start-seconds=3600")
     status = Path(f"/proc/{pid}/status")
     caught = 1 << (signal.SIGTERM - 1)
     eventually(lambda: "SigCgt" in status.read_text() and sigcgt(status) & caught, "its handler")
     pods = localkube.client().resources.get(api_version="v1", kind="Pod")
-    deleted_at = time.monotonic()
 
-    pods.delete(name="waits", namespace="default")
+    pods.delete(name="waits", namespace="default", body={"gracePeriodSeconds": 3600})
 
     eventually(lambda: not is_alive(pid), "its end")
-    assert time.monotonic() - deleted_at < 10
 
 
 def test_sigterm_ends_pods_gracefully_and_withdraws(localkube: LocalkubeProcess) -> None:
@@ -253,26 +253,30 @@ def test_ignored_sigterm_becomes_sigkill_after_the_grace_period(
 
     pods.delete(name="stubborn", namespace="default")
     codes = []
-    for event in pods.watch(namespace="default", resource_version=version, timeout=15):
+    for event in pods.watch(namespace="default", resource_version=version, timeout=120):
         statuses = event["object"].status.containerStatuses or ()
         codes += [s.state.terminated.exitCode for s in statuses if s.state.terminated]
         if event["type"] == "DELETED":
             break
 
-    assert 1.0 <= time.monotonic() - deleted_at < 10
+    assert 1.0 <= time.monotonic() - deleted_at < DEFAULT_GRACE_SECONDS
     assert set(codes) == {128 + signal.SIGKILL}
 
 
 def test_a_second_signal_does_not_wait_for_the_grace_period(localkube: LocalkubeProcess) -> None:
     """A second SIGTERM kills what has not ended yet."""
-    printed(start_pod(localkube, "stubborn", STUBBORN, terminationGracePeriodSeconds=60))
+    log_file = start_pod(localkube, "stubborn", STUBBORN, terminationGracePeriodSeconds=60)
+    printed(log_file)
     localkube.process.terminate()
-    with pytest.raises(subprocess.TimeoutExpired):
-        localkube.process.wait(timeout=0.5)
+    # Two signals at once are one: the second comes when the first has had its effect.
+    eventually(lambda: "asked" in log_file.read_text(), "the pod's SIGTERM")
+    asked_at = time.monotonic()
+    assert localkube.process.poll() is None
 
     localkube.process.terminate()
 
-    assert localkube.process.wait(timeout=10) == 0
+    assert localkube.process.wait(timeout=120) == 0
+    assert time.monotonic() - asked_at < 45  # of the 60 s
 
 
 def test_a_taken_port_is_exit_3(tmp_path: Path) -> None:

@@ -165,11 +165,15 @@ def test_a_crashing_container_is_restarted_with_back_off(kind: Callable[[str, st
     def status() -> Any:
         return active_pods(kind, "crashes")[0].status.containerStatuses[0]
 
-    waiting = eventually(lambda: status().state.waiting, "the back-off")
+    def backed_off() -> Any:
+        found = status()
+        waiting = found.state.waiting
+        return waiting and waiting.reason == "CrashLoopBackOff" and found
 
-    assert waiting.reason == "CrashLoopBackOff"
-    assert status().restartCount == 2
-    assert status().lastState.terminated.exitCode == 1
+    first = eventually(backed_off, "the back-off")
+
+    assert first.restartCount == 2
+    assert first.lastState.terminated.exitCode == 1
     kind("v1", "Pod").delete(name="crashes", namespace=NAMESPACE)
 
 
@@ -182,10 +186,12 @@ def test_what_cannot_be_started_says_why(kind: Callable[[str, str], Any]) -> Non
     def status() -> Any:
         return active_pods(kind, "waits")[0].status
 
-    waiting = eventually(
-        lambda: status().containerStatuses and status().containerStatuses[0].state.waiting,
-        "the reason",
-    )
+    def held_back() -> Any:
+        found = status().containerStatuses
+        waiting = found and found[0].state.waiting
+        return waiting and waiting.reason != "ContainerCreating" and waiting
+
+    waiting = eventually(held_back, "the reason")
     kind("v1", "ConfigMap").create(
         body={"metadata": {"name": "late"}, "data": {"x": "1"}}, namespace=NAMESPACE
     )
