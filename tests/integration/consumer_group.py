@@ -199,9 +199,17 @@ class ConsumerGroupRun:
         try:
             partitions = consumer.list_topics(topic, 60).topics[topic].partitions
             places = [TopicPartition(topic, number, 0) for number in partitions]
-            ends = {
-                place.partition: consumer.get_watermark_offsets(place, 60)[1] for place in places
-            }
+
+            def ends_of_all() -> dict[int, int] | None:
+                try:
+                    return {
+                        place.partition: consumer.get_watermark_offsets(place, 60)[1]
+                        for place in places
+                    }
+                except KafkaException:  # a topic made just now may have no leader yet
+                    return None
+
+            ends = eventually(ends_of_all, f"the end of each partition of {topic}")
             consumer.assign(places)
             found: list[Message] = []
             # A topic that grows may have no end to reach, one with transactions no last message.

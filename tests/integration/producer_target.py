@@ -9,7 +9,8 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.core.telemetry.records import StreamFinished, TelemetryRecord, decode_record
@@ -71,7 +72,14 @@ def read_all(target: ProducerTarget, topic: str, partitions: int) -> list[Messag
     )
     try:
         parts = [TopicPartition(topic, number, 0) for number in range(partitions)]
-        wanted = sum(consumer.get_watermark_offsets(part, timeout=60)[1] for part in parts)
+
+        def ends() -> list[int]:
+            try:
+                return [consumer.get_watermark_offsets(part, timeout=60)[1] for part in parts]
+            except KafkaException:  # a topic made just now may have no leader yet
+                return []
+
+        wanted = sum(eventually(ends, f"the end of each partition of {topic}"))
         consumer.assign(parts)
         found: list[Message] = []
         until = time.monotonic() + 180

@@ -6,14 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
+from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
 from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.java import find_java
@@ -77,17 +78,20 @@ def test_group_is_described_and_deleted(
     )
     consumer.subscribe([topic])
     try:
-        deadline = time.monotonic() + 30
-        while len(consumer.assignment()) < 4 and time.monotonic() < deadline:
-            consumer.poll(0.1)
 
-        seen = kafka_admin.describe_group(group)
-        assert seen.is_stable
+        def stable() -> GroupSnapshot | None:
+            consumer.poll(0.1)  # what the member has, the broker hears with its next heartbeat
+            if len(consumer.assignment()) < 4:
+                return None
+            found = kafka_admin.describe_group(group)
+            return found if found.is_stable else None
+
+        seen = eventually(stable, "a stable group with one member")
         assert [member.client_id for member in seen.members] == ["pod-1"]
         assert seen.members[0].partitions == tuple((topic, number) for number in range(4))
         assert seen.protocol.lower() == protocol
         with (
-            KafkaAdmin(broker.bootstrap_servers, timeout_seconds=2.0) as hasty,
+            KafkaAdmin(broker.bootstrap_servers, timeout_seconds=10.0) as hasty,
             pytest.raises(StillWaiting, match="members"),
         ):
             hasty.delete_group(group)
