@@ -197,19 +197,20 @@ class ConsumerGroupRun:
             }
         )
         try:
-            partitions = consumer.list_topics(topic, 60).topics[topic].partitions
-            places = [TopicPartition(topic, number, 0) for number in partitions]
 
             def ends_of_all() -> dict[int, int] | None:
                 try:
+                    partitions = consumer.list_topics(topic, 60).topics[topic].partitions
                     return {
-                        place.partition: consumer.get_watermark_offsets(place, 60)[1]
-                        for place in places
-                    }
+                        number: consumer.get_watermark_offsets(place, 60)[1]
+                        for number in partitions
+                        for place in [TopicPartition(topic, number)]
+                    } or None
                 except KafkaException:  # a topic made just now may have no leader yet
                     return None
 
             ends = eventually(ends_of_all, f"the end of each partition of {topic}")
+            places = [TopicPartition(topic, number, 0) for number in ends]
             consumer.assign(places)
             found: list[Message] = []
             # A topic that grows may have no end to reach, one with transactions no last message.

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +153,10 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
             gone = await_record(run, PodSeen, lambda seen: seen.gone_at, "the pod's end")
             process.terminate()
             assert process.wait(timeout=120) == 0
-        left = {pod["metadata"]["name"] for pod in kube.list("Pod")}
+        eventually(  # the earlier run's pod goes at its own time
+            lambda: {pod["metadata"]["name"] for pod in kube.list("Pod")} == {"bystander"} or None,
+            "nothing left but the bystander",
+        )
         kube.close()
 
     assert [tuple(row) for row in unread.partitions] == [(p, 100, None) for p in range(PARTITIONS)]
@@ -165,7 +167,6 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
     assert {seen.pod for seen in run.telemetry(PodSeen)} == {own}
     assert [listed.pods for listed in run.telemetry(PodsListed)] == [[own]]
     assert earlier != own
-    assert left == {"bystander"}
     usage = {seen.component for seen in run.telemetry(UsageSample)}
     assert usage == {"recorder", "localkube"}
 
@@ -243,9 +244,11 @@ def test_what_cannot_be_read_is_a_gap_while_the_rest_goes_on(
         await_record(run, LagSample, lambda seen: seen.at > since, "lag meanwhile")
 
     assert run.telemetry(ReplicaSample) == []
-    lag_at = [seen.at for seen in run.telemetry(LagSample)]
-    steps = [(later - before) / 1e9 for before, later in pairwise(lag_at)]
-    assert sorted(steps)[len(steps) // 2] == pytest.approx(0.5, abs=0.1)
+    # Each half second has its lag, or a gap that says why not: that the machine was busy.
+    lags = [seen.at for seen in run.telemetry(LagSample)]
+    gaps = [seen for seen in run.telemetry(ReadGap) if seen.what == "lag"]
+    turns = sorted([*lags, *(gap.at for gap in gaps)])
+    assert len(turns) == pytest.approx((turns[-1] - turns[0]) / 0.5e9 + 1, abs=2)
 
 
 @contextmanager
