@@ -55,7 +55,7 @@ class ScalerProcess:
         """Send SIGTERM; return how many seconds the end took."""
         began_at = time.monotonic()
         self.process.terminate()
-        assert self.process.wait(timeout=10) == 0
+        assert self.process.wait(timeout=180) == 0
         return time.monotonic() - began_at
 
 
@@ -113,6 +113,15 @@ class Keda:
         """Return the only metric's spec."""
         (spec,) = self.stub.GetMetricSpec(self.ref, timeout=TIMEOUT_SECONDS).metricSpecs
         return spec
+
+    def answers(self) -> tuple[bool, float, float] | None:
+        """Return IsActive, the metric and its target; None while no sample is new enough."""
+        try:
+            return self.is_active(), self.metric(), self.spec().targetSizeFloat
+        except grpc.RpcError as error:
+            if error.code() in NO_DECISION:
+                return None
+            raise
 
     def refusal(self) -> tuple[str, str]:
         """Return code and details of a call that fails."""
