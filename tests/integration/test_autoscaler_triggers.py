@@ -147,7 +147,7 @@ def test_pausing_removes_the_hpa_and_holds_a_count_until_it_is_taken_away(
     eventually(
         lambda: setting.condition(SO, "held", "Paused") == "True:ScaledObjectPaused", "paused"
     )
-    assert setting.get(HPA, "keda-hpa-held") is None
+    eventually(lambda: setting.get(HPA, "keda-hpa-held") is None, "no HPA")
     eventually(  # told after the replicas have changed
         lambda: (setting.get(SO, "held") or {})["status"].get("pausedReplicaCount") == 2,
         "the count in the status",
@@ -160,9 +160,12 @@ def test_pausing_removes_the_hpa_and_holds_a_count_until_it_is_taken_away(
     assert first is not None
     assert second is not None
     assert first["metadata"]["uid"] != second["metadata"]["uid"]
-    assert setting.condition(SO, "held", "Paused") == "False:ScaledObjectUnpaused"
-    reasons = [reason for _, reason, _ in setting.events("held")]
-    assert {"ScaledObjectPaused", "ScaledObjectUnpaused", "KEDAScalersStopped"} <= set(reasons)
+    unpaused = "False:ScaledObjectUnpaused"
+    eventually(lambda: setting.condition(SO, "held", "Paused") == unpaused, unpaused)
+    expected = {"ScaledObjectPaused", "ScaledObjectUnpaused", "KEDAScalersStopped"}
+    eventually(
+        lambda: expected <= {reason for _, reason, _ in setting.events("held")}, f"{expected}"
+    )
 
 
 def test_secrets_open_a_broker_that_wants_tls_scram_or_a_plain_password(
@@ -192,7 +195,7 @@ def test_secrets_open_a_broker_that_wants_tls_scram_or_a_plain_password(
             setting.create(SO, name, spec)
         for name in ("tls", "plain"):
             eventually(lambda name=name: setting.replicas(name) == 3, f"3 of {name}")
-            assert setting.condition(SO, name, "Ready") == READY
+            eventually(lambda name=name: setting.condition(SO, name, "Ready") == READY, READY)
             assert (setting.get(SO, name) or {})["status"]["authenticationsTypes"] == name
 
         setting.patch("Secret", "plain", {"stringData": {"password": "wrong"}})
