@@ -49,7 +49,8 @@ def secured_broker(folder: Path, *, has_acls: bool = False) -> Iterator[SecuredB
     keystore, truststore = folder / "broker.pem", folder / "authority.pem"
     keystore.write_text(own.private_key + own.certificate)
     truststore.write_text(authority.certificate)
-    tls, sasl = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    tls_port = free_port()
+    tls, sasl = f"127.0.0.1:{tls_port}", f"127.0.0.1:{free_port(besides={tls_port})}"
     more: dict[str, Any] = {
         "listener.name.tls.ssl.keystore.type": "PEM",
         "listener.name.tls.ssl.keystore.location": keystore,

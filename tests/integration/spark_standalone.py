@@ -26,7 +26,8 @@ _SMALL_JVM = {"SPARK_DAEMON_MEMORY": "192m", "SPARK_DAEMON_JAVA_OPTS": "-XX:Tier
 @contextlib.contextmanager
 def standalone_cluster(folder: Path) -> Iterator[str]:
     """Yield the master's URL when both workers have registered; end all three afterwards."""
-    port, page = free_port(), free_port()
+    port = free_port()
+    page = free_port(besides={port})
     address = ["--host", LOOPBACK]
     master = f"spark://{LOOPBACK}:{port}"
     worker = ["org.apache.spark.deploy.worker.Worker", *address, "--webui-port", "0"]

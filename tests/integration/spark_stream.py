@@ -72,7 +72,8 @@ class SparkStream:
 
     def start_master(self) -> None:
         """Start the master and wait for it."""
-        self._ports = {"rpc": free_port(), "page": free_port()}
+        rpc = free_port()
+        self._ports = {"rpc": rpc, "page": free_port(besides={rpc})}
         pages = {"PORT_RPC": str(self._ports["rpc"]), "PORT_PAGE": str(self._ports["page"])}
         self._daemon("master", "master", pages)
 
@@ -178,7 +179,7 @@ class SparkStream:
     def _pod(self, name: str, command: list[str], variables: Mapping[str, str]) -> Pod:
         folder = self.folder / name
         folder.mkdir()
-        port = free_port()
+        port = free_port(besides=self._ports.values())
         known = os.environ.get("PYTHONPATH", "")
         inherited = {key: text for key, text in os.environ.items() if key != "PYSPARK_PYTHON"}
         environment = {

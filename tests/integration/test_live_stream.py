@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.process.processes import start_tied
+from lagbench.embedded.ports import free_port
 from lagbench.project import PROJECT_ROOT
 
 pytestmark = pytest.mark.integration
@@ -52,9 +52,7 @@ def servers(runs: Path) -> Iterator[tuple[str, str]]:
 @contextmanager
 def served(runs: Path) -> Iterator[str]:
     """Run a server of the pages."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     paths = [PROJECT_ROOT, PROJECT_ROOT / "plugins", PROJECT_ROOT / "include"]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")}
     environment |= {"LAGBENCH_RUNS_DIR": str(runs), "PYTHONPATH": os.pathsep.join(map(str, paths))}
