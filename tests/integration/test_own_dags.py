@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import sqlite3
 import threading
 import time
@@ -27,6 +26,7 @@ from tests.integration.localkube_process import running_localkube
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kube.kube import Kube
 from lagbench.embedded.broker import Broker
+from lagbench.embedded.ports import free_port
 from lagbench.orchestrator import airflow_server
 from lagbench.orchestrator.airflow_environment import airflow_home
 from lagbench.project import PROJECT_ROOT
@@ -247,12 +247,11 @@ def airflow(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     for source in (EXAMPLE, PROJECT_ROOT / "dags" / "scenario_run.py"):
         shutil.copy(source, dags)
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags))
-    # A busy machine: without these a task whose API server is slow to answer is given up.
-    monkeypatch.setenv("AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT", "60")
+    # A busy machine: without this a task that is silent for long is given up.
     monkeypatch.setenv("AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT", "600")
     state_dir = tmp_path / "state"
     give_database(state_dir)
-    server = airflow_server.start_server(state_dir, shop.connections, port=_free_port())
+    server = airflow_server.start_server(state_dir, shop.connections, port=free_port())
     root = psutil.Process(server.pid)
     try:
         yield Airflow(server, state_dir)
@@ -261,12 +260,6 @@ def airflow(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         airflow_server.stop_server(state_dir)
         _, left = psutil.wait_procs(family, timeout=120)
         assert left == []
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_the_example_guards_a_restart(shop: Shop, airflow: Airflow) -> None:
