@@ -144,18 +144,26 @@ def test_a_restart_outlives_the_process_that_asked_for_it(state_dir: Path) -> No
     program = (
         "import os, pathlib, sys\n"
         "from lagbench.embedded import bench\n"
-        "bench.restart_broker(pathlib.Path(sys.argv[1]), outage_seconds=3)\n"
+        "state = bench.restart_broker(pathlib.Path(sys.argv[1]), outage_seconds=3)\n"
+        "print(state.broker_state, state.broker_changed_at, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     asked_at = time.time_ns()
-    subprocess.run([sys.executable, "-c", program, str(state_dir)], check=False, timeout=300)
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(state_dir)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    ended_at = time.time_ns()
 
-    stopped = bench.running(state_dir)
-    assert stopped is not None
-    assert stopped.broker_state == "stopped"
-    assert asked_at < stopped.broker_changed_at < time.time_ns()
+    assert ended.returncode == -signal.SIGKILL
+    seen, stopped_at = ended.stdout.split()
+    assert seen == "stopped"
+    assert asked_at < int(stopped_at) < ended_at
     back = bench.await_broker(state_dir, timeout_seconds=300)
-    assert back.broker_changed_at - stopped.broker_changed_at >= 3_000_000_000
+    assert back.broker_changed_at - int(stopped_at) >= 3_000_000_000
     assert back.broker is not None
     assert state.broker is not None
     assert back.broker.pid != state.broker.pid
@@ -177,15 +185,17 @@ def test_the_player_restarts_the_broker(state_dir: Path, monkeypatch: pytest.Mon
 
     assert performer.choose() == ["consumer-0"]
     performer.act()
-    stopped = bench.running(state_dir)
-    assert stopped is not None
-    assert stopped.broker_state == "stopped"
+    stopped_at = performer._stopped_at
     performer.hold(threading.Event())
     performer.undo()
 
     back = bench.running(state_dir)
     assert back is not None
     assert back.broker_state == "running"
+    assert state.broker is not None
+    assert back.broker is not None
+    assert back.broker.pid != state.broker.pid
+    assert back.broker_changed_at - stopped_at >= 2_000_000_000
     assert back.bootstrap_servers == state.bootstrap_servers
     assert performer.detail.startswith("the broker was down for ")
     assert performer.came == ["consumer-1"]
