@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 
 # 500 messages a second in each of two workers.
 COST = {"process_ms": "8", "concurrency": "4", "trigger_seconds": "1"}
-MESSAGES = 9_000
+MESSAGES = 15_000
 LONG = 30_000
 
 
