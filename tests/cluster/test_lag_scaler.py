@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kubernetes import client, config
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
@@ -55,7 +55,15 @@ def commit(broker: Broker, offset: int) -> None:
     """Commit the same offset on every partition."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": GROUP})
     places = [TopicPartition(TOPIC, partition, offset) for partition in range(PARTITIONS)]
-    consumer.commit(offsets=places, asynchronous=False)
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException:  # the coordinator of a new broker takes its time
+            return False
+        return True
+
+    eventually(is_committed, f"commits at {offset}")
     consumer.close()
 
 
@@ -111,10 +119,13 @@ def test_real_keda_scales_on_persistent_lag(
     with running_scaler(tmp_path) as scaler:
         kube.apply(scaled_object(scaler, broker))
         eventually(lambda: replicas() == PARTITIONS, "one pod per partition")
-        stored = kube.get("ScaledObject", "orders")
-        assert stored is not None
-        conditions = {c["type"]: c["status"] for c in stored["status"]["conditions"]}
-        assert conditions["Active"] == "True"
+
+        def is_active() -> bool:
+            status = (kube.get("ScaledObject", "orders") or {}).get("status") or {}
+            conditions = {c["type"]: c["status"] for c in status.get("conditions") or ()}
+            return conditions.get("Active") == "True"
+
+        eventually(is_active, "KEDA's own look, which follows another clock than the HPA's")
 
         commit(broker, LAG_EACH)
         eventually(lambda: replicas() == 1, "the floor")

@@ -50,7 +50,11 @@ def test_the_dashboards_queries_on_keda_have_values(rig: Rig, tmp_path: Path) ->
             eventually(lambda query=query: values(query.expr), query.where)
             for series in values(query.expr):
                 assert query.legend_labels <= series["metric"].keys(), query
-        apps = {series["metric"]["app"] for series in values("up == 1")}
+        apps = {"keda-operator", "keda-metrics-apiserver"}
+        eventually(
+            lambda: {series["metric"]["app"] for series in values("up == 1")} == apps,
+            f"{apps} up at the same time",
+        )
         firing = eventually(
             lambda: {rule.name for rule in prometheus.rules() if rule.is_firing},
             "an alert on the trigger whose source is away",
@@ -61,7 +65,6 @@ def test_the_dashboards_queries_on_keda_have_values(rig: Rig, tmp_path: Path) ->
     kube.close()
     assert len(queries) == 5
     assert firing == {"ScalerErrors"}
-    assert apps == {"keda-operator", "keda-metrics-apiserver"}
 
 
 def _deployment() -> dict[str, Any]:
