@@ -16,7 +16,6 @@ from typing import Any
 
 import psutil
 
-from lagbench.errors import ExitCode
 from tests.fakes.user_environment import user_environment
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -78,18 +77,6 @@ class Rehearsal:
     def finish(self, process: subprocess.Popen[str]) -> int:
         """Wait for the end and return the exit code."""
         return process.wait(timeout=RUN_LIMIT_SECONDS)
-
-    def finish_judged(self, *settings: str, options: tuple[str, ...] = ()) -> int:
-        """Run to the end and return the exit code; again if the machine left nothing to judge.
-
-        A run says by itself that it was no rehearsal, e.g. that the load came late. Such a run is
-        repeated here as experiments repeat it.
-        """
-        for _ in range(RUNS_TO_JUDGE):
-            code = self.finish(self.start_run(*settings, options=options))
-            if code != ExitCode.UNDETERMINED or not self.read("verdict.json")["invalid"]:
-                break
-        return code
 
     @property
     def unfailed(self) -> str:

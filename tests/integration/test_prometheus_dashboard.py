@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.dashboard_file import DashboardQuery, committed_dashboard, dashboard_queries
-from tests.integration.localkube_process import eventually, running_localkube
+from tests.integration.localkube_process import WAIT_SECONDS, eventually, running_localkube
 from tests.integration.prometheus_process import (
     PrometheusProcess,
     adapted,
@@ -89,10 +89,10 @@ class DashboardRun:
         labels = [series["metric"] for series in answer["result"]]
         return labels if {found["app"] for found in labels} == apps else None
 
-    def await_values(self, queries: Iterable[DashboardQuery], *, within_seconds: float) -> None:
+    def await_values(self, queries: Iterable[DashboardQuery]) -> None:
         """Wait until each of ``queries`` has had a value; pods that come meanwhile are scraped."""
         left = list(queries)
-        gives_up_at = time.monotonic() + within_seconds
+        gives_up_at = time.monotonic() + WAIT_SECONDS
         while True:
             self.prometheus.scrape(self.kube.list("Pod"))
             left = [query for query in left if not self.result(query)]
