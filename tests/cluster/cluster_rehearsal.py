@@ -31,7 +31,7 @@ from tests.cluster.rig_fixture import broker_for_pods
 from tests.e2e.rehearsal import Rehearsal
 
 CONTEXT = "lagbench"
-_KUBECTL_LIMIT_SECONDS = 60
+_KUBECTL_LIMIT_SECONDS = 180
 _HOSTS = Path("/etc/hosts")
 _SERVICE_POLL_SECONDS = 0.5  # its pod takes longer to be Ready, and KEDA asks only then
 
@@ -128,7 +128,7 @@ def lag_scaler_has_a_name(rig: Rig, folder: Path) -> Iterator[None]:
     """
     hosts = folder / "hosts"
     hosts.write_text(_HOSTS.read_text())
-    subprocess.run(["mount", "--bind", str(hosts), str(_HOSTS)], check=True, timeout=10)
+    subprocess.run(["mount", "--bind", str(hosts), str(_HOSTS)], check=True, timeout=60)
     is_over = threading.Event()
     writer = threading.Thread(target=_write_address, args=(rig, hosts, is_over))
     writer.start()
@@ -137,7 +137,7 @@ def lag_scaler_has_a_name(rig: Rig, folder: Path) -> Iterator[None]:
     finally:
         is_over.set()
         writer.join(timeout=_SERVICE_POLL_SECONDS + 60)
-        subprocess.run(["umount", str(_HOSTS)], check=True, timeout=10)
+        subprocess.run(["umount", str(_HOSTS)], check=True, timeout=60)
 
 
 def _write_address(rig: Rig, hosts: Path, is_over: threading.Event) -> None:

@@ -52,7 +52,7 @@ class Bystanders:
             seen.append(self.versions())
             return awaited <= seen[-1].keys() and seen[-1] == seen[-2] == seen[-3]
 
-        eventually(is_quiet, "bystanders that nobody changes", within_seconds=60)
+        eventually(is_quiet, "bystanders that nobody changes")
 
     def remove(self) -> None:
         """Take them away."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, RunNames
 from tests.cluster.rig.images import PAUSE
+from tests.integration.localkube_process import eventually
 
 PARTITIONS = 12
 
@@ -20,10 +21,18 @@ def let_lag(bootstrap_servers: str, names: RunNames, lag: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     for number in range(lag):
         producer.produce(names.events_topic, b"x", partition=number % PARTITIONS)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": names.group})
     places = [TopicPartition(names.events_topic, number, 0) for number in range(PARTITIONS)]
-    consumer.commit(offsets=places, asynchronous=False)
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException:  # the coordinator of a new group takes its time
+            return False
+        return True
+
+    eventually(is_committed, f"commits of {names.group}")
     consumer.close()
 
 

@@ -16,7 +16,7 @@ from lagbench.core.policy.admission.answer import FieldValidation
 
 Manifest = Mapping[str, Any]
 
-_CALL_LIMIT_SECONDS = 15
+_CALL_LIMIT_SECONDS = 60
 _WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
 _PLACES = {
     "Deployment": ("apps/v1", "deployments"),

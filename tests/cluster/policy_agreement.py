@@ -31,7 +31,6 @@ from tests.integration.localkube_process import eventually
 
 CASES = Path(__file__).parent / "policy_cases"
 _SEPARATOR = "---\n"
-_SEEN_LIMIT_SECONDS = 20
 CREATED = 201
 _STRICT_REFUSAL = "strict decoding error"
 
@@ -178,7 +177,6 @@ def _give_facts(api: LiveApi, facts: Sequence[Case]) -> None:
         eventually(
             lambda probe=probe: _is_marker_seen(api.send(probe, namespace)),  # type: ignore[misc]
             f"the webhook to see the {marker['kind']}",
-            within_seconds=_SEEN_LIMIT_SECONDS,
         )
 
 
@@ -200,7 +198,6 @@ def await_seen(api: LiveApi, stored: Mapping[str, Any], namespace: str) -> None:
             or not api.get("ScaledObject", namespace, name)
         ),
         f"the webhook to see {name}",
-        within_seconds=_SEEN_LIMIT_SECONDS,
     )
 
 

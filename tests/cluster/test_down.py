@@ -21,8 +21,9 @@ from lagbench.orchestrator.opened_clusters import ClusterNote, cluster_notes
 from lagbench.orchestrator.target import ClusterTarget
 from tests.cluster.cluster_rehearsal import CONTEXT, ClusterRehearsal, kubectl, rehearsal_on
 from tests.cluster.rig.rig import Rig
+from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 KILLED = RunNames("killed-run")
 
 
@@ -71,7 +72,7 @@ def test_down_ends_a_run_and_leaves_nothing(
 
     assert noted == 1
     assert code == ExitCode.PASS, home.output()
-    assert run.wait(timeout=10) == 130, home.output()
+    assert run.wait(timeout=DOWN_LIMIT_SECONDS) == 130, home.output()
     assert left(rig, rig_broker) == set()
     assert cluster_notes(state_dir) == []
     assert home.processes() == []

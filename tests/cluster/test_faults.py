@@ -31,7 +31,7 @@ from tests.cluster.rig.rig import Rig
 from tests.e2e.rehearsal import DATA, wait_until
 from tests.integration.localkube_process import eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 AWAY_SECONDS = 20.0
 # A fraction of the tiny spike: 300/s for 35 s, and pods of 125/s each, to leave the cores to Spark.
 LIGHT = (
@@ -78,7 +78,7 @@ def test_what_scales_and_stores_goes_away_in_mid_spike(
     rig.restart_keda_operator()
     with rig.without_api_server():
         away_at = time.time_ns()
-        wait_until(_elapsed(AWAY_SECONDS), "20 s without an API server", limit_seconds=25)
+        wait_until(_elapsed(AWAY_SECONDS), "20 s without an API server", limit_seconds=120)
         back_at = time.time_ns()
     rig_broker.stop()
     rig_broker.start()
@@ -105,7 +105,7 @@ def test_what_runs_on_the_node_goes_away_in_mid_spike(
     with lag_scaler_has_a_name(rig, tmp_path):
         process = home.start_run(*LIGHT, MORE_THAN_THREE_DO, options=options)
         home.wait_for_phase("lag_builds_up", "finished")
-        eventually(lambda: len(faults.ready("consumer")) > 1, "it scales up", within_seconds=60)
+        eventually(lambda: len(faults.ready("consumer")) > 1, "it scales up")
         faults.restart_lag_scaler()
         evicted = faults.drain_node()
         code = home.finish(process)
@@ -146,8 +146,8 @@ def assert_outage_is_a_gap(home: ClusterRehearsal, away_at: int, back_at: int) -
         longest[gap["what"]] = max(longest.get(gap["what"], 0), gap["gap_seconds"])
     assert min(longest["replicas"], longest["hpa"]) > AWAY_SECONDS - 8, gaps
     # Kafka's restart: a gap too, and an end to it (the client's own is five minutes).
-    assert 0 < longest["lag"] < 120, gaps
-    assert longest.get("group", 0) < 120, gaps
+    assert 0 < longest["lag"] < 240, gaps
+    assert longest.get("group", 0) < 240, gaps
     replicas = replica_samples(home)
     assert not [sample for sample in replicas if away_at < sample.at < back_at]
     assert min(sample.spec for sample in replicas) >= 1
@@ -173,7 +173,7 @@ def assert_only_its_own_is_gone(
 ) -> None:
     """Nothing of the run is left, and nothing of others was touched."""
     run_id = home.folder().name
-    eventually(lambda: not bystanders.left_by_run(run_id), "nothing left", within_seconds=60)
+    eventually(lambda: not bystanders.left_by_run(run_id), "nothing left")
     assert bystanders.versions() == before
     assert [process.cmdline() for process in home.processes()] == []
 

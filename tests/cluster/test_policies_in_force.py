@@ -38,15 +38,15 @@ from tests.integration.lag_scaler.scaler_process import Keda, ScalerProcess, run
 from tests.integration.localkube_process import eventually
 from tests.integration.prometheus_process import running_prometheus
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.integration
 NAMES = RunNames("policies-in-force")
 LAG = 1800
 POLICIES = list_policies()
 ON_CPU = frozenset({"cpu-only", "lag-cpu-safety-net"})
 _LAG_PER_REPLICA = {"kafka": "lagThreshold", "prometheus": "threshold"}
 _PRE_WARMED = 6  # of cron-prewarm-plus-lag, on working days
-_TAKEN_UP_SECONDS = 60
-_FOLLOWED_SECONDS = 90
+_TAKEN_UP_SECONDS = 240
+_FOLLOWED_SECONDS = 300
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,12 @@ from tests.cluster.rig.rig import Rig
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.integration.localkube_process import eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.integration
 NAMESPACE = "policy-swap"
 SCENARIO = PROJECT_ROOT / "tests/data/scenarios/tiny_spike.yaml"
 LAG, WANTED = 2000, 4
 FIRST, SECOND, THIRD = (RunNames(f"policy-swap-{number}") for number in (1, 2, 3))
 SECOND_METRIC = f"s0-kafka-{SECOND.events_topic.replace('.', '-')}"
-_SYNC_SECONDS = 15
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,8 @@ def test_policies_are_swapped_in_place(swapping: Swapping) -> None:
     """Nothing of the old policy stays, no consumer is touched, and the run folder shows it."""
     quick, default, on_cpu = (_policy(name) for name in ("lag-quick", "lag-default", "cpu-only"))
     swapping.bring(FIRST, _with_everything(quick))
-    eventually(lambda: swapping.replicas() == WANTED, "one pod per threshold", within_seconds=60)
-    eventually(lambda: len(swapping.pods()) == WANTED, "as many pods", within_seconds=60)
+    eventually(lambda: swapping.replicas() == WANTED, "one pod per threshold")
+    eventually(lambda: len(swapping.pods()) == WANTED, "as many pods")
     pods = swapping.pods()
     uid = swapping.stored()["metadata"]["uid"]
 
@@ -167,7 +166,6 @@ def _stays(swapping: Swapping, pods: set[str]) -> None:
     eventually(
         lambda: last_metric() == SECOND_METRIC,
         "a sync of the HPA under the new policy",
-        within_seconds=2 * _SYNC_SECONDS,
     )
     assert swapping.replicas() == WANTED
     assert swapping.pods() == pods

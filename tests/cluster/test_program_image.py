@@ -19,7 +19,7 @@ from lagbench.embedded.broker import Broker
 from tests.cluster.rig.rig import Rig
 from tests.integration.localkube_process import eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 NAMES, NAMESPACE = RunNames("image"), "lagbench-image"
 
 
@@ -57,7 +57,7 @@ def test_a_program_starts_without_root_and_without_a_disk(
         found: str = pod.get("status", {}).get("phase", "")
         return found if found in {"Succeeded", "Failed"} else ""
 
-    ended = eventually(phase, "the end of the pod", within_seconds=60)
+    ended = eventually(phase, "the end of the pod")
 
     assert ended == "Succeeded", kube.pod_logs("help")
     assert "lagbench's consumer under test" in kube.pod_logs("help")
@@ -83,11 +83,10 @@ def test_the_consumers_join_through_the_nodes_address(
         status = apps.read_namespaced_deployment("consumer", NAMESPACE).status
         return status.ready_replicas == 2
 
-    eventually(ready, "two Ready consumers", within_seconds=60)
+    eventually(ready, "two Ready consumers")
 
     with KafkaAdmin(rig_broker.bootstrap_servers) as admin:  # Ready is before joined
         eventually(
             lambda: len(admin.describe_group(NAMES.group).members) == 2,
             "two members",
-            within_seconds=30,
         )

@@ -15,7 +15,7 @@ from lagbench.embedded.broker import Broker
 from tests.cluster.cluster_rehearsal import ClusterRehearsal, left_behind, rehearsal_on
 from tests.cluster.rig.rig import Rig
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 
 
 @pytest.fixture(scope="module")

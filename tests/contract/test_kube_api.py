@@ -338,7 +338,7 @@ def test_a_watch_reports_each_change_once_and_in_order(endpoint: Endpoint) -> No
     timer = threading.Timer(0.3, change_it)
     timer.start()
     seen = []
-    for event in maps.watch(namespace=endpoint.namespace, resource_version=version, timeout=20):
+    for event in maps.watch(namespace=endpoint.namespace, resource_version=version, timeout=120):
         if event["object"].metadata.name == CLUSTER_CONFIG_MAP:
             continue  # A cluster writes it into each new namespace, at a moment of its own.
         seen.append((event["type"], event["object"].metadata.name))

@@ -50,7 +50,7 @@ def events_until(endpoint: Endpoint, version: str, last: tuple[str, str]) -> lis
     """Return what happened to pods since ``version``: ADDED, READY, LEAVING, DELETED and a name."""
     seen: list[tuple[str, str]] = []
     pods = endpoint.kind("v1", "Pod")
-    for event in pods.watch(namespace=endpoint.namespace, resource_version=version, timeout=90):
+    for event in pods.watch(namespace=endpoint.namespace, resource_version=version, timeout=300):
         pod = event["object"]
         conditions = {c.type: c.status for c in pod.status.conditions or ()}
         kinds = [event["type"]] if event["type"] != "MODIFIED" else []
@@ -90,7 +90,7 @@ def test_in_order_each_pod_waits_for_the_one_before(endpoint: Endpoint) -> None:
 def test_in_order_the_highest_leaves_first_and_alone(endpoint: Endpoint) -> None:
     """A scale-down deletes the highest ordinal, and the next one when that one is gone."""
     endpoint.apply(endpoint.stateful_set("web", replicas=3))
-    eventually(lambda: ready(endpoint, "web") == 3, "three ready pods", within_seconds=90)
+    eventually(lambda: ready(endpoint, "web") == 3, "three ready pods")
     version = version_of_pods(endpoint)
 
     scale(endpoint, "web", 1)
@@ -113,10 +113,10 @@ def test_in_parallel_all_come_at_once_and_the_highest_leave(endpoint: Endpoint) 
     container["readinessProbe"]["httpGet"]["path"] = "/never"
     endpoint.apply(manifest)
 
-    eventually(lambda: len(names(endpoint, "web")) == 3, "three pods", within_seconds=60)
+    eventually(lambda: len(names(endpoint, "web")) == 3, "three pods")
     assert ready(endpoint, "web") == 0
     scale(endpoint, "web", 1)
-    eventually(lambda: existing(endpoint, "web") == ["web-0"], "one pod left", within_seconds=60)
+    eventually(lambda: existing(endpoint, "web") == ["web-0"], "one pod left")
 
 
 def test_a_deleted_pod_comes_back_with_its_identity(endpoint: Endpoint) -> None:
@@ -124,7 +124,7 @@ def test_a_deleted_pod_comes_back_with_its_identity(endpoint: Endpoint) -> None:
     manifest = endpoint.stateful_set("web", replicas=2, podManagementPolicy="Parallel")
     manifest["spec"]["serviceName"] = "hosts"
     endpoint.apply(manifest)
-    eventually(lambda: ready(endpoint, "web") == 2, "two ready pods", within_seconds=60)
+    eventually(lambda: ready(endpoint, "web") == 2, "two ready pods")
     pods = endpoint.kind("v1", "Pod")
     before = pods.get(name="web-1", namespace=endpoint.namespace)
 
@@ -134,7 +134,7 @@ def test_a_deleted_pod_comes_back_with_its_identity(endpoint: Endpoint) -> None:
         found = [p for p in endpoint.pods("app=web") if p.metadata.name == "web-1"]
         return next((p for p in found if p.metadata.uid != before.metadata.uid), None)
 
-    after = eventually(again, "the pod with a new uid", within_seconds=60)
+    after = eventually(again, "the pod with a new uid")
     assert (after.spec.hostname, after.spec.subdomain) == ("web-1", "hosts")
     labels = after.metadata.labels.to_dict()
     assert labels == before.metadata.labels.to_dict()
@@ -150,7 +150,7 @@ def test_a_rolling_update_stops_at_the_partition(endpoint: Endpoint) -> None:
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
     manifest["spec"]["updateStrategy"] = rolling
     endpoint.apply(manifest)
-    eventually(lambda: ready(endpoint, "web") == 3, "three ready pods", within_seconds=60)
+    eventually(lambda: ready(endpoint, "web") == 3, "three ready pods")
     old, version = status_of(endpoint, "web").currentRevision, version_of_pods(endpoint)
 
     manifest["spec"]["template"]["metadata"]["annotations"] = {"changed": "yes"}
@@ -161,7 +161,7 @@ def test_a_rolling_update_stops_at_the_partition(endpoint: Endpoint) -> None:
         status = status_of(endpoint, "web")
         return (status.updatedReplicas, status.readyReplicas) == (2, 3)
 
-    eventually(is_updated, "two updated pods", within_seconds=60)
+    eventually(is_updated, "two updated pods")
     leaving = [name for kind, name in seen if kind == "LEAVING"]
     assert leaving == ["web-2", "web-1"]
     status = status_of(endpoint, "web")
@@ -185,7 +185,7 @@ def test_the_status_counts_terminating_pods(endpoint: Endpoint) -> None:
         f"{pod['containers'][0]['command'][-1]}"
     )
     endpoint.apply(manifest)
-    eventually(lambda: ready(endpoint, "web") == 2, "two ready pods", within_seconds=60)
+    eventually(lambda: ready(endpoint, "web") == 2, "two ready pods")
 
     scale(endpoint, "web", 1)
 
@@ -193,9 +193,9 @@ def test_the_status_counts_terminating_pods(endpoint: Endpoint) -> None:
         status = status_of(endpoint, "web")
         return status if status.replicas and names(endpoint, "web") == ["web-0"] else None
 
-    status = eventually(leaves, "the scale-down", within_seconds=60)
+    status = eventually(leaves, "the scale-down")
     assert status.replicas == 2
-    eventually(lambda: status_of(endpoint, "web").replicas == 1, "one replica", within_seconds=60)
+    eventually(lambda: status_of(endpoint, "web").replicas == 1, "one replica")
 
 
 def test_scale_reads_and_writes_replicas(endpoint: Endpoint) -> None:

@@ -13,7 +13,7 @@ import yaml
 from lagbench.core.scenario import phase_distance_seconds
 from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS, POLICY, SCENARIO, Rehearsal, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 
 CELLS = [
     {"name": "cooperative", "policy": str(POLICY)},
@@ -48,7 +48,7 @@ def test_a_stopped_experiment_keeps_what_it_has_measured(rehearsal: Rehearsal) -
     file.write_text(yaml.safe_dump(EXPERIMENT))
     runs = rehearsal.root / "runs"
     process = rehearsal.start("experiment", str(file))
-    wait_until(lambda: bool(records(runs)), "the record of the first run", limit_seconds=400)
+    wait_until(lambda: bool(records(runs)), "the record of the first run", limit_seconds=1200)
     process.send_signal(signal.SIGINT)
     code = process.wait(timeout=DOWN_LIMIT_SECONDS)
 
@@ -62,7 +62,11 @@ def test_a_stopped_experiment_keeps_what_it_has_measured(rehearsal: Rehearsal) -
     assert (record["pair"], record["cell"]) == (first["pair"], first["cell"])
     apart = phase_distance_seconds(record["hpa_sync_at_seconds"], first["hpa_sync_at_seconds"])
     assert apart < 1
-    wait_until(lambda: not rehearsal.processes(), "no process of the home", limit_seconds=60)
+    wait_until(
+        lambda: not rehearsal.processes(),
+        "no process of the home",
+        limit_seconds=DOWN_LIMIT_SECONDS,
+    )
 
     assert rehearsal.finish(rehearsal.start("experiment", str(file), "--plan")) == 0
     assert f"continues: {done} of 12 runs are done" in rehearsal.output()

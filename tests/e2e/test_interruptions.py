@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS, Rehearsal, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
 """The class of an executor's JVM."""
@@ -35,7 +35,11 @@ def test_an_interrupted_run_leaves_nothing(
 
     assert code == 130, rehearsal.output()
     assert rehearsal.dag_run_states()[-1] == "failed"
-    wait_until(lambda: not rehearsal.processes(), "no process of the home", limit_seconds=60)
+    wait_until(
+        lambda: not rehearsal.processes(),
+        "no process of the home",
+        limit_seconds=DOWN_LIMIT_SECONDS,
+    )
 
 
 @pytest.mark.parametrize("is_on_spark", [False, True], ids=["stand-in", "spark"])
@@ -46,10 +50,10 @@ def test_a_killed_command_leaves_nothing(rehearsal: Rehearsal, *, is_on_spark: b
     """
     process = rehearsal.start_run(is_on_spark=is_on_spark)
     # With Spark master, worker and driver start one after the other.
-    rehearsal.wait_for_phase("inject_spike", "finished", limit_seconds=600)
+    rehearsal.wait_for_phase("inject_spike", "finished")
     assert bool(rehearsal.processes(EXECUTOR)) is is_on_spark
     process.kill()
-    process.wait(timeout=10)
+    process.wait(timeout=60)
 
     wait_until(
         lambda: not rehearsal.processes(),

@@ -16,7 +16,7 @@ import pytest
 from lagbench.embedded.ports import free_port
 from tests.e2e.rehearsal import POLICY, RUN_LIMIT_SECONDS, SCENARIO, Rehearsal, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 
 NIGHT = "manual__a-night"
 DAG = "daily_spike_rehearsal"
@@ -52,7 +52,7 @@ def airflow(rehearsal: Rehearsal) -> Any:
     assert rehearsal.finish(rehearsal.start("ui", "--port", str(port))) == 0, rehearsal.output()
     found = re.search(r"user +(\S+)\npassword +(\S+)", rehearsal.output())
     assert found, rehearsal.output()
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=180) as client:
         login = {"username": found[1], "password": found[2]}
         token = client.post("/auth/token", json=login).json()["access_token"]
         client.headers["Authorization"] = f"Bearer {token}"

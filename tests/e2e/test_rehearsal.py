@@ -15,18 +15,30 @@ import pytest
 
 from lagbench.core.live import decode_line
 from lagbench.core.scenario.run_names import RunNames
-from tests.e2e.rehearsal import Rehearsal, wait_until
+from lagbench.errors import ExitCode
+from tests.e2e.rehearsal import RUNS_TO_JUDGE, Rehearsal, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 
 
 @pytest.fixture(scope="module")
 def finished(rehearsal: Rehearsal) -> dict[str, str]:
-    """Run once for all tests of the module; keep what Kafka's own tools said at the fence."""
+    """Run once for all tests of the module; keep what Kafka's own tools said at the fence.
+
+    A run that says that it cannot be judged, because the machine was busy, is made again.
+    """
+    for _ in range(RUNS_TO_JUDGE):
+        seen = _run_and_ask(rehearsal)
+        if seen["exit_code"] != str(int(ExitCode.UNDETERMINED)):
+            break
+    return seen
+
+
+def _run_and_ask(rehearsal: Rehearsal) -> dict[str, str]:
     process = rehearsal.start_run()
     rehearsal.wait_for_phase("bench_up")
     folder = rehearsal.folder()
-    wait_until((folder / "fence.json").exists, "fence.json", limit_seconds=240)
+    wait_until((folder / "fence.json").exists, "fence.json", limit_seconds=900)
     bench, names = rehearsal.bench(), RunNames(folder.name)
     asked = {"--topic": names.events_topic}
     seen = {
@@ -155,7 +167,7 @@ def test_nothing_is_left(rehearsal: Rehearsal, finished: dict[str, str]) -> None
 def _kafka_tool(bench: dict[str, object], *arguments: str) -> str:
     command = [sys.executable, "-m", "lagbench.embedded.kafka_tool", *arguments]
     command += ["--bootstrap-server", str(bench["bootstrap_servers"])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     return done.stdout
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from lagbench.embedded.ports import free_port
 from tests.fakes.iggy_answers import NOT_LOGGED_IN, OK, UNKNOWN_COMMAND, IggyState
 
 _INVALID_CREDENTIALS, _NOT_FOUND, _INVALID_PASSWORD = 42, 20, 44
@@ -47,7 +48,7 @@ class FakeIggyServer:
         self.asked: list[int] = []  # command codes in order
         self.accepted = 0
         self.batches = 0  # receives that brought at least one whole request
-        self.port = 0
+        self.port = free_port()  # none that outgoing connections get while it is stopped
         self._tls = tls
         self._open: set[socket.socket] = set()
         self._server: socketserver.ThreadingTCPServer | None = None

@@ -176,13 +176,13 @@ def running_setting(folder: Path, *flags: str) -> Iterator[Setting]:
             yield Setting(client, process, log_path)
         finally:
             end_process(process.pid, grace_seconds=5)
-            process.wait(timeout=10)
+            process.wait(timeout=60)
 
 
 def make_topic(bootstrap_servers: str, topic: str, partitions: int = 1) -> None:
     """Create a topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class LagControl:
         producer = Producer({"bootstrap.servers": self.bootstrap_servers})
         for number in range(self.partitions * self.records_per_partition):
             producer.produce(self.topic, b"x", partition=number % self.partitions)
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
         self.set_lag(0)
 
     def set_lag(self, total: int) -> None:

@@ -10,17 +10,34 @@ from tests.integration.landed_run import landed
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.embedded.broker import Broker
+from lagbench.errors import NotReady
 
 __all__ = ["landed"]  # a fixture of the Spark tests
+
+_STARTS = 3
+_PORT_TAKEN = ("Address already in use", "is taken by")
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Provide a running Kafka broker; leave it running (stop ``own_broker`` instead)."""
-    running = Broker(tmp_path_factory.mktemp("broker"))
-    running.start()
+    running = started_broker(tmp_path_factory.mktemp("broker"))
     yield running
     running.stop()
+
+
+def started_broker(folder: Path) -> Broker:
+    """Return a running broker; one whose port was taken meanwhile is made again on another."""
+    for attempt in range(_STARTS):
+        broker = Broker(folder / f"start-{attempt}")
+        try:
+            broker.start()
+        except NotReady as error:
+            if attempt == _STARTS - 1 or not any(said in str(error) for said in _PORT_TAKEN):
+                raise
+        else:
+            break
+    return broker
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from tests.integration.localkube_process import WAIT_SECONDS
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import end_process, start_tied
@@ -73,7 +75,7 @@ class ConsumerGroupRun:
             self.pods[pod] = start_tied([*command, *arguments], log=log, env=environment)
         return self.pods[pod]
 
-    def terminate(self, pod: str, *, within_seconds: float = 30) -> int:
+    def terminate(self, pod: str, *, within_seconds: float = WAIT_SECONDS) -> int:
         """Send SIGTERM and return the exit code."""
         self.pods[pod].terminate()
         return self.pods[pod].wait(timeout=within_seconds)
@@ -103,8 +105,13 @@ class ConsumerGroupRun:
                         producer.poll(0.1)
             sent = due
             producer.poll(0.01)
-        assert producer.flush(60) == 0
+        assert producer.flush(180) == 0
         self.sent += count
+
+    def offer_until(self, is_over: threading.Event, *, rate_per_second: int) -> None:
+        """Send events at a rate until ``is_over`` is set; ends within a second of it."""
+        while not is_over.is_set():
+            self.offer(rate_per_second, rate_per_second=rate_per_second)
 
     def ledger(self) -> LedgerRows:
         """Return everything in the ledger now, without what no transaction has committed."""
@@ -150,7 +157,7 @@ class ConsumerGroupRun:
             (record for record in records if isinstance(record, kind)), key=lambda found: found.at
         )
 
-    def await_processed(self, count: int, *, within_seconds: float) -> LedgerRows:
+    def await_processed(self, count: int, *, within_seconds: float = WAIT_SECONDS) -> LedgerRows:
         """Wait until ``count`` different events are in the ledger."""
 
         def whole_ledger() -> LedgerRows | None:
@@ -163,7 +170,9 @@ class ConsumerGroupRun:
         what = f"{count} events in the ledger"
         return eventually(whole_ledger, what, within_seconds=within_seconds)
 
-    def await_members(self, admin: KafkaAdmin, count: int, *, within_seconds: float = 40) -> None:
+    def await_members(
+        self, admin: KafkaAdmin, count: int, *, within_seconds: float = WAIT_SECONDS
+    ) -> None:
         """Wait until ``count`` members share all partitions in a stable group."""
 
         def is_shared_out() -> bool | None:
@@ -188,16 +197,25 @@ class ConsumerGroupRun:
             }
         )
         try:
-            partitions = consumer.list_topics(topic, 10).topics[topic].partitions
-            places = [TopicPartition(topic, number, 0) for number in partitions]
-            ends = {
-                place.partition: consumer.get_watermark_offsets(place, 10)[1] for place in places
-            }
+
+            def ends_of_all() -> dict[int, int] | None:
+                try:
+                    partitions = consumer.list_topics(topic, 60).topics[topic].partitions
+                    return {
+                        number: consumer.get_watermark_offsets(place, 60)[1]
+                        for number in partitions
+                        for place in [TopicPartition(topic, number)]
+                    } or None
+                except KafkaException:  # a topic made just now may have no leader yet
+                    return None
+
+            ends = eventually(ends_of_all, f"the end of each partition of {topic}")
+            places = [TopicPartition(topic, number, 0) for number in ends]
             consumer.assign(places)
             found: list[Message] = []
             # A topic that grows may have no end to reach, one with transactions no last message.
             at_end = {number for number, end in ends.items() if end == 0}
-            gives_up_at = time.monotonic() + 30
+            gives_up_at = time.monotonic() + WAIT_SECONDS
             while len(at_end) < len(places) and time.monotonic() < gives_up_at:
                 for message in consumer.consume(1000, 0.5):
                     error = message.error()
@@ -234,13 +252,15 @@ def consumer_group_run(
     finally:
         for process in run.pods.values():
             end_process(process.pid, grace_seconds=10)
-            process.wait(timeout=10)
+            process.wait(timeout=60)
 
 
 Seen = TypeVar("Seen")
 
 
-def eventually(look: Callable[[], Seen | None], what: str, *, within_seconds: float) -> Seen:
+def eventually(
+    look: Callable[[], Seen | None], what: str, *, within_seconds: float = WAIT_SECONDS
+) -> Seen:
     """Return what ``look`` gives as soon as that is not None; fail after the limit."""
     gives_up_at = time.monotonic() + within_seconds
     while True:

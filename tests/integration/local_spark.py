@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
@@ -18,5 +19,6 @@ _SUBMIT_ARGUMENTS = (
 
 def local_spark() -> SparkSession:
     """Return the session, started at the first call."""
-    os.environ.update(spark_environment(), PYSPARK_SUBMIT_ARGS=_SUBMIT_ARGUMENTS)
-    return open_session("lagbench tests")
+    wanted = {**spark_environment(), "PYSPARK_SUBMIT_ARGS": _SUBMIT_ARGUMENTS}
+    with patch.dict(os.environ, wanted):  # what other tests start does not inherit it
+        return open_session("lagbench tests")

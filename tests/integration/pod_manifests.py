@@ -54,11 +54,15 @@ def job(name: str, script: str, **spec: Any) -> dict[str, Any]:
 
 
 def probe(period_seconds: int = 1) -> dict[str, Any]:
-    """Return the fields of a container with an HTTP readiness probe."""
+    """Return the fields of a container with an HTTP readiness probe.
+
+    A pod that the machine holds up for some seconds stays Ready.
+    """
     return {
         "ports": [{"name": "http", "containerPort": 8080}],
         "readinessProbe": {
             "httpGet": {"path": "/", "port": "http"},
             "periodSeconds": period_seconds,
+            "failureThreshold": 60,
         },
     }

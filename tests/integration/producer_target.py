@@ -9,7 +9,8 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.core.telemetry.records import StreamFinished, TelemetryRecord, decode_record
@@ -45,7 +46,7 @@ class ProducerTarget:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the producer to its end."""
         command = self.command(*arguments)
-        return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     def records(self) -> list[TelemetryRecord]:
         """Return the telemetry in order."""
@@ -71,10 +72,17 @@ def read_all(target: ProducerTarget, topic: str, partitions: int) -> list[Messag
     )
     try:
         parts = [TopicPartition(topic, number, 0) for number in range(partitions)]
-        wanted = sum(consumer.get_watermark_offsets(part, timeout=20)[1] for part in parts)
+
+        def ends() -> list[int]:
+            try:
+                return [consumer.get_watermark_offsets(part, timeout=60)[1] for part in parts]
+            except KafkaException:  # a topic made just now may have no leader yet
+                return []
+
+        wanted = sum(eventually(ends, f"the end of each partition of {topic}"))
         consumer.assign(parts)
         found: list[Message] = []
-        until = time.monotonic() + 30
+        until = time.monotonic() + 180
         while len(found) < wanted and time.monotonic() < until:
             found += consumer.consume(1000, timeout=1)
         return found

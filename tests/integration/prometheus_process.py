@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,8 @@ from lagbench.project import PROJECT_ROOT
 
 _MONITORING = PROJECT_ROOT / "k8s" / "base" / "monitoring"
 _META = "__meta_kubernetes_"
-_ANSWER_SECONDS = 5.0
+_ANSWER_SECONDS = 60.0
+_STARTS = 3
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,33 @@ def debian_program(name: str) -> str:
 def running_prometheus(
     config_file: Path, folder: Path, addresses: Mapping[str, str] | None = None
 ) -> Iterator[PrometheusProcess]:
-    """Run Prometheus on loopback for the time of the block."""
+    """Run Prometheus on loopback for the time of the block.
+
+    It ends when somebody takes its port between choice and use; then it has another one.
+    """
+    with ExitStack() as stack:
+        for attempt in range(_STARTS):
+            try:
+                running = stack.enter_context(
+                    _started(config_file, folder / f"start-{attempt}", addresses)
+                )
+                break
+            except PortTaken:
+                if attempt == _STARTS - 1:
+                    raise
+        yield running
+
+
+class PortTaken(RuntimeError):
+    """Another process listens where Prometheus was to."""
+
+
+@contextmanager
+def _started(
+    config_file: Path, folder: Path, addresses: Mapping[str, str] | None
+) -> Iterator[PrometheusProcess]:
     program = debian_program("prometheus")
-    folder.mkdir()
+    folder.mkdir(parents=True)
     running = PrometheusProcess(free_port(), folder / "targets.json")
     running.scrape([])
     config = folder / "prometheus.yml"
@@ -141,17 +165,23 @@ def running_prometheus(
     with (folder / "prometheus.log").open("ab") as log:
         process = start_tied(command, log=log)
     try:
-        eventually(lambda: _is_ready(running.port, process), "Prometheus is ready")
+        eventually(
+            lambda: process.poll() is not None or _is_ready(running.port), "Prometheus is ready"
+        )
+        if process.poll() is not None:
+            said = (folder / "prometheus.log").read_text(encoding="utf-8")
+            if "address already in use" in said:
+                raise PortTaken(said[-500:])
+            raise AssertionError(f"Prometheus ended: {said[-2000:]}")
         yield running
     finally:
         end_process(process.pid, grace_seconds=10)
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
-def _is_ready(port: int, process: subprocess.Popen[bytes]) -> bool:
-    assert process.poll() is None, "Prometheus ended; see prometheus.log"
+def _is_ready(port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=1) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=10) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 
+from lagbench.embedded.ports import free_port
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire.externalscaler_pb2_grpc import (
     ExternalScalerServicer,
@@ -85,10 +86,14 @@ class ScalerServer(ExternalScalerServicer):
 def serving(
     scaler: ScalerServer, *, port: int = 0, credentials: Any = None
 ) -> Iterator[ScalerServer]:
-    """Serve on loopback for the time of the block."""
-    server = grpc.server(ThreadPoolExecutor(max_workers=8))
+    """Serve on loopback for the time of the block.
+
+    A server that comes back must find its port free: none that outgoing connections get, and none
+    that another server may share.
+    """
+    server = grpc.server(ThreadPoolExecutor(max_workers=8), options=[("grpc.so_reuseport", 0)])
     add_ExternalScalerServicer_to_server(scaler, server)
-    address = f"127.0.0.1:{port}"
+    address = f"127.0.0.1:{port or free_port()}"
     if credentials is None:
         scaler.port = server.add_insecure_port(address)
     else:
@@ -97,4 +102,4 @@ def serving(
     try:
         yield scaler
     finally:
-        server.stop(grace=0.2).wait(timeout=5)
+        server.stop(grace=0.2).wait(timeout=60)

@@ -49,7 +49,8 @@ def secured_broker(folder: Path, *, has_acls: bool = False) -> Iterator[SecuredB
     keystore, truststore = folder / "broker.pem", folder / "authority.pem"
     keystore.write_text(own.private_key + own.certificate)
     truststore.write_text(authority.certificate)
-    tls, sasl = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    tls_port = free_port()
+    tls, sasl = f"127.0.0.1:{tls_port}", f"127.0.0.1:{free_port(besides={tls_port})}"
     more: dict[str, Any] = {
         "listener.name.tls.ssl.keystore.type": "PEM",
         "listener.name.tls.ssl.keystore.location": keystore,
@@ -102,4 +103,4 @@ def _add_scram_user(bootstrap_servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     change = UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
-    admin.alter_user_scram_credentials([change])[USER].result(20)
+    admin.alter_user_scram_credentials([change])[USER].result(60)

@@ -19,14 +19,15 @@ from lagbench.embedded.spark_packages import submit_environment
 WORKERS = 2
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 # Seen 4 s on idle cores for all three.
-_START_LIMIT_SECONDS = 60
+_START_LIMIT_SECONDS = 300
 _SMALL_JVM = {"SPARK_DAEMON_MEMORY": "192m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
 
 
 @contextlib.contextmanager
 def standalone_cluster(folder: Path) -> Iterator[str]:
     """Yield the master's URL when both workers have registered; end all three afterwards."""
-    port, page = free_port(), free_port()
+    port = free_port()
+    page = free_port(besides={port})
     address = ["--host", LOOPBACK]
     master = f"spark://{LOOPBACK}:{port}"
     worker = ["org.apache.spark.deploy.worker.Worker", *address, "--webui-port", "0"]
@@ -65,7 +66,7 @@ def _await_workers(url: str, running: list[subprocess.Popen[bytes]], folder: Pat
     alive = 0
     while time.monotonic() < give_up_at:
         with contextlib.suppress(httpx.HTTPError, ValueError):
-            alive = int(httpx.get(url, timeout=2).json()["aliveworkers"])
+            alive = int(httpx.get(url, timeout=10).json()["aliveworkers"])
         if alive == WORKERS:
             return
         if any(process.poll() is not None for process in running):

@@ -72,7 +72,8 @@ class SparkStream:
 
     def start_master(self) -> None:
         """Start the master and wait for it."""
-        self._ports = {"rpc": free_port(), "page": free_port()}
+        rpc = free_port()
+        self._ports = {"rpc": rpc, "page": free_port(besides={rpc})}
         pages = {"PORT_RPC": str(self._ports["rpc"]), "PORT_PAGE": str(self._ports["page"])}
         self._daemon("master", "master", pages)
 
@@ -98,7 +99,7 @@ class SparkStream:
             producer.produce(self.names.events_topic, bytes(event), partition=partition)
             self._written[partition] += 1
             producer.poll(0)
-        assert producer.flush(60) == 0
+        assert producer.flush(180) == 0
 
     def ends(self) -> dict[int, int]:
         """Return the end offsets of what was written."""
@@ -110,7 +111,7 @@ class SparkStream:
         topic = self.names.events_topic
         try:
             places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-            found = client.committed(places, timeout=30)
+            found = client.committed(places, timeout=120)
             return {place.partition: place.offset for place in found if place.offset >= 0}
         finally:
             client.close()
@@ -132,7 +133,7 @@ class SparkStream:
 
     def telemetry(self, kind: type[Any]) -> list[Any]:
         """Return the records of a kind."""
-        records = read_records(self.servers, self.names.telemetry_topic, timeout_seconds=60)
+        records = read_records(self.servers, self.names.telemetry_topic, timeout_seconds=180)
         return [record for record in records if isinstance(record, kind)]
 
     def wait(self, holds: Callable[[], bool], what: str) -> None:
@@ -153,14 +154,14 @@ class SparkStream:
         topic = self.names.processed_topic
         client = Consumer({"bootstrap.servers": self.servers, "group.id": "ledger-reader"})
         try:
-            numbers = client.list_topics(topic, 30).topics[topic].partitions
+            numbers = client.list_topics(topic, 120).topics[topic].partitions
             left = {
-                number: client.get_watermark_offsets(TopicPartition(topic, number), 30)[1]
+                number: client.get_watermark_offsets(TopicPartition(topic, number), 120)[1]
                 for number in numbers
             }
             client.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
             while any(left.values()):
-                message = client.poll(60)
+                message = client.poll(180)
                 assert message is not None
                 assert message.error() is None
                 number, offset = message.partition(), message.offset()
@@ -178,7 +179,7 @@ class SparkStream:
     def _pod(self, name: str, command: list[str], variables: Mapping[str, str]) -> Pod:
         folder = self.folder / name
         folder.mkdir()
-        port = free_port()
+        port = free_port(besides=self._ports.values())
         known = os.environ.get("PYTHONPATH", "")
         inherited = {key: text for key, text in os.environ.items() if key != "PYSPARK_PYTHON"}
         environment = {
@@ -211,7 +212,7 @@ class SparkStream:
     def _is_ready(self, pod: Pod) -> bool:
         assert pod.process.poll() is None, pod.log.read_text()[-2000:]
         with contextlib.suppress(httpx.HTTPError, json.JSONDecodeError):
-            return httpx.get(pod.ready_url, timeout=5).status_code == 200
+            return httpx.get(pod.ready_url, timeout=30).status_code == 200
         return False
 
 

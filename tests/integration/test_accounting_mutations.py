@@ -29,7 +29,7 @@ from lagbench_spark.timelines import draw
 from lagbench_spark.work import read_work
 
 # In CI it has what other suites leave of the cores.
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")

@@ -233,5 +233,5 @@ def _promtool(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )

@@ -14,7 +14,7 @@ from tests.integration.secured_broker import PASSWORD, USER, secured_broker
 
 from lagbench.embedded.broker import Broker
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.integration
 FLAGS = ("--hpa-sync-seconds", "1", "--downscale-stabilization-seconds", "2")
 HPA, SO = "HorizontalPodAutoscaler", "ScaledObject"
 READY = "True:ScaledObjectReady"
@@ -76,7 +76,7 @@ def test_a_push_wakes_the_target_at_once_and_streamed_specs_change_the_hpa(
         eventually(lambda: setting.replicas("push") == 3, "1 by the push, 3 by the HPA")
         server.specs.put(15.0)
         eventually(lambda: target_milli(setting, "keda-hpa-push") == "15", "the new target")
-        eventually(lambda: setting.replicas("push") == 2, "2 replicas", within_seconds=30)
+        eventually(lambda: setting.replicas("push") == 2, "2 replicas")
 
     asked = server.asked_about[0]
     assert (asked.name, asked.namespace) == ("push", "scaled")
@@ -103,7 +103,7 @@ def test_of_two_triggers_the_larger_wins_and_a_dead_server_blocks_both(
             "triggers": [lag.trigger(), external],
         }
         setting.create(SO, "two", spec)
-        eventually(lambda: setting.replicas("two") == 3, "3 replicas", within_seconds=30)
+        eventually(lambda: setting.replicas("two") == 3, "3 replicas")
         status = (setting.get(SO, "two") or {})["status"]
         assert status["externalMetricNames"] == [f"s0-kafka-{lag.topic}", "s1-lag"]
         assert status["triggersTypes"] == "external,kafka"
@@ -120,7 +120,7 @@ def test_of_two_triggers_the_larger_wins_and_a_dead_server_blocks_both(
     )
     assert setting.replicas("two") == 3
     with serving(ScalerServer(value=30.0, is_active=True), port=server.port):
-        eventually(lambda: setting.replicas("two") == 6, "6 replicas", within_seconds=40)
+        eventually(lambda: setting.replicas("two") == 6, "6 replicas")
     messages = [message for _, _, message in setting.events("two")]
     assert "got empty metric spec" in messages
 
@@ -139,7 +139,7 @@ def test_pausing_removes_the_hpa_and_holds_a_count_until_it_is_taken_away(
         "triggers": [lag.trigger()],
     }
     setting.create(SO, "held", spec)
-    eventually(lambda: setting.replicas("held") == 4, "4 replicas", within_seconds=30)
+    eventually(lambda: setting.replicas("held") == 4, "4 replicas")
     first = setting.get(HPA, "keda-hpa-held")
     annotation = "autoscaling.keda.sh/paused-replicas"
     setting.patch(SO, "held", {"metadata": {"annotations": {annotation: "2"}}})
@@ -147,22 +147,25 @@ def test_pausing_removes_the_hpa_and_holds_a_count_until_it_is_taken_away(
     eventually(
         lambda: setting.condition(SO, "held", "Paused") == "True:ScaledObjectPaused", "paused"
     )
-    assert setting.get(HPA, "keda-hpa-held") is None
+    eventually(lambda: setting.get(HPA, "keda-hpa-held") is None, "no HPA")
     eventually(  # told after the replicas have changed
         lambda: (setting.get(SO, "held") or {})["status"].get("pausedReplicaCount") == 2,
         "the count in the status",
     )
 
     setting.patch(SO, "held", {"metadata": {"annotations": {annotation: None}}})
-    eventually(lambda: setting.replicas("held") == 4, "4 replicas again", within_seconds=30)
+    eventually(lambda: setting.replicas("held") == 4, "4 replicas again")
     second = setting.get(HPA, "keda-hpa-held")
 
     assert first is not None
     assert second is not None
     assert first["metadata"]["uid"] != second["metadata"]["uid"]
-    assert setting.condition(SO, "held", "Paused") == "False:ScaledObjectUnpaused"
-    reasons = [reason for _, reason, _ in setting.events("held")]
-    assert {"ScaledObjectPaused", "ScaledObjectUnpaused", "KEDAScalersStopped"} <= set(reasons)
+    unpaused = "False:ScaledObjectUnpaused"
+    eventually(lambda: setting.condition(SO, "held", "Paused") == unpaused, unpaused)
+    expected = {"ScaledObjectPaused", "ScaledObjectUnpaused", "KEDAScalersStopped"}
+    eventually(
+        lambda: expected <= {reason for _, reason, _ in setting.events("held")}, f"{expected}"
+    )
 
 
 def test_secrets_open_a_broker_that_wants_tls_scram_or_a_plain_password(
@@ -191,10 +194,8 @@ def test_secrets_open_a_broker_that_wants_tls_scram_or_a_plain_password(
             }
             setting.create(SO, name, spec)
         for name in ("tls", "plain"):
-            eventually(
-                lambda name=name: setting.replicas(name) == 3, f"3 of {name}", within_seconds=30
-            )
-            assert setting.condition(SO, name, "Ready") == READY
+            eventually(lambda name=name: setting.replicas(name) == 3, f"3 of {name}")
+            eventually(lambda name=name: setting.condition(SO, name, "Ready") == READY, READY)
             assert (setting.get(SO, name) or {})["status"]["authenticationsTypes"] == name
 
         setting.patch("Secret", "plain", {"stringData": {"password": "wrong"}})
@@ -203,7 +204,6 @@ def test_secrets_open_a_broker_that_wants_tls_scram_or_a_plain_password(
         eventually(
             lambda: setting.condition(SO, "plain", "Ready") == refused,
             "a refused login",
-            within_seconds=30,
         )
     said = setting.log.read_text() + str(setting.events("plain")) + str(setting.events("tls"))
     assert PASSWORD not in said

@@ -73,7 +73,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]
             return None
 
     try:
-        eventually(answers, "the proxy", within_seconds=20)
+        eventually(answers, "the proxy")
         yield found
     finally:
         end_process(process.pid, grace_seconds=5)
@@ -94,7 +94,7 @@ def test_a_client_behind_the_proxy_is_told_of_no_other_way(proxied: ProxiedBroke
     """Metadata name the proxy's port to its clients, and the broker's own to all others."""
 
     def ports(servers: str) -> set[int]:
-        metadata = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=20)
+        metadata = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=60)
         return {broker.port for broker in metadata.brokers.values()}
 
     assert ports(proxied.listener.bootstrap_servers) == {proxied.listener.advertised_port}
@@ -110,35 +110,44 @@ def test_a_cut_off_pod_loses_its_place_and_comes_back(
     """
     flags = [f"--session-timeout-ms={SESSION_SECONDS * 1000}", "--process-ms=2"]
     run.start("pod-a", *flags)
-    load = threading.Thread(target=run.offer, args=(6000,), kwargs={"rate_per_second": 300})
+    is_over = threading.Event()
+    load = threading.Thread(
+        target=run.offer_until, args=(is_over,), kwargs={"rate_per_second": 300}
+    )
     load.start()
-    run.await_processed(500, within_seconds=40)
+    run.await_processed(500)
     with KafkaAdmin(proxied.broker.bootstrap_servers) as direct:
-        begun = proxied.obey(mode="blackhole", seconds=SESSION_SECONDS + 6)
+        begun = proxied.obey(mode="blackhole")
+        cut_at = time.time_ns()
         assert begun.connections >= 2
 
         def is_gone() -> bool | None:
             return not direct.describe_group(run.names.group).members or None
 
-        eventually(is_gone, "the broker to forget the member", within_seconds=SESSION_SECONDS + 5)
+        def has_reported() -> bool | None:
+            reports = [seen for seen in run.telemetry(ConsumerProgress) if seen.at > cut_at]
+            return len(reports) >= 5 or None
+
+        eventually(is_gone, "the broker to forget the member")
+        eventually(has_reported, "telemetry meanwhile")
         held = proxied.obey()
         assert held.mode == "blackhole"
         assert held.to_broker_bytes == begun.to_broker_bytes
-        eventually(lambda: proxied.obey().mode == "pass" or None, "its end", within_seconds=20)
-        ended = proxied.obey()
+        open_at = time.time_ns()
+        assert proxied.obey(mode="pass").mode == "pass"
+        is_over.set()
         load.join()
-        rows = run.await_processed(6000, within_seconds=60)
+        rows = run.await_processed(run.sent)
 
-    window = (begun.since, ended.since)
-    reported = [seen.at for seen in run.telemetry(ConsumerProgress)]
-    assert sum(window[0] < at < window[1] for at in reported) >= 5
-    # What had been fetched is finished; nothing is fetched while nothing passes.
-    late = window[0] + 5_000_000_000
-    assert not np.any((rows.started_at > late) & (rows.started_at < window[1]))
+    # What had been fetched is finished, however long that takes; nothing that came after it is
+    # fetched while nothing passes.
+    came_later = run.created_at()[rows.seq] > cut_at
+    assert came_later.any()
+    assert rows.started_at[came_later].min() >= open_at
     assert any(seen.is_lost for seen in run.telemetry(PartitionsRevoked))
     assert run.pods["pod-a"].poll() is None
     assert run.terminate("pod-a") == 0
-    assert np.array_equal(np.unique(rows.seq), np.arange(6000, dtype=np.uint64))
+    assert np.array_equal(np.unique(rows.seq), np.arange(run.sent, dtype=np.uint64))
 
 
 def test_reset_connections_are_made_again(proxied: ProxiedBroker, run: ConsumerGroupRun) -> None:
@@ -147,12 +156,12 @@ def test_reset_connections_are_made_again(proxied: ProxiedBroker, run: ConsumerG
         run.start(pod, "--session-timeout-ms=30000", "--process-ms=2")
     load = threading.Thread(target=run.offer, args=(4000,), kwargs={"rate_per_second": 300})
     load.start()
-    run.await_processed(500, within_seconds=40)
+    run.await_processed(500)
     before = proxied.obey()
     proxied.obey(mode="reset", seconds=3)
-    eventually(lambda: proxied.obey().mode == "pass" or None, "its end", within_seconds=20)
+    eventually(lambda: proxied.obey().mode == "pass" or None, "its end")
     load.join()
-    run.await_processed(4000, within_seconds=60)
+    run.await_processed(4000)
 
     # The two clients of each pod, and each of their attempts meanwhile.
     assert proxied.obey().reset_connections - before.reset_connections >= 4
@@ -175,9 +184,7 @@ def test_the_player_disturbs_the_connections_and_ends_it(proxied: ProxiedBroker)
     performer = DisturbedConnections(0, action, cast("Any", stage))
     before = proxied.obey().connections
     with socket.create_connection(("127.0.0.1", proxied.listener.advertised_port)):
-        eventually(
-            lambda: proxied.obey().connections > before or None, "a connection", within_seconds=20
-        )
+        eventually(lambda: proxied.obey().connections > before or None, "a connection")
         assert performer.choose() == ["consumer-0"]
         performer.act()
         assert proxied.obey().mode == "reset"
@@ -204,14 +211,17 @@ def test_latency_is_on_every_request(proxied: ProxiedBroker) -> None:
 
     def seconds_of_request(servers: str) -> float:
         client = AdminClient({"bootstrap.servers": servers})
-        client.list_topics(timeout=20)  # connected
+        client.list_topics(timeout=60)  # connected
         began = time.monotonic()
-        client.list_topics(timeout=20)
+        client.list_topics(timeout=60)
         return time.monotonic() - began
 
     proxied.obey(mode="latency", latency_ms=400)
     try:
         assert seconds_of_request(proxied.listener.bootstrap_servers) >= 0.8
-        assert seconds_of_request(proxied.broker.bootstrap_servers) < 0.8
+        eventually(  # a busy machine may hold one up, the proxy would hold up each
+            lambda: seconds_of_request(proxied.broker.bootstrap_servers) < 0.8 or None,
+            "a request that is not slowed down",
+        )
     finally:
         proxied.obey(mode="pass")

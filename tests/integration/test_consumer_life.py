@@ -34,6 +34,9 @@ from lagbench.shared_with_spark.event import EVENT_DTYPE
 pytestmark = pytest.mark.integration
 
 PARTITIONS = 6
+# A minute of work at 2 ms and 2 in flight: a pod is stopped in the middle of it, however long the
+# ledger takes to read.
+BACKLOG = 60_000
 
 
 @pytest.fixture
@@ -52,10 +55,8 @@ def test_a_pod_reports_its_whole_life(run: ConsumerGroupRun, kafka_admin: KafkaA
     """From start to stop every station is in the telemetry, and what is committed was done."""
     run.offer(600)
     run.start("pod-a", "--process-ms=1", "--concurrency=2", "--commit-interval=0.3")
-    run.await_processed(600, within_seconds=30)
-    eventually(
-        lambda: run.telemetry(ConsumerProgress) or None, "a progress record", within_seconds=10
-    )
+    run.await_processed(600)
+    eventually(lambda: run.telemetry(ConsumerProgress) or None, "a progress record")
     exit_code = run.terminate("pod-a")
 
     assert exit_code == 0
@@ -81,10 +82,13 @@ def test_the_pods_rate_is_its_capacity(run: ConsumerGroupRun) -> None:
     """At 2 ms and 3 in flight a backlog is processed at 1500 a second, on a busy machine too."""
     run.offer(9000)
     run.start("pod-a", "--process-ms=2", "--concurrency=3")
-    rows = run.await_processed(9000, within_seconds=40)
+    rows = run.await_processed(9000)
 
-    rate = 9000 / ((rows.done_at.max() - rows.started_at.min()) / 1e9)
-    assert 1200 < rate <= 1501
+    # A pod that the machine holds up makes up for 0.25 s at most: the middle one of all tenths of a
+    # second tells its pace, and the whole that it is never quicker.
+    tenths = (rows.done_at - rows.started_at.min()) // 100_000_000
+    assert 120 < np.median(np.bincount(tenths)) <= 151
+    assert 9000 / ((rows.done_at.max() - rows.started_at.min()) / 1e9) <= 1501
     assert ((rows.done_at - rows.started_at) == 2_000_000).all()
     for partition in range(PARTITIONS):
         mine = rows.partition == partition
@@ -98,7 +102,7 @@ def test_a_message_costs_its_draw_and_its_cpu_time_is_burned(run: ConsumerGroupR
     run.offer(1200)
     flags = [f"--process-ms={cost.model_dump_json()}", "--cpu-ms=0.5", "--work-seed=7"]
     run.start("pod-a", *flags, "--concurrency=4")
-    rows = run.await_processed(1200, within_seconds=60)
+    rows = run.await_processed(1200)
     run.terminate("pod-a")
 
     events = np.zeros(1200, EVENT_DTYPE)
@@ -128,7 +132,7 @@ def test_a_poisoned_message_becomes_a_dead_letter(run: ConsumerGroupRun, commit:
     run.offer(3000)
     flags = ["--process-ms=1", "--concurrency=2", f"--commit={commit}"]
     run.start("pod-a", *flags, f"--poison={poison.model_dump_json()}")
-    rows = run.await_processed(3000, within_seconds=60)
+    rows = run.await_processed(3000)
     run.terminate("pod-a")
 
     is_poisoned = rows.seq % 1000 == 17
@@ -143,12 +147,12 @@ def test_a_poisoned_message_becomes_a_dead_letter(run: ConsumerGroupRun, commit:
 
 def test_a_graceful_shutdown_hands_over_without_a_repetition(run: ConsumerGroupRun) -> None:
     """SIGTERM in the middle of a backlog: the next pod begins where the first one ended."""
-    run.offer(20_000)
+    run.offer(BACKLOG)
     run.start("pod-a", "--process-ms=2", "--concurrency=2")
-    run.await_processed(1000, within_seconds=30)
+    run.await_processed(1000)
     exit_code = run.terminate("pod-a")
     run.start("pod-b", "--process-ms=0.1", "--concurrency=2")
-    run.await_processed(20_000, within_seconds=30)
+    run.await_processed(BACKLOG)
 
     assert exit_code == 0
     stopped = run.telemetry(PodStopped)[0]
@@ -159,13 +163,13 @@ def test_a_graceful_shutdown_hands_over_without_a_repetition(run: ConsumerGroupR
 
 def test_without_a_graceful_shutdown_work_is_repeated_but_not_lost(run: ConsumerGroupRun) -> None:
     """--drain off abandons its queue and what it has not committed: others do it again."""
-    run.offer(20_000)
-    flags = ["--process-ms=2", "--concurrency=2", "--commit-interval=60"]
+    run.offer(BACKLOG)
+    flags = ["--process-ms=2", "--concurrency=2", "--commit-interval=600"]
     run.start("pod-a", *flags, "--drain=off")
-    run.await_processed(1000, within_seconds=30)
+    run.await_processed(1000)
     exit_code = run.terminate("pod-a")
     run.start("pod-b", "--process-ms=0.1", "--concurrency=2")
-    run.await_processed(20_000, within_seconds=30)
+    run.await_processed(BACKLOG)
 
     assert exit_code == 0
     stopped = run.telemetry(PodStopped)[0]
@@ -178,33 +182,37 @@ def test_without_a_graceful_shutdown_work_is_repeated_but_not_lost(run: Consumer
 
 def test_a_killed_pod_loses_nothing(run: ConsumerGroupRun) -> None:
     """After SIGKILL another starts from the committed offsets: repetitions, no loss."""
-    run.offer(4000)
-    flags = ["--process-ms=2", "--concurrency=2", "--session-timeout-ms=6000"]
-    run.start("pod-a", *flags, "--commit-interval=0.5")
-    run.await_processed(1000, within_seconds=30)
+    run.offer(BACKLOG)
+    flags = ["--concurrency=2", "--session-timeout-ms=6000"]
+    run.start("pod-a", *flags, "--process-ms=2", "--commit-interval=0.5")
+    run.await_processed(1000)
     run.pods["pod-a"].send_signal(signal.SIGKILL)
-    run.start("pod-b", *flags)
-    run.await_processed(4000, within_seconds=60)
+    committed: dict[str, int] = {}
+    for seen in run.telemetry(OffsetsCommitted):
+        committed |= seen.offsets
+    run.start("pod-b", *flags, "--process-ms=0.1")
+    rows = run.await_processed(BACKLOG)
 
     assert run.telemetry(PodStopped) == []
-    times = times_processed(run)
-    assert times.min() == 1
-    assert (times > 1).sum() < 2000
+    assert times_processed(run).min() == 1
+    assert sum(committed.values()) > 0
+    again = rows.pod == "pod-b"  # nothing of what the first pod said it had committed
+    for partition, offset in committed.items():
+        assert rows.offset[again & (rows.partition == int(partition))].min() >= offset
 
 
 def test_automatic_commits_lose_what_a_killed_pod_had_fetched(run: ConsumerGroupRun) -> None:
     """--commit auto takes what was handed over as done: the queue of a killed pod is lost."""
-    run.offer(12_000)
+    run.offer(BACKLOG)
     flags = ["--concurrency=2", "--session-timeout-ms=6000", "--commit=auto"]
     run.start("pod-a", *flags, "--process-ms=2", "--commit-interval=0.1")
-    run.await_processed(600, within_seconds=30)
+    run.await_processed(600)
     run.pods["pod-a"].send_signal(signal.SIGKILL)
     run.start("pod-b", *flags, "--process-ms=0.1")
     run.offer(60)  # when these are done, everything before them was done or is lost
     eventually(
-        lambda: (run.ledger().seq >= 12_000).sum() == 60 or None,
+        lambda: (run.ledger().seq >= BACKLOG).sum() == 60 or None,
         "the last events of every partition",
-        within_seconds=60,
     )
 
     assert (times_processed(run) == 0).sum() > 100
@@ -216,16 +224,15 @@ def test_automatic_commits_with_a_graceful_shutdown_lose_nothing(run: ConsumerGr
     run.offer(3000)
     flags = ["--process-ms=2", "--concurrency=2", "--commit=auto"]
     run.start("pod-a", *flags)
-    run.await_processed(500, within_seconds=30)
+    run.await_processed(500)
     assert run.terminate("pod-a") == 0
     run.start("pod-b", *flags)
-    run.await_processed(3000, within_seconds=30)
+    run.await_processed(3000)
 
     assert run.telemetry(PodStopped)[0].is_graceful
     assert times_processed(run).min() == 1
 
 
-@pytest.mark.timeout(400)
 def test_a_broker_that_is_away_for_ten_seconds_costs_nothing(tmp_path: Path) -> None:
     """The pods wait, continue by themselves, and every event is processed."""
     own = Broker(tmp_path / "broker")
@@ -238,12 +245,12 @@ def test_a_broker_that_is_away_for_ten_seconds_costs_nothing(tmp_path: Path) -> 
                 run.start(pod, *flags)
             load = threading.Thread(target=run.offer, args=(6000,), kwargs={"rate_per_second": 400})
             load.start()
-            run.await_processed(500, within_seconds=90)
+            run.await_processed(500)
             own.stop()
             time.sleep(10)
             own.start()
             load.join()
-            run.await_processed(6000, within_seconds=150)
+            run.await_processed(6000)
             exit_codes = [run.terminate(pod) for pod in run.pods]
 
             assert exit_codes == [0, 0]
@@ -255,21 +262,26 @@ def test_a_broker_that_is_away_for_ten_seconds_costs_nothing(tmp_path: Path) -> 
 def test_a_slow_downstream_slows_real_pods_on_the_streams_clock(
     run: ConsumerGroupRun, kafka_admin: KafkaAdmin
 ) -> None:
-    """A write costs five times as much for the first 6 s of the stream, and not after them."""
-    flags = ["--process-ms=4", "--slow-downstream=0-6x5"]
+    """A write costs five times as much for the first 10 s of the stream, and not after them."""
+    flags = ["--process-ms=4", "--slow-downstream=0-10x5"]
     for pod in ("pod-a", "pod-b"):
         run.start(pod, *flags)
     run.await_members(kafka_admin, 2)
     run.offer(3000)
-    rows = run.await_processed(3000, within_seconds=60)
+    rows = run.await_processed(3000)
 
     cost_ms = (rows.done_at - rows.started_at) / 1e6
-    begun = rows.started_at.min()
-    second = (rows.started_at - begun) / 1e9
-    assert cost_ms[second < 5] == pytest.approx(20, abs=0.01)
-    assert cost_ms[second > 7] == pytest.approx(4, abs=0.01)
+    # A pod takes the creation of the first event that it gets for the stream's start.
+    created, slow_ns = run.created_at(), 10_000_000_000
+    is_slow = rows.done_at < created.min() + slow_ns
+    is_quick = rows.started_at > created.max() + slow_ns
+    assert is_slow.any()
+    assert is_quick.any()
+    assert cost_ms[is_slow] == pytest.approx(20, abs=0.01)
+    assert cost_ms[is_quick] == pytest.approx(4, abs=0.01)
     # Two pods of 50/s instead of 250/s.
-    assert 0 < ((second >= 2) & (second < 5)).sum() <= 3 * 2 * 50 + 2
+    slow_seconds = np.ptp(rows.started_at[is_slow]) / 1e9
+    assert is_slow.sum() <= slow_seconds * 2 * 50 + 2
     assert np.unique(rows.pod).size == 2
 
 
@@ -280,16 +292,15 @@ def test_metrics_and_readiness_are_served(run: ConsumerGroupRun) -> None:
 
     def get(path: str) -> str | None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
                 return answer.read().decode()  # type: ignore[no-any-return]
         except OSError:
             return None
 
-    eventually(lambda: get("/ready"), "readiness", within_seconds=20)
+    eventually(lambda: get("/ready"), "readiness")
     eventually(
         lambda: "assigned_partitions 6.0" in (get("/metrics") or "") or None,
         "six partitions in the metrics",
-        within_seconds=20,
     )
     text = get("/metrics") or ""
     for name in ("consume_rate", "inflight", "rebalances_total", "rebalance_duration_seconds_sum"):
@@ -301,20 +312,18 @@ def test_a_static_member_that_restarts_causes_no_rebalance(
 ) -> None:
     """The same pod name within the session timeout takes its partitions back, the other keeps."""
     for pod in ("pod-0", "pod-1"):
-        run.start(pod, "--static-membership=on", "--session-timeout-ms=30000")
+        run.start(pod, "--static-membership=on", "--session-timeout-ms=300000")
     run.await_members(kafka_admin, 2)
     eventually(  # both have told of it: on a busy machine that comes after the broker's word
         lambda: sorted(owned_by(run, "pod-0") + owned_by(run, "pod-1")) == list(range(6)) or None,
         "each partition held by one of the two",
-        within_seconds=20,
     )
     before = [len(run.telemetry(PartitionsAssigned)), owned_by(run, "pod-0")]
     assert run.terminate("pod-0") == 0
-    run.start("pod-0", "--static-membership=on", "--session-timeout-ms=30000")
+    run.start("pod-0", "--static-membership=on", "--session-timeout-ms=300000")
     eventually(
         lambda: len(run.telemetry(PartitionsAssigned)) > before[0] or None,
         "the restarted member's assignment",
-        within_seconds=20,
     )
 
     sources = [seen.source for seen in run.telemetry(PartitionsAssigned)[before[0] :]]
@@ -346,20 +355,19 @@ def test_in_transactions_a_killed_pod_repeats_nothing(
 
     The container is started again in its pod, and so ends what it had left open at once.
     """
-    run.offer(12_000)
+    run.offer(BACKLOG)
     flags = ["--concurrency=2", "--session-timeout-ms=6000"]
     flags += ["--commit=transactional", "--commit-interval=2"]
     run.start("pod-a", *flags, "--process-ms=2")
-    run.await_processed(1000, within_seconds=30)
+    run.await_processed(1000)
     eventually(
         lambda: stopped_in_a_transaction(run, "pod-a", kafka_admin),
         "an open transaction",
-        within_seconds=10,
     )
     run.pods["pod-a"].send_signal(signal.SIGKILL)
-    run.pods["pod-a"].wait(timeout=10)
+    run.pods["pod-a"].wait(timeout=60)
     run.start("pod-a", *flags, "--process-ms=0.1")
-    run.await_processed(12_000, within_seconds=60)
+    run.await_processed(BACKLOG)
 
     assert run.terminate("pod-a") == 0
     assert (times_processed(run) == 1).all()

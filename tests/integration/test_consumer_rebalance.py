@@ -27,6 +27,7 @@ BACKLOG = 240_000
 POD_RATE_PER_SECOND = 1000
 FLAGS = ["--process-ms=2", "--concurrency=2"]
 BEFORE_SECONDS, AFTER_SECONDS = 4, 2
+JOINS = 3
 NS = 1_000_000_000
 
 
@@ -52,12 +53,11 @@ def join_fifth(
     eventually(
         lambda: any(seen.source == "pod-4" for seen in run.telemetry(FirstRecordDone)) or None,
         "the fifth member's first record",
-        within_seconds=30,
     )
     time.sleep(AFTER_SECONDS)
     for process in run.pods.values():
         process.terminate()
-    assert [process.wait(timeout=30) for process in run.pods.values()] == [0] * 5
+    assert [process.wait(timeout=180) for process in run.pods.values()] == [0] * 5
     return run.ledger(), joined_at
 
 
@@ -71,39 +71,61 @@ def assert_each_exactly_once(rows: LedgerRows) -> None:
 def longest_gaps(
     rows: LedgerRows, partitions: set[int], since: int, until: int
 ) -> dict[int, float]:
-    """Return each partition's longest time in seconds between two records done."""
+    """Return each partition's longest time in seconds without a record done."""
     gaps = {}
     for partition in partitions:
         mine = (rows.partition == partition) & (rows.done_at >= since) & (rows.done_at <= until)
-        gaps[partition] = float(np.diff(np.sort(rows.done_at[mine])).max() / NS)
+        done_at = np.sort(rows.done_at[mine])
+        gaps[partition] = float(np.diff([since, *done_at, until]).max() / NS)
     return gaps
+
+
+def standstill(rows: LedgerRows, moved: set[int], joined_at: int) -> str:
+    """Return how what is retained stood still while a fifth member joined; empty if it did not.
+
+    A consumer that polls and works in one thread stood still for 0.5 to 1.9 s here. Undisturbed,
+    retained partitions have gaps below 0.2 s. The median tells the two apart; the other limits
+    leave room for a busy machine, and all are relative to what the group did before.
+    """
+    before_at = joined_at - (BEFORE_SECONDS - 1) * NS
+    first_done_at = rows.done_at[rows.pod == "pod-4"].min()
+    retained = set(range(PARTITIONS)) - moved
+    usual = sorted(longest_gaps(rows, retained, before_at, joined_at).values())
+    gaps = sorted(longest_gaps(rows, retained, joined_at, first_done_at + NS).values())
+    middle, usual_middle = gaps[len(gaps) // 2], usual[len(usual) // 2]
+    done_at = np.sort(rows.done_at)
+    usual_rate = np.diff(np.searchsorted(done_at, [before_at, joined_at]))[0] / (BEFORE_SECONDS - 1)
+    starts = np.arange(joined_at, first_done_at, NS // 20)
+    per_second = np.searchsorted(done_at, starts + NS) - np.searchsorted(done_at, starts)
+    if middle >= max(0.5, 2.5 * usual_middle) or gaps[-1] >= max(2.0, 2.5 * usual[-1]):
+        return f"gaps of {gaps} s after {usual} s"
+    if per_second.min() <= 0.6 * min(usual_rate, 4 * POD_RATE_PER_SECOND):
+        return f"{per_second.min()} a second after {usual_rate:.0f}"
+    return ""
 
 
 @pytest.mark.parametrize("balancer", ["cooperative-sticky", "consumer"])
 def test_retained_partitions_go_on_while_others_move(
-    run: ConsumerGroupRun, kafka_admin: KafkaAdmin, balancer: str
+    broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path, balancer: str
 ) -> None:
     """An incremental rebalance stops only what moves; the group's rate does not dip.
 
-    A consumer that polls and works in one thread stood still for 0.5 to 1.9 s here. Undisturbed,
-    retained partitions have gaps below 0.2 s. The median tells the two apart; the other limits
-    leave room for a busy machine.
+    A machine that holds a pod up makes a gap as well, but not each time: the least of a few joins
+    is the consumers' own.
     """
-    rows, joined_at = join_fifth(run, kafka_admin, balancer)
-
-    moved = {int(number) for number in rows.partition[rows.pod == "pod-4"]}
-    assert 1 <= len(moved) <= PARTITIONS // 4
-    first_done_at = rows.done_at[rows.pod == "pod-4"].min()
-    ended_at = first_done_at + NS
-    retained = set(range(PARTITIONS)) - moved
-    gaps = sorted(longest_gaps(rows, retained, joined_at, ended_at).values())
-    assert gaps[len(gaps) // 2] < 0.5, gaps
-    assert gaps[-1] < 2.0, gaps
-    done_at = np.sort(rows.done_at)
-    starts = np.arange(joined_at, first_done_at, NS // 20)
-    per_second = np.searchsorted(done_at, starts + NS) - np.searchsorted(done_at, starts)
-    assert per_second.min() > 0.6 * 4 * POD_RATE_PER_SECOND
-    assert_each_exactly_once(rows)
+    seen = []
+    for attempt in range(JOINS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        with consumer_group_run(broker.bootstrap_servers, folder, partitions=PARTITIONS) as run:
+            rows, joined_at = join_fifth(run, kafka_admin, balancer)
+        moved = {int(number) for number in rows.partition[rows.pod == "pod-4"]}
+        assert 1 <= len(moved) <= PARTITIONS // 4
+        assert_each_exactly_once(rows)
+        seen.append(standstill(rows, moved, joined_at))
+        if not seen[-1]:
+            return
+    pytest.fail("\n".join(seen))
 
 
 def test_an_eager_rebalance_loses_and_repeats_nothing(

@@ -26,9 +26,9 @@ from lagbench.orchestrator.airflow_environment import (
     airflow_environment,
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 
-RUN_LIMIT_SECONDS = 400
+RUN_LIMIT_SECONDS = 1200
 TINY = {
     "scenario": "quick_spike",
     "rate": 200,
@@ -90,7 +90,7 @@ def phases(folder: RunFolder) -> list[tuple[str, str]]:
 def await_end_of(phase: str, folder: RunFolder) -> None:
     """Wait until a phase has finished."""
     eventually(
-        lambda: (phase, "finished") in phases(folder), f"the end of {phase}", within_seconds=300
+        lambda: (phase, "finished") in phases(folder), f"the end of {phase}", within_seconds=900
     )
 
 
@@ -111,7 +111,7 @@ def test_a_killed_run_is_swept_away_by_the_next(rehearsals: Rehearsals, tmp_path
     process = rehearsals.start(TINY | {"run_id": "killed"}, tmp_path / "killed.log")
     await_end_of("inject_spike", RunFolder(rehearsals.runs / "killed"))
     os.kill(process.pid, signal.SIGKILL)
-    process.wait(timeout=10)
+    process.wait(timeout=60)
     left = leftovers(rehearsals.state)
     assert RunNames("killed").events_topic in left
     assert f"Job/{RunNames('killed').producer_job}" in left

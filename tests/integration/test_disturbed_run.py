@@ -27,9 +27,8 @@ from lagbench.embedded.broker import Broker
 from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.embedded.ports import free_port
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.integration
 PARTITIONS = 6
-EVENTS = 4000
 
 
 @pytest.fixture
@@ -84,15 +83,19 @@ def test_pods_that_are_cut_off_come_back_and_lose_nothing(
     kube.apply(consumers)
     _await_ready(kube, "consumer", 2)
     with KafkaAdmin(run.bootstrap_servers) as admin:
-        run.await_members(admin, 2, within_seconds=90)
-    load = threading.Thread(target=run.offer, args=(EVENTS,), kwargs={"rate_per_second": 200})
+        run.await_members(admin, 2)
+    is_over = threading.Event()
+    load = threading.Thread(
+        target=run.offer_until, args=(is_over,), kwargs={"rate_per_second": 200}
+    )
     load.start()
     cut = {"kind": "broker_unreachable", "at_seconds": 3, "for_seconds": 6}
 
     with player(run, localkube, cut) as process:
-        assert process.wait(timeout=120) == 0
+        assert process.wait(timeout=300) == 0
+    is_over.set()
     load.join()
-    rows = run.await_processed(EVENTS, within_seconds=120)
+    rows = run.await_processed(run.sent)
 
     (end,), (start,) = ends(run), run.telemetry(ActionStarted)
     assert (end.error, len(start.targets)) == ("", 2)
@@ -104,7 +107,7 @@ def test_pods_that_are_cut_off_come_back_and_lose_nothing(
     came_later = run.created_at()[rows.seq] > end.at - cut_ns
     assert came_later.any()
     assert rows.started_at[came_later].min() >= start.at + cut_ns
-    assert np.array_equal(np.unique(rows.seq), np.arange(EVENTS, dtype=np.uint64))
+    assert np.array_equal(np.unique(rows.seq), np.arange(run.sent, dtype=np.uint64))
     kube.close()
 
 
@@ -113,4 +116,4 @@ def _await_ready(kube: Kube, deployment: str, replicas: int) -> None:
         status = (kube.get("Deployment", deployment) or {}).get("status") or {}
         return int(status.get("readyReplicas") or 0) >= replicas or None
 
-    eventually(ready, f"{replicas} Ready pods of {deployment}", within_seconds=120)
+    eventually(ready, f"{replicas} Ready pods of {deployment}")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.process.processes import start_tied
+from lagbench.embedded.ports import free_port
 from lagbench.project import PROJECT_ROOT
 
 pytestmark = pytest.mark.integration
@@ -52,9 +52,7 @@ def servers(runs: Path) -> Iterator[tuple[str, str]]:
 @contextmanager
 def served(runs: Path) -> Iterator[str]:
     """Run a server of the pages."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     paths = [PROJECT_ROOT, PROJECT_ROOT / "plugins", PROJECT_ROOT / "include"]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW")}
     environment |= {"LAGBENCH_RUNS_DIR": str(runs), "PYTHONPATH": os.pathsep.join(map(str, paths))}
@@ -65,13 +63,13 @@ def served(runs: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
 
 
 def answers(address: str) -> bool:
     """Return whether the server is up."""
     try:
-        return httpx.get(f"{address}/live/{RUN}/lines", timeout=5).status_code == httpx.codes.OK
+        return httpx.get(f"{address}/live/{RUN}/lines", timeout=30).status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False
 
@@ -103,7 +101,7 @@ def stream(address: str, last_event: str | None = None) -> Iterator[Stream]:
     """Open a stream as a browser does, which sends the id of the last event that it has seen."""
     headers = {} if last_event is None else {"Last-Event-ID": last_event}
     url = f"{address}/live/{RUN}/events?from=0"
-    with httpx.stream("GET", url, headers=headers, timeout=60) as answer:
+    with httpx.stream("GET", url, headers=headers, timeout=180) as answer:
         assert answer.status_code == httpx.codes.OK
         yield Stream(answer)
 

@@ -17,11 +17,13 @@ from tests.integration.pod_manifests import NAMESPACE, deployment
 
 pytestmark = pytest.mark.integration
 
-# A pod that writes its host name and pid, and on SIGTERM when it began to stop and when it ended.
+# A pod that writes its host name and pid, and on SIGTERM when it began to stop and when it ended:
+# half a second later, or when the file of its first argument is there.
 STAMPS = (
     "import os, signal, sys, time\n"
     "def stop(*_):\n"
     "    print('stopping', time.monotonic_ns(), flush=True); time.sleep(0.5)\n"
+    "    while sys.argv[1:] and not os.path.exists(sys.argv[1]): time.sleep(0.05)\n"
     "    print('ended', time.monotonic_ns(), flush=True); sys.exit(0)\n"
     "signal.signal(signal.SIGTERM, stop)\n"
     "print('up', os.environ['HOSTNAME'], os.getpid(), flush=True)\n"
@@ -39,7 +41,7 @@ def localkube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalkubePro
 def stateful_set(name: str, replicas: int, **spec: Any) -> dict[str, Any]:
     """Return the manifest of a StatefulSet whose pods write what happens to them."""
     manifest = deployment(name, replicas, STAMPS)
-    manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 30
+    manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 300
     return {**manifest, "kind": "StatefulSet", "spec": {**manifest["spec"], **spec}}
 
 
@@ -105,9 +107,14 @@ def test_in_order_no_process_stops_before_the_one_above_it_has_ended(
         assert stamp(localkube, lower, "stopping") > stamp(localkube, higher, "ended")
 
 
-def test_in_parallel_the_highest_ordinals_stop_together(localkube: LocalkubeProcess) -> None:
-    """Parallel stops every surplus pod at once, and the lowest ordinals stay."""
-    kind = start(localkube, stateful_set("parallel", 4, podManagementPolicy="Parallel"))
+def test_in_parallel_the_highest_ordinals_stop_together(
+    localkube: LocalkubeProcess, tmp_path: Path
+) -> None:
+    """Parallel stops every surplus pod while none has ended, and the lowest ordinals stay."""
+    may_end = tmp_path / "may-end"
+    manifest = stateful_set("parallel", 4, podManagementPolicy="Parallel")
+    manifest["spec"]["template"]["spec"]["containers"][0]["args"] = [str(may_end)]
+    kind = start(localkube, manifest)
 
     kind.patch(
         body={"spec": {"replicas": 2}},
@@ -116,8 +123,11 @@ def test_in_parallel_the_highest_ordinals_stop_together(localkube: LocalkubeProc
         content_type="application/merge-patch+json",
     )
 
-    for one, other in (("parallel-2", "parallel-3"), ("parallel-3", "parallel-2")):
-        assert stamp(localkube, one, "stopping") < stamp(localkube, other, "ended")
+    for pod in ("parallel-2", "parallel-3"):
+        stamp(localkube, pod, "stopping")
+    may_end.touch()
+    for pod in ("parallel-2", "parallel-3"):
+        stamp(localkube, pod, "ended")
     assert not lines(localkube, "parallel-1", "stopping")
 
 
@@ -131,7 +141,7 @@ def test_kubectl_works(localkube: LocalkubeProcess, tmp_path: Path) -> None:
 
     def run(*arguments: str) -> str:
         command = [kubectl, f"--kubeconfig={localkube.kubeconfig}", *arguments]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 
@@ -141,15 +151,15 @@ def test_kubectl_works(localkube: LocalkubeProcess, tmp_path: Path) -> None:
 
     assert "created" in apply()
     assert "unchanged" in apply()
-    assert "complete: 2 new pods" in run("rollout", "status", "sts/shown", "--timeout=40s")
+    assert "complete: 2 new pods" in run("rollout", "status", "sts/shown", "--timeout=120s")
     assert "2/2" in run("get", "sts", "shown")
     document["spec"]["template"]["metadata"]["annotations"] = {"changed": "yes"}
     apply()
-    run("rollout", "status", "sts/shown", "--timeout=40s")
+    run("rollout", "status", "sts/shown", "--timeout=120s")
     history = run("rollout", "history", "sts/shown")
     assert [line.split()[0] for line in history.splitlines()[2:] if line] == ["1", "2"]
     run("rollout", "undo", "sts/shown")
-    run("rollout", "status", "sts/shown", "--timeout=40s")
+    run("rollout", "status", "sts/shown", "--timeout=120s")
     assert "changed" not in run("get", "pod", "shown-0", "-o", "jsonpath={.metadata.annotations}")
     assert "scaled" in run("scale", "sts/shown", "--replicas=3")
     assert "SuccessfulCreate" in run("describe", "sts", "shown")

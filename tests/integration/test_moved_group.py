@@ -41,7 +41,7 @@ def test_a_group_moves_to_kip_848_and_back_in_place(
     run.await_members(kafka_admin, 1)
     run.offer(EVENTS)
 
-    rows = run.await_processed(2 * EVENTS, within_seconds=60)
+    rows = run.await_processed(2 * EVENTS)
 
     assert np.unique(rows.seq).size == rows.seq.size == 2 * EVENTS
     assert set(rows.pod[rows.seq >= EVENTS]) == {"new"}
@@ -54,7 +54,7 @@ def test_cooperative_sticky_is_rejected_by_a_group_of_range(
     run.start("old", "--balancer=range")
     run.await_members(kafka_admin, 1)
 
-    assert run.start("early", "--balancer=cooperative-sticky").wait(timeout=60) == (
+    assert run.start("early", "--balancer=cooperative-sticky").wait(timeout=180) == (
         ExitCode.NOT_READY
     )
 

@@ -73,8 +73,8 @@ def kube(tmp_path: Path) -> Iterator[Kube]:
         made.close()
 
 
-def offered(admin: KafkaAdmin, broker: Broker, names: RunNames, folder: Path) -> ProducerTarget:
-    """Offer 200 messages of a file, which name the run."""
+def make_topics(admin: KafkaAdmin, names: RunNames) -> None:
+    """Create the topics of a run."""
     admin.create_topics(
         [
             TopicSpec(names.events_topic, PARTITIONS, {}),
@@ -82,6 +82,23 @@ def offered(admin: KafkaAdmin, broker: Broker, names: RunNames, folder: Path) ->
             TopicSpec(f"{names.events_topic}.telemetry", 1, {}),
         ]
     )
+
+
+def offer(admin: KafkaAdmin, broker: Broker, names: RunNames, folder: Path) -> ProducerTarget:
+    """Offer 200 messages of a file, which name the run, to two members that share the topic.
+
+    Who joins later moves partitions, and a consumer may do again what it had not committed.
+    """
+
+    def is_shared_out() -> bool | None:
+        try:
+            group = admin.describe_group(names.group)
+        except NotReady:  # the coordinator of a new group takes its time
+            return None
+        held = [len(member.partitions) for member in group.members]
+        return (group.is_stable and len(held) == 2 and sum(held) == PARTITIONS) or None
+
+    eventually(is_shared_out, "two members that share the topic")
     samples = folder / "orders.jsonl"
     samples.write_text('{"order": "o-1", "total_cents": 5}\n')
     target = ProducerTarget(broker.bootstrap_servers, names.events_topic)
@@ -127,7 +144,7 @@ def await_drained(broker: Broker, names: RunNames) -> None:
                 return None
             return all((place.committed or 0) == place.end for place in places) or None
 
-        eventually(is_drained, "every message committed", within_seconds=120)
+        eventually(is_drained, "every message committed")
 
 
 @pytest.mark.parametrize("example", ["as-documented", "after-advice"])
@@ -136,11 +153,12 @@ def test_the_examples_pass_the_identity_on(
 ) -> None:
     """Each message has one record in the output topic, with the identity of the run."""
     names = RunNames(f"own-{example}")
-    target = offered(kafka_admin, broker, names, tmp_path)
+    make_topics(kafka_admin, names)
     env = {**ENV, "PRICES_TOPIC": "{output_topic}", "CLIENT_ID": "{pod}"}
     manifest = (EXAMPLES / f"{example}.yaml").read_text()
 
     start(kube, broker, names, manifest, EXAMPLES, accounting="output", env=env)
+    target = offer(kafka_admin, broker, names, tmp_path)
     await_drained(broker, names)
 
     written = read_all(target, names.processed_topic, 2)
@@ -153,9 +171,10 @@ def test_a_consumer_writes_the_ledger_with_its_secret_and_its_folder(
 ) -> None:
     """The rows name each message once, with its pod; members are told by their client ids."""
     names = RunNames("own-ledger")
-    target = offered(kafka_admin, broker, names, tmp_path)
+    make_topics(kafka_admin, names)
 
     start(kube, broker, names, LEDGER_WRITER, DATA, accounting="ledger")
+    target = offer(kafka_admin, broker, names, tmp_path)
     await_drained(broker, names)
 
     members = kafka_admin.describe_group(names.group).members

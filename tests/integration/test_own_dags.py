@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import sqlite3
 import threading
 import time
@@ -27,6 +26,7 @@ from tests.integration.localkube_process import running_localkube
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kube.kube import Kube
 from lagbench.embedded.broker import Broker
+from lagbench.embedded.ports import free_port
 from lagbench.orchestrator import airflow_server
 from lagbench.orchestrator.airflow_environment import airflow_home
 from lagbench.project import PROJECT_ROOT
@@ -35,12 +35,12 @@ from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
 from lagbench_airflow.sensors.consumer_lag import ConsumerLagAboveSensor, ConsumerLagDrainedSensor
 from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 
 EXAMPLE = PROJECT_ROOT / "docs" / "examples" / "guard_deployment.py"
 TOPIC, GROUP = "orders", "billing"
 PARTITIONS, MESSAGES = 4, 200
-RUN_LIMIT_SECONDS = 600
+RUN_LIMIT_SECONDS = 1500
 CONSUMER = """
 import signal, sys
 from confluent_kafka import Consumer
@@ -56,7 +56,7 @@ while not stopped:
     consumer.poll(0.1)
 consumer.close()
 """
-QUICK: dict[str, Any] = {"poke_interval": 0.2, "timeout": 60}
+QUICK: dict[str, Any] = {"poke_interval": 0.2, "timeout": 180}
 LAG: dict[str, Any] = {"topic": TOPIC, "group": GROUP, **QUICK}
 
 
@@ -81,7 +81,7 @@ def shop(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(MESSAGES):
         producer.produce(TOPIC, b"order", partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     with running_localkube(tmp_path_factory.mktemp("localkube")) as localkube:
         connections = {
             "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(
@@ -151,6 +151,7 @@ def watch(**changes: Any) -> Any:
         first_look.set()
 
     arguments = {"group": GROUP, "window": 5, "max_rebalances": 0, "poke_interval": 0.2}
+    arguments["longest_gap"] = 120  # the machine may hold up who looks
     operator = RebalanceCountCheckOperator(task_id="watch", **{**arguments, **changes})
     found: list[Any] = []
 
@@ -162,7 +163,7 @@ def watch(**changes: Any) -> Any:
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert first_look.wait(60)
+    assert first_look.wait(180)
     return thread, found
 
 
@@ -172,12 +173,12 @@ def test_a_rebalance_is_counted_while_it_is_watched(shop: Shop) -> None:
     ConsumerGroupStableSensor(task_id="stable", members=2, hold=2, **LAG).execute({})
 
     quiet, result = watch()
-    quiet.join(60)
+    quiet.join(300)
     assert result[0]["rebalances"] == 0
 
-    moved, failure = watch(window=60)
+    moved, failure = watch(window=600)  # it ends with the first rebalance
     shop.scale(1)
-    moved.join(60)
+    moved.join(300)
     assert isinstance(failure[0], AirflowFailException)
     assert "1 rebalances were seen, 0 are allowed" in str(failure[0])
 
@@ -185,7 +186,7 @@ def test_a_rebalance_is_counted_while_it_is_watched(shop: Shop) -> None:
 def test_a_group_that_does_not_exist_proves_nothing(shop: Shop) -> None:
     """A typo in its name is no quiet group."""
     thread, failure = watch(group="biling", window=0.5)
-    thread.join(60)
+    thread.join(300)
 
     assert "had no member" in str(failure[0])
 
@@ -204,7 +205,7 @@ class Airflow:
             f"{self.server.url}/api/v2/dags/guard_deployment/dagRuns",
             headers={"Authorization": f"Bearer {token}"},
             json={"logical_date": None, "conf": conf},
-            timeout=60,
+            timeout=180,
         )
         reply.raise_for_status()
         return str(reply.json()["dag_run_id"])
@@ -247,26 +248,19 @@ def airflow(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     for source in (EXAMPLE, PROJECT_ROOT / "dags" / "scenario_run.py"):
         shutil.copy(source, dags)
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags))
-    # A busy machine: without these a task whose API server is slow to answer is given up.
-    monkeypatch.setenv("AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT", "60")
+    # A busy machine: without this a task that is silent for long is given up.
     monkeypatch.setenv("AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT", "600")
     state_dir = tmp_path / "state"
     give_database(state_dir)
-    server = airflow_server.start_server(state_dir, shop.connections, port=_free_port())
+    server = airflow_server.start_server(state_dir, shop.connections, port=free_port())
     root = psutil.Process(server.pid)
     try:
         yield Airflow(server, state_dir)
     finally:
         family = [root, *root.children(recursive=True)]
         airflow_server.stop_server(state_dir)
-        _, left = psutil.wait_procs(family, timeout=30)
+        _, left = psutil.wait_procs(family, timeout=120)
         assert left == []
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_the_example_guards_a_restart(shop: Shop, airflow: Airflow) -> None:

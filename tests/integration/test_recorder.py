@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +101,7 @@ def recorder(
         yield process
     finally:
         end_process(process.pid, grace_seconds=10)
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 def await_pods(kube: Kube, run_id: str) -> list[str]:
@@ -112,7 +111,7 @@ def await_pods(kube: Kube, run_id: str) -> list[str]:
         found = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run_id}")
         return [pod["metadata"]["name"] for pod in found] or None
 
-    return eventually(names, f"a pod of run {run_id}", within_seconds=20)
+    return eventually(names, f"a pod of run {run_id}")
 
 
 def is_read(sample: LagSample) -> bool:
@@ -125,7 +124,6 @@ def await_record(run: ConsumerGroupRun, kind: Any, holds: Any, what: str) -> Any
     return eventually(
         lambda: next((seen for seen in run.telemetry(kind) if holds(seen)), None),
         what,
-        within_seconds=40,
     )
 
 
@@ -154,8 +152,11 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
             kube.scale("consumer", 0)
             gone = await_record(run, PodSeen, lambda seen: seen.gone_at, "the pod's end")
             process.terminate()
-            assert process.wait(timeout=15) == 0
-        left = {pod["metadata"]["name"] for pod in kube.list("Pod")}
+            assert process.wait(timeout=120) == 0
+        eventually(  # the earlier run's pod goes at its own time
+            lambda: {pod["metadata"]["name"] for pod in kube.list("Pod")} == {"bystander"} or None,
+            "nothing left but the bystander",
+        )
         kube.close()
 
     assert [tuple(row) for row in unread.partitions] == [(p, 100, None) for p in range(PARTITIONS)]
@@ -166,7 +167,6 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
     assert {seen.pod for seen in run.telemetry(PodSeen)} == {own}
     assert [listed.pods for listed in run.telemetry(PodsListed)] == [[own]]
     assert earlier != own
-    assert left == {"bystander"}
     usage = {seen.component for seen in run.telemetry(UsageSample)}
     assert usage == {"recorder", "localkube"}
 
@@ -182,7 +182,7 @@ def test_a_pod_that_went_away_without_a_recorder_has_an_end(
         with recorder(run, localkube.kubeconfig, {}):
             seen = await_record(run, PodSeen, lambda seen: seen.started_at, "a running pod")
         kube.scale("consumer", 0)
-        kube.wait_gone("Pod", label_selector=RUN_ID_LABEL, timeout_seconds=20)
+        kube.wait_gone("Pod", label_selector=RUN_ID_LABEL, timeout_seconds=180)
         away_at = time.time_ns()
         with recorder(run, localkube.kubeconfig, {}):
             await_record(run, PodsListed, lambda listed: listed.at > away_at, "a second list")
@@ -244,9 +244,11 @@ def test_what_cannot_be_read_is_a_gap_while_the_rest_goes_on(
         await_record(run, LagSample, lambda seen: seen.at > since, "lag meanwhile")
 
     assert run.telemetry(ReplicaSample) == []
-    lag_at = [seen.at for seen in run.telemetry(LagSample)]
-    steps = [(later - before) / 1e9 for before, later in pairwise(lag_at)]
-    assert sorted(steps)[len(steps) // 2] == pytest.approx(0.5, abs=0.1)
+    # Each half second has its lag, or a gap that says why not: that the machine was busy.
+    lags = [seen.at for seen in run.telemetry(LagSample)]
+    gaps = [seen for seen in run.telemetry(ReadGap) if seen.what == "lag"]
+    turns = sorted([*lags, *(gap.at for gap in gaps)])
+    assert len(turns) == pytest.approx((turns[-1] - turns[0]) / 0.5e9 + 1, abs=2)
 
 
 @contextmanager
@@ -293,7 +295,7 @@ def test_a_member_that_is_no_pod_is_recorded_with_its_partitions(
                 found = run.telemetry(GroupMembers)
                 return next((record for record in found if is_shared(record)), None)
 
-            shared = eventually(polled, "a shared group", within_seconds=30)
+            shared = eventually(polled, "a shared group")
         again = await_record(
             run,
             GroupMembers,

@@ -67,24 +67,25 @@ def test_each_group_reads_and_records_everything_of_its_own(
 ) -> None:
     """Each ledger has all events by its own pods; each recorder sees its pods and members only."""
     for group, pods in zip(groups, PODS, strict=True):
-        group.await_members(kafka_admin, pods, within_seconds=120)
+        group.await_members(kafka_admin, pods)
     groups[0].offer(EVENTS)
 
     for group, pods in zip(groups, PODS, strict=True):
-        rows = group.await_processed(EVENTS, within_seconds=120)
+        rows = group.await_processed(EVENTS)
         own = f"{group.names.consumers}-"
         assert sorted(rows.seq) == list(range(EVENTS))
         assert all(str(pod).startswith(own) for pod in np.unique(rows.pod))
 
         def members_seen(group: ConsumerGroupRun = group, pods: int = pods) -> bool | None:
-            seen = group.telemetry(GroupMembers)
-            return (bool(seen) and len(seen[-1].members) == pods) or None
+            seen, replicas = group.telemetry(GroupMembers), group.telemetry(ReplicaSample)
+            has_members = bool(seen) and len(seen[-1].members) == pods
+            has_replicas = bool(replicas) and replicas[-1].spec == pods
+            return (has_members and has_replicas and bool(group.telemetry(PodSeen))) or None
 
-        eventually(members_seen, "the recorder's view of the group", within_seconds=60)
+        eventually(members_seen, "the recorder's view of the group")
         members = group.telemetry(GroupMembers)[-1].members
         assert all(member.client_id.startswith(own) for member in members)
         assert {seen.pod.startswith(own) for seen in group.telemetry(PodSeen)} == {True}
-        assert group.telemetry(ReplicaSample)[-1].spec == pods
         assert {len(found.partitions) for found in group.telemetry(LagSample)} == {PARTITIONS}
 
     run_id = groups[0].names.run_id

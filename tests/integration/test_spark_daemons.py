@@ -15,7 +15,7 @@ from tests.integration.localkube_process import LocalkubeProcess, eventually, ru
 
 from lagbench.embedded.spark_packages import submit_environment
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def test_no_jvm_survives_a_kill_of_localkube(role: str, localkube: LocalkubeProc
     """The JVM is in the group of its pod, and dies with the program that started it."""
     name = f"jvm-{os.getpid()}-{role}"
     _start(localkube, name, role)
-    eventually(lambda: bool(_jvms(name)), "the JVM", within_seconds=120)
+    eventually(lambda: bool(_jvms(name)), "the JVM")
 
     localkube.process.send_signal(signal.SIGKILL)
 
-    eventually(lambda: not _jvms(name), "the end of the JVM", within_seconds=120)
+    eventually(lambda: not _jvms(name), "the end of the JVM")

@@ -18,8 +18,8 @@ from lagbench_airflow.hooks import kafka  # isort: skip
 from lagbench_airflow.triggers.condition import Reading  # isort: skip
 from lagbench_airflow.triggers.consumer_lag import ConsumerLagAtMostTrigger  # isort: skip
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
-LIMIT_SECONDS = 90.0
+pytestmark = pytest.mark.integration
+LIMIT_SECONDS = 600.0
 
 
 def test_a_wait_keeps_its_clients_and_outlives_a_restart_of_the_broker(

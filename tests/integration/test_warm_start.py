@@ -28,7 +28,7 @@ def run_script(arguments: list[str], include: Path, environment: dict[str, str])
         env={**os.environ, "PYTHONPATH": paths, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

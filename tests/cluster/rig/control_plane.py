@@ -202,7 +202,7 @@ def start_api_server(daemons: Daemons, binaries: Binaries, credentials: Credenti
 def listens(host: str, port: int) -> bool:
     """Return whether something accepts connections there."""
     try:
-        socket.create_connection((host, port), timeout=1.0).close()
+        socket.create_connection((host, port), timeout=10.0).close()
     except OSError:
         return False
     return True

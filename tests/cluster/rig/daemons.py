@@ -49,7 +49,7 @@ class Daemons:
         """End one daemon and forget it."""
         process = self._running.pop(name)
         end_process(process.pid, grace_seconds=grace_seconds)
-        process.wait(timeout=10)
+        process.wait(timeout=60)
         self._reaper.forget(process.pid)
 
     def stop_all(self) -> None:
@@ -59,7 +59,7 @@ class Daemons:
         self._reaper.close()
 
     def wait(
-        self, what: str, condition: Callable[[], bool], *, daemon: str, limit_seconds: float = 60.0
+        self, what: str, condition: Callable[[], bool], *, daemon: str, limit_seconds: float = 180.0
     ) -> None:
         """Wait for a condition; a daemon that ended or never got there shows its log's end."""
         pause, give_up_at = threading.Event(), time.monotonic() + limit_seconds

@@ -56,7 +56,7 @@ def write_pause_image(archive: Path) -> None:
             input=_PAUSE_SOURCE.encode(),
             check=True,
             capture_output=True,
-            timeout=60,
+            timeout=300,
         )
         layer = Path(folder) / "layer.tar"
         write_layer(layer, {"pause": program})

@@ -50,7 +50,7 @@ def problem() -> str | None:
         return f"install Debian's packages {' '.join(lacking)}"
     tried = subprocess.run(
         ["unshare", *_NAMESPACES, "ip", "link", "add", "rig0", "type", "veth"],
-        check=False, capture_output=True, text=True, timeout=10,
+        check=False, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     if tried.returncode != 0:
         return f"a network of its own cannot be made here: {tried.stderr.strip()}"
@@ -82,7 +82,7 @@ def set_up() -> None:
         "ip route add default via 10.99.0.2 dev rig0",
         "sysctl -qw net.ipv4.ip_forward=1",
     ):
-        subprocess.run(line.split(), check=True, capture_output=True, timeout=10)
+        subprocess.run(line.split(), check=True, capture_output=True, timeout=60)
 
 
 if __name__ == "__main__":

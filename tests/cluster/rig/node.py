@@ -54,7 +54,7 @@ def start_node(
         ],
     )
     daemons.wait(
-        "the node", lambda: _is_ready(credentials.admin), daemon="kubelet", limit_seconds=90
+        "the node", lambda: _is_ready(credentials.admin), daemon="kubelet", limit_seconds=300
     )
 
 
@@ -99,7 +99,7 @@ def unmount_below(folder: Path) -> None:
     fields = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     points = [parts[4] for parts in fields if Path(parts[4]).is_relative_to(folder)]
     for point in sorted(points, key=len, reverse=True):
-        subprocess.run(["umount", "--lazy", point], check=False, capture_output=True, timeout=10)
+        subprocess.run(["umount", "--lazy", point], check=False, capture_output=True, timeout=60)
 
 
 def import_image(folder: Path, archive: Path) -> None:

@@ -83,7 +83,7 @@ def _take_up(kubes: dict[str, Kube], control: LagControl) -> None:
         _sleep_until(since + _STAGGER_SECONDS)
     for column in COLUMNS:
         for name in column.objects:
-            eventually(_is_ready(kubes[column.namespace], name), f"{name} Ready", within_seconds=30)
+            eventually(_is_ready(kubes[column.namespace], name), f"{name} Ready")
     _sleep_until(time.monotonic() + _SETTLE_SECONDS)
 
 

@@ -18,13 +18,15 @@ ORDERS = GroupTopic("enrich", "shop/orders")
 class SkippedClock:
     """The monotonic clock, set forward by hand: a back-off passes without waiting."""
 
-    def __init__(self) -> None:
-        """Begin at the real time."""
+    def __init__(self, *, is_standing: bool = False) -> None:
+        """Begin at the real time; one that stands goes forward by hand only."""
         self.skipped_seconds = 0.0
+        self._stands_at = time.monotonic() if is_standing else None
 
     def __call__(self) -> float:
         """Return the time in seconds."""
-        return time.monotonic() + self.skipped_seconds
+        now = time.monotonic() if self._stands_at is None else self._stands_at
+        return now + self.skipped_seconds
 
 
 def state_of(version: str, partitions: Sequence[FakePartition], **stored: int) -> IggyState:
@@ -34,7 +36,7 @@ def state_of(version: str, partitions: Sequence[FakePartition], **stored: int) -
     return IggyState(version=version, topics={("shop", "orders"): topic})
 
 
-def source_of(address: str, *, timeout_seconds: float = 5.0, **changes: Any) -> IggySource:
+def source_of(address: str, *, timeout_seconds: float = 60.0, **changes: Any) -> IggySource:
     """Return a source that logs in as iggy, unless told otherwise."""
     clock = changes.pop("clock", time.monotonic)
     login = {"username": "iggy", "password": "iggy"}

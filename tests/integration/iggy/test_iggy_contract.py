@@ -19,7 +19,7 @@ from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, sou
 from lagbench.adapters.iggy.iggy_source import IggySource
 from lagbench.core.lag_scaler.lag_source import GroupTopic
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[3]
 MESSAGES = (10, 5, 0, 1)
 
@@ -124,7 +124,7 @@ def _library(what: str, prepared: Prepared) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         env={**os.environ, "IGGY_USERNAME": connection.username, "IGGY_PASSWORD": password},
         text=True,
-        timeout=40,
+        timeout=180,
     )
     assert ended.returncode == 0, ended.stderr[-500:]
     return ended

@@ -12,7 +12,7 @@ from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.core.lag_scaler.rule_parameters import LagRule
 from lagbench.core.lag_scaler.window import GroupWindow
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.integration
 RECORDED = [FakePartition(10), FakePartition(5), FakePartition(0), FakePartition(1)]
 
 
@@ -59,7 +59,7 @@ def test_many_groups_share_one_connection_and_one_topic_read(version: str) -> No
     topic.groups = {f"g{number}": {0: number % 10} for number in range(50)}
     wanted = [GroupTopic(f"g{number}", "shop/orders") for number in range(50)]
     with FakeIggyServer(state) as server:
-        source = source_of(server.address, timeout_seconds=20)
+        source = source_of(server.address)
         source.sample(wanted)
         asked, accepted = len(server.asked), server.accepted
 

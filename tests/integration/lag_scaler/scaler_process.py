@@ -21,7 +21,7 @@ from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub
 
-TIMEOUT_SECONDS = 5
+TIMEOUT_SECONDS = 60
 NO_DECISION = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 
 
@@ -55,7 +55,7 @@ class ScalerProcess:
         """Send SIGTERM; return how many seconds the end took."""
         began_at = time.monotonic()
         self.process.terminate()
-        assert self.process.wait(timeout=10) == 0
+        assert self.process.wait(timeout=180) == 0
         return time.monotonic() - began_at
 
 
@@ -76,7 +76,7 @@ def running_scaler(
         yield ScalerProcess(process, log_file)
     finally:
         end_process(process.pid, grace_seconds=5)
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 class Keda:
@@ -113,6 +113,15 @@ class Keda:
         """Return the only metric's spec."""
         (spec,) = self.stub.GetMetricSpec(self.ref, timeout=TIMEOUT_SECONDS).metricSpecs
         return spec
+
+    def answers(self) -> tuple[bool, float, float] | None:
+        """Return IsActive, the metric and its target; None while no sample is new enough."""
+        try:
+            return self.is_active(), self.metric(), self.spec().targetSizeFloat
+        except grpc.RpcError as error:
+            if error.code() in NO_DECISION:
+                return None
+            raise
 
     def refusal(self) -> tuple[str, str]:
         """Return code and details of a call that fails."""

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import grpc
@@ -23,8 +24,9 @@ from tests.integration.localkube_process import eventually
 
 from lagbench.cli import explain_command
 from lagbench.embedded.broker import Broker
+from lagbench.errors import NotReady
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.integration
 PARTITIONS = 3
 SUSTAIN_SECONDS = 2
 
@@ -76,23 +78,35 @@ def test_each_object_gets_its_own_answer_capped_at_the_partitions(
     other_group = Keda(channel, "idle", metadata_of(lag, consumerGroup="nobody-reads"))
 
     began_at = time.monotonic()
-    pushed = busy.stub.StreamIsActive(busy.ref, timeout=30)
+    pushed = busy.stub.StreamIsActive(busy.ref, timeout=300)
     states = [next(pushed).result, next(pushed).result]
     took_seconds = time.monotonic() - began_at
     pushed.cancel()
 
     assert states == [False, True]
     assert took_seconds > SUSTAIN_SECONDS / 2
-    assert (busy.is_active(), busy.metric(), busy.spec().targetSizeFloat) == (True, 30.0, 10.0)
-    assert (other_threshold.is_active(), other_threshold.metric()) == (False, 0.0)
-    assert other_threshold.spec().targetSizeFloat == 5000.0
-    assert (other_group.is_active(), other_group.metric()) == (False, 0.0)
+    # A scaler that was held up for longer than its samples keep says nothing, then begins anew.
+    for keda, wanted in (
+        (busy, (True, 30.0, 10.0)),
+        (other_threshold, (False, 0.0, 5000.0)),
+        (other_group, (False, 0.0, 10.0)),
+    ):
+        eventually(
+            lambda keda=keda, wanted=wanted: keda.answers() == wanted, f"{keda.ref.name}: {wanted}"
+        )
     assert 'lagbench_scaler_requests_total{code="OK",method="IsActive"}' in scaler.metrics
     of_busy = f'{{group="{lag.group}",object="n/busy",topic="{lag.topic}"}}'
-    for name, value in (("lag_records", 300.0), ("persistent", 1.0), ("metric_value", 30.0)):
-        assert f"lagbench_scaler_object_{name}{of_busy} {value}" in scaler.metrics
+    figures = {"lag_records": 300.0, "persistent": 1.0, "metric_value": 30.0}
+    lines = [f"lagbench_scaler_object_{name}{of_busy} {value}" for name, value in figures.items()]
+
+    def are_told() -> bool:
+        told = scaler.metrics
+        return all(line in told for line in lines)
+
+    eventually(are_told, f"{lines} in the metrics")
     reasons = [line["why"] for line in scaler.events("decision") if line["object"] == "n/busy"]
-    assert reasons[-1].startswith("partition 0 has been at or above 10 records for ")
+    why = "partition 0 has been at or above 10 records for "
+    assert any(reason.startswith(why) for reason in reasons)
 
 
 def test_metadata_that_cannot_work_is_refused_with_field_value_and_what_is_allowed(
@@ -118,12 +132,12 @@ def test_a_lag_that_is_gone_is_inactive_at_the_next_sample(
     control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", partitions=1)
     control.prepare()
     control.set_lag(50)
-    keda = Keda(channel, "drained", metadata_of(control))
-    eventually(keda.says_active, "the lag persists", within_seconds=15)
+    keda = Keda(channel, "drained", metadata_of(control, windowSize="240"))
+    eventually(keda.says_active, "the lag persists")
 
     control.set_lag(0)
-    # Half of the 29 s for which the window still holds the lag.
-    eventually(lambda: keda.says_active() is False, "the lag is gone", within_seconds=14)
+    # Half of the 239 s for which the window still holds the lag.
+    eventually(lambda: keda.says_active() is False, "the lag is gone", within_seconds=119)
 
     assert keda.metric() == 0.0
 
@@ -132,13 +146,25 @@ def test_missed_samples_start_the_stretch_anew(lag: LagControl, tmp_path: Path) 
     """Stopped for four intervals, the scaler does not claim that lag continued meanwhile."""
     with running_scaler(tmp_path) as scaler, grpc.insecure_channel(scaler.address) as channel:
         keda = Keda(channel, "stopped", metadata_of(lag, sustainSeconds="3"))
-        eventually(keda.says_active, "the lag persists", within_seconds=20)
+        eventually(keda.says_active, "the lag persists")
 
         scaler.process.send_signal(signal.SIGSTOP)
         time.sleep(4)  # the missed samples themselves are what is tested
+        continued_at = time.time_ns()
         scaler.process.send_signal(signal.SIGCONT)
-        eventually(lambda: keda.says_active() is False, "a new stretch")
-        eventually(keda.says_active, "the lag persists again", within_seconds=20)
+
+        def decisions(*, is_active: bool) -> list[dict[str, Any]]:
+            return [
+                line
+                for line in scaler.events("decision")
+                if line["sample_at_ns"] > continued_at and line["is_active"] is is_active
+            ]
+
+        # From its log: nobody need ask while the new stretch is too short.
+        eventually(lambda: decisions(is_active=False), "a new stretch")
+        again = eventually(lambda: decisions(is_active=True), "the lag persists again")[0]
+        span_seconds = (again["sample_at_ns"] - continued_at) / 1e9
+        assert 0 < again["stretch_seconds"] <= span_seconds
 
 
 def test_explain_prints_the_steps_of_a_server_and_of_its_own_samples(
@@ -165,21 +191,26 @@ def test_explain_prints_the_steps_of_a_server_and_of_its_own_samples(
     file.write_text(yaml.safe_dump(manifest))
 
     def explained(*, trigger: int, address: str | None = None, seconds: float = 0) -> str:
-        explain_command.explain(
-            scaled_object=str(file),
-            trigger=trigger,
-            scaler=address,
-            bootstrap_servers=None,
-            for_seconds=seconds,
-        )
+        try:
+            explain_command.explain(
+                scaled_object=str(file),
+                trigger=trigger,
+                scaler=address,
+                bootstrap_servers=None,
+                for_seconds=seconds,
+            )
+        except NotReady:  # a machine that is busy may let a sample grow too old
+            return ""
         return " ".join(capsys.readouterr().out.split())
 
-    assert "metric 30" in explained(trigger=0)
-    assert "not persistent" in explained(trigger=1)
-    assert " persistent " in explained(trigger=1, seconds=6).replace("not persistent", "")
-    assert "lagThreshold 10 records on any one partition" in explained(
-        trigger=1, address=scaler.address
-    )
+    def persistent() -> bool:
+        return " persistent " in explained(trigger=1, seconds=6).replace("not persistent", "")
+
+    eventually(lambda: "metric 30" in explained(trigger=0), "a kafka trigger")
+    eventually(lambda: "not persistent" in explained(trigger=1), "a single sample")
+    eventually(persistent, "a stretch of samples taken here")
+    of_server = "lagThreshold 10 records on any one partition"
+    eventually(lambda: of_server in explained(trigger=1, address=scaler.address), "the server's")
 
 
 def test_health_and_reflection_are_served(channel: grpc.Channel) -> None:
@@ -188,11 +219,11 @@ def test_health_and_reflection_are_served(channel: grpc.Channel) -> None:
     reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
 
     states = [
-        health.Check(health_pb2.HealthCheckRequest(service=name), timeout=5).status
+        health.Check(health_pb2.HealthCheckRequest(service=name), timeout=60).status
         for name in ("", "externalscaler.ExternalScaler")
     ]
     ask = reflection_pb2.ServerReflectionRequest(list_services="")
-    answer = next(reflection.ServerReflectionInfo(iter([ask]), timeout=5))
+    answer = next(reflection.ServerReflectionInfo(iter([ask]), timeout=60))
 
     assert states == [health_pb2.HealthCheckResponse.SERVING] * 2
     names = {service.name for service in answer.list_services_response.service}

@@ -14,7 +14,8 @@ from tests.integration.localkube_process import eventually
 
 from lagbench.embedded.broker import Broker
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
+INTERVAL_SECONDS = 60
 
 
 def lagging_group(broker: Broker) -> dict[str, str]:
@@ -36,13 +37,16 @@ def lagging_group(broker: Broker) -> dict[str, str]:
 def test_a_restart_keeps_the_sustain_clock_and_ends_open_streams_cleanly(
     broker: Broker, tmp_path: Path
 ) -> None:
-    """SIGTERM ends the stream with OK within 5 s; the next process continues with the stretch."""
+    """SIGTERM ends the stream with OK before its next sample; the next process continues."""
     # The next process has 2.5 intervals of time for its first sample.
-    metadata = lagging_group(broker) | {"samplingInterval": "20", "sustainSeconds": "300"}
+    metadata = lagging_group(broker) | {
+        "samplingInterval": str(INTERVAL_SECONDS),
+        "sustainSeconds": "600",
+    }
     state = f"--state-file={tmp_path / 'state'}"
     with running_scaler(tmp_path, state) as first, grpc.insecure_channel(first.address) as channel:
         keda = Keda(channel, "restarted", metadata)
-        stream = keda.stub.StreamIsActive(keda.ref, timeout=60)
+        stream = keda.stub.StreamIsActive(keda.ref, timeout=600)
         assert next(stream).result is False
         began_ns = first.events("decision")[0]["sample_at_ns"]
 
@@ -50,7 +54,7 @@ def test_a_restart_keeps_the_sustain_clock_and_ends_open_streams_cleanly(
 
         assert list(stream) == []
         assert stream.code() is grpc.StatusCode.OK
-        assert took_seconds < 5.0
+        assert took_seconds < INTERVAL_SECONDS
     with running_scaler(tmp_path, state) as second:
         resumed = eventually(lambda: second.events("decision"), "a decision before KEDA asks")[0]
 
@@ -67,7 +71,7 @@ def test_a_broker_that_is_away_is_an_error_and_never_the_last_decision(
     metadata = lagging_group(own_broker)
     with running_scaler(tmp_path) as scaler, grpc.insecure_channel(scaler.address) as channel:
         keda = Keda(channel, "cut-off", metadata)
-        eventually(keda.says_active, "the lag persists", within_seconds=20)
+        eventually(keda.says_active, "the lag persists")
 
         own_broker.stop(grace_seconds=0)
         code, said = eventually(
@@ -77,7 +81,7 @@ def test_a_broker_that_is_away_is_an_error_and_never_the_last_decision(
         newcomer = Keda(channel, "newcomer", metadata | {"lagThreshold": "11"})
         newcomer_code, _ = newcomer.refusal()
         own_broker.start()
-        eventually(keda.says_active, "the lag persists again", within_seconds=60)
+        eventually(keda.says_active, "the lag persists again")
 
     assert code == newcomer_code == "UNAVAILABLE"
     assert "old" in said

@@ -48,7 +48,7 @@ class Member(threading.Thread):
     def leave(self) -> None:
         """Leave the group and wait for the end."""
         self._leaving.set()
-        self.join(30)
+        self.join(120)
 
 
 @dataclass
@@ -65,7 +65,7 @@ class ForeignGroup:
         member = Member(self.settings, self.group, self.topic)
         member.start()
         self.members.append(member)
-        assert member.has_work.wait(60)
+        assert member.has_work.wait(180)
         return member
 
     def remove(self) -> None:
@@ -89,7 +89,7 @@ def foreign_group(
             producer.produce(topic, b"x", key=str(sent).encode())
             producer.poll(0)
             sent += 1
-        producer.flush(10)
+        producer.flush(60)
 
     traffic = threading.Thread(target=produce, daemon=True)
     traffic.start()
@@ -99,7 +99,7 @@ def foreign_group(
         yield there
     finally:
         ended.set()
-        traffic.join(20)
+        traffic.join(120)
         for member in there.members:
             with contextlib.suppress(RuntimeError):
                 member.leave()

@@ -50,7 +50,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
                 AclOperation.DESCRIBE,
                 AclPermissionType.ALLOW,
             )
-            admin.create_acls([rule])[rule].result(20)
+            admin.create_acls([rule])[rule].result(60)
         yield running
 
 
@@ -105,12 +105,12 @@ class Observer:
 
     def end(self) -> tuple[int, str]:
         """Wait for the command; return its exit code and what it printed."""
-        output, _ = self.process.communicate(timeout=180)
+        output, _ = self.process.communicate(timeout=400)
         return self.process.returncode, output
 
     def wait_members(self, wanted: Callable[[int], bool], *, readings: int = 4) -> None:
         """Wait until the last readings showed a stable group with the wanted members."""
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self.end()[1]
             found = list(self.runs.glob(f"observed*/{RECORDS_FILE}"))
@@ -128,7 +128,7 @@ class Observer:
 def _committed(servers: str) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": servers})
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])
-    return {p.partition: p.offset for p in asked[GROUP].result(20).topic_partitions}
+    return {p.partition: p.offset for p in asked[GROUP].result(60).topic_partitions}
 
 
 def test_members_that_join_and_leave_are_reported_and_nothing_is_written(
@@ -209,7 +209,7 @@ def test_a_killed_observer_leaves_no_process_behind(
     observer = Observer(tmp_path / "runs", kafka_config, "--for", "10m")
     observer.wait_members(lambda members: members >= 1)
     observer.process.kill()
-    observer.process.communicate(timeout=30)
+    observer.process.communicate(timeout=120)
     path = observer.folder / RECORDS_FILE
     size = path.stat().st_size
     assert read_records(path)

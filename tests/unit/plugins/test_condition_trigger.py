@@ -53,7 +53,9 @@ TRIGGERS: list[ConditionTrigger] = [
 class Scripted(ConditionTrigger):
     """Reads one script entry after the other; the last one stays."""
 
-    def __init__(self, *script: Any, wait_seconds: float = 5.0, hold_seconds: float = 0.0) -> None:
+    def __init__(
+        self, *script: Any, wait_seconds: float = 600.0, hold_seconds: float = 0.0
+    ) -> None:
         """Begin the wait now."""
         super().__init__(
             deadline_at=time.time() + wait_seconds, hold_seconds=hold_seconds, poll_seconds=0.01

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     OffsetSpec,
 )
 
-from lagbench.adapters.kafka.kafka_calls import KafkaCalls
+from lagbench.adapters.kafka.kafka_calls import KafkaCalls, has_no_leader_yet
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot, group_snapshot
 from lagbench.core.scenario import GROUP_PREFIX, TOPIC_PREFIX
 from lagbench.errors import NotReady, WrongInput
@@ -226,8 +226,21 @@ class KafkaAdmin(KafkaCalls):
             message = f"topic {topic} does not exist on {self._servers}"
             raise NotReady(message)
         request = {TopicPartition(topic, number): spec for number in range(partitions)}
-        futures = self._open.list_offsets(request, request_timeout=self._timeout_seconds, **options)
-        return {
-            place.partition: int(self._answer(future, f"read offsets of {topic}").offset)
-            for place, future in futures.items()
-        }
+        found: dict[int, int] = {}
+
+        def are_read() -> tuple[bool, str]:
+            futures = self._open.list_offsets(
+                request, request_timeout=self._timeout_seconds, **options
+            )
+            for place, future in futures.items():
+                try:
+                    answer = self._answer(future, f"read offsets of {topic}")
+                except NotReady as error:
+                    if not has_no_leader_yet(error):
+                        raise
+                    return False, str(error)
+                found[place.partition] = int(answer.offset)
+            return True, ""
+
+        self._poll_until(are_read, f"read offsets of {topic}")
+        return found

@@ -35,7 +35,21 @@ _WRONG_INPUT_CODES = {
     KafkaError._INVALID_ARG,  # noqa: SLF001 - librdkafka's local codes are spelt so in its API
 }
 
+# A broker that has just started, or a topic that was just made: its leader is known in a moment.
+_NO_LEADER_YET = {
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
+
 Answer = TypeVar("Answer")
+
+
+def has_no_leader_yet(error: NotReady) -> bool:
+    """Return whether a call failed only because a partition has no leader for a moment."""
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() in _NO_LEADER_YET
 
 
 class KafkaCalls:

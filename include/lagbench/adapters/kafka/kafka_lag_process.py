@@ -102,5 +102,5 @@ class KafkaLagProcess:
             code = process.wait(timeout=_END_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            code = process.wait(timeout=_END_SECONDS)
+            code = process.wait()  # at once, or when a busy machine comes to it
         return f", {signal.Signals(-code).name}" if code < 0 else f", exit code {code}"
