@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +23,7 @@ from lagbench.core.cluster import RunTarget, own_consumer_as_process, own_deploy
 from lagbench.core.scenario import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.embedded.broker import Broker
+from lagbench.embedded.example_consumers import BUILDS
 from lagbench.errors import NotReady
 from lagbench.shared_with_spark.identity import decode_identities, identity_of
 from lagbench_spark.transforms.ledger_rows import decode_ledger
@@ -36,6 +38,7 @@ ENV = {
     "ORDERS_TOPIC": "{topic}",
     "GROUP_ID": "{group}",
 }
+OUTPUT_ENV = {**ENV, "PRICES_TOPIC": "{output_topic}", "CLIENT_ID": "{pod}"}
 LEDGER_WRITER = """
 apiVersion: v1
 kind: ConfigMap
@@ -130,6 +133,13 @@ def await_drained(broker: Broker, names: RunNames) -> None:
         eventually(is_drained, "every message committed", within_seconds=120)
 
 
+def written_seqs(target: ProducerTarget, names: RunNames) -> list[int]:
+    """Return the number of each message that has a record in the output topic, sorted."""
+    written = read_all(target, names.processed_topic, 2)
+    identities = b"".join(identity_of(m.headers(), names.run_id) or b"" for m in written)
+    return sorted(decode_identities(identities)["seq"].tolist())
+
+
 @pytest.mark.parametrize("example", ["as-documented", "after-advice"])
 def test_the_examples_pass_the_identity_on(
     example: str, kube: Kube, broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path
@@ -137,15 +147,37 @@ def test_the_examples_pass_the_identity_on(
     """Each message has one record in the output topic, with the identity of the run."""
     names = RunNames(f"own-{example}")
     target = offered(kafka_admin, broker, names, tmp_path)
-    env = {**ENV, "PRICES_TOPIC": "{output_topic}", "CLIENT_ID": "{pod}"}
     manifest = (EXAMPLES / f"{example}.yaml").read_text()
 
-    start(kube, broker, names, manifest, EXAMPLES, accounting="output", env=env)
+    start(kube, broker, names, manifest, EXAMPLES, accounting="output", env=OUTPUT_ENV)
     await_drained(broker, names)
 
-    written = read_all(target, names.processed_topic, 2)
-    identities = b"".join(identity_of(m.headers(), names.run_id) or b"" for m in written)
-    assert sorted(decode_identities(identities)["seq"].tolist()) == list(range(MESSAGES))
+    assert written_seqs(target, names) == list(range(MESSAGES))
+
+
+@pytest.mark.parametrize(("example", "compiler"), [("kafka_java", "javac"), ("franz_go", "go")])
+def test_consumers_in_java_and_go_pass_the_identity_on(
+    example: str, compiler: str, kube: Kube, broker: Broker, tmp_path: Path
+) -> None:
+    """Kafka's Java client and franz-go: each message has a record, each member its pod's name."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not on the PATH, so {example} cannot be built")
+    names = RunNames(f"own-{example.replace('_', '-')}")
+    with KafkaAdmin(broker.bootstrap_servers) as admin:
+        target = offered(admin, broker, names, tmp_path)
+    folder = tmp_path / example
+    shutil.copytree(EXAMPLES / example, folder, ignore=shutil.ignore_patterns("build"))
+    BUILDS[example](folder)
+    manifest = (folder / "deployment.yaml").read_text()
+
+    start(kube, broker, names, manifest, folder, accounting="output", env=OUTPUT_ENV)
+    await_drained(broker, names)
+
+    assert written_seqs(target, names) == list(range(MESSAGES))
+    with KafkaAdmin(broker.bootstrap_servers) as admin:
+        members = admin.describe_group(names.group).members
+    assert len(members) == 2
+    assert all(member.client_id.startswith("consumer-") for member in members)
 
 
 def test_a_consumer_writes_the_ledger_with_its_secret_and_its_folder(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -93,7 +96,7 @@ def require_own_consumer(scenario: Scenario, *, is_embedded: bool) -> None:
         return
     file = Path(consumer.manifest)
     own = read_own_deployment(file, consumer)
-    own_consumer_as_process(
+    found = own_consumer_as_process(
         own,
         target,
         consumer,
@@ -101,6 +104,26 @@ def require_own_consumer(scenario: Scenario, *, is_embedded: bool) -> None:
         environment=read_environment(consumer),
         folder=str(file.parent),
     )
+    _require_command(own, found.workload, file.parent)
+
+
+def _require_command(own: OwnDeployment, workload: Mapping[str, Any], folder: Path) -> None:
+    """Reject a command that this machine lacks; one that the pod's variables name is not known.
+
+    :raises WrongInput: there is no such program in the folder of the manifest, or on the PATH.
+    """
+    container = workload["spec"]["template"]["spec"]["containers"][0]
+    command = str(container["command"][0])
+    has_own_path = any(one["name"] == "PATH" for one in container["env"])
+    if "$(" in command or has_own_path:
+        return
+    places = (str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))
+    program = str(folder / command) if "/" in command else command
+    if shutil.which(program, path=os.pathsep.join(places)) is None:
+        is_ours = not own.container.get("command")
+        place = "consumer.command" if is_ours else f"{own.place}.command"
+        allowed = f"a program in {folder} (with a slash) or on the PATH of this machine"
+        raise own.refuse(place, command, f"{allowed}; build it first if it is to be built")
 
 
 def own_workload(scenario: Scenario, target: RunTarget, *, replicas: int) -> dict[str, Any]:

@@ -67,6 +67,22 @@ def test_a_secret_that_nobody_gives_is_refused_by_its_place(tmp_path: Path) -> N
     require_own_consumer(found, is_embedded=False)
 
 
+@pytest.mark.parametrize("command", ["./build/orders", "no-such-program-4711"])
+def test_a_program_that_is_not_built_is_refused_by_its_place(tmp_path: Path, command: str) -> None:
+    """On one machine the command runs: what is neither in the folder nor on the PATH is named."""
+    text = (DATA / "probes.yaml").read_text()
+    assert '["python", "orders.py"]' in text
+    (tmp_path / "own.yaml").write_text(text.replace('["python", "orders.py"]', f"[{command}]"))
+    found = scenario(tmp_path, "own.yaml")
+
+    with pytest.raises(WrongInput, match="build it first") as refused:
+        require_own_consumer(found, is_embedded=True)
+
+    assert refused.value.field == "spec.template.spec.containers[0].command"
+    assert refused.value.value == command
+    require_own_consumer(found, is_embedded=False)
+
+
 def test_a_missing_manifest_is_one_message(tmp_path: Path) -> None:
     """The path is beside the scenario file."""
     with pytest.raises(WrongInput, match=r"nowhere\.yaml"):
