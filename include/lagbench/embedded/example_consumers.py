@@ -41,7 +41,7 @@ def build_java(folder: Path) -> Path:
     javac = find_java().home / "bin" / "javac"
     command = str(javac) if javac.is_file() else shutil.which("javac")
     if command is None:
-        raise NotReady("javac is missing: install a JDK 17 or later, or put its javac on the PATH")
+        raise NotReady("javac is missing: install a JDK 17 or later; its folder must be in PATH")
     build = _emptied(folder / "build")
     library = build / "lib"
     library.mkdir()
@@ -61,7 +61,7 @@ def build_go(folder: Path) -> Path:
     """
     command = shutil.which("go")
     if command is None:
-        raise NotReady("go is missing: install Go 1.24 or later, or put its go on the PATH")
+        raise NotReady("go is missing: install Go 1.24 or later; its folder must be in PATH")
     build = _emptied(folder / "build")
     output = build / "order-prices"
     _run(
