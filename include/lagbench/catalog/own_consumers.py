@@ -13,11 +13,14 @@ from typing import Any
 
 from lagbench.catalog.strict_yaml import parse_documents, read_bytes, read_text
 from lagbench.core.cluster import (
+    ClusterSettings,
+    KafkaSettings,
     OwnDeployment,
     RunTarget,
     own_consumer_as_process,
     own_consumer_for_cluster,
     own_deployment,
+    require_kafka_secret,
 )
 from lagbench.core.scenario import ConsumerSettings, RunNames, Scenario
 from lagbench.errors import WrongInput
@@ -82,27 +85,29 @@ def read_environment(consumer: ConsumerSettings) -> Mapping[str, str]:
     return found
 
 
-def require_own_consumer(scenario: Scenario, *, is_embedded: bool) -> None:
+def require_own_consumer(scenario: Scenario, *, on: ClusterSettings | KafkaSettings) -> None:
     """Reject a consumer that the target cannot honour, before anything starts.
 
+    :param on: the settings of the cluster, or those of the embedded bench's Kafka.
     :raises WrongInput: names the place in its manifest, and why.
     """
     consumer = scenario.consumer
     if consumer.kind != "own" or consumer.manifest is None:
         return
-    target = RunTarget(RunNames("check"), "127.0.0.1:9092")
-    if not is_embedded:
-        own_workload(scenario, target, replicas=1)
+    if isinstance(on, ClusterSettings):
+        require_kafka_secret(consumer, on.kafka_secret)
+        own_workload(scenario, RunTarget(RunNames("check"), "kafka:9092", on), replicas=1)
         return
     file = Path(consumer.manifest)
     own = read_own_deployment(file, consumer)
     found = own_consumer_as_process(
         own,
-        target,
+        RunTarget(RunNames("check"), "127.0.0.1:9092"),
         consumer,
         replicas=1,
         environment=read_environment(consumer),
         folder=str(file.parent),
+        kafka=on,
     )
     _require_command(own, found.workload, file.parent)
 

@@ -41,7 +41,7 @@ class GridSampler(threading.Thread):
     ) -> None:
         """Tick at ``origin_at`` (unix ns) plus whole multiples of ``interval_ns``.
 
-        :param is_changing: whether the last reading asks for more readings before the next tick.
+        :param is_changing: whether the last reading is a reason to read again before the next tick.
         """
         super().__init__(name=f"sample-{what}", daemon=True)
         self._what: What = what
