@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lagbench.adapters.kube.kube import Kube
+from lagbench.core.measures.evidence import STOPPING_PHASE
 from lagbench.core.telemetry import Phase, Record, What, encode_record
 from lagbench.programs.recorder.clock_probe import ClockProbe
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
@@ -38,8 +39,6 @@ SOURCE = "observer"
 _INTERVAL_NS = 1_000_000_000
 _KUBE_TIMEOUT_SECONDS = 2.0
 _LOOK_SECONDS = 1.0
-_END_PHASE = "fence_run"
-"""The phase that ends a measurement; see ``core/measures/evidence/measurement_window.py``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class GroupObserver:
             thread.stop()
         self._clock_watch.look()
         self.records.write(
-            Phase(at=time.time_ns(), source=SOURCE, name=_END_PHASE, state="started")
+            Phase(at=time.time_ns(), source=SOURCE, name=STOPPING_PHASE, state="started")
         )
         self.records.close()
 
