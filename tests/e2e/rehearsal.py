@@ -65,13 +65,19 @@ class Rehearsal:
     ) -> subprocess.Popen[str]:
         """Start the tiny rehearsal, or the one on Spark, with further ``key=value`` settings."""
         files = (SPARK_SCENARIO, SPARK_POLICY) if is_on_spark else (SCENARIO, POLICY)
+        return self.start_files(*files, *settings, options=options)
+
+    def start_files(
+        self, scenario: Path, policy: Path, *settings: str, options: tuple[str, ...] = ()
+    ) -> subprocess.Popen[str]:
+        """Start the rehearsal of two files, with further ``key=value`` settings."""
         for process in self._started:  # what a failed test has left
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
                 process.wait(timeout=DOWN_LIMIT_SECONDS)
         self._earlier_runs = set(self._runs())
         flags = [flag for setting in settings for flag in ("--set", setting)]
-        return self.start("run", str(files[0]), "--policy", str(files[1]), *flags, *options)
+        return self.start("run", str(scenario), "--policy", str(policy), *flags, *options)
 
     def finish(self, process: subprocess.Popen[str]) -> int:
         """Wait for the end and return the exit code."""

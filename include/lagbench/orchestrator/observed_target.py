@@ -232,7 +232,7 @@ def _policy_of(kube: Kube, kind: str, name: str) -> tuple[Manifest | None, str]:
     The text says which of the two could not be read, and why; a kind that the cluster does not
     serve scales nothing.
     """
-    unread = []
+    unread: list[str] = []
     for policy_kind in ("ScaledObject", "HorizontalPodAutoscaler"):
         try:
             for found in kube.list(policy_kind):

@@ -21,7 +21,7 @@ The seed is added separately below, even if it is the default."""
 _FILES = {"consumer": ("manifest", "manifest_sha256"), "payload": ("file", "sha256")}
 """The user's files in a scenario: the field of the path, and that of the content's digest."""
 _PATHS = {"consumer": ("env_file",)}
-"""Paths of files whose content is no part of a scenario: it may be secret."""
+"""Paths of files that do not count: a run folder has no digest of their content, a secret."""
 
 
 def content_digest(content: Any) -> str:
