@@ -32,6 +32,8 @@ class Rehearsal:
     """One ``lagbench`` home: state and run folders below ``root``."""
 
     root: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    """Of every command, beside those of the home."""
     _started: list[subprocess.Popen[str]] = field(default_factory=list)
     _earlier_runs: set[Path] = field(default_factory=set)
 
@@ -43,6 +45,7 @@ class Rehearsal:
             "LAGBENCH_STATE_DIR": str(self.root / "state"),
             "LAGBENCH_RUNS_DIR": str(self.root / "runs"),
             "COLUMNS": "140",
+            **self.variables,
         }
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
