@@ -11,7 +11,7 @@ SCENARIO ?= quick_spike
 TARGET ?= embedded
 ARGS ?=
 
-.PHONY: help install lock proto rehearse ui down test test-unit test-integration test-e2e \
+.PHONY: help install lock proto rehearse own-consumers ui down test test-unit test-integration test-e2e \
   test-kubernetes check format bench pictures clean
 
 help: ## Show the targets.
@@ -56,6 +56,9 @@ proto: install ## Generate the gRPC modules from externalscaler.proto.
 
 rehearse: install ## Run a rehearsal: SCENARIO=quick_spike ARGS="--seed 7" TARGET=kind|context:NAME.
 	@$(BIN)/lagbench run $(SCENARIO) --target "$(TARGET)" $(ARGS)
+
+own-consumers: install ## Build the examples of own consumers in Java and Go (needs javac, go).
+	$(BIN)/python -m lagbench.embedded.example_consumers $(ARGS)
 
 ui: install ## Start Airflow with its web UI, the bench (or TARGET=…) and the Dags.
 	@$(BIN)/lagbench ui --target "$(TARGET)" $(ARGS)

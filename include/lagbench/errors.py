@@ -51,6 +51,10 @@ class NotAllowed(NotReady):
     """The account lacks a right; the message names it."""
 
 
+class UnknownKind(NotReady):
+    """The API server does not serve a kind of objects; the message names it."""
+
+
 class StillWaiting(NotReady):
     """A condition did not come true in its time limit; the message has the last value seen."""
 

@@ -49,7 +49,9 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     require_known_hpa(cell.scenario, is_embedded=target.is_embedded())
     for name, policy in cell.policies:
         require_own_controller(policy.manifest, where=name, is_embedded=target.is_embedded())
-    require_own_consumer(cell.scenario, is_embedded=target.is_embedded())
+    is_embedded = target.is_embedded()
+    on = bench.kafka_settings(bench.state_dir()) if is_embedded else settings_of_cluster()
+    require_own_consumer(cell.scenario, on=on)
     if target.is_embedded():
         free = psutil.virtual_memory().available // 2**20
         check_spark_fit(cell.scenario, cell.policy, memory_mebibytes=free)

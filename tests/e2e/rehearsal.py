@@ -33,6 +33,8 @@ class Rehearsal:
     """One ``lagbench`` home: state and run folders below ``root``."""
 
     root: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    """Of every command, beside those of the home."""
     _started: list[subprocess.Popen[str]] = field(default_factory=list)
     _earlier_runs: set[Path] = field(default_factory=set)
 
@@ -44,6 +46,7 @@ class Rehearsal:
             "LAGBENCH_STATE_DIR": str(self.root / "state"),
             "LAGBENCH_RUNS_DIR": str(self.root / "runs"),
             "COLUMNS": "140",
+            **self.variables,
         }
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
@@ -66,13 +69,19 @@ class Rehearsal:
     ) -> subprocess.Popen[str]:
         """Start the tiny rehearsal, or the one on Spark, with further ``key=value`` settings."""
         files = (SPARK_SCENARIO, SPARK_POLICY) if is_on_spark else (SCENARIO, POLICY)
+        return self.start_files(*files, *settings, options=options)
+
+    def start_files(
+        self, scenario: Path, policy: Path, *settings: str, options: tuple[str, ...] = ()
+    ) -> subprocess.Popen[str]:
+        """Start the rehearsal of two files, with further ``key=value`` settings."""
         for process in self._started:  # what a failed test has left
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
                 process.wait(timeout=DOWN_LIMIT_SECONDS)
         self._earlier_runs = set(self._runs())
         flags = [flag for setting in settings for flag in ("--set", setting)]
-        return self.start("run", str(files[0]), "--policy", str(files[1]), *flags, *options)
+        return self.start("run", str(scenario), "--policy", str(policy), *flags, *options)
 
     def finish(self, process: subprocess.Popen[str]) -> int:
         """Wait for the end and return the exit code."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,15 +14,23 @@ import yaml
 from tests.integration.consumer_group import eventually
 from tests.integration.localkube_process import running_localkube
 from tests.integration.producer_target import ProducerTarget, read_all, value_of
+from tests.integration.secured_broker import PASSWORD, USER, secured_broker
 
+from lagbench.adapters.kafka.client_settings import as_lines
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube.cluster_check import ready_namespace
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.cluster import RunTarget, own_consumer_as_process, own_deployment
+from lagbench.core.cluster import (
+    KafkaSettings,
+    RunTarget,
+    own_consumer_as_process,
+    own_deployment,
+)
 from lagbench.core.scenario import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.embedded.broker import Broker
+from lagbench.embedded.example_consumers import BUILDS
 from lagbench.errors import NotReady
 from lagbench.shared_with_spark.identity import decode_identities, identity_of
 from lagbench_spark.transforms.ledger_rows import decode_ledger
@@ -36,6 +45,27 @@ ENV = {
     "ORDERS_TOPIC": "{topic}",
     "GROUP_ID": "{group}",
 }
+OUTPUT_ENV = {**ENV, "PRICES_TOPIC": "{output_topic}", "CLIENT_ID": "{pod}"}
+PLAIN = KafkaSettings()
+LOGIN = {
+    "PROTOCOL": "{kafka.security.protocol}",
+    "MECHANISM": "{kafka.sasl.mechanism}",
+    "USER_NAME": "{kafka.sasl.username}",
+    "USER_PASSWORD": "{kafka.sasl.password}",
+    "CA_FILE": "{kafka.ssl.ca.location}",
+    "CERTIFICATE_FILE": "{kafka.ssl.certificate.location}",
+    "KEY_FILE": "{kafka.ssl.key.location}",
+    "SETTINGS_FILE": "{kafka_config}",
+}
+SECURED = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: orders}
+spec:
+  template:
+    spec:
+      containers: [{name: orders, image: orders, command: [python, secured_consumer.py]}]
+"""
 LEDGER_WRITER = """
 apiVersion: v1
 kind: ConfigMap
@@ -114,7 +144,14 @@ def offer(admin: KafkaAdmin, broker: Broker, names: RunNames, folder: Path) -> P
 
 
 def start(
-    kube: Kube, broker: Broker, names: RunNames, manifest: str, folder: Path, **settings: Any
+    kube: Kube,
+    bootstrap_servers: str,
+    names: RunNames,
+    manifest: str,
+    folder: Path,
+    *,
+    kafka: KafkaSettings = PLAIN,
+    **settings: Any,
 ) -> None:
     """Start two pods of the user's Deployment, as a run does."""
     consumer = ConsumerSettings.model_validate(
@@ -123,11 +160,12 @@ def start(
     own = own_deployment(list(yaml.safe_load_all(manifest)), where="manifest")
     found = own_consumer_as_process(
         own,
-        RunTarget(names, broker.bootstrap_servers),
+        RunTarget(names, bootstrap_servers),
         consumer,
         replicas=2,
         environment={"DATABASE_PASSWORD": "correct horse"},
         folder=str(folder),
+        kafka=kafka,
     )
     for one in (*found.beside, found.workload):
         kube.apply(one)
@@ -147,6 +185,13 @@ def await_drained(broker: Broker, names: RunNames) -> None:
         eventually(is_drained, "every message committed")
 
 
+def written_seqs(target: ProducerTarget, names: RunNames) -> list[int]:
+    """Return the number of each message that has a record in the output topic, sorted."""
+    written = read_all(target, names.processed_topic, 2)
+    identities = b"".join(identity_of(m.headers(), names.run_id) or b"" for m in written)
+    return sorted(decode_identities(identities)["seq"].tolist())
+
+
 @pytest.mark.parametrize("example", ["as-documented", "after-advice"])
 def test_the_examples_pass_the_identity_on(
     example: str, kube: Kube, broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path
@@ -154,16 +199,54 @@ def test_the_examples_pass_the_identity_on(
     """Each message has one record in the output topic, with the identity of the run."""
     names = RunNames(f"own-{example}")
     make_topics(kafka_admin, names)
-    env = {**ENV, "PRICES_TOPIC": "{output_topic}", "CLIENT_ID": "{pod}"}
     manifest = (EXAMPLES / f"{example}.yaml").read_text()
 
-    start(kube, broker, names, manifest, EXAMPLES, accounting="output", env=env)
+    start(
+        kube,
+        broker.bootstrap_servers,
+        names,
+        manifest,
+        EXAMPLES,
+        accounting="output",
+        env=OUTPUT_ENV,
+    )
     target = offer(kafka_admin, broker, names, tmp_path)
     await_drained(broker, names)
 
-    written = read_all(target, names.processed_topic, 2)
-    identities = b"".join(identity_of(m.headers(), names.run_id) or b"" for m in written)
-    assert sorted(decode_identities(identities)["seq"].tolist()) == list(range(MESSAGES))
+    assert written_seqs(target, names) == list(range(MESSAGES))
+
+
+@pytest.mark.parametrize(("example", "compiler"), [("kafka_java", "javac"), ("franz_go", "go")])
+def test_consumers_in_java_and_go_pass_the_identity_on(
+    example: str, compiler: str, kube: Kube, broker: Broker, tmp_path: Path
+) -> None:
+    """Kafka's Java client and franz-go: each message has a record, each member its pod's name."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not on the PATH, so {example} cannot be built")
+    names = RunNames(f"own-{example.replace('_', '-')}")
+    folder = tmp_path / example
+    shutil.copytree(EXAMPLES / example, folder, ignore=shutil.ignore_patterns("build"))
+    BUILDS[example](folder)
+    manifest = (folder / "deployment.yaml").read_text()
+    with KafkaAdmin(broker.bootstrap_servers) as admin:
+        make_topics(admin, names)
+        start(
+            kube,
+            broker.bootstrap_servers,
+            names,
+            manifest,
+            folder,
+            accounting="output",
+            env=OUTPUT_ENV,
+        )
+        target = offer(admin, broker, names, tmp_path)
+    await_drained(broker, names)
+
+    assert written_seqs(target, names) == list(range(MESSAGES))
+    with KafkaAdmin(broker.bootstrap_servers) as admin:
+        members = admin.describe_group(names.group).members
+    assert len(members) == 2
+    assert all(member.client_id.startswith("consumer-") for member in members)
 
 
 def test_a_consumer_writes_the_ledger_with_its_secret_and_its_folder(
@@ -173,7 +256,7 @@ def test_a_consumer_writes_the_ledger_with_its_secret_and_its_folder(
     names = RunNames("own-ledger")
     make_topics(kafka_admin, names)
 
-    start(kube, broker, names, LEDGER_WRITER, DATA, accounting="ledger")
+    start(kube, broker.bootstrap_servers, names, LEDGER_WRITER, DATA, accounting="ledger")
     target = offer(kafka_admin, broker, names, tmp_path)
     await_drained(broker, names)
 
@@ -192,3 +275,47 @@ def test_a_consumer_writes_the_ledger_with_its_secret_and_its_folder(
     assert {row["foreign"] for row in rows} == {None}
     assert sorted(row["seq"] for row in rows) == list(range(MESSAGES))
     assert {row["pod"] for row in rows} <= {m.client_id.removeprefix("orders-") for m in members}
+
+
+@pytest.mark.parametrize("by", ["variables", "file"])
+def test_a_consumer_logs_in_with_tls_and_scram(by: str, kube: Kube, tmp_path: Path) -> None:
+    """Settings come by placeholders or by the bench's file; no object of a pod shows a value."""
+    names = RunNames(f"own-secured-{by}")
+    with secured_broker(tmp_path / "secured") as secured:
+        with KafkaAdmin(secured.broker.bootstrap_servers) as admin:
+            make_topics(admin, names)
+        for name, text in secured.client_pem.items():
+            (tmp_path / f"{name}.pem").write_text(text)
+        settings = {
+            "bootstrap.servers": secured.tls_servers,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+            "ssl.ca.location": str(tmp_path / "ca.pem"),
+            "ssl.certificate.location": str(tmp_path / "cert.pem"),
+            "ssl.key.location": str(tmp_path / "key.pem"),
+            "ssl.endpoint.identification.algorithm": "none",
+        }
+        file = tmp_path / "client.properties"
+        file.write_text(as_lines(settings))
+
+        start(
+            kube,
+            secured.tls_servers,
+            names,
+            SECURED,
+            DATA,
+            kafka=KafkaSettings(settings, str(file)),
+            accounting="output",
+            env={**OUTPUT_ENV, **LOGIN},
+            args=[by],
+        )
+        with KafkaAdmin(secured.broker.bootstrap_servers) as admin:
+            target = offer(admin, secured.broker, names, tmp_path)
+        await_drained(secured.broker, names)
+
+        assert written_seqs(target, names) == list(range(MESSAGES))
+    pods = kube.list("Pod")
+    assert len(pods) == 2
+    assert PASSWORD not in str([*pods, kube.get("Deployment", "consumer")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from lagbench.alerts.series import (
     object_in_production,
     object_of_a_run,
 )
-from lagbench.core.hpa import parse_behavior, parse_hpa
+from lagbench.core.hpa import controller_flags, parse_behavior, parse_hpa
 from lagbench.core.keda.object import ScaledObjectSpec, Trigger, parse_scaled_object
 from lagbench.core.keda.triggers import (
     ExternalTrigger,
@@ -22,7 +23,6 @@ from lagbench.core.keda.triggers import (
     PrometheusTrigger,
     parse_lag_query,
 )
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.policy import LAG_SCALER_DEFAULT_THRESHOLD, POLICY_VERSIONS
 from lagbench.errors import WrongInput
 
@@ -61,6 +61,7 @@ def rules_of_policy(manifest: Mapping[str, Any], *, where: str) -> list[AlertRul
         return _of_hpa(manifest, where)
     spec = parse_scaled_object(manifest, where=where)
     behavior = parse_behavior(spec.behavior, where=where, field="behavior")
+    sync_seconds = math.ceil(controller_flags(manifest, where=where).sync_seconds_in_force)
     climb = 0
     if behavior is not None:
         climb = (behavior.scale_up.window_seconds or 0) + behavior.scale_up.longest_period_seconds
@@ -71,8 +72,8 @@ def rules_of_policy(manifest: Mapping[str, Any], *, where: str) -> list[AlertRul
         ceiling=spec.max_replica_count,
     )
     waits = Waits(
-        climb=max(climb + 2 * HPA_SYNC_SECONDS, _SHORTEST_WAIT_SECONDS),
-        without_metric=_without_metric_seconds(spec),
+        climb=max(climb + 2 * sync_seconds, _SHORTEST_WAIT_SECONDS),
+        without_metric=_without_metric_seconds(spec, sync_seconds),
         stand_in=_stand_in(spec),
     )
     labels = {"namespace": spec.namespace, "scaledobject": spec.name}
@@ -158,11 +159,11 @@ def _lag_of_query(trigger: PrometheusTrigger, *, is_per_replica: bool) -> LagSer
     )
 
 
-def _without_metric_seconds(spec: ScaledObjectSpec) -> int:
+def _without_metric_seconds(spec: ScaledObjectSpec, sync_seconds: int) -> int:
     if spec.valid_fallback is None:
         return _SHORTEST_WAIT_SECONDS
     polls = spec.valid_fallback.failure_threshold + 1
-    return polls * max(spec.polling_interval_seconds, HPA_SYNC_SECONDS) + 2 * HPA_SYNC_SECONDS
+    return polls * max(spec.polling_interval_seconds, sync_seconds) + 2 * sync_seconds
 
 
 def _stand_in(spec: ScaledObjectSpec) -> str:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lagbench.catalog.strict_yaml import parse_documents, read_bytes, read_text
 from lagbench.core.cluster import (
+    ClusterSettings,
+    KafkaSettings,
     OwnDeployment,
     RunTarget,
     own_consumer_as_process,
     own_consumer_for_cluster,
     own_deployment,
+    require_kafka_secret,
 )
 from lagbench.core.scenario import ConsumerSettings, RunNames, Scenario
 from lagbench.errors import WrongInput
@@ -79,28 +85,50 @@ def read_environment(consumer: ConsumerSettings) -> Mapping[str, str]:
     return found
 
 
-def require_own_consumer(scenario: Scenario, *, is_embedded: bool) -> None:
+def require_own_consumer(scenario: Scenario, *, on: ClusterSettings | KafkaSettings) -> None:
     """Reject a consumer that the target cannot honour, before anything starts.
 
+    :param on: the settings of the cluster, or those of the embedded bench's Kafka.
     :raises WrongInput: names the place in its manifest, and why.
     """
     consumer = scenario.consumer
     if consumer.kind != "own" or consumer.manifest is None:
         return
-    target = RunTarget(RunNames("check"), "127.0.0.1:9092")
-    if not is_embedded:
-        own_workload(scenario, target, replicas=1)
+    if isinstance(on, ClusterSettings):
+        require_kafka_secret(consumer, on.kafka_secret)
+        own_workload(scenario, RunTarget(RunNames("check"), "kafka:9092", on), replicas=1)
         return
     file = Path(consumer.manifest)
     own = read_own_deployment(file, consumer)
-    own_consumer_as_process(
+    found = own_consumer_as_process(
         own,
-        target,
+        RunTarget(RunNames("check"), "127.0.0.1:9092"),
         consumer,
         replicas=1,
         environment=read_environment(consumer),
         folder=str(file.parent),
+        kafka=on,
     )
+    _require_command(own, found.workload, file.parent)
+
+
+def _require_command(own: OwnDeployment, workload: Mapping[str, Any], folder: Path) -> None:
+    """Reject a command that this machine lacks; one that the pod's variables name is not known.
+
+    :raises WrongInput: there is no such program in the folder of the manifest, or on the PATH.
+    """
+    container = workload["spec"]["template"]["spec"]["containers"][0]
+    command = str(container["command"][0])
+    has_own_path = any(one["name"] == "PATH" for one in container["env"])
+    if "$(" in command or has_own_path:
+        return
+    places = (str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))
+    program = str(folder / command) if "/" in command else command
+    if shutil.which(program, path=os.pathsep.join(places)) is None:
+        is_ours = not own.container.get("command")
+        place = "consumer.command" if is_ours else f"{own.place}.command"
+        allowed = f"a program in {folder} (with a slash) or on the PATH of this machine"
+        raise own.refuse(place, command, f"{allowed}; build it first if it is to be built")
 
 
 def own_workload(scenario: Scenario, target: RunTarget, *, replicas: int) -> dict[str, Any]:

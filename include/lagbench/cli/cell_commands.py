@@ -30,13 +30,19 @@ def show(
 
 
 def report(run: RunArgument = "latest") -> int:
-    """Rebuild measures, verdict and report of a run from its folder alone."""
+    """Rebuild measures, verdict and report of a run from its folder alone.
+
+    Of an observation that was killed, the readings until then are judged.
+    """
     from lagbench.adapters.runs.run_folder import find
     from lagbench.report import write_report
     from lagbench.report.junit import write_junit
     from lagbench.results.measure import rejudge_run
+    from lagbench.results.observed_run import complete_run, is_unfinished
 
     console, folder = Console(), find(run)
+    if is_unfinished(folder):
+        complete_run(folder)
     verdict = rejudge_run(folder)
     write_junit(folder)
     path = write_report(folder)

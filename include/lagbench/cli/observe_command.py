@@ -90,14 +90,17 @@ def observe(
         kafka_config=kafka_config,
         bootstrap_servers=bootstrap_servers,
     )
-    folder = _new_folder(subject, seconds)
+    folder = _new_folder(subject, seconds, limits, pod_rate)
     console.print(
         f"observing group {group} on topic {topic} for {seconds:g} s: {folder.path}",
         highlight=False,
         soft_wrap=True,
     )
+    if subject.workload is not None and subject.workload.policy_unknown:
+        unknown = f"policy unknown: {subject.workload.policy_unknown}"
+        console.print(unknown, highlight=False, markup=False, soft_wrap=True)
     _record(console, subject, folder, seconds)
-    _judge(console, subject, folder, limits, pod_rate)
+    _judge(console, subject, folder)
     return print_verdict(console, folder)
 
 
@@ -180,7 +183,9 @@ def _subject(
     return _Subject(group, topic, settings, snapshot, place, workload)
 
 
-def _new_folder(subject: _Subject, seconds: float) -> RunFolder:
+def _new_folder(
+    subject: _Subject, seconds: float, limits: Mapping[str, Any], pod_rate: float | None
+) -> RunFolder:
     import secrets
     import time
     from datetime import UTC, datetime
@@ -191,6 +196,7 @@ def _new_folder(subject: _Subject, seconds: float) -> RunFolder:
     from lagbench.adapters.runs.run_manifest import write_manifest
     from lagbench.core.measures.evidence import NO_POLICY, OBSERVED_FIELD, Observation
     from lagbench.core.scenario import new_run_id
+    from lagbench.results.observed_run import LIMITS_FIELD, POD_RATE_FIELD
 
     run_id = new_run_id(_SCENARIO, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2))
     folder, workload = RunFolder.create(run_id), subject.workload
@@ -200,6 +206,7 @@ def _new_folder(subject: _Subject, seconds: float) -> RunFolder:
         topic=subject.topic,
         deployment=None if workload is None else workload.name,
         policy=None if workload is None else workload.policy_name,
+        policy_unknown="" if workload is None else workload.policy_unknown,
         assignor=subject.snapshot.assignor or None,
     )
     name = NO_POLICY if policy is None else str(policy["metadata"]["name"]).replace(".", "-")
@@ -210,7 +217,13 @@ def _new_folder(subject: _Subject, seconds: float) -> RunFolder:
         policy=name,
         seed=0,
         fidelity="processes" if place is None else place.fidelity,
-        conf={"group": subject.group, "topic": subject.topic, "seconds": seconds},
+        conf={
+            "group": subject.group,
+            "topic": subject.topic,
+            "seconds": seconds,
+            LIMITS_FIELD: dict(limits),
+            POD_RATE_FIELD: pod_rate,
+        },
         scenario_text="",  # the load is known at the end
         policy_text="" if policy is None else yaml.safe_dump(policy, sort_keys=False),
         created_at=time.time_ns(),
@@ -269,27 +282,18 @@ def _shown(observer: GroupObserver) -> str:
     return "observing: " + (", ".join(parts) or "no reading yet")
 
 
-def _judge(
-    console: Console,
-    subject: _Subject,
-    folder: RunFolder,
-    given: Mapping[str, Any],
-    pod_rate: float | None,
-) -> None:
+def _judge(console: Console, subject: _Subject, folder: RunFolder) -> None:
     """Measure, judge and report what was recorded."""
     from lagbench.cli.observed_policy import review_observed
-    from lagbench.report.page import write_report
+    from lagbench.report import write_report
+    from lagbench.report.junit import write_junit
     from lagbench.results.measure import rejudge_run
-    from lagbench.results.observed_run import complete_run, observed_limits
+    from lagbench.results.observed_run import complete_run
 
-    limits = observed_limits(
-        given,
-        has_workload=subject.workload is not None,
-        has_policy=subject.workload is not None and subject.workload.policy is not None,
-    )
-    seen = complete_run(folder, slos=limits, given_pod_rate=pod_rate)
+    seen = complete_run(folder)
     if subject.place is not None and subject.workload is not None:
         review_observed(console, folder, subject.place, subject.workload, seen)
     rejudge_run(folder)
+    write_junit(folder)
     write_report(folder)
     console.print(Text(""))

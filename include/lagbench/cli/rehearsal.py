@@ -118,7 +118,8 @@ def _require_playable(cell: Cell, state_dir: Path, cluster: ClusterTarget | None
     from lagbench.embedded.prometheus_program import require_prometheus
 
     require_known_hpa(cell.scenario, is_embedded=cluster is None)
-    require_own_consumer(cell.scenario, is_embedded=cluster is None)
+    on = bench.kafka_settings(state_dir) if cluster is None else cluster.settings()
+    require_own_consumer(cell.scenario, on=on)
     for name, policy in cell.policies:
         require_own_controller(policy.manifest, where=name, is_embedded=cluster is None)
     if cluster is not None:

@@ -13,12 +13,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
 
 from lagbench.adapters.process.processes import end_process
+from lagbench.core.cluster import KafkaSettings
 from lagbench.core.scenario import NAMESPACE
 from lagbench.embedded.bench_state import (
     BenchFiles,
@@ -171,6 +172,25 @@ def has_own_broker(state_dir: Path) -> bool:
     return foreign_cluster(BenchFiles(state_dir).kafka_port) is None
 
 
+def kafka_settings(state_dir: Path) -> KafkaSettings:
+    """Return the settings of the bench's Kafka as its pods have them, now or when it starts.
+
+    :raises WrongInput: the connection that the environment names is not valid.
+    """
+    files, state = BenchFiles(state_dir), running(state_dir)
+    if state is not None:
+        values = state.kafka_settings
+    else:
+        foreign = foreign_cluster(files.kafka_port)
+        values = {} if foreign is None else foreign.settings
+    return _with_file(files, values)
+
+
+def _with_file(files: BenchFiles, values: Mapping[str, str]) -> KafkaSettings:
+    """Return settings with the file that has them, if they are more than an address."""
+    return KafkaSettings(values, str(files.kafka_config) if len(values) > 1 else None)
+
+
 def connections(state: BenchState) -> dict[str, str]:
     """Return the environment that connects Airflow and its tasks to the bench."""
     kubernetes = {"kube_config_path": str(state.kubeconfig), "namespace": NAMESPACE}
@@ -190,9 +210,8 @@ def connections(state: BenchState) -> dict[str, str]:
 
 def _kafka_config(state: BenchState) -> dict[str, str]:
     """Return where the settings of a secured Kafka are; nothing for one without."""
-    if len(state.kafka_settings) == 1:
-        return {}
-    return {CONFIG_VARIABLE: str(BenchFiles(state.state_dir).kafka_config)}
+    file = _with_file(BenchFiles(state.state_dir), state.kafka_settings).file
+    return {} if file is None else {CONFIG_VARIABLE: file}
 
 
 def _check_machine(files: BenchFiles) -> None:

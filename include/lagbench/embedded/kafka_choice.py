@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lagbench.adapters.kafka.client_settings import SERVERS, settings_of_json
 from lagbench.embedded.cache import write_atomically
 from lagbench.embedded.ports import LOOPBACK, free_port, is_free
 from lagbench.errors import WrongInput
@@ -14,7 +14,6 @@ from lagbench.errors import WrongInput
 SERVERS_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 CONNECTION_VARIABLE = "AIRFLOW_CONN_KAFKA_DEFAULT"
 PORT_VARIABLE = "LAGBENCH_KAFKA_PORT"
-_SERVERS = "bootstrap.servers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class ForeignCluster:
     @property
     def bootstrap_servers(self) -> str:
         """Its addresses."""
-        return self.settings[_SERVERS]
+        return self.settings[SERVERS]
 
 
 def foreign_cluster(port_file: Path) -> ForeignCluster | None:
@@ -38,7 +37,7 @@ def foreign_cluster(port_file: Path) -> ForeignCluster | None:
     settings = named_settings()
     if settings is None:
         return None
-    if settings[_SERVERS] == f"{LOOPBACK}:{_remembered_port(port_file)}":
+    if settings[SERVERS] == f"{LOOPBACK}:{_remembered_port(port_file)}":
         return None
     return ForeignCluster(settings)
 
@@ -71,22 +70,13 @@ def named_settings() -> dict[str, str] | None:
     """
     servers = os.environ.get(SERVERS_VARIABLE)
     if servers:
-        return {_SERVERS: servers}
+        return {SERVERS: servers}
     connection = os.environ.get(CONNECTION_VARIABLE, "")
     if not connection:
         return None
-    try:
-        extra = json.loads(connection).get("extra") or {}
-        settings = json.loads(extra) if isinstance(extra, str) else extra
-        servers = settings[_SERVERS]
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise WrongInput(
-            where="environment",
-            field=CONNECTION_VARIABLE,
-            value="(hidden)",
-            allowed=f'JSON with conn_type kafka and extra {{"{_SERVERS}": "host:port"}}',
-        ) from error
-    return {name: str(value) for name, value in settings.items()}
+    return settings_of_json(
+        connection, where="environment", field=CONNECTION_VARIABLE, is_connection=True
+    )
 
 
 def _remembered_port(port_file: Path) -> int | None:

@@ -23,7 +23,7 @@ from lagbench.core.policy.review import ClusterFacts
 from lagbench.core.scenario import NAMESPACE, Workload
 from lagbench.embedded import bench
 from lagbench.embedded.kafka_choice import named_settings
-from lagbench.errors import LagbenchError, NotReady, WrongInput
+from lagbench.errors import LagbenchError, NotReady, UnknownKind, WrongInput
 from lagbench.orchestrator.target import CONTEXT_PREFIX, KIND
 from lagbench.project import state_dir
 
@@ -74,6 +74,8 @@ class ObservedWorkload:
     name: str
     pod_selector: str
     policy: Manifest | None
+    policy_unknown: str = ""
+    """Why an object that may scale the workload could not be read; empty: all were read."""
 
     @property
     def policy_name(self) -> str | None:
@@ -186,7 +188,7 @@ def find_workload(
 
     :raises WrongInput: there is no such object in the namespace, or the two do not fit.
     """
-    policy = None
+    policy, unknown = None, ""
     if scaled_object is not None:
         policy = kube.get("ScaledObject", scaled_object)
         if policy is None:
@@ -202,12 +204,16 @@ def find_workload(
         deployment = target
     name = str(deployment)
     for kind in _WORKLOADS:
-        with contextlib.suppress(NotReady):  # localkube and old servers lack a kind
+        with contextlib.suppress(UnknownKind):  # localkube and old servers lack a kind
             found = kube.get(kind, name)
             if found is not None:
-                policy = policy or _policy_of(kube, kind, name)
-                selector = _selector(found["spec"]["selector"])
-                return ObservedWorkload(kind, name, selector, policy and _as_written(policy))
+                if policy is None:
+                    policy, unknown = _policy_of(kube, kind, name)
+                selector, written = (
+                    _selector(found["spec"]["selector"]),
+                    policy and _as_written(policy),
+                )
+                return ObservedWorkload(kind, name, selector, written, unknown)
     raise _absent(kube, "--deployment", name)
 
 
@@ -220,15 +226,24 @@ def _absent(kube: Kube, field: str, value: str) -> WrongInput:
     )
 
 
-def _policy_of(kube: Kube, kind: str, name: str) -> Manifest | None:
-    """Return the ScaledObject, else the HPA, that scales the workload; None: nothing does."""
+def _policy_of(kube: Kube, kind: str, name: str) -> tuple[Manifest | None, str]:
+    """Return the ScaledObject, else the HPA, that scales the workload; None: nothing is known to.
+
+    The text says which of the two could not be read, and why; a kind that the cluster does not
+    serve scales nothing.
+    """
+    unread: list[str] = []
     for policy_kind in ("ScaledObject", "HorizontalPodAutoscaler"):
-        with contextlib.suppress(NotReady):  # a cluster without KEDA has no such kind
+        try:
             for found in kube.list(policy_kind):
                 target = found["spec"]["scaleTargetRef"]
                 if target["name"] == name and target.get("kind", "Deployment") == kind:
-                    return {"kind": policy_kind, **found}
-    return None
+                    return {"kind": policy_kind, **found}, "; ".join(unread)
+        except UnknownKind:
+            continue  # for example a cluster without KEDA
+        except NotReady as error:
+            unread.append(f"{policy_kind}: {error}")
+    return None, "; ".join(unread)
 
 
 def _as_written(policy: Manifest) -> Manifest:

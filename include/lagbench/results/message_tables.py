@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
@@ -72,7 +73,8 @@ def _read(
     pods = _Pods(-(-rate.processed.size // POD_BINS))
     costs: list[Ints] = []
     columns = ["partition", "offset", "started_at", "done_at", "pod"]
-    for batch in _batches(processed, columns):
+    for rows in _batches(processed, columns):
+        batch = rows.filter(pc.is_valid(rows.column("partition")))  # the others are of no message
         done_at = batch.column("done_at").to_numpy()
         place, is_known = places.find(batch)
         np.minimum.at(done, place, done_at[is_known])

@@ -20,6 +20,7 @@ import yaml
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.evidence import (
     OBSERVED_FIELD,
+    STOPPING_PHASE,
     LagSeries,
     Observation,
     RateSeries,
@@ -32,6 +33,7 @@ from lagbench.core.scenario import level_of
 from lagbench.core.telemetry import (
     GroupSample,
     LagSample,
+    Phase,
     ReplicaSample,
     TelemetryRecord,
     decode_record,
@@ -43,6 +45,8 @@ RECORDS_FILE = "records.jsonl"
 POLICY_CHECK_FILE = "policy_check.json"
 LOAD_FILE = "observed_load.csv"
 """The load that the log took, in the form of a trace: a rehearsal can play it."""
+LIMITS_FIELD, POD_RATE_FIELD = "slos", "pod_rate"
+"""Of the manifest's ``conf``: what the user gave for the verdict."""
 _HIGHEST_RATE = 1_000_000
 
 _TEXT, _LONG, _INT = pa.string(), pa.int64(), pa.int32()
@@ -109,25 +113,30 @@ def read_records(path: Path) -> list[TelemetryRecord]:
     return sorted(found, key=lambda record: record.at)
 
 
-def complete_run(
-    folder: RunFolder,
-    *,
-    slos: Mapping[str, Any],
-    given_pod_rate: float | None,
-) -> Observation:
+def is_unfinished(folder: RunFolder) -> bool:
+    """Return whether an observation was killed before its records became a run folder."""
+    manifest = folder.read_json(folder.manifest)
+    return OBSERVED_FIELD in manifest and not folder.read_text(folder.scenario).strip()
+
+
+def complete_run(folder: RunFolder) -> Observation:
     """Write scenario, tables and what was observed into the folder; return the last.
 
-    :param slos: the limits of the verdict, with those that cannot be judged set to none.
-    :param given_pod_rate: messages per second of one pod; None: what the group showed.
+    The user's limits and the rate of a pod are those of the manifest. A folder whose observation
+    was killed ends with its last record.
+
     :raises NotReady: the offsets were not read twice.
     """
-    records = read_records(folder.path / RECORDS_FILE)
+    manifest = folder.read_json(folder.manifest)
+    conf = manifest.get("conf") or {}
+    given_pod_rate: float | None = conf.get(POD_RATE_FIELD)
+    records = _ended(read_records(folder.path / RECORDS_FILE))
     lag = _lag_series(records)
     work = None if lag is None else work_by_commits(lag)
     if lag is None or work is None:
         why = "no reading of the offsets succeeded twice"
         raise NotReady(f"run {folder.reference}: {why}; {_first_gap(records)}")
-    seen = _completed(Observation(**folder.read_json(folder.manifest)[OBSERVED_FIELD]), records)
+    seen = _completed(Observation(**manifest[OBSERVED_FIELD]), records)
     if given_pod_rate is not None:
         seen = replace(
             seen, pod_rate_per_second=given_pod_rate, pod_rate_source="given by --pod-rate"
@@ -135,12 +144,25 @@ def complete_run(
     else:
         rate = observed_pod_rate(records, lag)
         seen = replace(seen, pod_rate_per_second=rate.per_second, pod_rate_source=rate.source)
+    slos = observed_limits(
+        conf.get(LIMITS_FIELD) or {},
+        has_workload=seen.deployment is not None,
+        has_policy=seen.policy is not None,
+    )
     _write_scenario(folder, seen, lag, slos)
     started_at = int(lag.at[0])
     folder.update_manifest(**{OBSERVED_FIELD: seen.as_dict(), "stream_started_at": started_at})
     _write_tables(folder, records)
     _write(folder, "timeline", _timeline(work.rate))
     return seen
+
+
+def _ended(records: list[TelemetryRecord]) -> list[TelemetryRecord]:
+    """Return the records with an end: that of the observation, else the last record."""
+    if not records or any(isinstance(r, Phase) and r.name == STOPPING_PHASE for r in records):
+        return records
+    last = records[-1]
+    return [*records, Phase(at=last.at, source=last.source, name=STOPPING_PHASE, state="started")]
 
 
 def _timeline(rate: RateSeries) -> pa.Table:

@@ -17,6 +17,7 @@ from lagbench.core.cluster import (
     own_consumer_as_process,
     own_consumer_for_cluster,
 )
+from lagbench.embedded import bench
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.run_consumers import wait_ready
 
@@ -62,4 +63,5 @@ def _workload(cell: CellRun, target: RunTarget, replicas: int, *, is_embedded: b
         replicas=replicas,
         environment=read_environment(consumer),
         folder=str(Path(str(consumer.manifest)).parent),
+        kafka=bench.kafka_settings(bench.state_dir()),
     )

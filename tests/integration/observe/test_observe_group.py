@@ -32,7 +32,7 @@ from lagbench.core.verdict import Verdict
 from lagbench.results.observed_run import LOAD_FILE, RECORDS_FILE, read_records
 
 GROUP, TOPIC = "shop", "orders"
-_COMMAND = [sys.executable, "-c", "from lagbench.cli.app import main; main()", "observe"]
+_LAGBENCH = [sys.executable, "-c", "from lagbench.cli.app import main; main()"]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ class Observer:
         runs.mkdir(exist_ok=True)
         arguments = ["--group", GROUP, "--topic", TOPIC, "--kafka-config", str(kafka_config)]
         self.process = subprocess.Popen(
-            [*_COMMAND, *arguments, *more],
+            [*_LAGBENCH, "observe", *arguments, *more],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -164,6 +164,7 @@ def test_members_that_join_and_leave_are_reported_and_nothing_is_written(
     assert measures.lag.unknown_samples < measures.lag.samples
     rates = [float(line.split(",")[1]) for line in (folder / LOAD_FILE).read_text().split()[1:-1]]
     assert max(rates) > 0
+    assert 'testsuite name="' in (folder / "junit.xml").read_text()
     assert "group shop, observed" in (folder / "report.html").read_text()
     assert PASSWORD not in "".join(
         path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file()
@@ -205,7 +206,7 @@ def test_a_limit_that_commits_cannot_judge_leaves_the_run_open(
 def test_a_killed_observer_leaves_no_process_behind(
     there: ForeignGroup, kafka_config: Path, tmp_path: Path
 ) -> None:
-    """The recorder lives in the command's process: SIGKILL ends it, and its file stays readable."""
+    """SIGKILL ends the recorder; its file stays readable, and ``report`` judges what is there."""
     observer = Observer(tmp_path / "runs", kafka_config, "--for", "10m")
     observer.wait_members(lambda members: members >= 1)
     observer.process.kill()
@@ -216,6 +217,17 @@ def test_a_killed_observer_leaves_no_process_behind(
     observer_threads = Path(f"/proc/{observer.process.pid}")
     assert not observer_threads.exists()
     assert path.stat().st_size == size
+    done = subprocess.run(
+        [*_LAGBENCH, "report", observer.folder.name],
+        env={**os.environ, "LAGBENCH_RUNS_DIR": str(observer.runs)},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert Verdict.model_validate(_json(observer.folder / "verdict.json")).status == "undetermined"
+    assert (observer.folder / "junit.xml").is_file()
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,22 @@ def test_a_policy_that_climbs_slowly_is_given_its_time() -> None:
     assert "[240s])" in slow.expr
 
 
+def test_a_faster_sync_shortens_the_waits() -> None:
+    """The annotation of the policy counts: two syncs of 5 s, and polls that are no shorter."""
+    up = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 120}]}
+    behavior = {"horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": up}}}
+    given = manifest("lag-standard", advanced=behavior, pollingInterval=10)
+    given["spec"]["fallback"] = {"failureThreshold": 7, "replicas": 6}
+    usual = rules(given)
+    given["metadata"]["annotations"] = {"lagbench.io/hpa-sync-seconds": "5"}
+    fast = rules(given)
+
+    stuck, without_metric = "ConsumersStuckBelowPartitions", "NoMetricAndNoFallback"
+    assert (usual[stuck].for_seconds, fast[stuck].for_seconds) == (150, 130)
+    assert usual[without_metric].for_seconds == 8 * 15 + 2 * 15
+    assert fast[without_metric].for_seconds == 8 * 10 + 2 * 5
+
+
 @pytest.mark.parametrize(
     ("fallback", "seconds", "text"),
     [

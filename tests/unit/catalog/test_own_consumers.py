@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from lagbench.catalog.catalog import load_scenario
 from lagbench.catalog.own_consumers import read_environment, require_own_consumer
+from lagbench.core.cluster import ClusterSettings, KafkaSettings
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.errors import WrongInput
 
+SECRET = "kafka-login"  # noqa: S105 - the name of an object
 DATA = Path("tests/data/own_consumers").absolute()
-CONSUMER = {
+CONSUMER: dict[str, Any] = {
     "kind": "own",
     "accounting": "commits",
     "env": {"KAFKA": "{bootstrap_servers}", "TOPIC": "{topic}", "GROUP": "{group}"},
 }
 
 
-def scenario(folder: Path, manifest: str, **consumer: str) -> Scenario:
+def scenario(folder: Path, manifest: str, **consumer: object) -> Scenario:
     """Return the scenario of a file that names the manifest."""
     file = folder / "mine.yaml"
     content = {
@@ -50,8 +53,8 @@ def test_ordinary_manifests_are_taken(
     found = scenario(tmp_path, str(DATA / manifest), **consumer)
 
     assert found.consumer.manifest_sha256 is not None
-    for is_embedded in (True, False):
-        require_own_consumer(found, is_embedded=is_embedded)
+    for on in (KafkaSettings(), ClusterSettings()):
+        require_own_consumer(found, on=on)
 
 
 def test_a_secret_that_nobody_gives_is_refused_by_its_place(tmp_path: Path) -> None:
@@ -59,12 +62,40 @@ def test_a_secret_that_nobody_gives_is_refused_by_its_place(tmp_path: Path) -> N
     found = scenario(tmp_path, str(DATA / "secret.yaml"))
 
     with pytest.raises(WrongInput) as refused:
-        require_own_consumer(found, is_embedded=True)
+        require_own_consumer(found, on=KafkaSettings())
 
     assert refused.value.where == str(DATA / "secret.yaml")
     assert refused.value.field == "spec.template.spec.containers[0].envFrom[0].secretRef"
     assert "--env-file" in refused.value.allowed
-    require_own_consumer(found, is_embedded=False)
+    require_own_consumer(found, on=ClusterSettings())
+
+
+@pytest.mark.parametrize("command", ["./build/orders", "no-such-program-4711"])
+def test_a_program_that_is_not_built_is_refused_by_its_place(tmp_path: Path, command: str) -> None:
+    """On one machine the command runs: what is neither in the folder nor on the PATH is named."""
+    text = (DATA / "probes.yaml").read_text()
+    assert '["python", "orders.py"]' in text
+    (tmp_path / "own.yaml").write_text(text.replace('["python", "orders.py"]', f"[{command}]"))
+    found = scenario(tmp_path, "own.yaml")
+
+    with pytest.raises(WrongInput, match="build it first") as refused:
+        require_own_consumer(found, on=KafkaSettings())
+
+    assert refused.value.field == "spec.template.spec.containers[0].command"
+    assert refused.value.value == command
+    require_own_consumer(found, on=ClusterSettings())
+
+
+def test_a_log_in_without_a_secret_of_the_cluster_is_refused(tmp_path: Path) -> None:
+    """The target's settings must name the Secret."""
+    env = {**CONSUMER["env"], "PASSWORD": "{kafka.sasl.password}"}
+    found = scenario(tmp_path, str(DATA / "probes.yaml"), env=env)
+
+    require_own_consumer(found, on=ClusterSettings(kafka_secret=SECRET))
+    with pytest.raises(WrongInput, match="KAFKA_SECRET") as refused:
+        require_own_consumer(found, on=ClusterSettings())
+
+    assert refused.value.field == "consumer.env.PASSWORD"
 
 
 def test_a_missing_manifest_is_one_message(tmp_path: Path) -> None:

@@ -56,6 +56,71 @@ def test_a_wrong_setting_starts_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+OWN = """
+name: mine
+description: mine
+partitions: 12
+payload: {file: orders.jsonl}
+profile: {kind: steady, rate_per_second: 100, duration_seconds: 10}
+consumer:
+  kind: own
+  manifest: own.yaml
+  accounting: output
+  env: {K: "{bootstrap_servers} {topic} {group} {output_topic}"}
+policy: lag-quick
+"""
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: orders}
+spec:
+  template:
+    spec:
+      containers: [{name: orders, image: orders, command: [python, orders.py]}]
+"""
+VOLUME = """
+      volumes: [{name: data, persistentVolumeClaim: {claimName: orders}}]
+"""
+MOUNTED = DEPLOYMENT.replace("[python, orders.py]", "[python], volumeMounts: [{name: data}]")
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        (("\n \n", DEPLOYMENT), ("orders.jsonl", "no sample")),
+        (("{}\n", "kind: Job\n"), ("own.yaml", "kind", "one Deployment")),
+        (("{}\n", "kind: [\n"), ("own.yaml",)),
+        (
+            ("{}\n", DEPLOYMENT.replace("containers", "pods")),
+            ("own.yaml", "template.spec.containers"),
+        ),
+        (("{}\n", MOUNTED + VOLUME), ("own.yaml", "volumes[0].persistentVolumeClaim", "emptyDir")),
+        (
+            ("{}\n", DEPLOYMENT.replace("python", "./orders")),
+            ("own.yaml", "containers[0].command", "build it first"),
+        ),
+    ],
+)
+def test_a_wrong_file_of_an_own_consumer_starts_nothing(
+    files: tuple[str, str],
+    named: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2; the message has the file, the place and what is allowed."""
+    texts = dict(zip(("mine.yaml", "orders.jsonl", "own.yaml"), (OWN, *files), strict=True))
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+
+    code = exit_code(["run", str(tmp_path / "mine.yaml")], tmp_path, monkeypatch)
+
+    message = capsys.readouterr().err
+    assert code == ExitCode.WRONG_INPUT, message
+    assert all(part in message for part in named), message
+    assert {path.name for path in tmp_path.iterdir()} == set(texts)
+
+
 def test_an_unreadable_file_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

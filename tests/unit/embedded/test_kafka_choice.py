@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lagbench.core.cluster import KafkaSettings
+from lagbench.embedded.bench import kafka_settings
 from lagbench.embedded.kafka_choice import embedded_port, foreign_cluster
 from lagbench.errors import WrongInput
 
@@ -48,6 +50,24 @@ def test_connection_brings_all_settings(
     assert found.bootstrap_servers == "kafka:9093"
     assert found.settings["linger.ms"] == "5"
     assert "SSL" not in repr(found)
+
+
+def test_an_own_consumer_gets_the_settings_that_the_pods_will_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the bench is up, too: a file of settings is there if they are more than an address."""
+    assert kafka_settings(tmp_path) == KafkaSettings({}, None)
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "kafka:9092")
+    assert kafka_settings(tmp_path).file is None
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS")
+    extra = {"bootstrap.servers": "kafka:9093", "enable.ssl.certificate.verification": False}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"extra": extra}))
+
+    found = kafka_settings(tmp_path)
+
+    assert found.value("enable.ssl.certificate.verification") == "false"
+    assert found.value("security.protocol") == "plaintext"
+    assert found.file == str(tmp_path / "kafka-client.properties")
 
 
 def test_own_address_is_not_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

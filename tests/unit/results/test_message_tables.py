@@ -116,6 +116,22 @@ def test_a_processing_of_no_message_is_left_out(tmp_path: Path) -> None:
     assert found.done.sum() == 1
 
 
+def test_records_without_a_message_are_left_out(tmp_path: Path) -> None:
+    """An output whose consumer dropped the header names no message: nothing is known to be done."""
+    work(tmp_path, [(0, 10, 3)], [(0, 10, 3)])
+    folder = RunFolder.create("messages", tmp_path)
+    nothing = {"partition": pa.int32(), "offset": pa.int64(), "pod": pa.string()}
+    nothing |= {"started_at": pa.int64(), "done_at": pa.int64()}
+    write(folder, "processed", {name: pa.nulls(4, kind) for name, kind in nothing.items()})
+    rate = RateSeries(START, np.ones(BINS, dtype=np.int64), np.zeros(BINS, dtype=np.int64))
+
+    found = read_partition_work(folder, rate, 1, {0: 11})
+
+    assert found is not None
+    assert int(found.done.sum()) == 0
+    assert int(found.lost.sum()) == 1
+
+
 def test_what_pods_did_is_counted_by_second(tmp_path: Path) -> None:
     """Pod b did two in second 1, pod a one in second 0."""
     planned = [(0, offset, 1) for offset in range(3)]

@@ -37,7 +37,7 @@ from lagbench.results.observed_run import (
     LOAD_FILE,
     RECORDS_FILE,
     complete_run,
-    observed_limits,
+    is_unfinished,
 )
 
 SECOND = 1_000_000_000
@@ -162,11 +162,9 @@ def _folder(root: Path, records: Sequence[Record], *, has_policy: bool = True) -
     return folder
 
 
-def _judged(
-    folder: RunFolder, given: dict[str, Any] | None = None, *, has_policy: bool = True
-) -> tuple[Measures, Verdict]:
-    limits = observed_limits(given or {}, has_workload=has_policy, has_policy=has_policy)
-    complete_run(folder, slos=limits, given_pod_rate=None)
+def _judged(folder: RunFolder, given: dict[str, Any] | None = None) -> tuple[Measures, Verdict]:
+    folder.update_manifest(conf={"slos": given or {}, "pod_rate": None})
+    complete_run(folder)
     verdict = rejudge_run(folder)
     return Measures.model_validate(folder.read_json(folder.measures)), verdict
 
@@ -240,7 +238,7 @@ def test_a_limit_that_cannot_be_judged_leaves_the_run_open(tmp_path: Path) -> No
     kinds = (LagSample, GroupSample, GroupMembers, Phase)
     records = [record for record in _records() if isinstance(record, kinds)]
     folder = _folder(tmp_path, records, has_policy=False)
-    measures, verdict = _judged(folder, {"flips": 0}, has_policy=False)
+    measures, verdict = _judged(folder, {"flips": 0})
     flips = next(slo for slo in verdict.slos if slo.name == "flips")
     assert (verdict.status, flips.status) == ("undetermined", "undetermined")
     assert measures.scaling.max_replicas is None
@@ -255,7 +253,7 @@ def test_a_group_without_traffic_is_measured(tmp_path: Path) -> None:
     ]
     records.append(Phase(at=_at(30), source="o", name="fence_run", state="started"))
     folder = _folder(tmp_path, records, has_policy=False)
-    measures, verdict = _judged(folder, has_policy=False)
+    measures, verdict = _judged(folder)
     assert verdict.status == "undetermined"
     assert measures.load.spikes == 0
     assert measures.lag.peak_records == 200
@@ -266,7 +264,7 @@ def test_without_two_readings_nothing_is_measured(tmp_path: Path) -> None:
     records: list[Record] = [LagSample(at=_at(0), source="o", partitions=[(0, 5, 5)])]
     folder = _folder(tmp_path, records, has_policy=False)
     with pytest.raises(NotReady, match="succeeded twice"):
-        complete_run(folder, slos={}, given_pod_rate=None)
+        complete_run(folder)
 
 
 def test_half_a_last_line_is_left_out(tmp_path: Path) -> None:
@@ -276,6 +274,30 @@ def test_half_a_last_line_is_left_out(tmp_path: Path) -> None:
         file.write(b'{"kind": "lag_sam')
     measures, _ = _judged(folder)
     assert measures.lag.samples == END
+
+
+def test_a_killed_observation_is_judged_until_its_last_record(tmp_path: Path) -> None:
+    """Its folder has the records and what the user gave; the end is the last reading."""
+    folder = _folder(tmp_path, [r for r in _records() if not isinstance(r, Phase)])
+    folder.write_text(folder.scenario, "")
+    assert is_unfinished(folder)
+    measures, verdict = _judged(folder, {"drain_seconds": 60})
+    assert not is_unfinished(folder)
+    assert measures.lag.samples == END
+    assert measures.measured_until_at == _at(END)
+    assert verdict.status == "pass", verdict.reasons
+
+
+def test_a_policy_that_could_not_be_read_is_named(tmp_path: Path) -> None:
+    """The account may not list ScaledObjects: the notes call the policy unknown, and why."""
+    folder = _folder(tmp_path, _records())
+    unread = "ScaledObject: could not list it: forbidden"
+    seen = Observation("shop", "orders", deployment="shop", policy_unknown=unread)
+    folder.update_manifest(observed=seen.as_dict(), policy="none")
+    folder.write_text(folder.policy, "")
+    _, verdict = _judged(folder)
+    assert f"policy unknown: {unread}" in verdict.notes
+    assert next(s for s in verdict.slos if s.name == "baseline_at_floor").status == "not_judged"
 
 
 def test_the_report_shows_the_group_and_no_accounting(tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ _ALLOWED = (
 )
 
 
+_ALLOWED_CONNECTION = f'JSON with conn_type kafka and extra {{"{SERVERS}": "host:port"}}'
+
+
 def read_settings(path: Path) -> dict[str, str]:
     """Return the settings in a file, checked by librdkafka.
 
@@ -40,8 +43,11 @@ def read_settings(path: Path) -> dict[str, str]:
         raise WrongInput(
             where=where, field="file", value=where, allowed=f"a file that can be read ({reason})"
         ) from error
-    is_json = text.lstrip().startswith("{")
-    return checked(_of_json(text, where) if is_json else _of_lines(text, where), where=where)
+    if text.lstrip().startswith("{"):
+        found = settings_of_json(text, where=where, field="content")
+    else:
+        found = _of_lines(text, where)
+    return checked(found, where=where)
 
 
 def as_lines(settings: Mapping[str, str]) -> str:
@@ -109,16 +115,25 @@ def _of_lines(text: str, where: str) -> dict[str, str]:
     return found
 
 
-def _of_json(text: str, where: str) -> dict[str, str]:
+def settings_of_json(
+    text: str, *, where: str, field: str, is_connection: bool = False
+) -> dict[str, str]:
+    """Return the settings in a JSON object: an Airflow connection, or the ``extra`` of one.
+
+    :param is_connection: only a whole connection is allowed, with the servers in its extra.
+    :raises WrongInput: it names ``where`` and ``field``, and no value.
+    """
+    allowed = _ALLOWED_CONNECTION if is_connection else _ALLOWED
+    refused = WrongInput(where=where, field=field, value="(hidden)", allowed=allowed)
     try:
         found: Any = json.loads(text)
-        extra = found.get("extra", found)
+        extra = (found.get("extra") or {}) if is_connection else found.get("extra", found)
         extra = json.loads(extra) if isinstance(extra, str) else extra
         settings = {str(name): _text(value) for name, value in extra.items()}
     except (ValueError, AttributeError, TypeError) as error:
-        raise WrongInput(
-            where=where, field="content", value="(hidden)", allowed=_ALLOWED
-        ) from error
+        raise refused from error
+    if is_connection and not settings.get(SERVERS):
+        raise refused
     return settings
 
 

@@ -42,6 +42,7 @@ from lagbench.core.cluster.own_deployment import (
     own_consumer_for_cluster,
     own_deployment,
 )
+from lagbench.core.cluster.own_kafka import KafkaSettings, require_kafka_secret
 from lagbench.core.cluster.own_process import OwnProcess, own_consumer_as_process
 from lagbench.core.cluster.policy_manifest import (
     HPA,
@@ -89,6 +90,7 @@ __all__ = [
     "SWEEP_SECONDS",
     "ClusterSettings",
     "ConsumersWay",
+    "KafkaSettings",
     "LeaseClaim",
     "OwnDeployment",
     "OwnProcess",
@@ -125,6 +127,7 @@ __all__ = [
     "refuse_kind_on_cluster",
     "refuse_on_cluster",
     "refuse_without_own_broker",
+    "require_kafka_secret",
     "rights_of_run",
     "set_arguments",
     "spark_consumer_for_run",

@@ -13,6 +13,12 @@ from typing import Any
 
 from lagbench.core.cluster.group_manifests import Manifest
 from lagbench.core.cluster.manifests import RunTarget, named
+from lagbench.core.cluster.own_kafka import (
+    OWN_KAFKA_SECRET,
+    kafka_texts,
+    kafka_variables,
+    mount_kafka_settings,
+)
 from lagbench.core.scenario import ConsumerSettings, OwnTexts, own_texts
 from lagbench.errors import WrongInput
 
@@ -108,7 +114,11 @@ def own_consumer_for_cluster(
     container = next(one for one in pod["containers"] if one["name"] == own.container["name"])
     ports = {str(port.get("name", "")): port["containerPort"] for port in _ports(own)}
     ports |= {str(port["containerPort"]): port["containerPort"] for port in _ports(own)}
-    write_texts(own, container, target, settings, {name: str(port) for name, port in ports.items()})
+    secret, file = target.cluster.kafka_secret or OWN_KAFKA_SECRET, None
+    if settings.kafka_told:
+        file = mount_kafka_settings(pod, container, secret)
+    texts = ContainerValues({name: str(port) for name, port in ports.items()}, secret, file)
+    write_texts(own, container, target, settings, texts)
     return manifest
 
 
@@ -131,39 +141,48 @@ def as_workload(own: OwnDeployment, target: RunTarget, *, replicas: int) -> Mani
     return manifest
 
 
+@dataclass(frozen=True, slots=True)
+class ContainerValues:
+    """The values of a container's placeholders for its ports and for Kafka's log-in."""
+
+    ports: Mapping[str, str]
+    """By name and by number."""
+    kafka_secret: str
+    """The Secret whose keys are librdkafka's settings."""
+    kafka_config: str | None
+    """The path of the file with all settings; None: no placeholder requests it."""
+
+
 def write_texts(
     own: OwnDeployment,
     container: dict[str, Any],
     target: RunTarget,
     settings: ConsumerSettings,
-    ports: Mapping[str, str],
+    values: ContainerValues,
 ) -> None:
     """Write the scenario's variables and arguments into the container.
 
     A variable replaces that of the manifest. ``$(LAGBENCH_POD)`` is the pod's name, so it is the
-    first variable.
+    first variable; those of Kafka's log-in follow.
 
-    :param ports: what a consumer gets for each of its ports, by name and by number.
     :raises WrongInput: the scenario names a port that the container has not.
     """
-    texts = _texts(own, target, settings, ports)
+    texts = _texts(own, target, settings, values)
     variables = dict(texts.env)
     if settings.accounting == "ledger":
         variables[LEDGER_VARIABLE] = target.names.processed_topic
     pod = {"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    kept = [
-        one
-        for one in container.get("env") or []
-        if one.get("name") not in {POD_VARIABLE, *variables}
-    ]
+    login = kafka_variables(settings, values.kafka_secret)
+    written = {POD_VARIABLE, *(one["name"] for one in login), *variables}
+    kept = [one for one in container.get("env") or [] if one.get("name") not in written]
     added = [{"name": name, "value": value} for name, value in variables.items()]
-    container["env"] = [pod, *kept, *added]
+    container["env"] = [pod, *login, *kept, *added]
     if texts.args:
         container["args"] = [*(container.get("args") or []), *texts.args]
 
 
 def _texts(
-    own: OwnDeployment, target: RunTarget, settings: ConsumerSettings, ports: Mapping[str, str]
+    own: OwnDeployment, target: RunTarget, settings: ConsumerSettings, given: ContainerValues
 ) -> OwnTexts:
     names = target.names
     values = {
@@ -173,12 +192,13 @@ def _texts(
         "output_topic": names.processed_topic,
         "ledger_topic": names.processed_topic,
         "pod": f"$({POD_VARIABLE})",
-        **{f"port.{name}": port for name, port in ports.items()},
+        **{f"port.{name}": port for name, port in given.ports.items()},
+        **kafka_texts(settings, given.kafka_config),
     }
     try:
         return own_texts(settings, values)
     except KeyError as missing:
-        known = ", ".join(sorted(name for name in ports if name)) or "it has none"
+        known = ", ".join(sorted(name for name in given.ports if name)) or "it has none"
         place = f"{own.place}.ports"
         raise own.refuse(place, None, f"the port of {{{missing.args[0]}}}: {known}") from missing
 

@@ -15,10 +15,12 @@ from lagbench.core.cluster.group_manifests import Manifest
 from lagbench.core.cluster.manifests import RunTarget, named
 from lagbench.core.cluster.own_deployment import (
     POD_SPEC,
+    ContainerValues,
     OwnDeployment,
     as_workload,
     write_texts,
 )
+from lagbench.core.cluster.own_kafka import OWN_KAFKA_SECRET, KafkaSettings
 from lagbench.core.scenario import ConsumerSettings
 
 ENVIRONMENT_SECRET = "consumer-environment"  # noqa: S105 - the name of an object
@@ -68,13 +70,16 @@ def own_consumer_as_process(
     replicas: int,
     environment: Mapping[str, str],
     folder: str,
+    kafka: KafkaSettings,
 ) -> OwnProcess:
     """Return the workload of the embedded bench.
 
     :param environment: what ``consumer.env_file`` has; it stands for the cluster's Secrets.
     :param folder: in which the command runs: that of the manifest's file.
+    :param kafka: the settings of the run's Kafka, for the placeholders of its log-in.
     :raises WrongInput: names the place in the file that cannot be honoured, and why.
     """
+    kafka.require(settings)
     work = _Adaptation(own, settings, environment, folder, list(own.notes))
     workload = as_workload(own, target, replicas=replicas)
     container = {
@@ -99,7 +104,8 @@ def own_consumer_as_process(
     ]
     container |= _probes(work)
     container["resources"] = {"requests": (container.get("resources") or {}).get("requests") or {}}
-    write_texts(own, container, target, settings, _port_variables(container["ports"]))
+    values = ContainerValues(_port_variables(container["ports"]), OWN_KAFKA_SECRET, kafka.file)
+    write_texts(own, container, target, settings, values)
     workload["spec"] = {
         "replicas": replicas,
         "selector": workload["spec"]["selector"],
@@ -115,7 +121,8 @@ def own_consumer_as_process(
         },
     }
     _note_the_rest(work)
-    return OwnProcess(workload, tuple(_beside(work, target)), tuple(dict.fromkeys(work.notes)))
+    beside = [*_beside(work, target), *_login(kafka.secret_values(settings), target)]
+    return OwnProcess(workload, tuple(beside), tuple(dict.fromkeys(work.notes)))
 
 
 def _variable(kind: str, name: str) -> str:
@@ -275,10 +282,19 @@ def _beside(work: _Adaptation, target: RunTarget) -> Iterator[Manifest]:
         named(manifest, name, target)
         yield manifest
     if work.environment:
-        secret: Manifest = {"apiVersion": "v1", "kind": "Secret"}
-        named(secret, ENVIRONMENT_SECRET, target)
-        secret["stringData"] = dict(work.environment)
-        yield secret
+        yield _secret(ENVIRONMENT_SECRET, work.environment, target)
+
+
+def _login(values: Mapping[str, str], target: RunTarget) -> Iterator[Manifest]:
+    if values:
+        yield _secret(OWN_KAFKA_SECRET, values, target)
+
+
+def _secret(name: str, values: Mapping[str, str], target: RunTarget) -> Manifest:
+    secret: Manifest = {"apiVersion": "v1", "kind": "Secret"}
+    named(secret, name, target)
+    secret["stringData"] = dict(values)
+    return secret
 
 
 def _note_the_rest(work: _Adaptation) -> None:

@@ -18,6 +18,11 @@ NOT_RUN = {"description", "policy", "slos", "seed"}
 """Scenario fields that do not affect a run: its text, the policy's name, the verdict's limits.
 The seed is added separately below, even if it is the default."""
 
+_FILES = {"consumer": ("manifest", "manifest_sha256"), "payload": ("file", "sha256")}
+"""The user's files in a scenario: the field of the path, and that of the content's digest."""
+_PATHS = {"consumer": ("env_file",)}
+"""Paths of files that do not count: a run folder has no digest of their content, a secret."""
+
 
 def content_digest(content: Any) -> str:
     """Return the SHA-256 of parsed YAML or JSON; order of keys and comments make no difference."""
@@ -41,7 +46,8 @@ def cell_id(
     :param policy_digest: of the policy files' contents, before a run's names are inserted.
     :param target_digest: of the target's name, e.g. ``embedded`` or ``context:NAME``.
     """
-    effective = scenario.model_dump(mode="json", exclude_defaults=True, exclude=NOT_RUN)
+    dumped = scenario.model_dump(mode="json", exclude_defaults=True, exclude=NOT_RUN)
+    effective = files_by_content(dumped)
     if second := effective.get("second_group"):  # its policy is in the digest of the policies
         effective["second_group"] = {name: second[name] for name in second if name not in NOT_RUN}
     return content_digest(
@@ -53,6 +59,23 @@ def cell_id(
             "fidelity": fidelity,
         }
     )
+
+
+def files_by_content(dumped: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dumped scenario in which the digest of a user's file stands for its path.
+
+    The same file in another folder or on another machine makes the same cell.
+    """
+    found = dict(dumped)
+    for part, (path, digest) in _FILES.items():
+        fields = found.get(part)
+        if isinstance(fields, Mapping) and fields.get(digest) is not None:
+            found[part] = {**fields, path: fields[digest]}
+            del found[part][digest]
+    for part, paths in _PATHS.items():
+        if isinstance(fields := found.get(part), Mapping):
+            found[part] = {name: value for name, value in fields.items() if name not in paths}
+    return found
 
 
 def _by_earlier_names(effective: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from lagbench.core.compare.cell_identity import NOT_RUN, cell_id
+from lagbench.core.compare.cell_identity import NOT_RUN, cell_id, files_by_content
 from lagbench.core.compare.environment import Environment
 from lagbench.core.measures import Measures
 from lagbench.core.scenario import Scenario
@@ -90,7 +90,7 @@ def _scenario_changes(first: Scenario, second: Scenario) -> Iterator[tuple[str, 
     left_out: dict[str, Any] = dict.fromkeys((NOT_RUN - {"seed"}) | _OF_THE_POLICY, True)
     left_out["second_group"] = dict.fromkeys(NOT_RUN, True)
     before, after = (
-        dict(_flat(scenario.model_dump(mode="json", exclude=left_out)))
+        dict(_flat(files_by_content(scenario.model_dump(mode="json", exclude=left_out))))
         for scenario in (first, second)
     )
     for name in sorted({*before, *after}):

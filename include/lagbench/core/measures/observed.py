@@ -38,6 +38,8 @@ def observation_notes(run: RunEvidence, found: Measures) -> Iterator[str]:
     if run.observation is None or found.measured_from_at is None:
         return
     until_at = found.measured_until_at or found.measured_from_at
+    if run.observation.policy_unknown:
+        yield f"policy unknown: {run.observation.policy_unknown}"
     yield run.work.note
     rate, source = run.observation.pod_rate_per_second, run.observation.pod_rate_source
     known = "unknown" if rate is None else f"{rate:,.0f}/s"

@@ -35,6 +35,8 @@ from lagbench.core.scenario.hpa_phase import (
 )
 from lagbench.core.scenario.own_consumer import (
     CLIENTS_SESSION_SECONDS,
+    KAFKA_CONFIG,
+    KAFKA_PREFIX,
     OwnTexts,
     client_pattern,
     own_texts,
@@ -110,6 +112,8 @@ __all__ = [
     "DRIVER_SIDE_MEBIBYTES",
     "EARLIER_NAMES",
     "GROUP_PREFIX",
+    "KAFKA_CONFIG",
+    "KAFKA_PREFIX",
     "LAG_SCALER",
     "LAG_SCALER_NAMES",
     "MASTER_MEBIBYTES",

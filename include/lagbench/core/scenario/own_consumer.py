@@ -17,12 +17,14 @@ from lagbench.core.scenario.accounting_level import LevelName
 BOOTSTRAP, TOPIC, GROUP = "bootstrap_servers", "topic", "group"
 OUTPUT_TOPIC, LEDGER_TOPIC, POD = "output_topic", "ledger_topic", "pod"
 PORT_PREFIX = "port."
+KAFKA_PREFIX, KAFKA_CONFIG = "kafka.", "kafka_config"
+"""Placeholders of the log-in: one of librdkafka's settings, and a file with all of them."""
 CLIENTS_SESSION_SECONDS = 45.0
 """Kafka's default of ``session.timeout.ms``: a dead member of other code stays that long."""
 REQUIRED = (BOOTSTRAP, TOPIC, GROUP)
 """Without these the consumer would read something else than the run's load."""
-PLACEHOLDERS = (*REQUIRED, OUTPUT_TOPIC, LEDGER_TOPIC, POD)
-_PLACE = re.compile(r"\{\{|\}\}|\{([a-z_]+(?:\.[a-zA-Z0-9-]+)?)\}")
+PLACEHOLDERS = (*REQUIRED, OUTPUT_TOPIC, LEDGER_TOPIC, POD, KAFKA_CONFIG)
+_PLACE = re.compile(r"\{\{|\}\}|\{([a-z_]+(?:\.[a-zA-Z0-9.-]+)?)\}")
 _BRACES = {"{{": "{", "}}": "}"}
 
 
@@ -75,9 +77,24 @@ class OwnConsumer(BaseModel):
     @property
     def ports_told(self) -> frozenset[str]:
         """Return the ports whose number the consumer gets, as the scenario names them."""
-        texts = (*self.env.values(), *self.args)
-        names = (name for text in texts for name in placeholders_in(text))
+        names = (name for text in self.texts.values() for name in placeholders_in(text))
         return frozenset(n.removeprefix(PORT_PREFIX) for n in names if n.startswith(PORT_PREFIX))
+
+    @property
+    def kafka_told(self) -> tuple[tuple[str, str], ...]:
+        """Return the placeholders of Kafka's log-in, each with its field of the scenario."""
+        return tuple(
+            (place, name)
+            for place, text in self.texts.items()
+            for name in placeholders_in(text)
+            if name == KAFKA_CONFIG or name.startswith(KAFKA_PREFIX)
+        )
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """Return the texts that may have placeholders, by their fields of the scenario."""
+        texts = {f"consumer.env.{name}": text for name, text in self.env.items()}
+        return texts | {f"consumer.args.{place}": text for place, text in enumerate(self.args)}
 
 
 OWN_FIELDS = tuple(OwnConsumer.model_fields)
@@ -118,13 +135,14 @@ def problem_of_own(own: OwnConsumer, *, has_payload: bool) -> str:
 
 
 def _problem_of_placeholders(own: OwnConsumer) -> str:
-    texts = {f"consumer.env.{name}": text for name, text in own.env.items()}
-    texts |= {f"consumer.args.{number}": text for number, text in enumerate(own.args)}
-    used = {name: field for field, text in texts.items() for name in placeholders_in(text)}
+    used = {name: field for field, text in own.texts.items() for name in placeholders_in(text)}
     for name, field in used.items():
-        if name not in PLACEHOLDERS and not name.startswith(PORT_PREFIX):
+        if name not in PLACEHOLDERS and not name.startswith((PORT_PREFIX, KAFKA_PREFIX)):
             known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
-            return f"{field} must be a text with known placeholders ({known}, {{port.NAME}})"
+            return (
+                f"{field} must be a text with known placeholders ({known}, {{kafka.SETTING}}, "
+                "{port.NAME})"
+            )
     needed = (*REQUIRED, *((OUTPUT_TOPIC,) if own.accounting == "output" else ()))
     missing = [f"{{{name}}}" for name in needed if name not in used]
     if not missing:

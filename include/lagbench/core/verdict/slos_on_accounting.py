@@ -211,7 +211,9 @@ def unsettled_end(measures: Measures) -> list[str]:
         reasons.append("without a fence it is unknown whether everything was consumed")
     elif not end.is_drained:
         places = _partitions(end.undrained_partitions)
-        reasons.append(f"{end.undrained_records} messages of {places} were not consumed")
+        is_all = end.undrained_records == end.log_records
+        why = ": the group committed no offset of any message" if is_all else ""
+        reasons.append(f"{end.undrained_records} messages of {places} were not consumed{why}")
     elif waiting:
         reasons.append(f"{waiting} messages were not yet consumed")
     if end.log_records == 0 or measures.accounting.in_log == 0:

@@ -23,6 +23,8 @@ _ANSWER_LIMIT_SECONDS = 3.0
 
 
 _MEMBERS_EVERY_SECONDS = 10.0
+_AT_REST = frozenset({"stable", "empty", "dead"})
+"""States of a group in which no rebalance is in progress."""
 
 
 class LagReading:
@@ -68,11 +70,18 @@ class GroupReading:
         self._is_in_doubt = False
         self._reported: list[GroupMember] | None = None  # None: unknown since the last reading
         self._reported_at = 0.0
+        self._is_rebalancing = False
+
+    def is_rebalancing(self) -> bool:
+        """Return whether the last reading showed a rebalance; False if it failed."""
+        return self._is_rebalancing
 
     def __call__(self, at: int) -> Iterable[Record]:
         """Return one sample; a group without members is a group, not a gap."""
         before, self._reported = self._reported, None
+        self._is_rebalancing = False
         group = self._describe()
+        self._is_rebalancing = group.state.lower() not in _AT_REST
         self._reported = members = [self._member(found) for found in group.members]
         idle = sum(not member.partitions for member in group.members)
         records: list[Record] = [

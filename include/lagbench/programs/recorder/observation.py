@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lagbench.adapters.kube.kube import Kube
+from lagbench.core.measures.evidence import STOPPING_PHASE
 from lagbench.core.telemetry import Phase, Record, What, encode_record
 from lagbench.programs.recorder.clock_probe import ClockProbe
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
@@ -27,7 +28,7 @@ from lagbench.programs.recorder.kube_readings import (
 )
 from lagbench.programs.recorder.object_watch import ObjectWatch
 from lagbench.programs.recorder.sampling_grid import GridSampler, Read
-from lagbench.programs.recorder.sources import Watched, clocks_of, watches_of
+from lagbench.programs.recorder.sources import Watched, clocks_of, grid_of, watches_of
 from lagbench.programs.recorder.usage_readings import UsageReading
 from lagbench.programs.steady_clock import ClockWatch
 
@@ -38,8 +39,6 @@ SOURCE = "observer"
 _INTERVAL_NS = 1_000_000_000
 _KUBE_TIMEOUT_SECONDS = 2.0
 _LOOK_SECONDS = 1.0
-_END_PHASE = "fence_run"
-"""The phase that ends a measurement; see ``core/measures/evidence/measurement_window.py``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +88,10 @@ class GroupObserver:
         """Write to ``path``; ``settings`` are librdkafka's, with the servers."""
         self.records = RecordsFile(path)
         self._clock_watch = ClockWatch(SOURCE, self.records.write)
+        group_reading = GroupReading(settings, group=group, topic=topic, source=SOURCE)
         reads: dict[What, Read] = {
             "lag": LagReading(settings, group=group, topic=topic, source=SOURCE),
-            "group": GroupReading(settings, group=group, topic=topic, source=SOURCE),
+            "group": group_reading,
             "usage": UsageReading({"recorder": os.getpid()}, source=SOURCE),
         }
         origin_at = time.time_ns()
@@ -101,17 +101,14 @@ class GroupObserver:
             send, log_in = self.records.write, cluster.open_client
             self._threads += watches_of(cluster.watched, log_in, send, since_at=origin_at)
             self._threads += clocks_of(SOURCE, log_in, partial(_kube, cluster), send)
-        self._threads += [
-            GridSampler(
-                what,
-                read,
-                send=self.records.write,
-                source=SOURCE,
-                origin_at=origin_at,
-                interval_ns=_INTERVAL_NS,
-            )
-            for what, read in reads.items()
-        ]
+        self._threads += grid_of(
+            reads,
+            group_reading,
+            self.records.write,
+            SOURCE,
+            origin_at=origin_at,
+            interval_ns=_INTERVAL_NS,
+        )
 
     def __enter__(self) -> Self:
         """Start to read."""
@@ -130,7 +127,7 @@ class GroupObserver:
             thread.stop()
         self._clock_watch.look()
         self.records.write(
-            Phase(at=time.time_ns(), source=SOURCE, name=_END_PHASE, state="started")
+            Phase(at=time.time_ns(), source=SOURCE, name=STOPPING_PHASE, state="started")
         )
         self.records.close()
 

@@ -3,6 +3,8 @@
 A slow or failed read costs its own ticks and no others: every source has its own thread, and the
 grid does not move. Ticks that passed during a slow read are reported as gaps. The grid is the
 monotonic clock's, so that readings continue when the wall clock, which stamps them, is set.
+
+A source that says that it is changing is also read between the ticks, five times a second.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ log = logging.getLogger(__name__)
 
 Read = Callable[[int], Iterable[Record]]
 """Takes the instant (unix ns) and returns what was seen."""
+CHANGING_NS = 200_000_000
+"""The time between two readings of a source that is changing: five a second."""
 
 
 class GridSampler(threading.Thread):
@@ -33,8 +37,12 @@ class GridSampler(threading.Thread):
         source: str,
         origin_at: int,
         interval_ns: int,
+        is_changing: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Tick at ``origin_at`` (unix ns) plus whole multiples of ``interval_ns``."""
+        """Tick at ``origin_at`` (unix ns) plus whole multiples of ``interval_ns``.
+
+        :param is_changing: whether the last reading is a reason to read again before the next tick.
+        """
         super().__init__(name=f"sample-{what}", daemon=True)
         self._what: What = what
         self._read = read
@@ -42,22 +50,25 @@ class GridSampler(threading.Thread):
         self._source = source
         self._origin_at = origin_at
         self._interval_ns = interval_ns
+        self._is_changing = is_changing
         self._stopping = threading.Event()
         self.has_read = False
 
     def run(self) -> None:
         """Sample until stopped."""
-        tick_ns = time.monotonic_ns() + self._until_next_tick_ns(time.time_ns())
-        while not self._stopping.wait(max(tick_ns - time.monotonic_ns(), 0) / 1e9):
+        due_ns = tick_ns = time.monotonic_ns() + self._until_next_tick_ns(time.time_ns())
+        while not self._stopping.wait(max(due_ns - time.monotonic_ns(), 0) / 1e9):
             began_ns = time.monotonic_ns()
             self.sample(time.time_ns())
             ended_ns, ended_at = time.monotonic_ns(), time.time_ns()
-            tick_ns += self._interval_ns
+            if due_ns == tick_ns:
+                tick_ns += self._interval_ns
             while tick_ns < ended_ns:
                 took_seconds = (ended_ns - began_ns) / 1e9
                 reason = f"the previous reading took {took_seconds:.1f} s"
                 self._gap(ended_at - (ended_ns - tick_ns), reason)
                 tick_ns += self._interval_ns
+            due_ns = self._due_ns(tick_ns, ended_ns)
 
     def sample(self, at: int) -> None:
         """Read once; a failure is sent as a gap."""
@@ -72,6 +83,12 @@ class GridSampler(threading.Thread):
     def stop(self) -> None:
         """End after the reading under way."""
         self._stopping.set()
+
+    def _due_ns(self, tick_ns: int, now_ns: int) -> int:
+        """Return the next reading: the tick, or one of the whole steps that lead up to it."""
+        if not self._is_changing():
+            return tick_ns
+        return tick_ns - max(tick_ns - now_ns - 1, 0) // CHANGING_NS * CHANGING_NS
 
     def _gap(self, at: int, reason: str) -> None:
         self._send(ReadGap(at=at, source=self._source, what=self._what, reason=reason))

@@ -61,10 +61,11 @@ def build_sources(
             request_timeout_seconds=_KUBE_TIMEOUT_SECONDS,
         )
 
+    group = GroupReading(settings, group=options.group, topic=options.topic, source=source)
     pids = {"recorder": os.getpid(), **options.observed_pids}
     reads: dict[What, Read] = {
         "lag": LagReading(settings, group=options.group, topic=options.topic, source=source),
-        "group": GroupReading(settings, group=options.group, topic=options.topic, source=source),
+        "group": group,
         "replicas": ReplicaReading(
             open_kube, deployment=options.deployment, source=source, workload=options.workload
         ),
@@ -76,17 +77,36 @@ def build_sources(
     }
     interval_ns = round(options.interval_seconds * 1e9)
     origin_at = time.time_ns()
-    samplers = [
-        GridSampler(
-            what, read, send=send, source=source, origin_at=origin_at, interval_ns=interval_ns
-        )
-        for what, read in reads.items()
-    ]
+    samplers = grid_of(reads, group, send, source, origin_at=origin_at, interval_ns=interval_ns)
     watched = Watched(
         options.namespace, options.deployment, options.workload, options.pod_selector, source
     )
     watches = watches_of(watched, open_client, send, since_at=origin_at)
     return [*samplers, *watches, *clocks_of(source, open_client, open_kube, send)]
+
+
+def grid_of(
+    reads: Mapping[What, Read],
+    group: GroupReading,
+    send: Callable[[Record], None],
+    source: str,
+    *,
+    origin_at: int,
+    interval_ns: int,
+) -> list[GridSampler]:
+    """Return a sampler of each reading, not started; a group in a rebalance is read more often."""
+    return [
+        GridSampler(
+            what,
+            read,
+            send=send,
+            source=source,
+            origin_at=origin_at,
+            interval_ns=interval_ns,
+            is_changing=group.is_rebalancing if read is group else lambda: False,
+        )
+        for what, read in reads.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from lagbench.core.cluster import (
+    ClusterSettings,
+    KafkaSettings,
     OwnDeployment,
     OwnProcess,
     RunTarget,
@@ -21,8 +23,24 @@ from lagbench.core.scenario import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
 
+SECRET = "kafka-login"  # noqa: S105 - the name of an object
 DATA = Path("tests/data/own_consumers")
 TARGET = RunTarget(RunNames("spike-1"), "127.0.0.1:9092")
+PLAIN = KafkaSettings({"bootstrap.servers": "127.0.0.1:9092"})
+SECURED = KafkaSettings(
+    {
+        "bootstrap.servers": "kafka:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.username": "orders",
+        "sasl.password": "open-sesame-4711",
+    },
+    "/state/kafka-client.properties",
+)
+LOGIN = {
+    "PROTOCOL": "{kafka.security.protocol}",
+    "JAAS": 'user="{kafka.sasl.username}" password="{kafka.sasl.password}";',
+    "CONFIG": "{kafka_config}",
+}
 ENV = {"KAFKA_BROKERS": "{bootstrap_servers}", "TOPIC": "{topic}", "GROUP": "{group}"}
 
 
@@ -38,10 +56,18 @@ def read(name: str, container: str | None = None) -> OwnDeployment:
     return own_deployment(documents, where=name, container=container)
 
 
-def process(own: OwnDeployment, environment: dict[str, str], **fields: Any) -> OwnProcess:
+def process(
+    own: OwnDeployment, environment: dict[str, str], kafka: KafkaSettings = PLAIN, **fields: Any
+) -> OwnProcess:
     """Return the workload of the embedded bench."""
     return own_consumer_as_process(
-        own, TARGET, settings(**fields), replicas=2, environment=environment, folder="/home/me"
+        own,
+        TARGET,
+        settings(**fields),
+        replicas=2,
+        environment=environment,
+        folder="/home/me",
+        kafka=kafka,
     )
 
 
@@ -215,3 +241,55 @@ def test_the_ledgers_topic_is_told_without_a_placeholder() -> None:
     told = variables(container_of(found.workload))
     assert told["LAGBENCH_LEDGER_TOPIC"] == "lagbench.spike-1.processed"
     assert told["LAGBENCH_POD"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+def test_the_log_in_comes_from_a_secret_and_a_file() -> None:
+    """On one machine: no manifest but the Secret has a value, and the file is the bench's."""
+    found = process(read("probes.yaml"), {}, SECURED, env={**ENV, **LOGIN})
+
+    texts = variables(container_of(found.workload))
+    login = {"name": "consumer-kafka", "key": "sasl.password"}
+    assert texts["LAGBENCH_KAFKA_SASL_PASSWORD"] == {"secretKeyRef": login}
+    assert texts["PROTOCOL"] == "$(LAGBENCH_KAFKA_SECURITY_PROTOCOL)"
+    assert texts["JAAS"] == (
+        'user="$(LAGBENCH_KAFKA_SASL_USERNAME)" password="$(LAGBENCH_KAFKA_SASL_PASSWORD)";'
+    )
+    assert texts["CONFIG"] == "/state/kafka-client.properties"
+    (secret,) = (one for one in found.beside if one["metadata"]["name"] == "consumer-kafka")
+    assert secret["stringData"] == {
+        "security.protocol": "SASL_SSL",
+        "sasl.username": "orders",
+        "sasl.password": "open-sesame-4711",
+    }
+    assert "open-sesame" not in yaml.safe_dump(found.workload)
+
+
+def test_a_cluster_has_the_log_in_from_the_secret_of_its_settings() -> None:
+    """Its keys are the settings, and the consumer has it as a folder."""
+    target = RunTarget(TARGET.names, "kafka:9093", ClusterSettings(kafka_secret=SECRET))
+
+    manifest = own_consumer_for_cluster(
+        read("probes.yaml"), target, settings(env={**ENV, **LOGIN}), replicas=1
+    )
+
+    container = container_of(manifest)
+    texts = variables(container)
+    login = {"name": "kafka-login", "key": "sasl.password"}
+    assert texts["LAGBENCH_KAFKA_SASL_PASSWORD"] == {"secretKeyRef": login}
+    assert texts["CONFIG"] == "/etc/lagbench/kafka/client.properties"
+    assert container["volumeMounts"][-1]["mountPath"] == "/etc/lagbench/kafka"
+    volume = manifest["spec"]["template"]["spec"]["volumes"][-1]
+    assert volume["secret"]["secretName"] == "kafka-login"
+
+
+def test_a_plain_kafka_has_a_protocol_and_no_other_setting() -> None:
+    """A placeholder without a value is refused by the field of the scenario."""
+    own = read("probes.yaml")
+    protocol = {**ENV, "PROTOCOL": "{kafka.security.protocol}"}
+    (secret,) = process(own, {}, env=protocol).beside
+    assert secret["stringData"] == {"security.protocol": "plaintext"}
+
+    for name in ("{kafka.sasl.password}", "{kafka_config}"):
+        with pytest.raises(WrongInput) as refused:
+            process(own, {}, env={**ENV, "LOGIN": name})
+        assert (refused.value.field, refused.value.value) == ("consumer.env.LOGIN", name)

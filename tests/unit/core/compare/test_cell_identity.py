@@ -72,6 +72,25 @@ def test_what_is_only_said_or_judged_is_not(change: dict[str, Any]) -> None:
     assert cell(Scenario.model_validate(DATA | change)) == cell()
 
 
+def own(folder: str, content: str) -> Scenario:
+    """Return the scenario with a user's consumer, whose manifest is in the folder."""
+    consumer = {
+        "kind": "own",
+        "accounting": "commits",
+        "env": {"K": "{bootstrap_servers} {topic} {group}"},
+        "manifest": f"{folder}/mine.yaml",
+        "manifest_sha256": content,
+        "env_file": f"{folder}/mine.env",
+    }
+    return Scenario.model_validate(DATA | {"consumer": consumer})
+
+
+def test_a_users_file_is_known_by_its_content() -> None:
+    """The same manifest in another checkout makes the same cell; another content another cell."""
+    assert cell(own("/a", "11")) == cell(own("/b", "11"))
+    assert cell(own("/a", "11")) != cell(own("/a", "22"))
+
+
 def test_policy_target_and_fidelity_are_in_the_digest() -> None:
     """The policy by its content: order and comments are nothing, one threshold is."""
     reordered = dict(reversed(list(POLICY.items())))

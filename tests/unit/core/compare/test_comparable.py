@@ -116,6 +116,26 @@ def test_a_field_may_differ_on_purpose() -> None:
     assert len(comparable(RUN, other, varied=["consumer.bal"])) == 2
 
 
+def test_a_users_manifest_is_compared_by_its_content() -> None:
+    """Its folder makes no difference, and a varied consumer.manifest covers the content."""
+    first, moved, other = (
+        with_scenario(
+            consumer={
+                "kind": "own",
+                "accounting": "commits",
+                "env": {"K": "{bootstrap_servers} {topic} {group}"},
+                "manifest": manifest,
+                "manifest_sha256": content,
+            }
+        )
+        for manifest, content in (("/a/x.yaml", "11"), ("/b/x.yaml", "11"), ("/a/y.yaml", "22"))
+    )
+
+    assert comparable(first, moved) == []
+    assert comparable(first, other) == ["scenario consumer.manifest: 11 against 22"]
+    assert comparable(first, other, varied=["consumer.manifest"]) == []
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -115,6 +115,23 @@ def test_an_unsettled_end_never_passes(fields: dict[str, Any]) -> None:
     assert verdict.status == "undetermined"
 
 
+def test_a_group_that_never_committed_is_named() -> None:
+    """No offset of any message is committed: more than a drain that was too slow."""
+    messages = quick_spike_measures().end_state.log_records
+    run = changed(
+        "end_state",
+        is_drained=False,
+        undrained_partitions=(0, 1),
+        undrained_records=messages,
+    )
+
+    reasons = judge(run, Slos()).reasons
+    assert (
+        f"{messages} messages of partitions 0, 1 were not consumed: the group committed no offset "
+        "of any message"
+    ) in reasons
+
+
 def test_messages_not_yet_consumed_never_pass() -> None:
     """The fence says drained, but the ledger lacks messages beyond the commits."""
     run = changed("accounting", not_yet_consumed=4)

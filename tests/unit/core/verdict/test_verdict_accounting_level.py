@@ -54,6 +54,16 @@ def test_without_work_the_accounting_of_the_log_is_enough() -> None:
     assert judge(whole, Slos.model_validate(LIMITS)).status == "undetermined"
 
 
+def test_an_output_that_nobody_reads_is_no_reason() -> None:
+    """At the level of commits the consumer may write its results to the run's output topic."""
+    known = COMMITS.accounting.model_copy(update={"foreign_ledger_records": 50})
+    run = COMMITS.model_copy(update={"accounting": known})
+
+    assert judge(run, Slos.model_validate(LIMITS)).status == "pass"
+    whole = run.model_copy(update={"accounting_level": None})
+    assert judge(whole, Slos()).status == "undetermined"
+
+
 def test_lagbenchs_own_consumers_are_judged_as_before() -> None:
     """Without a level the verdict names nothing that it leaves out."""
     assert not judge(GOOD, Slos()).reasons[0].startswith("judged without")

@@ -155,3 +155,32 @@ def test_after_a_failed_reading_the_members_are_reported_again(broker: FakeBroke
 
     reported = [[type(record) for record in reading(number)] for number in range(2)]
     assert reported == [[GroupSample, GroupMembers], [GroupSample]]
+
+
+@pytest.mark.parametrize(
+    ("state", "is_rebalancing"),
+    [
+        ("STABLE", False),
+        ("EMPTY", False),
+        ("DEAD", False),
+        ("PREPARING_REBALANCING", True),
+        ("COMPLETING_REBALANCING", True),
+        ("ASSIGNING", True),
+        ("RECONCILING", True),
+        ("UNKNOWN", True),
+    ],
+)
+def test_a_group_is_rebalancing_in_each_state_but_those_of_rest(
+    broker: FakeBroker, state: str, is_rebalancing: bool
+) -> None:
+    """A reading that fails ends it: nothing is known then, and nobody is asked more often."""
+    reading = GroupReading(
+        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
+    )
+    broker.group = GroupSnapshot("enrich", state, "classic", "range", ())
+
+    readings(reading, 1)
+    assert reading.is_rebalancing() is is_rebalancing
+    broker.is_up = False
+    readings(reading, 1)
+    assert not reading.is_rebalancing()

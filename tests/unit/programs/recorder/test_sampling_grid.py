@@ -142,6 +142,71 @@ def test_ticks_that_pass_during_a_slow_read_are_gaps(clocks: Clocks) -> None:
     assert reasons == {"the previous reading took 0.1 s"}
 
 
+def test_a_source_that_changes_is_read_five_times_a_second_until_it_is_at_rest(
+    clocks: Clocks,
+) -> None:
+    """The readings between the ticks lead up to the next tick, and the grid stays where it was."""
+    found: list[Record] = []
+    second, delays_ms = 1000 * MS, iter([0, 0, 130, 0, 0, 0, 0])
+    changing = iter([True, True, True, True, True, False, False])
+
+    def read(at: int) -> Iterable[Record]:
+        clocks.pass_ns(next(delays_ms) * MS)
+        return replicas(at)
+
+    running = GridSampler(
+        "group",
+        read,
+        send=found.append,
+        source="recorder",
+        origin_at=ORIGIN_AT,
+        interval_ns=second,
+        is_changing=lambda: next(changing),
+    )
+    running._stopping = Waits(clocks, 7)  # type: ignore[assignment]
+    running.run()
+
+    assert [(record.at - ORIGIN_AT) // MS for record in found] == [
+        1000,
+        1200,
+        1400,
+        1600,
+        1800,
+        2000,
+        3000,
+    ]
+
+
+def test_a_slow_read_between_two_ticks_leaves_gaps_at_the_ticks(clocks: Clocks) -> None:
+    """Also while it changes, each tick that passed without a reading is reported."""
+    found: list[Record] = []
+    delays_ms, changing = iter([0, 2300, 0]), iter([True, True, False])
+
+    def read(at: int) -> Iterable[Record]:
+        clocks.pass_ns(next(delays_ms) * MS)
+        return replicas(at)
+
+    running = GridSampler(
+        "group",
+        read,
+        send=found.append,
+        source="recorder",
+        origin_at=ORIGIN_AT,
+        interval_ns=1000 * MS,
+        is_changing=lambda: next(changing),
+    )
+    running._stopping = Waits(clocks, 3)  # type: ignore[assignment]
+    running.run()
+
+    assert [(type(record), (record.at - ORIGIN_AT) // MS) for record in found] == [
+        (ReplicaSample, 1000),
+        (ReplicaSample, 1200),
+        (ReadGap, 2000),
+        (ReadGap, 3000),
+        (ReplicaSample, 3600),
+    ]
+
+
 @pytest.mark.parametrize("step_seconds", [-4, 4])
 def test_readings_go_on_when_the_clock_is_set(clocks: Clocks, step_seconds: int) -> None:
     """A step of the wall clock, back or forward, neither stops the readings nor makes gaps."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lagbench.errors import LagbenchError, NotAllowed, NotReady, WrongInput
+from lagbench.errors import LagbenchError, NotAllowed, NotReady, UnknownKind, WrongInput
 
 _REFUSED = frozenset({400, 422})
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
@@ -64,7 +64,7 @@ def translated(
 
 def _not_ready(failure: Failure, tried: str) -> NotReady:
     if failure.cause == "unknown kind":
-        return NotReady(
+        return UnknownKind(
             f"{tried} does not serve that kind ({failure.text}). "
             "A cluster needs KEDA 2.x installed for a ScaledObject"
         )

@@ -60,7 +60,7 @@ from lagbench.core.measures.evidence.load_taken import (
     log_behind,
 )
 from lagbench.core.measures.evidence.load_window import LoadWindow, SpikeWindow, load_window
-from lagbench.core.measures.evidence.measurement_window import measured_until
+from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE, measured_until
 from lagbench.core.measures.evidence.observation import (
     NO_POLICY,
     OBSERVED_FIELD,
@@ -108,6 +108,7 @@ __all__ = [
     "NO_POLICY",
     "OBSERVED_FIELD",
     "ONE_CLOCK",
+    "STOPPING_PHASE",
     "Clock",
     "ClockReading",
     "ClockSet",

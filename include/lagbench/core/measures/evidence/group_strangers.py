@@ -5,7 +5,8 @@ the effect of a stranger on its messages. The recorder reports the members whene
 member belongs to the run if its client id is the name of a pod in any record, even a later one. If
 no record names the members (folders of format 1, or lost records), their number decides: it reveals
 a stranger if it exceeds the most that the run's pods, recorded or counted as replicas, can be, in
-three or more consecutive readings.
+three or more consecutive readings over more than a second. (A group in a rebalance is read five
+times a second.)
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from lagbench.core.telemetry import (
 MEMBERS_GAP_SECONDS = 10 + GAP_SECONDS
 """Members are named at least every ten seconds; a reading later than this has no names."""
 _SURPLUS_READINGS = 3  # a starting pod may overlap with a stopping one in one or two
+_SURPLUS_SECONDS = 1.5  # of those readings; a second apart, three last 2 s plus a jitter
 
 
 class GroupStranger(MeasureModel):
@@ -195,12 +197,18 @@ def _unnamed(
         for is_surplus, group in groupby(changes, key=lambda change: change[1] > 0)
         for same in [list(group)]
         for change in same
-        if not is_surplus or len(same) >= _SURPLUS_READINGS
+        if not is_surplus or _is_lasting([at for at, _ in same])
     ]
     visits = _visits(long, [at for at, _ in changes])
     if visits:
         inside = [at for at, surplus in long if surplus]
         yield _stranger(None, None, unowned_partitions(by_time, inside), visits)
+
+
+def _is_lasting(readings: Sequence[int]) -> bool:
+    """Return whether a surplus in these consecutive readings is more than an overlap of pods."""
+    lasted = readings[-1] - readings[0]
+    return len(readings) >= _SURPLUS_READINGS and lasted >= _ns(_SURPLUS_SECONDS)
 
 
 def _own_ids(records: Iterable[TelemetryRecord]) -> dict[str, set[str]]:

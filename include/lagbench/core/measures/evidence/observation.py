@@ -29,6 +29,8 @@ class Observation:
     assignor: str | None = None  # as the broker names it
     pods_at_start: int | None = None
     pod_rate_per_second: float | None = None
+    policy_unknown: str = ""
+    """Why an object that may scale the group could not be read; empty: all were read."""
     pod_rate_source: str = "the group was never busy for long enough to show it"
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Derive what the members of an observed group did from the broker's descriptions of the group.
 
-Its consumers report nothing to lagbench. The recorder describes the group once a second, so each
-instant here is that of the first description that shows the change: up to a second late.
+Its consumers report nothing to lagbench. The recorder describes the group once a second, in a
+rebalance five times, so each instant here is that of the first description that shows the change:
+up to a second late.
 
 A member has the name of its pod if its client id contains that name, or if it connects from the
 address of one pod alone. Several members of one pod are one. Any other member has a name of its

@@ -1,6 +1,5 @@
 """Measure the cost of rebalances and standstills."""
 
-from lagbench.core.measures.rebalance.commit_rate import rate_of_commits
 from lagbench.core.measures.rebalance.episodes import (
     EpisodeSpan,
     EpisodeTrigger,
@@ -43,7 +42,11 @@ from lagbench.core.measures.rebalance.summary import (
     unanswered_steps,
 )
 from lagbench.core.measures.rebalance.watched_group import GroupLook, WatchedGroup
-from lagbench.core.measures.rebalance.work_by_commits import CommittedWork, work_by_commits
+from lagbench.core.measures.rebalance.work_by_commits import (
+    CommittedWork,
+    rate_of_commits,
+    work_by_commits,
+)
 
 __all__ = [
     "COSTS_PER_LIMIT",

@@ -39,6 +39,28 @@ class CommittedWork:
     commit_seconds: float | None
 
 
+def rate_of_commits(rate: RateSeries, lag: LagSeries) -> RateSeries:
+    """Return ``rate`` with the messages below the committed offsets as processed.
+
+    For a topic of a run, of which nothing was committed before the run. The bins stay those of
+    ``rate``; without two readings of the offsets so does the work.
+    """
+    found, size = work_by_commits(lag), rate.processed.size
+    if found is None or not size:
+        return rate
+    committed = lag.end_offsets - lag.by_partition
+    known = ~np.isnan(committed)
+    first = known.argmax(axis=0)
+    before = np.where(known.any(axis=0), committed[first, np.arange(first.size)], 0.0)
+    reached = np.cumsum(np.append(0, found.rate.processed)).astype(np.float64)
+    ends = found.rate.started_at + BIN_NS * np.arange(reached.size, dtype=np.int64)
+    for place, messages in zip(first.tolist(), before.tolist(), strict=True):
+        reached[ends >= lag.at[place]] += messages
+    edges = rate.started_at + BIN_NS * np.arange(size + 1, dtype=np.int64)
+    at = np.floor(np.interp(edges, ends, reached, left=0.0)).astype(np.int64)
+    return RateSeries(rate.started_at, rate.offered, np.diff(at))
+
+
 def work_by_commits(lag: LagSeries) -> CommittedWork | None:
     """Return the work of the group; None: offsets were not read twice."""
     if lag.at.size < 2:

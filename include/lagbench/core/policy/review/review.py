@@ -47,6 +47,7 @@ from lagbench.core.policy.review.threshold_findings import (
 from lagbench.core.policy.review.timing_findings import (
     behavior_findings,
     controller_flag_findings,
+    sync_seconds_of,
     timing_findings,
 )
 from lagbench.errors import WrongInput
@@ -63,7 +64,9 @@ _RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     timing_findings,
     controller_flag_findings,
     lambda subject: behavior_findings(
-        subject.spec.behavior, pause_seconds=subject.context.pause_seconds
+        subject.spec.behavior,
+        sync_seconds=sync_seconds_of(subject.manifest),
+        pause_seconds=subject.context.pause_seconds,
     ),
     lambda subject: (
         found
@@ -239,7 +242,14 @@ def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> Pol
             kind, name, is_accepted=False, findings=(finding,), refused_by="apiserver"
         )
     behavior, pause = manifest["spec"].get("behavior"), context.pause_seconds
-    findings = list(behavior_findings(behavior, "spec.behavior", pause_seconds=pause))
+    findings = list(
+        behavior_findings(
+            behavior,
+            "spec.behavior",
+            sync_seconds=sync_seconds_of(manifest),
+            pause_seconds=pause,
+        )
+    )
     if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
         findings.append(
             Finding(

@@ -10,9 +10,9 @@ from lagbench.core.hpa import (
     TOLERANCE_ANNOTATION,
     HpaBehavior,
     ScalingRules,
+    controller_flags,
     parse_behavior,
 )
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.policy.admission import polling_interval_decides
 from lagbench.core.policy.review.finding import Finding, Subject, shown
 
@@ -41,6 +41,7 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
     """Yield the times of KEDA's own loop that decide nothing here, or less than they seem to."""
     spec, written = subject.spec, subject.written
     interval = written.get("pollingInterval")
+    sync_seconds = sync_seconds_of(subject.manifest)
     always_up = spec.floor > 0 and spec.idle_replica_count is None
     if interval is not None and not polling_interval_decides(written):
         yield Finding(
@@ -49,7 +50,7 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
             "spec.pollingInterval",
             shown(interval),
             f"decides nothing with minReplicaCount {spec.floor}: the HPA reads the lag itself, "
-            f"every {HPA_SYNC_SECONDS} s; KEDA's own loop only refreshes the status",
+            f"every {sync_seconds:g} s; KEDA's own loop only refreshes the status",
             "leave it out",
         )
     elif interval is not None and not always_up:
@@ -58,7 +59,7 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
             "polling-interval-from-zero",
             "spec.pollingInterval",
             shown(interval),
-            f"is the clock from 0 (or idle) only; from 1 on it is the HPA's {HPA_SYNC_SECONDS} s",
+            f"is the clock from 0 (or idle) only; from 1 on it is the HPA's {sync_seconds:g} s",
         )
     for name in ("cooldownPeriod", "initialCooldownPeriod"):
         if written.get(name) is not None and always_up:
@@ -83,15 +84,22 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
             )
 
 
+def sync_seconds_of(manifest: Mapping[str, Any]) -> float:
+    """Return the time between two syncs of the policy's HPA, by its annotation if it has one."""
+    return controller_flags(manifest, where="policy").sync_seconds_in_force
+
+
 def behavior_findings(
     given: Mapping[str, Any] | None,
     field: str = _BEHAVIOR,
     *,
+    sync_seconds: float,
     pause_seconds: float | None = None,
 ) -> Iterator[Finding]:
     """Yield what a ``behavior`` block does, or its absence, that is easily missed.
 
-    ``pause_seconds``: the longest time between two bursts; None: not known.
+    :param sync_seconds: the time between two syncs of the HPA.
+    :param pause_seconds: the longest time between two bursts; None: not known.
     """
     if given is None:
         yield Finding(
@@ -102,11 +110,11 @@ def behavior_findings(
             "the HPA's older limits apply: at most max(2 x current, 4) replicas per sync, and down "
             f"in one step {_DEFAULT_WINDOW_SECONDS} s after the last sync with a higher proposal",
         )
-        yield from _down_window(_DEFAULT_WINDOW_SECONDS, field, pause_seconds)
+        yield from _down_window(_DEFAULT_WINDOW_SECONDS, field, pause_seconds, sync_seconds)
         return
     parsed = parse_behavior(given, where="policy", field=field)
     if parsed is not None:
-        yield from _windows(parsed, field, pause_seconds)
+        yield from _windows(parsed, field, pause_seconds, sync_seconds)
         yield from _percents(parsed.scale_up, field)
     for side in ("scaleUp", "scaleDown"):
         rules = given.get(side) or {}
@@ -139,7 +147,9 @@ def behavior_findings(
             )
 
 
-def _windows(behavior: HpaBehavior, field: str, pause_seconds: float | None) -> Iterator[Finding]:
+def _windows(
+    behavior: HpaBehavior, field: str, pause_seconds: float | None, sync_seconds: float
+) -> Iterator[Finding]:
     up, down = behavior.scale_up.window_seconds, behavior.scale_down.window_seconds
     if up:
         yield Finding(
@@ -152,10 +162,12 @@ def _windows(behavior: HpaBehavior, field: str, pause_seconds: float | None) -> 
         )
     if behavior.scale_down.select_policy != "Disabled":
         seconds = _DEFAULT_WINDOW_SECONDS if down is None else down
-        yield from _down_window(seconds, field, pause_seconds)
+        yield from _down_window(seconds, field, pause_seconds, sync_seconds)
 
 
-def _down_window(seconds: int, field: str, pause_seconds: float | None) -> Iterator[Finding]:
+def _down_window(
+    seconds: int, field: str, pause_seconds: float | None, sync_seconds: float
+) -> Iterator[Finding]:
     """Yield a window that ends between two bursts; without a known pause, one that is just short.
 
     The desired replicas fall when the backlog of a burst has drained, so the window begins within
@@ -179,7 +191,7 @@ def _down_window(seconds: int, field: str, pause_seconds: float | None) -> Itera
             where,
             str(seconds),
             f"the highest proposal of {seconds} s, at most "
-            f"{seconds // HPA_SYNC_SECONDS + 1} syncs: pods "
+            f"{int(seconds // sync_seconds) + 1} syncs: pods "
             "leave in the pause between two bursts and start again for the next",
             "longer than the pause between bursts; 300 is the default",
         )

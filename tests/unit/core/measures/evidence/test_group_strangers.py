@@ -194,6 +194,22 @@ def test_two_readings_with_a_member_more_are_none() -> None:
     assert group_strangers([*map(seen, PODS), *counted(2, 2, 3, 3, 2, 2, 3, 2)]) == ()
 
 
+def test_readings_of_a_rebalance_show_no_stranger_by_their_number_alone() -> None:
+    """Five readings in 0.8 s, as a group in a rebalance is read, are one overlap of two pods."""
+    close = [
+        GroupSample(
+            at=2 * NS + number * NS // 5,
+            source="recorder",
+            state="preparing_rebalancing",
+            members=3,
+            members_without_partitions=0,
+        )
+        for number in range(5)
+    ]
+
+    assert group_strangers([*map(seen, PODS), *counted(2, 2), *close, reading(3, 2)]) == ()
+
+
 def test_members_that_are_replicas_are_no_strangers() -> None:
     """Four pods exist and two are told of: records are lost, nobody is foreign. A fifth is."""
     replicas = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lagbench.core.measures.evidence import LagSeries, lag_series
-from lagbench.core.measures.rebalance import standstill, work_by_commits
+from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries, lag_series
+from lagbench.core.measures.rebalance import rate_of_commits, standstill, work_by_commits
 
 SECOND = 1_000_000_000
 
@@ -66,3 +66,45 @@ def test_a_partition_without_a_commit_has_no_work() -> None:
     found = work_by_commits(_series([0, 10, 20], [None, None, None]))
     assert found is not None
     assert np.array_equal(found.rate.processed, np.zeros(20))
+
+
+def _offered() -> RateSeries:
+    """Return four seconds in which 1,000 messages a second came."""
+    return RateSeries(0, np.full(40, 100, dtype=np.int64), np.zeros(40, dtype=np.int64))
+
+
+def _per_second(*commits: int | None) -> list[int]:
+    """Return the messages of each second, with a reading of the offsets a second."""
+    found = rate_of_commits(_offered(), _series([9_000] * len(commits), list(commits)))
+    assert (found.offered == 100).all()
+    assert found.processed.size == 40
+    return [int(count) for count in found.processed.reshape(-1, 10).sum(axis=1)]
+
+
+def test_a_runs_rate_is_even_between_two_commits() -> None:
+    """The same rule as of an observed group, in the bins of the run."""
+    assert _per_second(0, 500, 500, 2_000) == [500, 750, 750, 0]
+    work = work_by_commits(_series([9_000] * 4, [0, 500, 500, 2_000]))
+    assert work is not None
+    assert work.rate.processed[10:20].sum() == 750
+    assert BIN_NS * 10 == SECOND
+
+
+def test_an_offset_of_a_run_that_went_back_adds_nothing_until_it_is_ahead_again() -> None:
+    """Work that is done again is no progress."""
+    assert sum(_per_second(0, 1_000, 400, 1_200)) == 1_200
+
+
+def test_what_was_done_before_the_first_known_commit_is_done_then() -> None:
+    """A run's topic begins empty, so the first commit counts whole."""
+    seconds = _per_second(None, None, 500, 1_000)
+
+    assert sum(seconds) == 1_000
+    assert seconds[0] == 0
+
+
+def test_without_two_readings_a_runs_rate_stays() -> None:
+    """Nothing is known of the work."""
+    known = _offered()
+    assert rate_of_commits(known, _series([], [])) is known
+    assert rate_of_commits(known, _series([9_000], [100])) is known

@@ -226,6 +226,21 @@ def test_annotations_that_hold_scaling(annotation: str, value: str, code: str) -
     assert code in review({f"autoscaling.keda.sh/{annotation}": value}).codes
 
 
+@pytest.mark.parametrize(
+    ("annotations", "syncs"), [({}, 2), ({"lagbench.io/hpa-sync-seconds": "5"}, 5)]
+)
+def test_a_window_is_counted_in_the_syncs_of_the_policy(
+    annotations: dict[str, str], syncs: int
+) -> None:
+    """20 s are two syncs, or five if the annotation sets 5 s."""
+    window = behavior(scaleDown={"stabilizationWindowSeconds": 20})
+    found = {f.code: f for f in review(annotations, advanced=window, pollingInterval=10).findings}
+
+    assert f"at most {syncs} syncs" in found["down-window-short"].happens
+    every = "every 15 s" if not annotations else "every 5 s"
+    assert every in found["polling-interval-ignored"].happens
+
+
 def test_a_policy_that_is_handed_over_is_paused_for_keda_alone() -> None:
     """The pause is then no warning; without it there would be two controllers."""
     mark, pause = {SCALED_BY: CONTROLLER}, {PAUSED: "true"}

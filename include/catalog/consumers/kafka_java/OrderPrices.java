@@ -1,0 +1,106 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Properties;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.errors.WakeupException;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * A consumer of orders on Kafka's own client, as its documentation shows one: poll, process, send.
+ *
+ * <p>It prices each order and sends the result to an output topic with the headers that came. Offsets
+ * are committed automatically: those of a poll by a later poll. SIGTERM wakes the loop up; then what is
+ * buffered is delivered, and closing the consumer leaves the group.
+ */
+public final class OrderPrices {
+  private static final long MESSAGE_COST_MILLIS = 4;
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private OrderPrices() {}
+
+  public static void main(String[] arguments) {
+    var consumer =
+        new KafkaConsumer<>(
+            settings("group.id", env("GROUP_ID"), "auto.offset.reset", "earliest"),
+            new ByteArrayDeserializer(),
+            new ByteArrayDeserializer());
+    var producer =
+        new KafkaProducer<>(settings(), new ByteArraySerializer(), new ByteArraySerializer());
+    wakeUpAtTheEnd(consumer);
+    try (consumer; producer) {
+      consumer.subscribe(List.of(env("ORDERS_TOPIC")));
+      while (true) {
+        for (var order : consumer.poll(Duration.ofMillis(500))) {
+          producer.send(priced(order), (sent, error) -> report(error));
+        }
+      }
+    } catch (WakeupException ended) {
+      System.err.println("stopped");
+    }
+  }
+
+  /** Returns the order's total, after what stands for a look-up elsewhere. */
+  private static ProducerRecord<byte[], byte[]> priced(ConsumerRecord<byte[], byte[]> in) {
+    ObjectNode price = JSON.createObjectNode();
+    try {
+      JsonNode order = JSON.readTree(in.value());
+      Thread.sleep(MESSAGE_COST_MILLIS);
+      price.set("order", order.get("order"));
+      price.set("total", order.get("total_cents"));
+      var out =
+          new ProducerRecord<>(
+              env("PRICES_TOPIC"), null, in.key(), JSON.writeValueAsBytes(price));
+      in.headers().forEach(out.headers()::add);
+      return out;
+    } catch (IOException | InterruptedException error) {
+      throw new IllegalStateException("order at offset " + in.offset(), error);
+    }
+  }
+
+  private static void wakeUpAtTheEnd(KafkaConsumer<?, ?> consumer) {
+    var loop = Thread.currentThread();
+    Runtime.getRuntime()
+        .addShutdownHook(
+            new Thread(
+                () -> {
+                  consumer.wakeup();
+                  try {
+                    loop.join();
+                  } catch (InterruptedException ignored) {
+                    Thread.currentThread().interrupt();
+                  }
+                }));
+  }
+
+  private static void report(Exception error) {
+    if (error != null) {
+      System.err.println("send: " + error);
+    }
+  }
+
+  private static Properties settings(String... more) {
+    var settings = new Properties();
+    settings.setProperty("bootstrap.servers", env("KAFKA_BROKERS"));
+    settings.setProperty("client.id", env("CLIENT_ID"));
+    for (int at = 0; at < more.length; at += 2) {
+      settings.setProperty(more[at], more[at + 1]);
+    }
+    return settings;
+  }
+
+  private static String env(String name) {
+    var value = System.getenv(name);
+    if (value == null) {
+      throw new IllegalStateException("the environment lacks " + name);
+    }
+    return value;
+  }
+}
