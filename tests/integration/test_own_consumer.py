@@ -186,10 +186,19 @@ def await_drained(broker: Broker, names: RunNames) -> None:
 
 
 def written_seqs(target: ProducerTarget, names: RunNames) -> list[int]:
-    """Return the number of each message that has a record in the output topic, sorted."""
-    written = read_all(target, names.processed_topic, 2)
-    identities = b"".join(identity_of(m.headers(), names.run_id) or b"" for m in written)
-    return sorted(decode_identities(identities)["seq"].tolist())
+    """Return the number of each message that has a record in the output topic, sorted.
+
+    It waits until there are as many records as messages: a consumer that commits automatically
+    may have committed a message whose result is not delivered yet.
+    """
+
+    def seqs() -> list[int] | None:
+        written = read_all(target, names.processed_topic, 2)
+        identities = b"".join(identity_of(m.headers(), names.run_id) or b"" for m in written)
+        found: list[int] = sorted(decode_identities(identities)["seq"].tolist())
+        return found if len(found) >= MESSAGES else None
+
+    return eventually(seqs, "a record of each message")
 
 
 @pytest.mark.parametrize("example", ["as-documented", "after-advice"])
