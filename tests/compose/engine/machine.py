@@ -1,0 +1,61 @@
+"""What an engine could leave on a machine, outside its own namespaces."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+_PROGRAMS = {"dockerd", "containerd", "containerd-shim-runc-v2", "docker-proxy", "slirp4netns"}
+_PREFIX = "lagbench-compose-"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The machine's state, as far as an engine changes one."""
+
+    links: frozenset[str]
+    mounts: tuple[str, ...]
+    networks: frozenset[str]
+    control_groups: frozenset[str]
+    processes: frozenset[int]
+    folders: frozenset[str]
+
+    @classmethod
+    def now(cls) -> Self:
+        """Look at the machine."""
+        root, named = Path("/sys/fs/cgroup"), f"{_PREFIX}*"
+        groups = {*root.glob(named), *root.glob(f"*/{named}")}
+        return cls(
+            links=frozenset(psutil.net_if_addrs()),
+            mounts=tuple(sorted(Path("/proc/self/mounts").read_text().splitlines())),
+            networks=frozenset(_namespaces("net")),
+            control_groups=frozenset(map(str, groups)),
+            processes=frozenset(
+                p.pid for p in psutil.process_iter(["name"]) if p.info["name"] in _PROGRAMS
+            ),
+            folders=frozenset(p.name for p in _temporary().glob(named)),
+        )
+
+    def left_since(self, before: Self) -> dict[str, list[object]]:
+        """Return what is there now and was not before, by kind; empty when nothing is left."""
+        kinds = ("links", "mounts", "networks", "control_groups", "processes", "folders")
+        news = {k: set(getattr(self, k)) - set(getattr(before, k)) for k in kinds}
+        return {kind: sorted(new, key=str) for kind, new in news.items() if new}
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir())
+
+
+def _namespaces(kind: str) -> set[str]:
+    found = set()
+    for pid in psutil.pids():
+        try:
+            found.add(str(Path(f"/proc/{pid}/ns/{kind}").readlink()))
+        except OSError:  # it has ended
+            continue
+    return found
