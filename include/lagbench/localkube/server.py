@@ -99,7 +99,7 @@ async def serve(settings: ServerSettings) -> None:
 def _listening_again(
     port: int, *, last_port: int
 ) -> contextlib.AbstractContextManager[socket.socket]:
-    """Listen on ``port``; where that is 0 on the last one, which somebody else may have by now."""
+    """Listen on ``port``; where that is 0 on the last one, which may be taken by now."""
     if port == 0 and last_port and not _is_free(last_port):
         _log.warning(
             "port %d of the last start is taken: clients need the new kubeconfig", last_port

@@ -1,6 +1,6 @@
 """Images under the tags of docker-compose.yaml and the Dockerfiles, which no registry has here.
 
-What each is made of, and what it leaves unproven, is in docs/compose-suite.md.
+What each is made of, and what it leaves unproven, is in docs/kubernetes.md.
 """
 
 from __future__ import annotations
