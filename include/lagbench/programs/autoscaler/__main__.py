@@ -67,7 +67,7 @@ def run(options: AutoscalerOptions, environment: Mapping[str, str], until: threa
     operator = Operator(context)
     operator.start()
     if environment.get("PORT_METRICS"):  # a pod's probes; a plain process has none
-        HttpEndpoint(*address_and_port(environment), _routes(operator))
+        HttpEndpoint(*address_and_port(environment), routes_of(operator))
     log.info("autoscaler started")
     while not until.wait(_LOOK_SECONDS):
         handover.look_again()
@@ -78,7 +78,7 @@ def run(options: AutoscalerOptions, environment: Mapping[str, str], until: threa
     log.info("autoscaler ends")
 
 
-def _routes(operator: Operator) -> Routes:
+def routes_of(operator: Operator) -> Routes:
     """Return the probes, and one gauge: its scraper sees a bench without a run, too."""
     return {
         **probe_routes(lambda: operator.is_ready),
