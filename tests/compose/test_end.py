@@ -55,7 +55,7 @@ def test_down_with_volumes_removes_all(stack: Stack) -> None:
 
 
 def test_the_engine_leaves_nothing(stack: Stack, machine_before: Machine) -> None:
-    """No link, mount, network, control group, process or folder of it is on the machine."""
+    """No link, mount, control group, process or folder of it is on the machine."""
     stack.engine.stop()
 
     assert Machine.now().left_since(machine_before) == {}

@@ -15,11 +15,13 @@ _PREFIX = "lagbench-compose-"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine's state, as far as an engine changes one."""
+    """The machine's state, as far as an engine changes one.
+
+    A network namespace without a process and without a mount is none any more.
+    """
 
     links: frozenset[str]
     mounts: tuple[str, ...]
-    networks: frozenset[str]
     control_groups: frozenset[str]
     processes: frozenset[int]
     folders: frozenset[str]
@@ -32,7 +34,6 @@ class Machine:
         return cls(
             links=frozenset(psutil.net_if_addrs()),
             mounts=tuple(sorted(Path("/proc/self/mounts").read_text().splitlines())),
-            networks=frozenset(_namespaces("net")),
             control_groups=frozenset(map(str, groups)),
             processes=frozenset(
                 p.pid for p in psutil.process_iter(["name"]) if p.info["name"] in _PROGRAMS
@@ -42,20 +43,10 @@ class Machine:
 
     def left_since(self, before: Self) -> dict[str, list[object]]:
         """Return what is there now and was not before, by kind; empty when nothing is left."""
-        kinds = ("links", "mounts", "networks", "control_groups", "processes", "folders")
+        kinds = ("links", "mounts", "control_groups", "processes", "folders")
         news = {k: set(getattr(self, k)) - set(getattr(before, k)) for k in kinds}
         return {kind: sorted(new, key=str) for kind, new in news.items() if new}
 
 
 def _temporary() -> Path:
     return Path(tempfile.gettempdir())
-
-
-def _namespaces(kind: str) -> set[str]:
-    found = set()
-    for pid in psutil.pids():
-        try:
-            found.add(str(Path(f"/proc/{pid}/ns/{kind}").readlink()))
-        except OSError:  # it has ended
-            continue
-    return found
