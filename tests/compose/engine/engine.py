@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -156,9 +157,17 @@ class Engine:
                 _enter_network(own.fileno())
 
     def kill_inside(self, pid: int) -> None:
-        """Send SIGKILL to a process, by the number that it has inside."""
-        command = ["nsenter", f"--target={self._first_pid()}", "--pid", "--mount", "--"]
-        self.run([*command, "sh", "-c", f"kill -KILL {pid}"])
+        """Send SIGKILL to a process, by the number that it has in the engine's namespace.
+
+        :raises EngineFailed: there is no such process.
+        """
+        for process in self.processes():
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            (numbers,) = re.findall(r"^NSpid:\s+(.+)$", status, re.MULTILINE)
+            if str(pid) in numbers.split()[1:2]:  # this machine's number comes first
+                process.kill()
+                return
+        raise EngineFailed(f"the engine has no process {pid}")
 
     def log_tail(self) -> str:
         """Return the end of the engine's log."""
