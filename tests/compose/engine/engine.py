@@ -26,6 +26,7 @@ from tests.compose.engine.keeper import KEEP, REMOVE, STOP_LIMIT_SECONDS
 
 _CLONE_NEWNET = 0x40000000
 _START_LIMIT_SECONDS = 300.0
+_REMOVE_LIMIT_SECONDS = 450.0  # all images: eight gibibytes of small files
 _POLL_SECONDS = 0.2
 _TAIL_CHARACTERS = 4000
 _NAME_SERVER = "10.0.2.3"
@@ -66,7 +67,7 @@ class Engine:
             return
         with self._keeper.stdin as pipe:
             pipe.write(KEEP if keeps_data else REMOVE)
-        self._keeper.wait(timeout=STOP_LIMIT_SECONDS + 60)
+        self._keeper.wait(timeout=STOP_LIMIT_SECONDS + _REMOVE_LIMIT_SECONDS)
         self._keeper = None
 
     def restart(self) -> None:

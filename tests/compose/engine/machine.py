@@ -9,7 +9,8 @@ from typing import Self
 
 import psutil
 
-_PROGRAMS = {"dockerd", "containerd", "containerd-shim-runc-v2", "docker-proxy", "slirp4netns"}
+from tests.compose.engine.versions import cache_folder
+
 _PREFIX = "lagbench-compose-"
 
 
@@ -35,9 +36,7 @@ class Machine:
             links=frozenset(psutil.net_if_addrs()),
             mounts=tuple(sorted(Path("/proc/self/mounts").read_text().splitlines())),
             control_groups=frozenset(map(str, groups)),
-            processes=frozenset(
-                p.pid for p in psutil.process_iter(["name"]) if p.info["name"] in _PROGRAMS
-            ),
+            processes=frozenset(_running_from(cache_folder())),
             folders=frozenset(p.name for p in _temporary().glob(named)),
         )
 
@@ -50,3 +49,16 @@ class Machine:
 
 def _temporary() -> Path:
     return Path(tempfile.gettempdir())
+
+
+def _running_from(folder: Path) -> set[int]:
+    """Return the processes whose program is below ``folder``: others may have engines, too."""
+    found = set()
+    for pid in psutil.pids():
+        try:
+            program = Path(f"/proc/{pid}/exe").readlink()
+        except OSError:  # it has ended, or is a thread of the kernel
+            continue
+        if program.is_relative_to(folder):
+            found.add(pid)
+    return found
