@@ -12,7 +12,7 @@ TARGET ?= embedded
 ARGS ?=
 
 .PHONY: help install lock proto rehearse own-consumers ui down test test-unit test-integration test-e2e \
-  test-kubernetes check format bench pictures clean
+  test-kubernetes test-compose check format bench pictures clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -77,7 +77,7 @@ SPARK := tests/integration/test_accounting_mutations.py
 STOPPED := tests/e2e/test_interruptions.py tests/e2e/test_experiment.py
 SUITES := test-unit test-spark test-integration test-e2e
 
-test: install ## Run all tests but those that need a real Kubernetes; ARGS: what to run instead.
+test: install ## Run all tests but those that need a real Kubernetes or a container engine; ARGS: what to run instead.
 ifneq ($(strip $(ARGS)),)
 	$(BIN)/python -m pytest $(ARGS)
 else
@@ -100,6 +100,9 @@ test-e2e: install ## Run whole rehearsals, one after the other: they measure.
 
 test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (as root; builds it the first time).
 	$(BIN)/python -m tests.cluster $(call junit,kubernetes) $(ARGS)
+
+test-compose: install ## Build the images and run docker compose on an engine of its own (as root, Debian 12).
+	$(BIN)/python -m tests.compose $(call junit,compose) $(ARGS)
 
 check: install ## Import contracts, lint, formatting, types, plain English.
 	PYTHONPATH=plugins:spark_jobs $(BIN)/lint-imports

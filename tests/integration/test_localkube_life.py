@@ -319,6 +319,34 @@ def test_nothing_of_an_earlier_life_is_left(tmp_path: Path) -> None:
     assert log_file.read_text() == "kept\n"
 
 
+def test_a_client_of_an_earlier_life_reconnects(tmp_path: Path) -> None:
+    """After a SIGKILL and a new start the old kubeconfig still reaches it, byte for byte."""
+    with running_localkube(tmp_path) as first:
+        kubeconfig, client = first.kubeconfig.read_bytes(), first.client()
+        first.process.kill()
+        first.process.wait(timeout=10)
+        (tmp_path / "localkube.json").unlink()
+
+    with running_localkube(tmp_path) as second:
+        assert second.kubeconfig.read_bytes() == kubeconfig
+        pods = client.resources.get(api_version="v1", kind="Pod")
+        assert pods.get(namespace="default").items == []
+
+
+def test_a_port_that_was_lost_is_no_reason_not_to_start(tmp_path: Path) -> None:
+    """Somebody else has the last port by now: localkube takes another one and says so."""
+    with running_localkube(tmp_path) as first:
+        port = first.info["port"]
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        with running_localkube(tmp_path) as second:
+            assert second.info["port"] != port
+            assert second.client().version["kubernetes"]["major"] == "1"
+    assert f"port {port} of the last start is taken" in (tmp_path / "localkube.log").read_text()
+
+
 def test_kubectl_works(localkube: LocalkubeProcess, tmp_path: Path) -> None:
     """Kubectl can apply, get, scale, read logs and delete."""
     kubectl = shutil.which("kubectl")

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 import yaml
@@ -56,7 +57,34 @@ def test_the_database_is_asked_by_tcp() -> None:
 
 def test_kafka_may_load_what_it_unpacks() -> None:
     """Docker mounts a tmpfs noexec, and zstd and snappy put shared objects there."""
-    assert SERVICES["kafka"]["tmpfs"] == ["/tmp:exec"]  # noqa: S108 - a path in a container
+    assert "/tmp:exec" in SERVICES["kafka"]["tmpfs"]  # noqa: S108 - a path in a container
+
+
+def test_no_volume_of_an_image_stays_without_a_name() -> None:
+    """Kafka's image declares three volumes: each is a named one or goes with the container."""
+    kafka = SERVICES["kafka"]
+    mounted = {volume.split(":")[1] for volume in kafka["volumes"]} | set(kafka["tmpfs"])
+
+    assert {"/etc/kafka/secrets", "/mnt/shared/config", "/var/lib/kafka/data"} <= mounted
+
+
+def test_prometheus_is_healthy_only_with_its_bench() -> None:
+    """Its check asks for a pod that is always there, in a namespace in which it looks for pods."""
+    check = unquote(" ".join(SERVICES["prometheus"]["healthcheck"]["test"]))
+    autoscaler = yaml.safe_load((ROOT / "k8s/base/autoscaler/deployment.yaml").read_text())
+    prometheus = yaml.safe_load((ROOT / "k8s/compose/prometheus.yml").read_text())
+    (job,) = prometheus["scrape_configs"]
+    (discovery,) = job["kubernetes_sd_configs"]
+
+    app = autoscaler["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"]
+
+    assert f'up{{app="{app}"}}==1' in check
+    assert autoscaler["metadata"]["namespace"] in discovery["namespaces"]["names"]
+
+
+def test_a_restart_of_the_bench_restarts_no_prometheus() -> None:
+    """The kubeconfig stays the same, so Prometheus reconnects; the engine's restart shows it."""
+    assert "restart" not in SERVICES["prometheus"]["depends_on"]["airflow-scheduler"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -159,6 +187,13 @@ def test_the_iggy_server_is_only_there_on_request() -> None:
     assert iggy["image"] == "apache/iggy:${IGGY_VERSION:-0.8.0}"
     assert iggy["healthcheck"]["test"][-1] == "ping"
     assert {name for name, s in SERVICES.items() if "profiles" in s} == {"iggy"}
+
+
+def test_the_cluster_variant_is_a_project_of_its_own() -> None:
+    """It cannot take over half of a stack that runs: other containers, volumes, a network."""
+    variant = yaml.safe_load((ROOT / "docker-compose.kind.yaml").read_text())
+
+    assert variant["name"] != COMPOSE["name"]
 
 
 def test_the_cluster_variant_changes_services_that_are_there() -> None:

@@ -46,21 +46,29 @@ class LocalkubeProcess:
         return "running" if self._process.poll() is None else "died"
 
     def launch(self, env: Mapping[str, str]) -> None:
-        """Start it with an empty store and return at once."""
-        shutil.rmtree(self._files.localkube, ignore_errors=True)
-        self._files.localkube.mkdir(parents=True, mode=0o700)
+        """Start it with an empty store and return at once.
+
+        Its identity stays, and the kubeconfig that has it: clients reconnect by themselves.
+        """
+        self._files.localkube.mkdir(parents=True, mode=0o700, exist_ok=True)
+        kept = {self._files.localkube_identity, self._files.kubeconfig}
+        for old in set(self._files.localkube.iterdir()) - kept:
+            if old.is_dir() and not old.is_symlink():
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                old.unlink()
         command = [sys.executable, "-m", "lagbench.localkube"]
         command += ["--state-dir", str(self._files.localkube)]
         with self._files.localkube_log.open("ab") as log:
             self._process = start_tied(command, log=log, env=env, niceness=CONTROL_PLANE)
 
     def await_serving(self, *, timeout_seconds: float = _SERVE_TIMEOUT_SECONDS) -> None:
-        """Return when the API answers; it writes its two files when it serves."""
+        """Return when the API answers; it writes its state after the kubeconfig, when it serves."""
         if self._process is None:
             raise NotReady("localkube was not launched")
         deadline = time.monotonic() + timeout_seconds
         while time.monotonic() < deadline:
-            if self._files.kubeconfig.is_file() and self._files.localkube_state.is_file():
+            if self._files.localkube_state.is_file():
                 return
             try:  # the end of the process is the only event available meanwhile
                 code = self._process.wait(timeout=0.05)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import signal
 import socket
 from collections.abc import Iterator
@@ -17,8 +16,9 @@ from pydantic import Field
 
 from lagbench.errors import NotReady
 from lagbench.localkube import state_folder
-from lagbench.localkube.certificate import ServerCertificate, make_certificate
+from lagbench.localkube.certificate import ServerCertificate
 from lagbench.localkube.control_plane import ControlPlane, build
+from lagbench.localkube.identity import keep_identity, kept_identity
 from lagbench.localkube.kubeconfig import write_kubeconfig, write_private
 from lagbench.localkube.orphans import keep_reaping
 from lagbench.programs.flags import Settings
@@ -32,7 +32,12 @@ class ServerSettings(Settings):
     """The small Kubernetes API of the embedded bench, on loopback."""
 
     state_dir: Path = Field(description="folder for the kubeconfig, the pods' logs and so on")
-    port: int = Field(0, ge=0, le=65_535, description="loopback port; 0 takes any free one")
+    port: int = Field(
+        0,
+        ge=0,
+        le=65_535,
+        description="loopback port; 0 takes that of the last start, or else any free one",
+    )
     stop_limit_seconds: float = Field(
         60.0,
         ge=0,
@@ -55,12 +60,16 @@ async def serve(settings: ServerSettings) -> None:
     :raises NotReady: the port is taken or another localkube owns the folder.
     """
     folder = settings.state_dir.resolve()
-    with state_folder.owned(folder), _listening(settings.port) as listener:
+    with state_folder.owned(folder), contextlib.ExitStack() as stack:
+        identity = kept_identity(folder)
+        listener = stack.enter_context(_listening_again(settings.port, last_port=identity.port))
         port = int(listener.getsockname()[1])
-        token = secrets.token_urlsafe(32)
-        certificate = make_certificate()
-        plane = build(folder, token=token, first_version=state_folder.next_first_version(folder))
-        server = _uvicorn(plane, certificate)
+        identity = identity.model_copy(update={"port": port})
+        keep_identity(folder, identity)
+        plane = build(
+            folder, token=identity.token, first_version=state_folder.next_first_version(folder)
+        )
+        server = _uvicorn(plane, identity.server_certificate)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         sampling = asyncio.create_task(plane.api.metrics.keep_sampling())
         reaping = asyncio.create_task(keep_reaping(plane.reaper))
@@ -69,8 +78,8 @@ async def serve(settings: ServerSettings) -> None:
             write_kubeconfig(
                 folder / "kubeconfig",
                 server=f"https://127.0.0.1:{port}",
-                token=token,
-                authority=certificate.authority,
+                token=identity.token,
+                authority=identity.authority.encode(),
             )
             plane.warm.start()
             state_folder.announce(folder, port=port)
@@ -85,6 +94,26 @@ async def serve(settings: ServerSettings) -> None:
             plane.reaper.close()
             state_folder.withdraw(folder)
     _log.info("localkube has ended")
+
+
+def _listening_again(
+    port: int, *, last_port: int
+) -> contextlib.AbstractContextManager[socket.socket]:
+    """Listen on ``port``; where that is 0 on the last one, which may be taken by now."""
+    if port == 0 and last_port and not _is_free(last_port):
+        _log.warning(
+            "port %d of the last start is taken: clients need the new kubeconfig", last_port
+        )
+        return _listening(0)
+    return _listening(port or last_port)
+
+
+def _is_free(port: int) -> bool:
+    try:
+        with _listening(port):
+            return True
+    except NotReady:
+        return False
 
 
 @contextlib.contextmanager

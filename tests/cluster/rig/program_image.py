@@ -21,9 +21,21 @@ from tests.cluster.rig.versions import cache_folder
 
 PROGRAMS = "docker.io/lagbench/programs:0.1.0"
 PYTHON = "rig.local/python:3.11"
-_REQUIREMENTS = PROJECT_ROOT / "k8s" / "images" / "programs.txt"
+REQUIREMENTS = PROJECT_ROOT / "k8s" / "images" / "programs.txt"
 _DEBIAN, _PYTHON = "bookworm", "3.11"
 INSIDE = "opt/lagbench"
+SOURCES = {"include/lagbench": "include/lagbench"}
+SETTINGS = {
+    "Env": [
+        "PATH=/usr/local/bin:/usr/bin:/bin",
+        f"PYTHONPATH=/{INSIDE}/include:/{INSIDE}/libraries",
+        "PYTHONUNBUFFERED=1",
+        "PYTHONDONTWRITEBYTECODE=1",
+    ],
+    "User": "65532:65532",
+    "WorkingDir": f"/{INSIDE}",
+}
+"""The image's config: a test holds it to the Dockerfile's."""
 _STEP_LIMIT_SECONDS = 600
 
 
@@ -34,26 +46,18 @@ class ImageFailed(RuntimeError):
 def prepare_layers() -> None:
     """Make the layers that are cached, as far as they are not there."""
     python_image()
-    libraries_layer(_REQUIREMENTS)
+    libraries_layer(REQUIREMENTS)
 
 
 def write_program_image(archive: Path) -> None:
     """Write the image's archive; only the code's layer is made again."""
     with tempfile.TemporaryDirectory() as folder:
-        code = code_layer(Path(folder), {"include/lagbench": "include/lagbench"})
+        code = code_layer(Path(folder), SOURCES)
         write_image(
             archive,
             PROGRAMS,
-            [_system_layer(), libraries_layer(_REQUIREMENTS), code],
-            settings={
-                "Env": [
-                    "PATH=/usr/local/bin:/usr/bin:/bin",
-                    f"PYTHONPATH=/{INSIDE}/include:/{INSIDE}/libraries",
-                    "PYTHONDONTWRITEBYTECODE=1",
-                ],
-                "User": "10001",
-                "WorkingDir": "/",
-            },
+            [_system_layer(), libraries_layer(REQUIREMENTS), code],
+            settings=SETTINGS,
         )
 
 

@@ -15,16 +15,30 @@ from tests.cluster.rig.images import write_image, write_layer
 from tests.cluster.rig.program_image import INSIDE, code_layer, debian_layer, libraries_layer
 
 SPARK_IMAGE = "docker.io/lagbench/spark:0.1.0"
-_REQUIREMENTS = PROJECT_ROOT / "k8s" / "images" / "spark.txt"
+REQUIREMENTS = PROJECT_ROOT / "k8s" / "images" / "spark.txt"
 _PACKAGES = ("python3", "ca-certificates", "openjdk-17-jre-headless", "procps")
 _JAVA = "/usr/lib/jvm/java-17-openjdk-amd64"
 _USER = 65532
+_SPARK = f"{INSIDE}/libraries/pyspark"
+SOURCES = {"include/lagbench": "include/lagbench", "spark_jobs": "spark_jobs"}
+SETTINGS = {
+    "Env": [
+        "PATH=/usr/local/bin:/usr/bin:/bin",
+        f"JAVA_HOME={_JAVA}",
+        f"SPARK_HOME=/{_SPARK}",
+        f"PYTHONPATH=/{INSIDE}/include:/{INSIDE}/libraries:/{INSIDE}/spark_jobs",
+        "PYTHONDONTWRITEBYTECODE=1",
+    ],
+    "User": f"{_USER}:{_USER}",
+    "WorkingDir": "/tmp",  # noqa: S108 - the only folder that a pod may write
+}
+"""The image's config: a test holds it to the Dockerfile's."""
 
 
 def prepare_spark_layers() -> None:
     """Make the layers that are cached, and fetch the connector, as far as they are not there."""
     _system_layer()
-    libraries_layer(_REQUIREMENTS)
+    libraries_layer(REQUIREMENTS)
     jar_paths(SPARK)
 
 
@@ -32,26 +46,14 @@ def write_spark_image(archive: Path) -> None:
     """Write the image's archive; only the layers of code and connector are made again."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        spark = f"{INSIDE}/libraries/pyspark"
         connector = folder / "connector.tar"
-        write_layer(connector, {f"{spark}/jars/{jar.name}": jar for jar in jar_paths(SPARK)})
-        sources = {"include/lagbench": "include/lagbench", "spark_jobs": "spark_jobs"}
-        code = code_layer(folder, sources)
+        write_layer(connector, {f"{_SPARK}/jars/{jar.name}": jar for jar in jar_paths(SPARK)})
+        code = code_layer(folder, SOURCES)
         write_image(
             archive,
             SPARK_IMAGE,
-            [_system_layer(), libraries_layer(_REQUIREMENTS), connector, code],
-            settings={
-                "Env": [
-                    "PATH=/usr/local/bin:/usr/bin:/bin",
-                    f"JAVA_HOME={_JAVA}",
-                    f"SPARK_HOME=/{spark}",
-                    f"PYTHONPATH=/{INSIDE}/include:/{INSIDE}/libraries:/{INSIDE}/spark_jobs",
-                    "PYTHONDONTWRITEBYTECODE=1",
-                ],
-                "User": str(_USER),
-                "WorkingDir": "/tmp",  # noqa: S108 - the only folder that a pod may write
-            },
+            [_system_layer(), libraries_layer(REQUIREMENTS), connector, code],
+            settings=SETTINGS,
         )
 
 

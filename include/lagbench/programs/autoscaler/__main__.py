@@ -28,12 +28,13 @@ from lagbench.programs.autoscaler.instead_of_keda.instead_of_keda import (
 from lagbench.programs.autoscaler.operator import Operator
 from lagbench.programs.autoscaler.options import AutoscalerOptions, parse_options
 from lagbench.programs.autoscaler.worker_context import make_context
-from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
+from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
 from lagbench.programs.json_log import log_as_json
 
 log = logging.getLogger("lagbench.programs.autoscaler")
 
 _LOOK_SECONDS = 1.0
+_GAUGE = "# TYPE lagbench_autoscaler_ready gauge\nlagbench_autoscaler_ready"
 
 
 def run(options: AutoscalerOptions, environment: Mapping[str, str], until: threading.Event) -> None:
@@ -66,7 +67,7 @@ def run(options: AutoscalerOptions, environment: Mapping[str, str], until: threa
     operator = Operator(context)
     operator.start()
     if environment.get("PORT_METRICS"):  # a pod's probes; a plain process has none
-        HttpEndpoint(*address_and_port(environment), probe_routes(lambda: operator.is_ready))
+        HttpEndpoint(*address_and_port(environment), routes_of(operator))
     log.info("autoscaler started")
     while not until.wait(_LOOK_SECONDS):
         handover.look_again()
@@ -75,6 +76,14 @@ def run(options: AutoscalerOptions, environment: Mapping[str, str], until: threa
     if refused:
         raise refused[0]
     log.info("autoscaler ends")
+
+
+def routes_of(operator: Operator) -> Routes:
+    """Return the probes, and one gauge: its scraper sees a bench without a run, too."""
+    return {
+        **probe_routes(lambda: operator.is_ready),
+        "/metrics": lambda: (200, f"{_GAUGE} {int(operator.is_ready)}\n".encode()),
+    }
 
 
 def main() -> int:

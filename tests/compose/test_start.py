@@ -1,0 +1,44 @@
+"""``docker compose up -d --build --wait`` with the committed files: all starts and is well."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from lagbench.project import PROJECT_ROOT
+from tests.compose.stack import Stack
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(7200)]
+COMPOSE = yaml.safe_load((PROJECT_ROOT / "docker-compose.yaml").read_text())["services"]
+THAT_STAY = {name for name, s in COMPOSE.items() if "profiles" not in s} - {"airflow-init"}
+
+
+def test_every_service_is_healthy(stack: Stack) -> None:
+    """All services that stay have passed their check; the one without a check runs."""
+    services = stack.services()
+
+    assert services.pop("bench-network") == "running"
+    assert services == dict.fromkeys(THAT_STAY - {"bench-network"}, "healthy")
+
+
+def test_airflow_has_read_the_dags_without_an_error(stack: Stack) -> None:
+    """Its list of import errors is empty, and the plugin with the report's tab is there."""
+    errors = stack.airflow("GET", "/api/v2/importErrors").json()
+    plugins = stack.airflow("GET", "/api/v2/plugins").json()["plugins"]
+
+    assert errors["import_errors"] == []
+    assert "lagbench" in {plugin["name"] for plugin in plugins}
+
+
+def test_prometheus_reaches_the_bench(stack: Stack) -> None:
+    """It finds the autoscaler's pod through localkube, and its health check asks that."""
+    (found,) = stack.ask_prometheus('up{app="lagbench-autoscaler"}')
+
+    assert found["value"][1] == "1"
+
+
+def test_nothing_is_written_where_nothing_may_be(stack: Stack) -> None:
+    """Kafka, Prometheus and the owner of the network have a root that cannot be written."""
+    for service in ("kafka", "prometheus", "bench-network"):
+        written = stack.run_in(service, "sh", "-c", "echo x 2>/dev/null >/etc/x || echo refused")
+        assert written.strip() == "refused", service
