@@ -14,14 +14,18 @@ REACHED = 'up{app="lagbench-autoscaler"} == 1'
 
 
 def test_a_restarted_engine_brings_all_of_it_back(stack: Stack, rehearsed: Rehearsed) -> None:
-    """Without any command Prometheus reaches the new bench, with the kubeconfig of the old one."""
+    """After ``up`` Prometheus reaches the new bench, with the kubeconfig of the old one.
+
+    Without ``up`` it is chance: the engine may start a service before the one whose network it
+    shares.
+    """
     kubeconfig = stack.run_in("airflow-scheduler", "cat", KUBECONFIG)
 
     stack.engine.restart()
-    stack.wait_for_health()
+    stack.up()
 
     assert stack.run_in("airflow-scheduler", "cat", KUBECONFIG) == kubeconfig
-    assert stack.ask_prometheus(REACHED)
+    await_bench_in_prometheus(stack)
 
 
 def test_the_earlier_run_is_still_there(stack: Stack, rehearsed: Rehearsed) -> None:
@@ -46,10 +50,19 @@ def test_a_crash_of_the_bench_strands_nobody(stack: Stack) -> None:
         "the scheduler's next start",
         limit_seconds=UP_LIMIT_SECONDS,
     )
-    stack.wait_for_health()
+    await_bench_in_prometheus(stack)
 
-    assert stack.ask_prometheus(REACHED)
+    stack.wait_for_health()
     assert _started(stack, "prometheus") == started
+
+
+def await_bench_in_prometheus(stack: Stack) -> None:
+    """Wait until Prometheus scrapes the bench; a health check may still show an older state."""
+    wait_until(
+        lambda: stack.ask_prometheus(REACHED),
+        "Prometheus reaches the bench",
+        limit_seconds=UP_LIMIT_SECONDS,
+    )
 
 
 def _started(stack: Stack, service: str) -> str:
