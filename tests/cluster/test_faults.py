@@ -124,7 +124,10 @@ def assert_nothing_is_lost(home: ClusterRehearsal, code: int) -> None:
     assert accounting["lost"] == 0, found
     assert accounting["not_yet_consumed"] == 0, found
     assert accounting["processed_distinct"] == accounting["in_log"], found
-    assert accounting["in_log"] == accounting["planned"] == accounting["produced_acked"], found
+    # On slow cores Kafka starts so late that the producer gives up: the verdict must say so then.
+    gave_up = any("did not complete its stream" in reason for reason in verdict["invalid"])
+    assert accounting["in_log"] >= accounting["produced_acked"] > 0, found
+    assert gave_up or accounting["in_log"] == accounting["planned"], found
     # Kafka was away for longer than the producer may wait: that run tells of no policy.
     was_late = any("received the load late" in reason for reason in verdict["invalid"])
     for slo, count in (("lost", "lost"), ("duplicated", "duplicated"), ("reordered", "reordered")):
