@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.rehearsal import DATA, POLICY, Rehearsal
-from tests.integration.secured_broker import PASSWORD, USER, secured_broker
+from tests.integration.secured_broker import PASSWORD, secured_broker
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 SCENARIO = DATA / "scenarios" / "tiny_secured.yaml"
@@ -20,19 +20,7 @@ def secured(rehearsal: Rehearsal, tmp_path_factory: pytest.TempPathFactory) -> I
     """Provide a home whose Kafka is a secured one that lagbench did not start."""
     folder = tmp_path_factory.mktemp("secured")
     with secured_broker(folder / "broker") as running:
-        for name, text in running.client_pem.items():
-            (folder / f"{name}.pem").write_text(text)
-        extra = {
-            "bootstrap.servers": running.tls_servers,
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": USER,
-            "sasl.password": PASSWORD,
-            "ssl.ca.location": str(folder / "ca.pem"),
-            "ssl.certificate.location": str(folder / "cert.pem"),
-            "ssl.key.location": str(folder / "key.pem"),
-            "ssl.endpoint.identification.algorithm": "none",
-        }
+        extra = running.tls_settings(folder)
         connection = json.dumps({"conn_type": "kafka", "extra": extra})
         rehearsal.variables["AIRFLOW_CONN_KAFKA_DEFAULT"] = connection
         yield rehearsal

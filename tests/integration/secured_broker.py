@@ -35,6 +35,22 @@ class SecuredBroker:
     sasl_servers: str
     client_pem: dict[str, str]
 
+    def tls_settings(self, folder: Path) -> dict[str, str]:
+        """Write the client's PEM files into ``folder``; return librdkafka's settings with them."""
+        for name, text in self.client_pem.items():
+            (folder / f"{name}.pem").write_text(text)
+        return {
+            "bootstrap.servers": self.tls_servers,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+            "ssl.ca.location": str(folder / "ca.pem"),
+            "ssl.certificate.location": str(folder / "cert.pem"),
+            "ssl.key.location": str(folder / "key.pem"),
+            "ssl.endpoint.identification.algorithm": "none",
+        }
+
 
 @contextmanager
 def secured_broker(folder: Path, *, has_acls: bool = False) -> Iterator[SecuredBroker]:

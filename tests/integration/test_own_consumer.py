@@ -14,7 +14,7 @@ import yaml
 from tests.integration.consumer_group import eventually
 from tests.integration.localkube_process import running_localkube
 from tests.integration.producer_target import ProducerTarget, read_all, value_of
-from tests.integration.secured_broker import PASSWORD, USER, secured_broker
+from tests.integration.secured_broker import PASSWORD, secured_broker
 
 from lagbench.adapters.kafka.client_settings import as_lines
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
@@ -293,19 +293,7 @@ def test_a_consumer_logs_in_with_tls_and_scram(by: str, kube: Kube, tmp_path: Pa
     with secured_broker(tmp_path / "secured") as secured:
         with KafkaAdmin(secured.broker.bootstrap_servers) as admin:
             make_topics(admin, names)
-        for name, text in secured.client_pem.items():
-            (tmp_path / f"{name}.pem").write_text(text)
-        settings = {
-            "bootstrap.servers": secured.tls_servers,
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": USER,
-            "sasl.password": PASSWORD,
-            "ssl.ca.location": str(tmp_path / "ca.pem"),
-            "ssl.certificate.location": str(tmp_path / "cert.pem"),
-            "ssl.key.location": str(tmp_path / "key.pem"),
-            "ssl.endpoint.identification.algorithm": "none",
-        }
+        settings = secured.tls_settings(tmp_path)
         file = tmp_path / "client.properties"
         file.write_text(as_lines(settings))
 

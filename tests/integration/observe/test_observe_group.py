@@ -64,19 +64,7 @@ def there(secured: SecuredBroker) -> Iterator[ForeignGroup]:
 @pytest.fixture
 def kafka_config(secured: SecuredBroker, tmp_path: Path) -> Path:
     """Provide the file with the observer's settings: TLS with its own certificate, and SCRAM."""
-    for name, text in secured.client_pem.items():
-        (tmp_path / f"{name}.pem").write_text(text)
-    settings = {
-        "bootstrap.servers": secured.tls_servers,
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": USER,
-        "sasl.password": PASSWORD,
-        "ssl.ca.location": tmp_path / "ca.pem",
-        "ssl.certificate.location": tmp_path / "cert.pem",
-        "ssl.key.location": tmp_path / "key.pem",
-        "ssl.endpoint.identification.algorithm": "none",
-    }
+    settings = secured.tls_settings(tmp_path)
     path = tmp_path / "client.properties"
     path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     return path
