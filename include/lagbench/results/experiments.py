@@ -166,6 +166,7 @@ def record_run(
         began_at=run.read_json(run.manifest)["created_at"],
         ended_at=now,
         hpa_sync_at_seconds=None if after is None else after.hpa_sync_at_seconds,
+        is_result=verdict.is_result,
     )
     folder.keep(run, record.model_dump(mode="json"))
     return record

@@ -57,8 +57,9 @@ def comparable(
 ) -> list[str]:
     """Return each reason why the two runs cannot be compared; empty: they can.
 
-    Policies may differ. A failed verdict is a result; an undetermined one, or a run that measured
-    another load than planned, is a gap.
+    Policies may differ. A failed verdict is a result, and so is one that is undetermined only
+    because a value lies too close to its limit; any other undetermined verdict is a gap, and so is
+    a run that measured another load than planned.
 
     :param varied: scenario fields that differ on purpose, e.g. ``consumer.balancer``; a name covers
         the fields below it.
@@ -79,11 +80,11 @@ def comparable(
 def _gaps(run: ComparedRun) -> Iterator[str]:
     if run.verdict is None:
         yield f"{run.run_id} has no verdict yet"
-    elif run.verdict.status == "undetermined":
-        why = run.verdict.reasons[0] if run.verdict.reasons else "no reason given"
-        yield f"the verdict of {run.run_id} is undetermined: {why}"
     elif run.verdict.invalid:
         yield f"{run.run_id} is invalid: {run.verdict.invalid[0]}"
+    elif not run.verdict.is_result:
+        why = run.verdict.reasons[0] if run.verdict.reasons else "no reason given"
+        yield f"the verdict of {run.run_id} is undetermined: {why}"
 
 
 def _scenario_changes(first: Scenario, second: Scenario) -> Iterator[tuple[str, Any, Any]]:

@@ -1,7 +1,9 @@
 """Follow an experiment: the runs that have ended, and the next one that is missing.
 
-A run whose verdict is undetermined has measured something else than planned. It is repeated once,
-at once. If that one is undetermined too, the run is a gap, and its pair is left out of the result.
+A run that did not measure what was planned (``Verdict.is_result``) is repeated once, at once. If
+that one did not either, the run is a gap, and its pair is left out of the result. A run that is
+undetermined only because a value lies too close to its limit is a result: a rule that repeats it
+would choose runs by their values.
 A run that ends without a verdict (stopped, or the bench failed) leaves no record: it is missing.
 """
 
@@ -34,11 +36,12 @@ class RunRecord(BaseModel):
     began_at: int  # unix ns: the run was planned
     ended_at: int  # unix ns: the run was recorded
     hpa_sync_at_seconds: float | None  # second of the stream of the HPA's first sync, as recorded
+    is_result: bool | None = None  # of the verdict; None: recorded before this was kept
 
     @property
     def is_measured(self) -> bool:
-        """Return whether the run is a result: pass and fail both are."""
-        return self.verdict != "undetermined"
+        """Return whether the run is a result: pass and fail are, and a value too close to tell."""
+        return self.verdict != "undetermined" if self.is_result is None else self.is_result
 
 
 class Execution(BaseModel):

@@ -31,6 +31,7 @@ class SloResult(MeasureModel):
     reason: str
     low: float | None = None  # the interval in which the value lies; None: as exact as ``value``
     high: float | None = None
+    is_too_close: bool = False  # undetermined only because the limit lies inside the interval
 
     @property
     def answer(self) -> str:
@@ -92,7 +93,8 @@ class Slo:
         else:
             unit = f" {self.unit}" if self.unit else ""
             reason = f"{reason}; it lies between {least:.4g} and {most:.4g}{unit}"
-        return self.result(status, value, reason).model_copy(update={"low": low, "high": high})
+        interval = {"low": low, "high": high, "is_too_close": status == "undetermined"}
+        return self.result(status, value, reason).model_copy(update=interval)
 
     def judge(self, measures: Measures, reason: str, *, unbounded: str = "") -> SloResult:
         """Judge the measured value with its whole interval.

@@ -40,7 +40,7 @@ def _doubted(results: Sequence[SloResult], doubt: str) -> list[SloResult]:
     found: list[SloResult] = []
     for result in results:
         if result.status != "pass":
-            found.append(result)
+            found.append(result.model_copy(update={"is_too_close": False}))
             continue
         update = {"status": "undetermined", "reason": f"{result.reason}; {doubt}"}
         found.append(result.model_copy(update=update))
@@ -51,7 +51,7 @@ def _doubted(results: Sequence[SloResult], doubt: str) -> list[SloResult]:
 def _open(result: SloResult, doubt: str) -> SloResult:
     """Return ``result`` as undetermined, with its original reason."""
     if result.status not in ("pass", "fail"):
-        return result
+        return result.model_copy(update={"is_too_close": False})
     reason = f"{result.reason}; {doubt}"
     return result.model_copy(update={"status": "undetermined", "reason": reason})
 

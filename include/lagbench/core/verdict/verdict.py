@@ -65,6 +65,18 @@ class Verdict(MeasureModel):
         """The reasons that decided it."""
         return self.reasons[len(self.judged_without) :]
 
+    @property
+    def is_result(self) -> bool:
+        """Return whether the run measured what was planned, so that its values can be compared.
+
+        So does a run that is undetermined only because values lie too close to their limits. To
+        leave it out would leave out the values near the limits, and so move the mean.
+        """
+        if self.invalid or self.status != "undetermined":
+            return not self.invalid
+        unsure = [slo for slo in self.slos if slo.status == "undetermined"]
+        return len(unsure) == len(self.deciding) and all(slo.is_too_close for slo in unsure)
+
 
 def judge(measures: Measures, slos: Slos) -> Verdict:
     """Return the verdict of ``measures`` under ``slos``."""
@@ -142,8 +154,9 @@ def _of_known_clocks(result: SloResult, measures: Measures) -> SloResult:
     """Return ``result``, undetermined if it depends on an unbounded clock."""
     clocks = measures.reaction.clocks
     pods = () if clocks is None else clocks.unbounded_pods
-    is_judged = result.status in ("pass", "fail")
-    if not pods or not is_judged or result.name not in _BY_PODS_CLOCKS:
+    if not pods or result.name not in _BY_PODS_CLOCKS:
         return result
+    if result.status not in ("pass", "fail"):
+        return result.model_copy(update={"is_too_close": False})
     reason = f"{result.reason}; the clocks of {len(pods)} pods are not bounded"
     return result.model_copy(update={"status": "undetermined", "reason": reason})

@@ -80,6 +80,7 @@ def test_a_failed_verdict_is_a_result() -> None:
         (None, "b has no verdict yet"),
         (verdict("undetermined"), "the verdict of b is undetermined: it was so"),
         (verdict("fail", invalid=("late load",)), "b is invalid: late load"),
+        (verdict("undetermined", invalid=("late load",)), "b is invalid: late load"),
     ],
 )
 def test_a_gap_is_not_comparable(found: Verdict | None, reason: str) -> None:

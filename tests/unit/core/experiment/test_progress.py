@@ -55,6 +55,16 @@ def test_an_undetermined_run_is_repeated_once_and_at_once() -> None:
     assert (repeated.gaps, gap.gaps) == ((), (FIRST,))
 
 
+def test_an_undetermined_run_that_measured_its_values_is_a_result() -> None:
+    """A run is not chosen by its values: one that lies too close to a limit is not repeated."""
+    close = record(FIRST, "undetermined").model_copy(update={"is_result": True})
+    invalid = record(SECOND, "fail").model_copy(update={"is_result": False})
+    progress = Progress(SCHEDULE, (close, invalid))
+
+    assert progress.measured(FIRST) == close
+    assert progress.missing[0] == SECOND
+
+
 def test_all_runs_with_a_result_or_a_gap_finish_it() -> None:
     """The order of the records makes no difference."""
     records = [record(run, "pass") for run in reversed(SCHEDULE.runs[1:])]

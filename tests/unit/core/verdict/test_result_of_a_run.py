@@ -1,0 +1,70 @@
+"""Which runs are results: their values can be compared, whatever the verdict says."""
+
+from typing import Any
+
+import pytest
+from tests.fakes.measured_run import quick_spike_measures
+
+from lagbench.core.measures.measures import Measures
+from lagbench.core.scenario.scenario import Slos
+from lagbench.core.verdict.verdict import judge
+
+GOOD = quick_spike_measures()
+
+
+def changed(run: Measures, part: str, **fields: Any) -> Measures:
+    """Return the run's measures with ``fields`` of ``part`` changed."""
+    return run.model_copy(update={part: getattr(run, part).model_copy(update=fields)})
+
+
+def with_dip(depth: float, noise: float) -> Measures:
+    """Return the good run with another dip in its first scale step; the limit is 20 %."""
+    first, second, *others = GOOD.rebalances.episodes
+    dipped = second.model_copy(update={"dip_percent": depth, "dip_noise_percent": noise})
+    return changed(GOOD, "rebalances", episodes=(first, dipped, *others))
+
+
+TOO_CLOSE = with_dip(24.0, 12.0)
+
+
+def test_a_value_too_close_to_its_limit_leaves_a_result() -> None:
+    """The dip lies between 12 and 24 %: undetermined at 20 %, and measured all the same."""
+    verdict = judge(TOO_CLOSE, Slos())
+
+    assert verdict.status == "undetermined"
+    assert [slo.name for slo in verdict.slos if slo.is_too_close] == ["rebalance_dip_percent"]
+    assert verdict.is_result
+
+
+def test_pass_and_fail_are_results() -> None:
+    """The verdict has an answer, and the load was the planned one."""
+    assert judge(GOOD, Slos()).is_result
+    failed = judge(GOOD, Slos(reaction_seconds=10))
+    assert (failed.status, failed.is_result) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        changed(TOO_CLOSE, "end_state", is_drained=None),
+        changed(TOO_CLOSE, "validity", is_valid=False, reasons=("the generator fell behind",)),
+        TOO_CLOSE.model_copy(update={"contradictions": ("two files differ",)}),
+        TOO_CLOSE.model_copy(update={"rate_doubt": "the ledger lacks a second"}),
+    ],
+    ids=["end unknown", "another load", "contradiction", "doubted rate"],
+)
+def test_what_was_not_measured_is_no_result(run: Measures) -> None:
+    """Missing data, another load, files that contradict each other, or a doubt on the value."""
+    verdict = judge(run, Slos())
+
+    assert verdict.status == "undetermined"
+    assert not verdict.is_result
+
+
+def test_an_invalid_run_that_fails_is_no_result() -> None:
+    """A bad message stays found, but the run had another load than planned."""
+    invalid = changed(GOOD, "validity", is_valid=False, reasons=("the generator fell behind",))
+    verdict = judge(changed(invalid, "accounting", duplicated=17), Slos())
+
+    assert verdict.invalid
+    assert not verdict.is_result
