@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 
+from hypothesis import settings
+
 from tests.cluster.rig_fixture import program_image, rig, rig_broker, spark_image
 
 __all__ = [
@@ -21,3 +23,7 @@ logging.getLogger("py4j").setLevel(logging.ERROR)
 # these tests would reach the command. A handler of our own is reset to the default in each child.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes depends on what else the machine does: no timings in tests.
+settings.register_profile("without timings", deadline=None)
+settings.load_profile("without timings")

@@ -44,7 +44,7 @@ def test_the_stream_of_a_seed_is_pinned() -> None:
     assert digest_of(list(stream().blocks())) == SHA256
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(cuts=st.lists(st.integers(0, 24_000), max_size=6))
 def test_the_bytes_do_not_depend_on_how_the_stream_is_cut(cuts: list[int]) -> None:
     """Any cutting of the stream has the same digest."""

@@ -72,10 +72,8 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
     is_at_floor, baseline_text = baseline_at_floor(
         run.records,
         group.changes,
-        # Any load keeps a policy that scales to zero at one replica.
-        floor=at_start.started_replicas
-        if run.offered.rate_at(0.0) > 0
-        else at_start.floor_replicas,
+        floor=at_start.floor_replicas,
+        started=at_start.started_replicas,
         stream_started_at=run.load.stream_started_at,
         first_spike_started_at=run.load.first_spike_started_at,
         until_at=until_at,

@@ -124,7 +124,7 @@ def test_who_gives_a_partition_up_commits_it() -> None:
     assert committed.tolist() == [185, 150]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rates=st.lists(st.integers(0, 400), min_size=1, max_size=4),
     weights=st.lists(st.integers(1, 9), min_size=3, max_size=3),

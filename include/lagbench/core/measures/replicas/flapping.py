@@ -80,9 +80,11 @@ def baseline_at_floor(
     stream_started_at: int | None,
     first_spike_started_at: int | None,
     until_at: int,
+    started: int | None = None,
 ) -> tuple[bool | None, str]:
     """Return whether the desired replicas stayed at ``floor`` until the first spike.
 
+    A policy whose floor is 0 may be there, or at the ``started`` replicas of its activation.
     Without a spike the baseline is the whole stream. None without any
     sample, or if nothing was seen off the floor but the samples of the baseline have a gap.
     """
@@ -97,15 +99,18 @@ def baseline_at_floor(
     if not samples:
         return None, "no replica sample before the spike"
     steps = [(c.at, c.replicas_after) for c in changes if stream_started_at <= c.at < end]
-    off = sorted((at, spec) for at, spec in [*samples, *steps] if spec != floor)
+    floors = {floor, floor if started is None else started}
+    named = " or ".join(map(str, sorted(floors)))
+    off = sorted((at, spec) for at, spec in [*samples, *steps] if spec not in floors)
     if not off:
         gaps = replica_gaps(records, stream_started_at, end)
         if gaps:
             return None, gaps_text("replicas", gaps, stream_started_at)
-        return True, f"{len(samples)} samples before the spike, all with {floor} replicas"
-    (first_at, first_spec), off_samples = off[0], [spec for _, spec in samples if spec != floor]
+        return True, f"{len(samples)} samples before the spike, all with {named} replicas"
+    (first_at, first_spec) = off[0]
+    off_samples = [spec for _, spec in samples if spec not in floors]
     first_seconds = (first_at - stream_started_at) / NANOSECONDS
     return False, (
-        f"{first_spec} replicas wanted {first_seconds:.0f} s after the stream began, floor {floor}"
+        f"{first_spec} replicas wanted {first_seconds:.0f} s after the stream began, floor {named}"
         f" ({len(off_samples)} of {len(samples)} samples off the floor)"
     )

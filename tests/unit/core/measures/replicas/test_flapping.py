@@ -117,6 +117,23 @@ def test_baseline_off_the_floor_says_when() -> None:
     assert text.startswith("3 replicas wanted 1 s after the stream began, floor 2")
 
 
+def test_a_policy_that_scales_to_zero_has_two_floors() -> None:
+    """No pod before the first message, one after it; a second one is off the floor."""
+    for replicas, expected in (([0, 1, 0, 6], True), ([0, 2, 0, 6], False)):
+        holds, text = baseline_at_floor(
+            samples(replicas),
+            changes(replicas),
+            floor=0,
+            started=1,
+            stream_started_at=0,
+            first_spike_started_at=3 * SECOND,
+            until_at=9 * SECOND,
+        )
+
+        assert holds is expected
+        assert ("all with 0 or 1 replicas" if expected else "floor 0 or 1") in text
+
+
 def test_baseline_without_samples_is_unknown() -> None:
     """Nothing seen is not at the floor."""
     holds, _ = baseline_at_floor(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lagbench.core.scenario.scenario import Keys
@@ -87,7 +87,6 @@ def test_probabilities_of_all_ranks_sum_to_one() -> None:
     assert total == pytest.approx(1.0, abs=1e-7)
 
 
-@settings(deadline=None)
 @given(entities=st.integers(1, 3_000), seed=st.integers(0, 2**63 - 1))
 def test_the_order_of_entities_is_one_to_one(entities: int, seed: int) -> None:
     """Every rank has its own entity, for any count and seed."""

@@ -136,7 +136,7 @@ rates = st.floats(0.01, 5_000, allow_nan=False).map(lambda rate: round(rate, 3))
 lengths = st.floats(0.1, 8, allow_nan=False).map(lambda seconds: round(seconds, 3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rate=rates, mult=st.floats(1, 20).map(lambda x: round(x, 2)), period=lengths, hold=lengths)
 def test_counts_and_instants_agree(rate: float, mult: float, period: float, hold: float) -> None:
     """planned_count at an event's instant counts it, one nanosecond before does not."""
