@@ -25,6 +25,7 @@ from lagbench.core.experiment.result import (
     as_figure,
     as_markdown,
     judge_experiment,
+    measured_names,
     pairs_of,
 )
 from lagbench.core.verdict import Verdict
@@ -166,7 +167,7 @@ def record_run(
         began_at=run.read_json(run.manifest)["created_at"],
         ended_at=now,
         hpa_sync_at_seconds=None if after is None else after.hpa_sync_at_seconds,
-        is_result=verdict.is_result,
+        is_result=verdict.is_result(measured_names(read_experiment(folder))),
     )
     folder.keep(run, record.model_dump(mode="json"))
     return record

@@ -53,7 +53,11 @@ class ComparedRun:
 
 
 def comparable(
-    first: ComparedRun, second: ComparedRun, *, varied: Collection[str] = ()
+    first: ComparedRun,
+    second: ComparedRun,
+    *,
+    varied: Collection[str] = (),
+    measures: Collection[str] | None = None,
 ) -> list[str]:
     """Return each reason why the two runs cannot be compared; empty: they can.
 
@@ -63,8 +67,9 @@ def comparable(
 
     :param varied: scenario fields that differ on purpose, e.g. ``consumer.balancer``; a name covers
         the fields below it.
+    :param measures: names of the compared measures; None: all.
     """
-    reasons = [reason for run in (first, second) for reason in _gaps(run)]
+    reasons = [reason for run in (first, second) for reason in _gaps(run, measures)]
     if first.measures.fidelity != second.measures.fidelity:
         reasons.append(f"fidelity: {first.measures.fidelity} against {second.measures.fidelity}")
     if first.target != second.target:
@@ -77,12 +82,12 @@ def comparable(
     return reasons + first.environment.changes(second.environment)
 
 
-def _gaps(run: ComparedRun) -> Iterator[str]:
+def _gaps(run: ComparedRun, measures: Collection[str] | None) -> Iterator[str]:
     if run.verdict is None:
         yield f"{run.run_id} has no verdict yet"
     elif run.verdict.invalid:
         yield f"{run.run_id} is invalid: {run.verdict.invalid[0]}"
-    elif not run.verdict.is_result:
+    elif not run.verdict.is_result(measures):
         why = run.verdict.reasons[0] if run.verdict.reasons else "no reason given"
         yield f"the verdict of {run.run_id} is undetermined: {why}"
 

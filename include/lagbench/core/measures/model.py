@@ -31,6 +31,7 @@ class NamedMeasure(Generic[Of]):
     read: Callable[[Of], float | None]  # None: not measured
     interval: Callable[[Of], Interval | None] | None = None
     """Bounds of the true value; None: they depend on the episode, or the value is exact."""
+    part: str = ""  # the field of ``Measures`` that has it; set where they are collected
 
     @property
     def heading(self) -> str:

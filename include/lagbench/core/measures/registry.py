@@ -25,7 +25,7 @@ def _collected() -> Iterator[NamedMeasure[Measures]]:
 def _of_run(part: str, measure: NamedMeasure[Any]) -> NamedMeasure[Measures]:
     """Return a part's measure as one that is read from a whole run."""
     interval = None if measure.interval is None else _within(part, measure.interval)
-    return replace(measure, read=_within(part, measure.read), interval=interval)
+    return replace(measure, read=_within(part, measure.read), interval=interval, part=part)
 
 
 def _within(part: str, read: Callable[[Any], Any]) -> Callable[[Measures], Any]:

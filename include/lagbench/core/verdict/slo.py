@@ -6,6 +6,7 @@ the measure's name, and judge it in the ``slos_on_*.py`` of its subject.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,6 +33,11 @@ class SloResult(MeasureModel):
     low: float | None = None  # the interval in which the value lies; None: as exact as ``value``
     high: float | None = None
     is_too_close: bool = False  # undetermined only because the limit lies inside the interval
+
+    def matters_to(self, parts: Collection[str] | None) -> bool:
+        """Return whether it belongs to one of ``parts`` of ``Measures`` (None: all), or to none."""
+        measure = NAMED.get(self.name.removeprefix(SECOND_GROUP_PREFIX))
+        return parts is None or measure is None or measure.part in parts
 
     @property
     def answer(self) -> str:

@@ -15,9 +15,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
-from lagbench.core.measures import MeasureModel, Measures, reconciliation
+from lagbench.core.measures import NAMED, MeasureModel, Measures, reconciliation
 from lagbench.core.scenario import Slos, knows_work
 from lagbench.core.verdict.accounting_level import judged_without, of_level
 from lagbench.core.verdict.not_asked import not_asked_of_kind
@@ -65,17 +66,21 @@ class Verdict(MeasureModel):
         """The reasons that decided it."""
         return self.reasons[len(self.judged_without) :]
 
-    @property
-    def is_result(self) -> bool:
+    def is_result(self, measures: Collection[str] | None = None) -> bool:
         """Return whether the run measured what was planned, so that its values can be compared.
 
         So does a run that is undetermined only because values lie too close to their limits. To
         leave it out would leave out the values near the limits, and so move the mean.
+
+        :param measures: names of what is compared; None: all. An SLO that is undetermined for lack
+            of data matters if it belongs to the same part of ``Measures`` as one of them.
         """
         if self.invalid or self.status != "undetermined":
             return not self.invalid
         unsure = [slo for slo in self.slos if slo.status == "undetermined"]
-        return len(unsure) == len(self.deciding) and all(slo.is_too_close for slo in unsure)
+        parts = None if measures is None else {NAMED[name].part for name in measures}
+        lacking = [slo for slo in unsure if not slo.is_too_close and slo.matters_to(parts)]
+        return len(unsure) == len(self.deciding) and not lacking
 
 
 def judge(measures: Measures, slos: Slos) -> Verdict:

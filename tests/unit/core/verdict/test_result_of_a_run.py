@@ -33,14 +33,14 @@ def test_a_value_too_close_to_its_limit_leaves_a_result() -> None:
 
     assert verdict.status == "undetermined"
     assert [slo.name for slo in verdict.slos if slo.is_too_close] == ["rebalance_dip_percent"]
-    assert verdict.is_result
+    assert verdict.is_result()
 
 
 def test_pass_and_fail_are_results() -> None:
     """The verdict has an answer, and the load was the planned one."""
-    assert judge(GOOD, Slos()).is_result
+    assert judge(GOOD, Slos()).is_result()
     failed = judge(GOOD, Slos(reaction_seconds=10))
-    assert (failed.status, failed.is_result) == ("fail", True)
+    assert (failed.status, failed.is_result()) == ("fail", True)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,15 @@ def test_what_was_not_measured_is_no_result(run: Measures) -> None:
     verdict = judge(run, Slos())
 
     assert verdict.status == "undetermined"
-    assert not verdict.is_result
+    assert not verdict.is_result()
+
+
+def test_what_is_not_compared_does_not_matter() -> None:
+    """The rate is doubted: no dip can be compared, but the loss can."""
+    verdict = judge(TOO_CLOSE.model_copy(update={"rate_doubt": "a second is missing"}), Slos())
+
+    assert verdict.is_result({"lost", "reaction_seconds"})
+    assert not verdict.is_result({"lost", "rebalance_area_seconds"})
 
 
 def test_an_invalid_run_that_fails_is_no_result() -> None:
@@ -67,4 +75,4 @@ def test_an_invalid_run_that_fails_is_no_result() -> None:
     verdict = judge(changed(invalid, "accounting", duplicated=17), Slos())
 
     assert verdict.invalid
-    assert not verdict.is_result
+    assert not verdict.is_result()

@@ -2,7 +2,12 @@
 
 from lagbench.core.experiment.result.experiment_result import ExperimentResult
 from lagbench.core.experiment.result.figure import as_figure
-from lagbench.core.experiment.result.judge import decidability_note, judge_experiment, pairs_of
+from lagbench.core.experiment.result.judge import (
+    decidability_note,
+    judge_experiment,
+    measured_names,
+    pairs_of,
+)
 from lagbench.core.experiment.result.markdown import as_markdown
 from lagbench.core.experiment.result.rows import (
     HEADINGS,
@@ -24,6 +29,7 @@ __all__ = [
     "difference_row",
     "in_order",
     "judge_experiment",
+    "measured_names",
     "not_measured",
     "pairs_of",
     "shown_row",

@@ -59,7 +59,7 @@ def judge_experiment(
     first, *others = experiment.cells
     if experiment.kind == "identity":
         others = []
-    names = tuple(dict.fromkeys((*(bound.name for bound in bounds), *experiment.shown_measures)))
+    names = measured_names(experiment)
     comparisons = tuple(
         _comparison(experiment, progress, runs, (first, other), bounds) for other in others
     )
@@ -102,6 +102,12 @@ def bounds_of(experiment: Experiment) -> tuple[Bound, ...]:
     )
 
 
+def measured_names(experiment: Experiment) -> tuple[str, ...]:
+    """Return the measures that the cells are compared by, or that a cell shows, each once."""
+    bounds = (bound.name for bound in bounds_of(experiment))
+    return tuple(dict.fromkeys((*bounds, *experiment.shown_measures)))
+
+
 def decidability_note(experiment: Experiment, pairs: int) -> str | None:
     """Return why a difference may not be shown with that many pairs; None: it can be.
 
@@ -131,7 +137,7 @@ def pairs_of(
             left_out[number] = f"no measured run of {' and '.join(missing)}"
             continue
         sides = kept[0], kept[1]
-        reasons = comparable(*sides, varied=varied)
+        reasons = comparable(*sides, varied=varied, measures=measured_names(experiment))
         if reasons:
             left_out[number] = "; ".join(reasons)
         else:
