@@ -32,7 +32,7 @@ class CellOutcome(MeasureModel):
     passed: int
     failed: int
     gaps: int
-    too_close: int = 0  # undetermined only because a value lies too close to its limit
+    undetermined: int = 0  # results all the same (``Verdict.is_result``)
 
     @property
     def is_as_expected(self) -> bool:

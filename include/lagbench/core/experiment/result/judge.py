@@ -179,7 +179,7 @@ def _outcome(cell: ExperimentCell, progress: Progress, runs: Runs) -> CellOutcom
         expects=cell.expects,
         passed=verdicts.count("pass"),
         failed=verdicts.count("fail"),
-        too_close=verdicts.count("undetermined"),
+        undetermined=verdicts.count("undetermined"),
         gaps=len(planned) - len(verdicts),
     )
 

@@ -50,10 +50,10 @@ def _lines(result: ExperimentResult, figure: str | None) -> Iterator[str]:
         yield from (_row(shown_row(found)) for found in result.shown)
     for comparison in result.comparisons:
         yield from _comparison(comparison, result)
-    counted = ("passed", "failed", "too close", "gaps")
+    counted = ("passed", "failed", "undetermined", "gaps")
     yield from _section("Cells", ("cell", "policy", "meant to", *counted))
     for cell in result.cells:
-        counts = (cell.passed, cell.failed, cell.too_close, cell.gaps)
+        counts = (cell.passed, cell.failed, cell.undetermined, cell.gaps)
         yield _row((cell.name, cell.policy, cell.expects, *map(str, counts)))
     yield from _runs(result.runs)
     yield ""
