@@ -50,7 +50,7 @@ def _dip(measures: Measures) -> str:
     if measures.spark is not None:
         return "not asked: the group of a Spark consumer has no members"
     area = _value("rebalance_area_seconds", measures)
-    return f"deepest, in a 1 s window; {area} of work; {measures.rebalances.count} rebalances"
+    return f"deepest, in a 1 s window; {area} of work; {measures.rebalances.after_start} rebalances"
 
 
 def _flips(measures: Measures) -> str:

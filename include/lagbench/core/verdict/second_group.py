@@ -48,6 +48,7 @@ def with_second_group(first: Verdict, second: Verdict) -> Verdict:
             "reasons": (*invalid, *(reason for reason in deciding if reason not in known)),
             "notes": (*first.notes, *_named(second.notes)),
             "invalid": invalid,
+            "open_ends": (*first.open_ends, *_named(second.open_ends)),
             "slos": (*first.slos, *slos),
         }
     )

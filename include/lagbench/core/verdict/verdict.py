@@ -49,7 +49,9 @@ class Verdict(MeasureModel):
     """The whole run's verdict.
 
     ``reasons`` begin with ``judged_without``: what the level of accounting leaves unjudged. The
-    others decided it, first ``invalid``: why the run measured something else than planned.
+    others decided it, first ``invalid``: why the run measured something else than planned. Among
+    them are ``open_ends``: why the evidence as a whole proves less than it should. A run that fails
+    all the same has them last.
     ``notes`` do not affect the status; they inform the reader.
     """
 
@@ -59,6 +61,7 @@ class Verdict(MeasureModel):
     notes: tuple[str, ...] = ()
     invalid: tuple[str, ...] = ()
     judged_without: tuple[str, ...] = ()
+    open_ends: tuple[str, ...] = ()
     slos: tuple[SloResult, ...]
 
     @property
@@ -69,18 +72,19 @@ class Verdict(MeasureModel):
     def is_result(self, measures: Collection[str] | None = None) -> bool:
         """Return whether the run measured what was planned, so that its values can be compared.
 
-        So does a run that is undetermined only because values lie too close to their limits. To
-        leave it out would leave out the values near the limits, and so move the mean.
+        So does a run that fails, and one that is undetermined only because values lie too close to
+        their limits: to leave it out would leave out the values near the limits, and move the mean.
 
         :param measures: names of what is compared; None: all. An SLO that is undetermined for lack
             of data matters if it belongs to the same part of ``Measures`` as one of them.
         """
-        if self.invalid or self.status != "undetermined":
-            return not self.invalid
+        if self.invalid or self.open_ends:
+            return False
         unsure = [slo for slo in self.slos if slo.status == "undetermined"]
         parts = None if measures is None else {NAMED[name].part for name in measures}
-        lacking = [slo for slo in unsure if not slo.is_too_close and slo.matters_to(parts)]
-        return len(unsure) == len(self.deciding) and not lacking
+        if self.status == "undetermined" and not unsure:
+            return False
+        return not any(not slo.is_too_close and slo.matters_to(parts) for slo in unsure)
 
 
 def judge(measures: Measures, slos: Slos) -> Verdict:
@@ -113,7 +117,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     status: VerdictStatus = "pass"
     reasons = [f"all {judged} judged SLOs hold"]
     if failed:
-        status, reasons = "fail", [*invalid, *failed]
+        status, reasons = "fail", [*invalid, *failed, *open_ends]
     elif not measures.validity.is_valid or open_ends or unsure:
         status, reasons = "undetermined", [*invalid, *open_ends, *unsure]
     without = tuple(judged_without(results, measures))
@@ -124,6 +128,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         notes=measures.validity.notes,
         invalid=invalid,
         judged_without=without,
+        open_ends=tuple(open_ends),
         slos=tuple(results),
     )
 

@@ -13,6 +13,7 @@ from lagbench.core.measures.accounting.records import StrangeRecord
 from lagbench.core.measures.accounting.sums import SUMS
 from lagbench.core.measures.checks import moved_back, rebalance_count, reconciliation, scale_down
 from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.registry import NAMED
 
 SUM_NAMES = {name for wanted in SUMS for name in (*wanted.parts, *wanted.total)}
 GOOD = quick_spike_measures()
@@ -241,3 +242,11 @@ def test_a_commit_that_moved_back_is_reported() -> None:
         "to be done again; first of partition 3 from 500 to 400, "
         "seen at +12.0 s"
     )
+
+
+def test_the_groups_own_start_is_not_counted_as_a_rebalance_of_the_run() -> None:
+    """The first episode is the group's start; the measure counts the five scale steps after it."""
+    first, *others = GOOD.rebalances.episodes
+
+    assert first.trigger == "start"
+    assert NAMED["rebalances"].read(GOOD) == len(others) == GOOD.rebalances.count - 1

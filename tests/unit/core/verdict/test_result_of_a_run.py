@@ -76,3 +76,20 @@ def test_an_invalid_run_that_fails_is_no_result() -> None:
 
     assert verdict.invalid
     assert not verdict.is_result()
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        GOOD.model_copy(update={"contradictions": ("two files differ",)}),
+        changed(GOOD, "end_state", is_drained=False, undrained_records=5000),
+    ],
+    ids=["contradiction", "undrained"],
+)
+def test_a_run_that_fails_on_doubtful_evidence_is_no_result(run: Measures) -> None:
+    """The SLO on the reaction fails for sure; what else the run says is not to be compared."""
+    verdict = judge(run, Slos(reaction_seconds=10))
+
+    assert verdict.status == "fail"
+    assert verdict.reasons[-len(verdict.open_ends) :] == verdict.open_ends != ()
+    assert not verdict.is_result({"lost"})

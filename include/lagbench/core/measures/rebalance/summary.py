@@ -70,7 +70,7 @@ class Rebalances(MeasureModel):
     """All episodes; the summary has ended scale steps (``scale_up`` and ``scale_down``) alone."""
 
     episodes: tuple[RebalanceEpisode, ...]
-    count: int
+    count: int  # with those by which the group started
     scale_step_count: int
     max_dip_percent: float | None
     total_dip_area_messages: float | None
@@ -85,7 +85,7 @@ class Rebalances(MeasureModel):
     of_actions: StepCosts = StepCosts()  # episodes that an action of the run caused
 
     named: ClassVar[tuple[NamedMeasure[Rebalances], ...]] = (
-        NamedMeasure("rebalances", "Rebalances", "", 0, lambda cost: cost.count),
+        NamedMeasure("rebalances", "Rebalances", "", 0, lambda cost: cost.after_start),
         NamedMeasure(
             "rebalance_dip_percent", "Rebalance dip", "%", 1, lambda cost: cost.max_dip_percent
         ),
@@ -117,6 +117,11 @@ class Rebalances(MeasureModel):
             lambda cost: None if cost.partition_gaps is None else cost.partition_gaps.max_seconds,
         ),
     )
+
+    @property
+    def after_start(self) -> int:
+        """Return how many rebalances there were without those by which the group started."""
+        return sum(episode.trigger != "start" for episode in self.episodes)
 
 
 @dataclass(frozen=True, slots=True)
