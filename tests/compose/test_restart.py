@@ -71,7 +71,9 @@ def test_a_restarted_network_takes_its_services_along(stack: Stack) -> None:
 
     assert _started(stack, SCHEDULER) > before
     await_new_bench_in_prometheus(stack)
-    assert SIGKILL not in _signals_sent(stack, since).values()
+    last_signals = _signals_sent(stack, since)
+    assert {"bench-network", SCHEDULER} <= set(last_signals)
+    assert SIGKILL not in last_signals.values()
 
 
 def await_new_bench_in_prometheus(stack: Stack) -> None:
