@@ -115,7 +115,7 @@ sbom: install ## Write the SBOM of each lock of Python packages and of .venv int
 	  $(CYCLONEDX) requirements $$lock $(CYCLONEDX_OUTPUT)/$$(basename $$lock .txt).cdx.json || exit 1; done
 	$(CYCLONEDX) environment $(BIN)/python $(CYCLONEDX_OUTPUT)/environment.cdx.json
 
-audit: install ## Ask which locked versions are yanked or vulnerable; exit code 3: a server did not answer.
+audit: install ## Ask which locked versions were yanked or have known vulnerabilities.
 	@$(BIN)/python -m tests.audit $(ARGS)
 
 check: install ## Import contracts, lint, formatting, types, plain English.
