@@ -49,7 +49,7 @@ class LocalkubeProcess:
         """Start it with an empty store and return at once.
 
         Its identity stays, and the kubeconfig that has it: clients reconnect by themselves. So do
-        the versions, which count on: a watch that is resumed with an old one is told to list again.
+        the versions, which count on: a watch that resumes with an old one gets 410 and lists again.
         """
         files = self._files
         files.localkube.mkdir(parents=True, mode=0o700, exist_ok=True)
