@@ -29,7 +29,7 @@ from tests.compose.engine.keeper import KEEP, REMOVE, STOP_LIMIT_SECONDS
 
 _CLONE_NEWNET = 0x40000000
 _START_LIMIT_SECONDS = 300.0
-_REMOVE_LIMIT_SECONDS = 450.0  # all images: eight gibibytes of small files
+_REMOVE_LIMIT_SECONDS = 900.0  # all images: eight gibibytes of small files
 _POLL_SECONDS = 0.2
 _TAIL_CHARACTERS = 4000
 _NAME_SERVER = "10.0.2.3"
