@@ -12,7 +12,7 @@ TARGET ?= embedded
 ARGS ?=
 
 .PHONY: help install lock proto rehearse own-consumers ui down test test-unit test-integration test-e2e \
-  test-kubernetes test-compose check format bench pictures clean
+  test-kubernetes test-compose sbom audit check format bench pictures clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -103,6 +103,20 @@ test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA
 
 test-compose: install ## Build the images and run docker compose on an engine of its own (as root, Debian 12).
 	$(BIN)/python -m tests.compose $(call junit,compose) $(ARGS)
+
+# CycloneDX's files come here: hashes by lock, and licences of what is installed.
+SBOM ?= build/sbom
+CYCLONEDX := $(BIN)/uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py
+CYCLONEDX_OUTPUT = $(ARGS) --output-reproducible --output-format JSON --output-file $(SBOM)
+
+sbom: install ## Write the SBOM of each lock of Python packages and of .venv into build/sbom (CycloneDX).
+	@mkdir -p $(SBOM)
+	for lock in requirements.txt k8s/images/*.txt; do \
+	  $(CYCLONEDX) requirements $$lock $(CYCLONEDX_OUTPUT)/$$(basename $$lock .txt).cdx.json || exit 1; done
+	$(CYCLONEDX) environment $(BIN)/python $(CYCLONEDX_OUTPUT)/environment.cdx.json
+
+audit: install ## Ask which locked versions were yanked or have known vulnerabilities.
+	@$(BIN)/python -m tests.audit $(ARGS)
 
 check: install ## Import contracts, lint, formatting, types, plain English.
 	PYTHONPATH=plugins:spark_jobs $(BIN)/lint-imports

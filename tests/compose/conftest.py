@@ -13,9 +13,6 @@ from tests.compose.rehearsal import Rehearsed, rehearse
 from tests.compose.stack import Stack
 from tests.compose.stand_ins.images import build_stand_ins
 
-_PROGRAMS = ("k8s/images/programs.Dockerfile", "lagbench/programs:0.1.0")
-_SPARK = ("k8s/images/spark.Dockerfile", "lagbench/spark:0.1.0")
-
 
 @pytest.fixture(scope="session")
 def machine_before() -> Machine:
@@ -42,9 +39,7 @@ def images(engine: Engine) -> Stack:
     stack = Stack(engine)
     with engine.packages_reachable():
         build_stand_ins(engine)
-        stack.build_services()
-        stack.build(*_PROGRAMS)
-        stack.build(*_SPARK)
+        stack.build()
     return stack
 
 

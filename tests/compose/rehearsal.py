@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
+
 from tests.compose.engine.engine import EngineFailed, wait_until
 from tests.compose.stack import Stack
 
@@ -14,6 +16,8 @@ _FILES = ("tests/data/scenarios/tiny_spike.yaml", "tests/data/policies/lag-tiny.
 _HOME = "/opt/airflow"
 _DAG_LIMIT_SECONDS = 900
 _RUN_LIMIT_SECONDS = 2400
+_LOOK_SECONDS = 1.0  # more often would take part in what the run measures
+_LOG_CHARACTERS = 3000
 _SUCCESS, _FAILED = "success", "failed"
 _SCRAPED = 'up{{run_id="{run_id}"}} == 1'
 
@@ -52,14 +56,26 @@ def rehearse(stack: Stack) -> Rehearsed:
         seen = [item["metric"].get("app", "") for item in reached]
         apps.update(seen)
         consumers = max(consumers, seen.count("consumer"))
-        state = str(stack.airflow("GET", f"{runs}/{dag_run_id}").json()["state"])
+        try:
+            answer = stack.airflow("GET", f"{runs}/{dag_run_id}")
+        except httpx.TimeoutException:  # a busy server; the limit below ends it
+            return False
+        state = str(answer.raise_for_status().json()["state"])
         return state in {_SUCCESS, _FAILED}
 
-    wait_until(has_ended, "the end of the rehearsal", limit_seconds=_RUN_LIMIT_SECONDS)
+    wait_until(
+        has_ended,
+        "the end of the rehearsal",
+        limit_seconds=_RUN_LIMIT_SECONDS,
+        every_seconds=_LOOK_SECONDS,
+    )
     instances = stack.airflow("GET", f"{runs}/{dag_run_id}/taskInstances?limit=100").json()
     tasks = {item["task_id"]: str(item["state"]) for item in instances["task_instances"]}
     if state != _SUCCESS:
-        raise EngineFailed(f"the Dag run ended as {state}: {tasks}\n{stack.evidence()}")
+        (first, *_) = [task for task, ended in tasks.items() if ended == _FAILED] or [""]
+        log = stack.airflow("GET", f"{runs}/{dag_run_id}/taskInstances/{first}/logs/1").text
+        said = f"{first}: {log[-_LOG_CHARACTERS:]}\n{stack.evidence()}"
+        raise EngineFailed(f"the Dag run ended as {state}: {tasks}\n{said}")
     return Rehearsed(
         run_id, dag_run_id, state, tasks, frozenset(apps), consumers,
         accounting=_result(stack, run_id, "accounting.json"),

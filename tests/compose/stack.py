@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import httpx
+import yaml
 
+from lagbench.project import PROJECT_ROOT
 from tests.compose.engine.checkout import copy_checkout, secret
 from tests.compose.engine.engine import Engine, EngineFailed, wait_until
 
@@ -20,6 +23,13 @@ _REQUEST_LIMIT_SECONDS = 60
 _UNHEALTHY = "is unhealthy"
 """What compose says of a check that failed, and of nothing else."""
 _AIRFLOW, _PROMETHEUS = "http://127.0.0.1:8080", "http://127.0.0.1:9090"
+_PROGRAMS = ("k8s/images/programs.Dockerfile", "lagbench/programs:0.1.0")
+_SPARK = ("k8s/images/spark.Dockerfile", "lagbench/spark:0.1.0")
+_SERVICES = yaml.safe_load((PROJECT_ROOT / "docker-compose.yaml").read_text())["services"]
+UNCHECKED = "bench-network"
+"""The one service that stays and has no health check: it only sleeps."""
+THAT_STAY = {name for name, s in _SERVICES.items() if "profiles" not in s} - {"airflow-init"}
+"""The services that run after ``up``."""
 
 
 @dataclass
@@ -40,14 +50,22 @@ class Stack:
         command = ["docker", "compose", "--progress", "plain", *arguments]
         return self.engine.run(command, cwd=self.checkout, limit_seconds=limit_seconds)
 
-    def build(self, dockerfile: str, tag: str) -> None:
-        """Build an image of ``k8s/images``."""
-        command = ["docker", "build", "--quiet", "--file", dockerfile, "--tag", tag, "."]
-        self.engine.run(command, cwd=self.checkout, limit_seconds=_BUILD_LIMIT_SECONDS)
+    def build(self) -> None:
+        """Build the three images: that of the services, and those of pods beside it."""
+        folder = self.checkout  # made before two threads want it
 
-    def build_services(self) -> None:
-        """Build the image of Airflow's services."""
-        self.compose("build", limit_seconds=_BUILD_LIMIT_SECONDS)
+        def build_pods_images() -> None:
+            for dockerfile, tag in (_PROGRAMS, _SPARK):
+                command = ["docker", "build", "--quiet", "--file", dockerfile, "--tag", tag, "."]
+                self.engine.run(command, cwd=folder, limit_seconds=_BUILD_LIMIT_SECONDS)
+
+        pool = ThreadPoolExecutor(1)
+        try:
+            pods_images = pool.submit(build_pods_images)
+            self.compose("build", limit_seconds=_BUILD_LIMIT_SECONDS)
+            pods_images.result()
+        finally:
+            pool.shutdown(wait=False)  # after a failure it ends with the engine
 
     def up(self) -> None:
         """Start all services and return when all are healthy.
@@ -77,11 +95,11 @@ class Stack:
         return {item["Service"]: item["Health"] or item["State"] for item in found}
 
     def wait_for_health(self) -> None:
-        """Wait until every service that runs is well, without asking compose to change anything."""
+        """Wait until every service is well, without asking compose to change anything."""
+        well = dict.fromkeys(THAT_STAY, "healthy") | {UNCHECKED: "running"}
 
         def are_well() -> bool:
-            seen = self.services()
-            return len(seen) > 1 and set(seen.values()) <= {"healthy", "running"}
+            return self.services() == well
 
         try:
             wait_until(are_well, "all services are back", limit_seconds=UP_LIMIT_SECONDS)
@@ -98,6 +116,9 @@ class Stack:
             answer = self._get(f"{_PROMETHEUS}/api/v1/query", params={"query": query})
         except httpx.TransportError:
             return []
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:  # it is starting
+            return []
+        answer.raise_for_status()
         found: list[dict[str, Any]] = answer.json()["data"]["result"]
         return found
 

@@ -100,6 +100,7 @@ class BenchFiles:
         self.kubeconfig = self.localkube / "kubeconfig"
         self.localkube_state = self.localkube / "localkube.json"
         self.localkube_identity = self.localkube / "identity.json"
+        self.localkube_version = self.localkube / "resource-version"
         self.localkube_log = self.state_dir / "localkube.log"
 
     def read_bench(self) -> BenchState | None:

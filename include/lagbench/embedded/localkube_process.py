@@ -48,11 +48,13 @@ class LocalkubeProcess:
     def launch(self, env: Mapping[str, str]) -> None:
         """Start it with an empty store and return at once.
 
-        Its identity stays, and the kubeconfig that has it: clients reconnect by themselves.
+        Its identity stays, and the kubeconfig that has it: clients reconnect by themselves. So do
+        the versions, which count on: a watch that resumes with an old one gets 410 and lists again.
         """
-        self._files.localkube.mkdir(parents=True, mode=0o700, exist_ok=True)
-        kept = {self._files.localkube_identity, self._files.kubeconfig}
-        for old in set(self._files.localkube.iterdir()) - kept:
+        files = self._files
+        files.localkube.mkdir(parents=True, mode=0o700, exist_ok=True)
+        kept = {files.localkube_identity, files.localkube_version, files.kubeconfig}
+        for old in set(files.localkube.iterdir()) - kept:
             if old.is_dir() and not old.is_symlink():
                 shutil.rmtree(old, ignore_errors=True)
             else:

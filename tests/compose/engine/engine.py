@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from lagbench.adapters.process.processes import end_process, start_tied
+from lagbench.adapters.process.processes import end_process, signal_group, start_tied
 from lagbench.project import PROJECT_ROOT
 from tests.compose.engine.debian_programs import unpack_programs
 from tests.compose.engine.go_programs import go_program
@@ -26,11 +29,16 @@ from tests.compose.engine.keeper import KEEP, REMOVE, STOP_LIMIT_SECONDS
 
 _CLONE_NEWNET = 0x40000000
 _START_LIMIT_SECONDS = 300.0
-_REMOVE_LIMIT_SECONDS = 450.0  # all images: eight gibibytes of small files
+_REMOVE_LIMIT_SECONDS = 900.0  # all images: eight gibibytes of small files
 _POLL_SECONDS = 0.2
 _TAIL_CHARACTERS = 4000
 _NAME_SERVER = "10.0.2.3"
 """slirp4netns answers there, with the name servers of this machine."""
+_USERS_SETTINGS = (
+    "AIRFLOW_", "BUILDKIT_", "BUILDX_", "COMPOSE_", "DOCKER_", "GRAFANA_", "IGGY_", "KAFKA_",
+    "POSTGRES_", "PROMETHEUS_",
+)  # fmt: skip
+"""What a shell may say to docker and compose about other stacks, by how the names begin."""
 
 
 class EngineFailed(RuntimeError):
@@ -63,12 +71,18 @@ class Engine:
 
     def stop(self, *, keeps_data: bool = False) -> None:
         """Stop it with all its containers; without ``keeps_data`` nothing of it is left."""
-        if self._keeper is None or self._keeper.stdin is None:
-            return
-        with self._keeper.stdin as pipe:
-            pipe.write(KEEP if keeps_data else REMOVE)
-        self._keeper.wait(timeout=STOP_LIMIT_SECONDS + _REMOVE_LIMIT_SECONDS)
-        self._keeper = None
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None and keeper.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), keeper.stdin as pipe:  # it may have ended
+                pipe.write(KEEP if keeps_data else REMOVE)
+            try:
+                keeper.wait(timeout=STOP_LIMIT_SECONDS + _REMOVE_LIMIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                keeper.kill()  # the engine ends with it
+                keeper.wait()
+                raise
+        if not keeps_data:
+            shutil.rmtree(self.work, ignore_errors=True)  # what a keeper that had ended left
 
     def restart(self) -> None:
         """Stop and start it, as a restart of the machine does: /run and the network are new."""
@@ -81,8 +95,9 @@ class Engine:
         programs = unpack_programs()
         libraries = programs / "usr/lib/x86_64-linux-gnu"
         folders = (programs / "links", programs / "usr/sbin", programs / "usr/bin")
+        own = {n: v for n, v in os.environ.items() if not n.startswith(_USERS_SETTINGS)}
         return {
-            **os.environ,
+            **own,
             "PATH": os.pathsep.join([*map(str, folders), os.environ["PATH"]]),
             "LD_LIBRARY_PATH": f"{libraries}:{programs / 'lib/x86_64-linux-gnu'}",
             "XTABLES_LIBDIR": str(libraries / "xtables"),
@@ -101,21 +116,35 @@ class Engine:
     def run(
         self, command: Sequence[str], *, cwd: Path | None = None, limit_seconds: float = 120
     ) -> str:
-        """Run a command as a client of the engine and return what it printed."""
-        done = subprocess.run(
+        """Run a command as a client of the engine and return what it printed.
+
+        :raises EngineFailed: its exit code is not 0, or it has not ended within the limit.
+        """
+        process = subprocess.Popen(
             [*command],
             cwd=cwd,
             env=self.environment,
             stdin=subprocess.DEVNULL,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=limit_seconds,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
         )
-        if done.returncode != 0:
-            tail = (done.stdout + done.stderr)[-_TAIL_CHARACTERS:]
-            raise EngineFailed(f"{' '.join(command)} gave {done.returncode}:\n{tail}")
-        return done.stdout
+        ended = f"not within {limit_seconds:.0f} s"
+        try:
+            printed, told = process.communicate(timeout=limit_seconds)
+            ended = f"gave {process.returncode}"
+        except subprocess.TimeoutExpired:
+            signal_group(process.pid, signal.SIGKILL)  # compose is a child of docker
+            printed, told = process.communicate()
+        except BaseException:
+            signal_group(process.pid, signal.SIGKILL)
+            raise
+        if process.returncode != 0:
+            tail = (printed + told)[-_TAIL_CHARACTERS:]
+            raise EngineFailed(f"{' '.join(command)} {ended}:\n{tail}")
+        return printed
 
     @contextmanager
     def packages_reachable(self) -> Iterator[None]:
@@ -163,7 +192,10 @@ class Engine:
         :raises EngineFailed: there is no such process.
         """
         for process in self.processes():
-            status = Path(f"/proc/{process.pid}/status").read_text()
+            try:
+                status = Path(f"/proc/{process.pid}/status").read_text()
+            except OSError:  # health checks come and go
+                continue
             (numbers,) = re.findall(r"^NSpid:\s+(.+)$", status, re.MULTILINE)
             if str(pid) in numbers.split()[1:2]:  # this machine's number comes first
                 process.kill()
@@ -171,8 +203,9 @@ class Engine:
         raise EngineFailed(f"the engine has no process {pid}")
 
     def log_tail(self) -> str:
-        """Return the end of the engine's log."""
-        return (self.work / "dockerd.log").read_text(errors="replace")[-_TAIL_CHARACTERS:]
+        """Return the end of the engine's log; an engine that ended by itself has printed it."""
+        log = self.work / "dockerd.log"
+        return log.read_text(errors="replace")[-_TAIL_CHARACTERS:] if log.exists() else "no log"
 
     def processes(self) -> list[psutil.Process]:
         """Return the keeper and everything that it started."""
@@ -185,8 +218,11 @@ class Engine:
         """Return the number of the first process inside, as this machine counts."""
         if self._keeper is None:
             raise EngineFailed("the engine is not running")
-        (unshare,) = psutil.Process(self._keeper.pid).children()
-        (first,) = unshare.children()
+        try:
+            (unshare,) = psutil.Process(self._keeper.pid).children()
+            (first,) = unshare.children()
+        except (ValueError, psutil.NoSuchProcess):
+            raise EngineFailed(f"the engine has ended:\n{self.log_tail()}") from None
         return first.pid
 
     def _configure(self) -> None:
@@ -218,18 +254,24 @@ class Engine:
             raise EngineFailed(f"the engine has ended:\n{self.log_tail()}")
         try:
             self.docker("version", limit_seconds=20)
-        except (EngineFailed, subprocess.TimeoutExpired):
+        except EngineFailed:
             return False
         return True
 
 
-def wait_until(condition: Callable[[], object], what: str, *, limit_seconds: float) -> None:
+def wait_until(
+    condition: Callable[[], object],
+    what: str,
+    *,
+    limit_seconds: float,
+    every_seconds: float = _POLL_SECONDS,
+) -> None:
     """Return when ``condition`` is true; fail with ``what`` after the limit."""
     pause, give_up_at = threading.Event(), time.monotonic() + limit_seconds
     while not condition():
         if time.monotonic() > give_up_at:
             raise EngineFailed(f"not within {limit_seconds:.0f} s: {what}")
-        pause.wait(_POLL_SECONDS)
+        pause.wait(every_seconds)
 
 
 def _enter_network(descriptor: int) -> None:

@@ -24,6 +24,7 @@ KEEP, REMOVE = b"keep\n", b"remove\n"
 # Stopping all containers takes as long as the slowest of them may take: 60 s, see compose.
 STOP_LIMIT_SECONDS = 150.0
 _LOOK_SECONDS = 0.2
+_TAIL_BYTES = 4000
 # What the engine changes below /run and the addresses it uses go with the namespaces.
 _BEGIN = """
 mount -t tmpfs tmpfs /run
@@ -62,6 +63,9 @@ def main(work: Path, arguments: list[str]) -> int:
         if said:  # else nobody is left to wait for a gentle end
             _ask_to_end(process.pid)
         process.kill()
+    else:  # it ended by itself: nobody can read its log later
+        sys.stderr.buffer.write((work / "dockerd.log").read_bytes()[-_TAIL_BYTES:])
+        sys.stderr.flush()
     code = process.wait()
     _wait_for_all_of(work)
     remove_control_groups(work.name)
@@ -81,9 +85,15 @@ def _ask_to_end(unshare: int) -> None:
 
 def _wait_for_all_of(work: Path) -> None:
     """Wait for the kernel: who was killed is in a control group until it is gone."""
-    members = [folder / "cgroup.procs" for folder in control_groups(work.name)]
-    pids = {int(pid) for file in members if file.exists() for pid in file.read_text().split()}
-    psutil.wait_procs([psutil.Process(p) for p in pids if psutil.pid_exists(p)], timeout=30)
+    members = set()
+    for folder in control_groups(work.name):
+        with contextlib.suppress(OSError):
+            members |= {int(pid) for pid in (folder / "cgroup.procs").read_text().split()}
+    processes = []
+    for pid in members:
+        with contextlib.suppress(psutil.NoSuchProcess, ValueError):
+            processes.append(psutil.Process(pid))
+    psutil.wait_procs(processes, timeout=30)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import configparser
+import hashlib
 import io
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.cluster.rig.program_image import debian_layer
+from tests.cluster.rig.program_image import ImageFailed, debian_layer
 
 BASE = "debian:bookworm-slim"
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -17,8 +18,18 @@ _STEP_LIMIT_SECONDS = 300
 
 
 def base_layer() -> Path:
-    """Return the archive of the root file system, made when it is not there."""
-    return debian_layer("compose", ["ca-certificates"], _with_settings_of_this_machine)
+    """Return the archive of the root file system, made when there is none with these settings.
+
+    :raises ImageFailed: apt names no mirror, or a step of making it failed.
+    """
+    settings = _settings_of_this_machine()
+
+    def write_settings(root: Path) -> None:
+        for name, content in settings.items():
+            (root / name).write_bytes(content)
+
+    key = hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:12]
+    return debian_layer(f"compose-{key}", ["ca-certificates"], write_settings)
 
 
 def pip_settings() -> str:
@@ -36,20 +47,24 @@ def pip_settings() -> str:
     return text.getvalue()
 
 
-def _with_settings_of_this_machine(root: Path) -> None:
-    """Give apt and everybody else in containers this machine's mirrors and authorities."""
-    (root / _AUTHORITIES.relative_to("/")).write_bytes(_AUTHORITIES.read_bytes())
+def _settings_of_this_machine() -> dict[str, bytes]:
+    """Return the files that give containers this machine's mirrors and authorities, by path."""
     mirrors = _mirrors()
     if not mirrors:  # apt has read no lists yet
         _output(["apt-get", "update", "-qq"])
         mirrors = _mirrors()
-    (root / "etc/apt/sources.list").write_text("".join(f"{mirror}\n" for mirror in mirrors))
+    if not mirrors:
+        raise ImageFailed("apt names no mirror of Debian's packages: see /etc/apt/sources.list")
     ways = [
         item
         for item in _output(["apt-config", "dump"]).splitlines()
         if item.startswith(("Acquire::http::", "Acquire::https::"))
     ]
-    (root / "etc/apt/apt.conf.d/90machine").write_text("".join(f"{way}\n" for way in ways))
+    return {
+        str(_AUTHORITIES.relative_to("/")): _AUTHORITIES.read_bytes(),
+        "etc/apt/sources.list": "".join(f"{mirror}\n" for mirror in mirrors).encode(),
+        "etc/apt/apt.conf.d/90machine": "".join(f"{way}\n" for way in ways).encode(),
+    }
 
 
 def _mirrors() -> list[str]:
