@@ -52,6 +52,7 @@ from lagbench.core.cluster.policy_manifest import (
     asks_prometheus,
     policy_for_run,
 )
+from lagbench.core.cluster.refused_pods import refused_pods, violated_level
 from lagbench.core.cluster.run_rights import Right, rights_of_run
 from lagbench.core.cluster.settings import (
     ALIASES_FIELD,
@@ -127,9 +128,11 @@ __all__ = [
     "refuse_kind_on_cluster",
     "refuse_on_cluster",
     "refuse_without_own_broker",
+    "refused_pods",
     "require_kafka_secret",
     "rights_of_run",
     "set_arguments",
     "spark_consumer_for_run",
     "swapped_policy_for_run",
+    "violated_level",
 ]
