@@ -126,7 +126,7 @@ class ClusterTarget:
             admin.check_reachable()
 
     def check_own_consumer(self, scenario: Scenario) -> None:
-        """Reject a user's Deployment that the cluster refuses, before Airflow starts.
+        """Reject a user's Deployment that the cluster would reject, before Airflow starts.
 
         Other consumers are lagbench's own: the cluster's checks know them.
 

@@ -140,7 +140,7 @@ def wait_ready(
     """Wait until the workload's controller has seen its newest spec and all pods are Ready.
 
     :param written_in: where the workload's pods are written, for the message.
-    :raises PodsRefused: Kubernetes refuses to create its pods, and goes on doing so.
+    :raises PodsRefused: Kubernetes has rejected its pods for a while; it says why.
     """
     seen = _Seen()
 
@@ -168,7 +168,7 @@ def wait_ready(
 
 @dataclass
 class _Seen:
-    """The workload at the last look, and since when Kubernetes has refused its pods."""
+    """The workload at the last look, and since when Kubernetes has rejected its pods."""
 
     ready: int = 0
     refusal: str | None = None

@@ -13,7 +13,7 @@ def require_admitted(kube: Kube, workload: Manifest, *, where: str) -> None:
     """Reject a workload that the API server rejects, or whose pods its namespace rejects.
 
     It is tried under a name of its own: an object that a crashed run has left does not matter.
-    What only the creation of a pod shows, e.g. a quota, is not found here.
+    A quota is not seen here: only the creation of a pod shows it.
 
     :param where: the user's file, for the message.
     :raises WrongInput: it is rejected, with the API server's words.

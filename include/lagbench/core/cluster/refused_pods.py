@@ -24,7 +24,7 @@ _VIOLATION = re.compile(
 
 
 def refused_pods(workload: Mapping[str, Any]) -> str | None:
-    """Return the reason and Kubernetes' words if it refuses pods of a Deployment; None: none.
+    """Return the reason and Kubernetes' words if it rejects pods of a Deployment; None: none.
 
     The controller tries again, so a refusal may pass: the next status then has no such condition.
     """
