@@ -117,11 +117,11 @@ def test_pods_that_kubernetes_refuses_end_the_run(
     rig: Rig, rig_broker: Broker, home: ClusterRehearsal, unprotected: Path
 ) -> None:
     """A namespace that does not warn shows it on the pods alone: the run ends with their words."""
-    kubectl(rig, "label", "namespace", NAMESPACE, f"{WARN}-")
+    kubectl(rig, "label", "--overwrite", "namespace", NAMESPACE, f"{WARN}=privileged")
 
     code = _run(home, unprotected)
 
-    kubectl(rig, "label", "namespace", NAMESPACE, f"{WARN}=restricted")
+    kubectl(rig, "label", "--overwrite", "namespace", NAMESPACE, f"{WARN}=restricted")
     printed = " ".join(home.output().split())
     assert code == ExitCode.NOT_READY, printed
     assert "creates no pod of Deployment/consumer" in printed
