@@ -125,6 +125,7 @@ def test_pods_that_kubernetes_refuses_end_the_run(
     printed = " ".join(home.output().split())
     assert code == ExitCode.NOT_READY, printed
     assert "creates no pod of Deployment/consumer" in printed
+    assert unprotected.name in printed
     assert WORDS in printed
     lines = (home.folder() / "phases.jsonl").read_text().splitlines()
     tries = [one for one in map(json.loads, lines) if one["name"] == "run_consumers"]

@@ -152,9 +152,8 @@ def wait_ready(
         seen.note(status.get("readyReplicas") or 0, refused_pods(found) if is_current else None)
         if seen.refusal is not None and seen.refused_seconds >= REFUSED_SECONDS:
             raise PodsRefused(
-                f"Kubernetes creates no pod of {kind}/{name} in namespace {kube.namespace}: "
-                f"{seen.refusal}. Change its pods in {written_in} as these words say, or what the "
-                "namespace admits"
+                f"Kubernetes creates no pod of {kind}/{name} in namespace {kube.namespace}. "
+                f"Change its pods in {written_in}, or what the namespace admits: {seen.refusal}"
             )
         return is_current and seen.ready >= replicas
 
