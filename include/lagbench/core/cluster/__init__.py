@@ -54,6 +54,11 @@ from lagbench.core.cluster.policy_manifest import (
 )
 from lagbench.core.cluster.refused_pods import refused_pods, violated_level
 from lagbench.core.cluster.run_rights import Right, rights_of_run
+from lagbench.core.cluster.run_samples import (
+    SAMPLES_FILE,
+    samples_for_run,
+    with_samples_mounted,
+)
 from lagbench.core.cluster.settings import (
     ALIASES_FIELD,
     EMBEDDED,
@@ -84,6 +89,7 @@ __all__ = [
     "ONLY_EMBEDDED",
     "POLICY_KINDS",
     "REPLICATION_FIELD",
+    "SAMPLES_FILE",
     "SCALED_OBJECT",
     "SERVERS_FIELD",
     "SPARK_IMAGE_FIELD",
@@ -131,8 +137,10 @@ __all__ = [
     "refused_pods",
     "require_kafka_secret",
     "rights_of_run",
+    "samples_for_run",
     "set_arguments",
     "spark_consumer_for_run",
     "swapped_policy_for_run",
     "violated_level",
+    "with_samples_mounted",
 ]
