@@ -49,7 +49,7 @@ def exit_code(home: ClusterRehearsal) -> int:
     """Run once for the tests of a run, again if the machine left nothing to judge."""
     for _ in range(RUNS_TO_JUDGE):
         code = home.finish(home.start_files(SCENARIO, POLICY, options=home.target_options))
-        if code != ExitCode.UNDETERMINED or not home.read("verdict.json")["invalid"]:
+        if code == ExitCode.NOT_READY or not home.read("verdict.json")["invalid"]:
             break
     return code
 

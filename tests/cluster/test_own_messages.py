@@ -51,7 +51,7 @@ def exit_code(home: ClusterRehearsal) -> int:
     setting = f"consumer.manifest={path}"
     for _ in range(RUNS_TO_JUDGE):
         code = home.finish(home.start_files(SCENARIO, POLICY, setting, options=home.target_options))
-        if code != ExitCode.UNDETERMINED or not home.read("verdict.json")["invalid"]:
+        if code == ExitCode.NOT_READY or not home.read("verdict.json")["invalid"]:
             break
     return code
 
