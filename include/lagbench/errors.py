@@ -47,6 +47,10 @@ class NotReady(LagbenchError):
     """The environment lacks something that the bench needs (exit code 3)."""
 
 
+class PodsRefused(NotReady):
+    """Kubernetes creates no pods of a workload; the message has its words (never retried)."""
+
+
 class NotAllowed(NotReady):
     """The account lacks a right; the message names it."""
 

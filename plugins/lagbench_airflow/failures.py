@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench.errors import WrongInput
+from lagbench.errors import PodsRefused, WrongInput
 
 
 @contextlib.contextmanager
 def wrong_input_is_final() -> Iterator[None]:
-    """Fail without retries on wrong input; NotReady passes through and is retried."""
+    """Fail without retries on wrong input and refused pods; NotReady passes and is retried."""
     try:
         yield
-    except WrongInput as error:
+    except (WrongInput, PodsRefused) as error:
         raise AirflowFailException(str(error)) from error

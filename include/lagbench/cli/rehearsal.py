@@ -62,6 +62,7 @@ def opened_target(
                 policies = [policy.manifest for _, policy in cell.policies]
                 kinds = {group.scenario.consumer.kind for group in cell.groups}
                 cluster.check(policies, kinds, has_second_group=cell.second is not None)
+                cluster.check_own_consumer(cell.scenario)
             yield lambda conf: _on_cluster(console, state_dir, cluster, conf, server)
             return
         owns_bench = bench.running(state_dir) is None and not keep_bench

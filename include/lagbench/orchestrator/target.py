@@ -18,7 +18,9 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.lease_holder import HOLDER_VARIABLE, stored_holder
+from lagbench.adapters.kube.pod_admission import require_admitted
 from lagbench.adapters.kube.workloads import clear_cluster
+from lagbench.catalog.own_consumers import own_workload
 from lagbench.core.cluster import (
     ALIASES_FIELD,
     EMBEDDED,
@@ -30,10 +32,11 @@ from lagbench.core.cluster import (
     SPARK_IMAGE_FIELD,
     STORAGE_CLASS_FIELD,
     ClusterSettings,
+    RunTarget,
     cluster_settings,
     rights_of_run,
 )
-from lagbench.core.scenario import KindName
+from lagbench.core.scenario import KindName, RunNames, Scenario
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.errors import NotReady, WrongInput
@@ -121,6 +124,22 @@ class ClusterTarget:
             ready_namespace(kube)
         with self._open_admin() as admin:
             admin.check_reachable()
+
+    def check_own_consumer(self, scenario: Scenario) -> None:
+        """Reject a user's Deployment that the cluster would reject, before Airflow starts.
+
+        Other consumers are lagbench's own: the cluster's checks know them.
+
+        :raises WrongInput: the API server rejects it, or the namespace rejects its pods.
+        """
+        if scenario.consumer.kind != "own":
+            return
+        settings = self.settings()
+        servers = settings.bootstrap_servers or self.bootstrap_servers
+        target = RunTarget(RunNames("trial"), servers, settings)
+        workload = own_workload(scenario, target, replicas=1)
+        with self.open_kube() as kube:
+            require_admitted(kube, workload, where=str(scenario.consumer.manifest))
 
     def clean_up(self, say: Callable[[str], None]) -> None:
         """Remove leftovers of ended runs from the cluster and from Kafka."""

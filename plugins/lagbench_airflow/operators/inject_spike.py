@@ -10,7 +10,12 @@ from airflow.sdk.exceptions import AirflowFailException
 from lagbench.adapters.kafka.telemetry_read import first_record, last_record
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.core.cluster import producer_job_for_run
+from lagbench.core.cluster import (
+    SAMPLES_FILE,
+    producer_job_for_run,
+    samples_for_run,
+    with_samples_mounted,
+)
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.measures import NANOSECONDS
 from lagbench.core.scenario import RUN_ID_LABEL, stream_start_at_ns
@@ -57,9 +62,12 @@ class InjectSpikeOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
         """Create or adopt the Job, note it, wait for the stream."""
-        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
+        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
 
         target = self.target(cell)
+        is_in_pod = cell.scenario.payload is not None
+        if embedded_access(self.kubernetes_conn_id) is not None:
+            is_in_pod = False  # a pod is a process and reads the run folder
         store = context.get("task_state_store")
         noted = store.get(STORE_KEY) if store is not None else None
         is_noted = isinstance(noted, dict) and noted.get("run_id") == cell.names.run_id
@@ -76,8 +84,11 @@ class InjectSpikeOperator(CellOperator):
                     cell.scenario,
                     tail=cell.tail,
                     starts_at_ns=self._starts_at_ns(kube, cell, self.bootstrap_servers()),
-                    payload_file=str(cell.folder.payload),
+                    payload_file=SAMPLES_FILE if is_in_pod else str(cell.folder.payload),
                 )
+                if is_in_pod:
+                    kube.apply(samples_for_run(cell.folder.payload.read_bytes(), target))
+                    made = with_samples_mounted(made, target)
                 is_new = kube.create(made)
                 if store is not None:
                     store.set(STORE_KEY, {"run_id": cell.names.run_id})

@@ -46,7 +46,13 @@ def start_own_consumers(
     for companion in companions:
         kube.apply(companion)
     kube.apply(found.workload)
-    wait_ready(kube, target.names.consumers, replicas, timeout_seconds=START_SECONDS)
+    wait_ready(
+        kube,
+        target.names.consumers,
+        replicas,
+        timeout_seconds=START_SECONDS,
+        written_in=str(cell.scenario.consumer.manifest),
+    )
     return {"replicas": replicas, "left_out": list(found.notes)}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.kube import Kube
@@ -12,6 +14,7 @@ from lagbench.core.cluster import (
     broker_proxy_for_run,
     companion_for_run,
     consumer_for_run,
+    refused_pods,
 )
 from lagbench.core.scenario import (
     BROKER_PROXY,
@@ -23,7 +26,7 @@ from lagbench.core.scenario import (
 from lagbench.core.scenario.stream import poisoned_key
 from lagbench.embedded import bench
 from lagbench.embedded.broker_settings import ProxiedListener
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, PodsRefused
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 READY_TIMEOUT_SECONDS = 60.0
+REFUSED_SECONDS = 5.0
+"""Kubernetes tries ten times in that time, so what it is still counting does not end the wait."""
 LOG_LINES = 5
 
 
@@ -130,24 +135,55 @@ def wait_ready(
     *,
     kind: str = "Deployment",
     timeout_seconds: float = READY_TIMEOUT_SECONDS,
+    written_in: str = "k8s/base",
 ) -> None:
-    """Wait until the workload's controller has seen its newest spec and all pods are Ready."""
-    ready: dict[str, int] = {}
+    """Wait until the workload's controller has seen its newest spec and all pods are Ready.
+
+    :param written_in: where the workload's pods are written, for the message.
+    :raises PodsRefused: Kubernetes has rejected its pods for a while; it says why.
+    """
+    seen = _Seen()
 
     def is_ready(kube: Kube) -> bool:
         found = kube.get(kind, name) or {}
         status = found.get("status") or {}
-        ready["pods"] = status.get("readyReplicas") or 0
         generation = (found.get("metadata") or {}).get("generation", 0)
         is_current = status.get("observedGeneration", 0) >= generation
-        return is_current and ready["pods"] >= replicas
+        seen.note(status.get("readyReplicas") or 0, refused_pods(found) if is_current else None)
+        if seen.refusal is not None and seen.refused_seconds >= REFUSED_SECONDS:
+            raise PodsRefused(
+                f"Kubernetes creates no pod of {kind}/{name} in namespace {kube.namespace}. "
+                f"Change its pods in {written_in}, or what the namespace admits: {seen.refusal}"
+            )
+        return is_current and seen.ready >= replicas
 
     kube.wait_until(
         is_ready,
         timeout_seconds=timeout_seconds,
         what=f"{replicas} Ready pods of {kind}/{name}",
-        last_seen=lambda: "; ".join([f"{ready['pods']} Ready", *_what_keeps(kube, name)]),
+        last_seen=lambda: "; ".join([*seen.words, *_what_keeps(kube, name)]),
     )
+
+
+@dataclass
+class _Seen:
+    """The workload at the last look, and since when Kubernetes has rejected its pods."""
+
+    ready: int = 0
+    refusal: str | None = None
+    refused_seconds: float = 0.0
+    _since: float | None = None
+
+    @property
+    def words(self) -> list[str]:
+        return [f"{self.ready} Ready", *([] if self.refusal is None else [self.refusal])]
+
+    def note(self, ready: int, refusal: str | None) -> None:
+        now = time.monotonic()
+        if refusal is None or self._since is None:
+            self._since = now
+        self.ready, self.refusal = ready, refusal
+        self.refused_seconds = 0.0 if refusal is None else now - self._since
 
 
 def _what_keeps(kube: Kube, workload: str) -> list[str]:

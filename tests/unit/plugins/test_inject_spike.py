@@ -53,6 +53,24 @@ def test_creates_the_job_and_notes_it(world: World, operator: InjectSpikeOperato
     assert world.folder.read_json(world.folder.manifest)["stream_started_at"] == 1_000
 
 
+def test_a_cluster_gets_a_user_s_samples_before_the_producer(
+    world: World, operator: InjectSpikeOperator
+) -> None:
+    """The pod reads them from the run's ConfigMap, not from a path of this machine."""
+    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
+    changed = scenario | {"payload": {"file": "orders.jsonl"}}
+    world.folder.write_text(world.folder.scenario, yaml.safe_dump(changed))
+    world.folder.write_text(world.folder.payload, "{}")
+
+    operator.execute(world.context)
+
+    name = world.names.producer_job
+    assert world.kube.calls == [f"apply ConfigMap/{name}", f"create Job/{name}"]
+    pod = world.kube.objects["Job", name]["spec"]["template"]["spec"]
+    assert pod["volumes"][0]["configMap"] == {"name": name}
+    assert "--payload-file=/etc/lagbench/samples/samples" in pod["containers"][0]["args"]
+
+
 def test_a_retry_never_injects_twice(world: World, operator: InjectSpikeOperator) -> None:
     """A second try adopts the Job that runs."""
     operator.execute(world.context)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
+from airflow.sdk.exceptions import AirflowFailException
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
 from lagbench.adapters.kafka.kafka_admin import TopicSpec
@@ -16,9 +19,10 @@ from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.core.keda.loop.scale_loop import READY
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.telemetry.records import ActionEnded
-from lagbench.errors import NotReady, StillWaiting
+from lagbench.errors import NotReady, PodsRefused, StillWaiting
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.operators import fence_run
+from lagbench_airflow.failures import wrong_input_is_final
+from lagbench_airflow.operators import fence_run, run_consumers
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator, wait_ready
 from lagbench_airflow.operators.start_recorder import StartRecorderOperator
@@ -253,6 +257,45 @@ def test_a_pod_that_is_not_ready_says_why(world: World) -> None:
     reported = str(late.value)
     assert "0 Ready; Pod/recorder-0: Pending, not [recorder], ErrImagePull" in reported
     assert reported.endswith("its log ends: first | last")
+
+
+@pytest.fixture
+def refused(world: World) -> World:
+    """Return a world whose consumers are refused, as Kubernetes 1.34 reported it."""
+    recorded = Path(__file__).parents[2] / "data" / "refused_pods" / "pod_security.json"
+    world.kube.objects["Deployment", "consumer"] = json.loads(recorded.read_text())
+    return world
+
+
+def test_refused_pods_end_the_wait(refused: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has workload, reason, Kubernetes' words and the file to change; no retry."""
+    monkeypatch.setattr(run_consumers, "REFUSED_SECONDS", 0.0)
+
+    with pytest.raises(AirflowFailException) as failed, wrong_input_is_final():
+        wait_ready(refused.kube, "consumer", 2, written_in="orders.yaml")  # type: ignore[arg-type]
+
+    reported = str(failed.value)
+    assert isinstance(failed.value.__cause__, PodsRefused)
+    assert "no pod of Deployment/consumer in namespace lagbench. Change its pods in " in reported
+    assert "must set securityContext.runAsNonRoot=true" in reported
+    assert " in orders.yaml, or what the namespace admits: FailedCreate: pods " in reported
+
+
+def test_a_refusal_may_pass(refused: World) -> None:
+    """Kubernetes tries again: a refusal of a moment ends no wait, but a late message has it."""
+    with pytest.raises(StillWaiting, match=r"0 Ready; FailedCreate: pods .* is forbidden"):
+        wait_ready(refused.kube, "consumer", 2)  # type: ignore[arg-type]
+
+
+def test_a_refusal_of_an_earlier_spec_does_not_count(
+    refused: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The condition is that of the spec before, until the controller has seen the new one."""
+    monkeypatch.setattr(run_consumers, "REFUSED_SECONDS", 0.0)
+    refused.kube.objects["Deployment", "consumer"]["metadata"]["generation"] = 2
+
+    with pytest.raises(StillWaiting):
+        wait_ready(refused.kube, "consumer", 2)  # type: ignore[arg-type]
 
 
 def test_the_last_word_of_the_autoscaler_is_kept(world: World, fence: FenceRunOperator) -> None:

@@ -16,6 +16,7 @@ from lagbench.adapters.kube.client.kube_connection import log_in
 from lagbench.adapters.kube.client.kube_errors import describe, translated
 from lagbench.adapters.kube.client.kube_kinds import KubeKinds
 from lagbench.adapters.kube.client.kube_retries import patient_retries
+from lagbench.adapters.kube.client.warning_headers import warnings_of
 from lagbench.core.scenario import NAMESPACE
 from lagbench.errors import NotReady, StillWaiting
 
@@ -131,6 +132,22 @@ class Kube:
                     _request_timeout=self._request_timeout_seconds,
                 )
             )
+
+    def try_apply(self, manifest: Manifest) -> tuple[str, ...]:
+        """Return the API server's warnings on an apply of ``manifest``; nothing is stored."""
+        with self._translated(f"try to apply {describe(manifest)}", manifest):
+            resource = self._resource(manifest["kind"], manifest.get("apiVersion"))
+            answer = resource.server_side_apply(
+                body=manifest,
+                name=manifest["metadata"]["name"],
+                namespace=self._namespace_of(manifest),
+                field_manager=FIELD_MANAGER,
+                force_conflicts=True,
+                dry_run="All",
+                serialize=False,
+                _request_timeout=self._request_timeout_seconds,
+            )
+            return warnings_of(answer.headers.getlist("Warning"))
 
     def create(self, manifest: Manifest) -> bool:
         """Create the object; False when one of that name is there already (it is left as it is)."""

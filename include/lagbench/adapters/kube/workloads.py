@@ -14,7 +14,7 @@ from lagbench.core.scenario import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX, Run
 
 PODS_GONE_TIMEOUT_SECONDS = 180.0
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "Service")
-ON_A_CLUSTER = ("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount")
+ON_A_CLUSTER = ("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount", "ConfigMap")
 """Kinds that a run creates beside its workloads on a cluster; not on localkube."""
 ON_LOCALKUBE = ("ConfigMap", "Secret")
 """Kinds that a run creates for a user's consumer; on a cluster they are the user's."""

@@ -52,7 +52,13 @@ from lagbench.core.cluster.policy_manifest import (
     asks_prometheus,
     policy_for_run,
 )
+from lagbench.core.cluster.refused_pods import refused_pods, violated_level
 from lagbench.core.cluster.run_rights import Right, rights_of_run
+from lagbench.core.cluster.run_samples import (
+    SAMPLES_FILE,
+    samples_for_run,
+    with_samples_mounted,
+)
 from lagbench.core.cluster.settings import (
     ALIASES_FIELD,
     EMBEDDED,
@@ -83,6 +89,7 @@ __all__ = [
     "ONLY_EMBEDDED",
     "POLICY_KINDS",
     "REPLICATION_FIELD",
+    "SAMPLES_FILE",
     "SCALED_OBJECT",
     "SERVERS_FIELD",
     "SPARK_IMAGE_FIELD",
@@ -127,9 +134,13 @@ __all__ = [
     "refuse_kind_on_cluster",
     "refuse_on_cluster",
     "refuse_without_own_broker",
+    "refused_pods",
     "require_kafka_secret",
     "rights_of_run",
+    "samples_for_run",
     "set_arguments",
     "spark_consumer_for_run",
     "swapped_policy_for_run",
+    "violated_level",
+    "with_samples_mounted",
 ]

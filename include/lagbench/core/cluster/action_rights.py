@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lagbench.core.cluster.policy_manifest import asks_lag_scaler
+from lagbench.core.cluster.run_samples import MOST_CLUSTER_BYTES
 from lagbench.core.cluster.settings import IMAGE_FIELD, SPARK_IMAGE_FIELD, ClusterSettings
 from lagbench.core.scenario import (
     ActionKind,
@@ -48,16 +49,18 @@ def refuse_on_cluster(scenario: Scenario) -> None:
 
 
 def refuse_kind_on_cluster(scenario: Scenario, cluster: ClusterSettings) -> None:
-    """Reject what the cluster has not: Spark's image in its registry, a user's samples in a pod.
+    """Reject what the cluster has not: Spark's image in its registry, room for a user's samples.
 
     :raises WrongInput: names the field.
     """
-    if scenario.payload is not None:
+    payload = scenario.payload
+    if payload is not None and (payload.file_bytes or 0) > MOST_CLUSTER_BYTES:
         raise WrongInput(
             where=f"scenario {scenario.name} on a cluster",
-            field="payload",
-            value=scenario.payload.file,
-            allowed="the embedded bench: the file does not get into the producer's pod yet",
+            field="payload.file",
+            value=f"{payload.file}: {payload.file_bytes:,} bytes",
+            allowed=f"at most {MOST_CLUSTER_BYTES:,} bytes: a ConfigMap brings it into the "
+            "producer's pod. Take fewer samples, each is sent many times",
         )
     if scenario.consumer.kind == "spark" and cluster.image and not cluster.spark_image:
         raise WrongInput(

@@ -39,6 +39,7 @@ RUN_RIGHTS = (
     Right("keda.sh", "scaledobjects", _CYCLE),
     Right("autoscaling", "horizontalpodautoscalers", (*_CYCLE, "watch")),
     Right("", "services", _CYCLE),
+    Right("", "configmaps", ("list", "create", "patch", "delete")),
     Right("policy", "poddisruptionbudgets", _CYCLE),
     Right("", "serviceaccounts", _CYCLE),
     Right("rbac.authorization.k8s.io", "roles", _CYCLE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lagbench.core.live.commit_rate import CommitRate
 from lagbench.core.live.lag import LiveLag
 from lagbench.core.live.line import LiveAction, LiveCell, LiveLine, LivePhase, SloStanding
 from lagbench.core.live.rates import LiveRates, is_fresh
@@ -22,10 +23,18 @@ from lagbench.core.telemetry import (
 class Course:
     """The state of one group of the run; ``now`` is unix nanoseconds of the follower's clock."""
 
-    def __init__(self, cell: LiveCell, slos: Slos, *, reports_owners: bool = True) -> None:
+    def __init__(
+        self,
+        cell: LiveCell,
+        slos: Slos,
+        *,
+        reports_owners: bool = True,
+        reports_work: bool = True,
+    ) -> None:
         """Start before the first record.
 
         :param reports_owners: whether the pods report which partitions they own.
+        :param reports_work: whether they report their rate; else their commits say it.
         """
         self._cell: LiveCell | None = cell  # None: a line has it
         self._lag, self._lag_at = LiveLag(cell.partitions), 0
@@ -33,6 +42,7 @@ class Course:
             LiveRates(),
             SlosSoFar(slos, cell, reports_owners=reports_owners),
         )
+        self._commits = None if reports_work else CommitRate()
         self._replicas: tuple[int, ReplicaSample] | None = None
         self._started_at: int | None = None
         self._owned: dict[str, list[int]] = {}
@@ -51,6 +61,8 @@ class Course:
             case LagSample():
                 self._lag.take(record)
                 self._lag_at = now
+                if self._commits is not None:
+                    self._commits.take(record)
                 self._so_far.take_lag(record.at, self._lag.total)
             case ReplicaSample():
                 self._replicas = now, record
@@ -79,7 +91,7 @@ class Course:
             replicas=self._replicas_at(now),
             planned_per_second=_rounded(self._rates.planned(now)),
             produced_per_second=_rounded(self._rates.produced(now)),
-            processed_per_second=_rounded(self._rates.processed(now)),
+            processed_per_second=_rounded(self._processed(now)),
             assigned=self._assigned or None,
             phases=self._phases,
             actions=self._actions,
@@ -89,6 +101,11 @@ class Course:
         )
         self._cell, self._assigned, self._phases, self._actions = None, {}, [], []
         return line
+
+    def _processed(self, now: int) -> float | None:
+        if self._commits is None:
+            return self._rates.processed(now)
+        return self._commits.per_second if is_fresh(self._lag_at, now) else None
 
     def _second(self, now: int) -> float | None:
         return (

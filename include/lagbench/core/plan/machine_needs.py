@@ -3,7 +3,8 @@
 A rule of thumb from the processor times of one quick_spike run on two cores. Processor time of one
 message falls with the rate, because batches grow: producing costs little, the broker and a consumer
 pay per request more than per message. That what a pod and the broker cost grows with the square
-root of their rate is an assumption. The work of ``consumer.cpu_ms`` comes on top.
+root of their rate is an assumption. The work of ``consumer.cpu_ms`` comes on top. It is all that is
+known of a user's own consumer: what its code costs is not counted.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ def _consumer_cores(plan: Plan) -> float:
     done = min(plan.peak_rate, plan.capacity_per_second)
     if plan.spark_cores is not None:
         return plan.spark_cores + done * plan.cpu_ms / 1000
+    if plan.is_own:
+        return done * plan.cpu_ms / 1000
     pod = _POD_AT_REST + _POD_AT_500 * math.sqrt(done / pods / 500)
     return pods * pod + done * plan.cpu_ms / 1000
 
@@ -56,7 +59,9 @@ def cannot_carry(plan: Plan, cores: int, speed: float = 1.0, *, second: Plan | N
     needed = cores_needed(plan, second) / speed
     if needed <= cores:
         return ""
+    own = " beside what your own code takes" if plan.is_own and not plan.cpu_ms else ""
+    peak = f"at the peak of {plan.peak_rate:,.0f}/s{own}"
     return (
-        f"needs about {needed:.1f} cores of this speed at the peak of {plan.peak_rate:,.0f}/s, "
-        f"here are {cores}: expect an invalid run (a late generator) or a dip that the bench causes"
+        f"needs about {needed:.1f} cores of this speed {peak}, here are {cores}: "
+        "expect an invalid run (a late generator) or a dip that the bench causes"
     )

@@ -62,6 +62,8 @@ class Plan:
     """Messages per second that one pod can process; infinite if a message costs nothing."""
     cpu_ms: float
     """CPU time that the work on one message takes."""
+    is_own: bool
+    """The pods run the user's code, whose cost is known by ``cpu_ms`` alone."""
     pods_needed_at_base: int
     pods_needed_at_peak: int
     partitions: int
@@ -120,6 +122,7 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         spikes=spikes,
         pod_rate=pod_rate,
         cpu_ms=consumer.cpu_ms,
+        is_own=consumer.kind == "own",
         pods_needed_at_base=max(1, math.ceil(load.base_rate / pod_rate)),
         pods_needed_at_peak=max(1, math.ceil(load.peak_rate / pod_rate)),
         partitions=partitions,

@@ -32,7 +32,7 @@ _ALLOWED = {
 
 
 class Payload(BaseModel):
-    """A file of samples. The last five fields are filled in when the file is read."""
+    """A file of samples. The last six fields are filled in when the file is read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -46,6 +46,7 @@ class Payload(BaseModel):
         min_length=1,
         description="dotted field of a JSON sample that is the message's key; None: Zipf over keys",
     )
+    file_bytes: int | None = Field(None, ge=1, description="size of the file")
     samples: int | None = Field(None, ge=1, description="samples in the file")
     mean_bytes: float | None = Field(None, ge=0, description="mean size of a sample")
     largest_bytes: int | None = Field(None, ge=0, description="size of the largest sample")
@@ -100,6 +101,7 @@ def with_samples(
     sizes = [len(value) for value in samples.values]
     return payload.model_copy(
         update={
+            "file_bytes": len(text),
             "samples": len(sizes),
             "mean_bytes": sum(sizes) / len(sizes),
             "largest_bytes": max(sizes),

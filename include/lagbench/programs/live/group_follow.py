@@ -27,7 +27,12 @@ class GroupFollow:
         cell, scenario = read_cell(folder)
         self._folder = folder
         kind = kind_of(scenario.consumer.kind)
-        self._course = Course(cell, scenario.slos, reports_owners=kind.reports_owners)
+        self._course = Course(
+            cell,
+            scenario.slos,
+            reports_owners=kind.reports_owners,
+            reports_work=kind.has_reports,
+        )
         self._lock = threading.Lock()
         self._file = LiveFile(folder.live)
         topic = folder.names.telemetry_topic

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lagbench.catalog.catalog import checked_cell
@@ -52,6 +54,25 @@ def test_more_load_needs_more_cores() -> None:
     )
 
     assert once < twice < 2 * once
+
+
+def test_the_code_of_an_own_consumer_is_not_counted() -> None:
+    """Nobody knows its cost: broker and producer are left, and the text says so."""
+    own = plan_of("own_consumer")
+
+    assert cores_needed(own) < cores_needed(replace(own, is_own=False)) - 0.1
+    assert cannot_carry(own, 1) == ""
+    assert "/s beside what your own code takes, here are 1" in cannot_carry(own, 1, speed=0.1)
+
+
+def test_the_cpu_ms_of_an_own_consumer_is_its_users_claim() -> None:
+    """A millisecond of CPU for each message is a core for each 1,000/s."""
+    told = plan_of("own_consumer", **{"consumer.cpu_ms": "1", "consumer.process_ms": "3"})
+    done = min(told.peak_rate, told.capacity_per_second)
+
+    added = cores_needed(told) - cores_needed(plan_of("own_consumer"))
+    assert added == pytest.approx(done / 1000)
+    assert "your own code" not in cannot_carry(told, 1, speed=0.1)
 
 
 def test_the_jvms_of_spark_need_cores() -> None:

@@ -104,9 +104,13 @@ def test_what_a_payload_cannot_have_is_refused(
         assert drawn.payload is not None
 
 
-def test_a_cluster_refuses_a_payload_by_its_file() -> None:
-    """The producer's pod on a cluster does not get the file yet."""
-    scenario = Scenario.model_validate({**_SCENARIO, "payload": {"file": "orders.jsonl"}})
+def test_a_cluster_refuses_samples_that_no_config_map_holds() -> None:
+    """The message has the file and its size; the embedded bench takes more."""
+    payload = {"file": "orders.jsonl", "file_bytes": 1_000_001}
+    scenario = Scenario.model_validate({**_SCENARIO, "payload": payload})
 
-    with pytest.raises(WrongInput, match=r"payload.*orders\.jsonl"):
+    with pytest.raises(WrongInput, match=r"payload\.file.*orders\.jsonl: 1,000,001 bytes"):
         refuse_kind_on_cluster(scenario, ClusterSettings())
+
+    fits = Scenario.model_validate({**_SCENARIO, "payload": {**payload, "file_bytes": 1_000_000}})
+    refuse_kind_on_cluster(fits, ClusterSettings())

@@ -1,0 +1,23 @@
+"""Headers ``Warning`` of Kubernetes 1.34, and of several warnings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lagbench.adapters.kube.client.warning_headers import warnings_of
+
+RECORDED = Path("tests/data/refused_pods/warning_header.txt")
+
+
+def test_a_text_has_its_quotes() -> None:
+    """The API server escapes them in the header."""
+    (text,) = warnings_of([RECORDED.read_text().strip()])
+
+    assert text.startswith('would violate PodSecurity "restricted:latest": allowPrivilege')
+    assert text.endswith('securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")')
+
+
+def test_every_warning_is_read() -> None:
+    """They may come in headers of their own, or joined by a proxy."""
+    assert warnings_of(['299 - "a"', r'299 - "b \\ \"c\"", 299 - "d"']) == ("a", 'b \\ "c"', "d")
+    assert warnings_of([]) == ()

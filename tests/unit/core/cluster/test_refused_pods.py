@@ -1,0 +1,91 @@
+"""Why Kubernetes creates no pods, from statuses of Kubernetes 1.34 and its warnings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lagbench.core.cluster import refused_pods, violated_level
+
+RECORDED = Path("tests/data/refused_pods")
+ENFORCE, WARN = "pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/warn"
+FIELDS = "runAsNonRoot != true (pod must set securityContext.runAsNonRoot=true)"
+WARNING = f'would violate PodSecurity "restricted:latest": {FIELDS}'
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """Return a Deployment as the API server gave it."""
+    found: dict[str, Any] = json.loads((RECORDED / f"{name}.json").read_text())
+    return found
+
+
+def namespace(**labels: str) -> dict[str, Any]:
+    """Return a namespace."""
+    return {"metadata": {"name": "lagbench", "labels": labels}}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("pod_security", 'violates PodSecurity "restricted:latest": allowPrivilegeEscalation'),
+        ("quota", "exceeded quota: pods, requested: pods=1, used: pods=1, limited: pods=1"),
+    ],
+)
+def test_a_refusal_has_its_reason_and_its_words(name: str, words: str) -> None:
+    """The level of the namespace and a quota both leave a Deployment without pods."""
+    refusal = refused_pods(recorded(name))
+
+    assert refusal is not None
+    assert refusal.startswith("FailedCreate: pods ")
+    assert words in refusal
+
+
+def test_a_replica_set_that_cannot_be_created_is_a_refusal() -> None:
+    """A quota on ReplicaSets leaves no ReplicaSet whose condition could say so."""
+    condition = {
+        "type": "Progressing",
+        "status": "False",
+        "reason": "ReplicaSetCreateError",
+        "message": "exceeded quota",
+    }
+
+    assert refused_pods({"status": {"conditions": [condition]}}) == (
+        "ReplicaSetCreateError: exceeded quota"
+    )
+
+
+@pytest.mark.parametrize(
+    "changes", [{"status": "False"}, {"reason": "FailedDelete"}, {"type": "Available"}]
+)
+def test_another_condition_is_no_refusal(changes: dict[str, str]) -> None:
+    """Pods that cannot be deleted, or a failure that is over, keep no pod from its start."""
+    deployment = recorded("pod_security")
+    for condition in deployment["status"]["conditions"]:
+        if condition["type"] == "ReplicaFailure":
+            condition.update(changes)
+
+    assert refused_pods(deployment) is None
+    assert refused_pods({}) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_violated"),
+    [
+        pytest.param({ENFORCE: "restricted", WARN: "restricted"}, True, id="enforced"),
+        pytest.param({ENFORCE: "baseline", WARN: "restricted"}, False, id="warned-of-only"),
+        pytest.param({WARN: "restricted"}, False, id="nothing-enforced"),
+        pytest.param(
+            {ENFORCE: "restricted", f"{ENFORCE}-version": "v1.20"}, False, id="another-version"
+        ),
+    ],
+)
+def test_a_warning_counts_if_the_namespace_enforces_its_level(
+    labels: dict[str, str], *, is_violated: bool
+) -> None:
+    """A namespace may warn of a stricter level than it enforces: its pods start."""
+    found = violated_level(["deprecated", WARNING], namespace(**labels))
+
+    assert found == (("restricted:latest", FIELDS) if is_violated else None)

@@ -1,0 +1,43 @@
+"""A user's samples on a cluster: a ConfigMap of the run, and its place in the producer's pod."""
+
+from __future__ import annotations
+
+import base64
+
+from lagbench.adapters.kube.manifest_files import base_manifest
+from lagbench.core.cluster import (
+    SAMPLES_FILE,
+    ClusterSettings,
+    RunTarget,
+    samples_for_run,
+    with_samples_mounted,
+)
+from lagbench.core.scenario import RUN_ID_LABEL, RunNames
+
+TARGET = RunTarget(RunNames("spike-1"), "kafka:9092", ClusterSettings(namespace="spikes"))
+
+
+def test_the_samples_are_the_run_s_own_bytes() -> None:
+    """Bytes that are no text survive, and the object is deleted with the run by its label."""
+    content = b"\xff\x00{}\r\n"
+
+    found = samples_for_run(content, TARGET)
+
+    assert [base64.b64decode(value) for value in found["binaryData"].values()] == [content]
+    metadata = found["metadata"]
+    assert (metadata["namespace"], metadata["labels"][RUN_ID_LABEL]) == ("spikes", "spike-1")
+
+
+def test_the_producer_finds_them_as_a_file() -> None:
+    """The volume is the run's ConfigMap, and its key at the mounted path is the file."""
+    job = base_manifest("producer", "Job")
+    samples = samples_for_run(b"{}", TARGET)
+
+    pod = with_samples_mounted(job, TARGET)["spec"]["template"]["spec"]
+
+    (volume,) = pod["volumes"]
+    (mount,) = pod["containers"][0]["volumeMounts"]
+    (key,) = samples["binaryData"]
+    assert volume == {"name": mount["name"], "configMap": {"name": samples["metadata"]["name"]}}
+    assert f"{mount['mountPath']}/{key}" == SAMPLES_FILE
+    assert "volumes" not in job["spec"]["template"]["spec"]
