@@ -12,7 +12,7 @@ TARGET ?= embedded
 ARGS ?=
 
 .PHONY: help install lock proto rehearse own-consumers ui down test test-unit test-integration test-e2e \
-  test-kubernetes test-compose sbom audit check format bench pictures clean
+  test-kubernetes test-compose sbom audit check format bench pictures picture-own-dag clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,12 +69,18 @@ down: ## Stop everything that was started.
 # JUNIT=FOLDER also writes what pytest found there.
 JUNIT ?=
 junit = $(if $(JUNIT),--junitxml=$(JUNIT)/$(1).xml)
-# A file of tests runs in one process, the longest first: most of their time is waiting.
+# A file of tests runs in one process, in the order below: most of their time is waiting.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 # It computes and waits for nothing: however slow the cores are, it finds the same.
 SPARK := tests/integration/test_accounting_mutations.py
-# Whole rehearsals that somebody stops: they measure nothing, so others may run beside them.
-STOPPED := tests/e2e/test_interruptions.py tests/e2e/test_experiment.py
+# Their facts are measures, so they have the machine to themselves.
+MEASURED := tests/e2e/test_rehearsal.py tests/e2e/test_nightly.py
+# The other rehearsals are judged by identity, at any speed. The longest files come first, so that
+# neither of the two processes is left with one at the end.
+LONGEST := $(patsubst %,tests/%.py,e2e/test_faults integration/test_spark_consumer \
+  e2e/test_interruptions e2e/test_wrong_consumers e2e/test_experiment e2e/test_second_group)
+WAITING := $(LONGEST) $(filter-out $(LONGEST) $(SPARK) $(MEASURED),$(sort \
+  $(foreach folder,e2e integration integration/*,$(wildcard tests/$(folder)/test_*.py))))
 SUITES := test-unit test-spark test-integration test-e2e
 
 test: install ## Run all tests but those that need a real Kubernetes or a container engine; ARGS: what to run instead.
@@ -91,12 +97,11 @@ test-unit: install ## Run the tests that start nothing.
 test-spark: install ## Run Spark's accounting on runs with known faults.
 	$(BIN)/python -m pytest $(SPARK) $(call junit,spark) $(ARGS)
 
-test-integration: install ## Run the tests against real brokers, localkube, Airflow, gRPC, two at a time.
-	$(BIN)/python -m pytest $(STOPPED) tests/integration --ignore=$(SPARK) $(PARALLEL) \
-	  $(call junit,integration) $(ARGS)
+test-integration: install ## Run the tests against real brokers, localkube, Spark, Airflow, two at a time.
+	$(BIN)/python -m pytest $(WAITING) $(PARALLEL) $(call junit,integration) $(ARGS)
 
-test-e2e: install ## Run whole rehearsals, one after the other: they measure.
-	$(BIN)/python -m pytest tests/e2e $(STOPPED:%=--ignore=%) $(call junit,e2e) $(ARGS)
+test-e2e: install ## Run the whole rehearsals that measure, one after the other.
+	$(BIN)/python -m pytest $(MEASURED) $(call junit,e2e) $(ARGS)
 
 test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (as root; builds it the first time).
 	$(BIN)/python -m tests.cluster $(call junit,kubernetes) $(ARGS)
@@ -134,6 +139,9 @@ bench: install ## Measure producer, consumers, Spark, pod start, Dag overhead (m
 
 pictures: install ## Take the pictures of README and docs anew from a run: RUN=runs/ID (needs Debian's chromium).
 	PYTHONPATH=plugins $(BIN)/python -m tests.pictures "$(RUN)"
+
+picture-own-dag: install ## Run the example of an own Dag and take its picture in Airflow's UI (5 minutes; chromium).
+	PYTHONPATH=plugins $(BIN)/python -m tests.own_dag_picture
 
 clean: down ## Remove the environment, state and caches of this checkout (not runs/).
 	rm -rf $(VENV) .lagbench .mypy_cache .ruff_cache .pytest_cache

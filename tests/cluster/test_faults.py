@@ -39,6 +39,8 @@ LIGHT = (
     "profile.spike_hold_seconds=35",
     "consumer.process_ms=8",
 )
+# Lag for as long as the spike lasts, which one pod works off in 20 s: nothing scales meanwhile.
+FOR_ONE_POD = "consumer.process_ms=5"
 MORE_THAN_THREE_DO = "profile.rate_per_second=40"  # all three are there when the node is drained
 CODES = {
     "pass": ExitCode.PASS,
@@ -70,7 +72,7 @@ def test_what_scales_and_stores_goes_away_in_mid_spike(
 ) -> None:
     """A pod evicted, KEDA's operator and Kafka restarted, the API server away for 20 s."""
     before = bystanders.versions()
-    process = home.start_run(*LIGHT, options=home.target_options)
+    process = home.start_run(*LIGHT, FOR_ONE_POD, options=home.target_options)
     home.wait_for_phase("lag_builds_up", "finished")
     faults = PodFaults(rig)
     # First: after the outage the kubelet takes up to 50 s to find the API server again.

@@ -18,6 +18,8 @@ from tests.fakes.bench_leftovers import leftovers
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 KEEP = ("--keep-bench",)
+# 15,000 messages: a minute of work for one pod, so the autoscaler's next look still finds lag.
+SHORT = "profile.spike_hold_seconds=10"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,7 +31,7 @@ def _kept_bench(rehearsal: Rehearsal) -> Iterator[None]:
 
 def test_killed_consumers_lose_nothing(rehearsal: Rehearsal) -> None:
     """SIGKILL in mid-spike and near the end: none lost, repeated work named, the run judged."""
-    process = rehearsal.start_run(options=KEEP)
+    process = rehearsal.start_run(SHORT, options=KEEP)
     rehearsal.wait_for_phase("traffic_finished")
     consumers = rehearsal.processes("lagbench.programs.consumer")
     victim = min(consumers, key=lambda consumer: consumer.create_time())
@@ -58,7 +60,7 @@ def test_killed_consumers_lose_nothing(rehearsal: Rehearsal) -> None:
 
 def test_scale_down_without_a_graceful_shutdown_does_work_twice(rehearsal: Rehearsal) -> None:
     """``consumer.graceful_shutdown=off``: scale-down repeats work; the verdict names SIGTERM."""
-    process = rehearsal.start_run("consumer.graceful_shutdown=off", options=KEEP)
+    process = rehearsal.start_run(SHORT, "consumer.graceful_shutdown=off", options=KEEP)
     code = rehearsal.finish(process)
 
     accounting, slo = rehearsal.read("accounting.json"), rehearsal.slo("duplicated")
@@ -71,7 +73,7 @@ def test_scale_down_without_a_graceful_shutdown_does_work_twice(rehearsal: Rehea
 def test_a_broker_outage_loses_nothing(rehearsal: Rehearsal) -> None:
     """The broker is unreachable for 10 s in the spike: gaps are reported, nothing is lost."""
     state_dir = Path(rehearsal.environment["LAGBENCH_STATE_DIR"])
-    process = rehearsal.start_run(options=KEEP)
+    process = rehearsal.start_run(SHORT, options=KEEP)
     rehearsal.wait_for_phase("traffic_finished")
     bench.stop_broker(state_dir)
     wait_until(_elapsed(10.0), "10 s of outage", limit_seconds=120)

@@ -12,11 +12,12 @@ from tests.e2e.rehearsal import Rehearsal
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 SECOND = "second_group={consumer: {process_ms: 5, balancer: range}}"
+SHORT = "profile.spike_hold_seconds=10"
 
 
 def test_both_groups_process_and_are_judged(rehearsal: Rehearsal) -> None:
     """Each group processes the run's events once; the run's verdict is made of both."""
-    code = rehearsal.finish(rehearsal.start_run(SECOND))
+    code = rehearsal.finish(rehearsal.start_run(SECOND, SHORT))
 
     run = RunFolder(rehearsal.folder())
     first, second = (_results(group) for group in run.groups)

@@ -48,9 +48,8 @@ def test_a_consumer_that_commits_before_it_works_loses_at_a_kill(rehearsal: Rehe
 
 def test_a_consumer_that_never_commits_is_not_drained(rehearsal: Rehearsal) -> None:
     """The lag stays, so nothing passes; what committed offsets cannot show is said first."""
-    code = rehearse(
-        rehearsal, "never-commits", "consumer.accounting=commits", "timeouts.drain_seconds=20"
-    )
+    waits = ("timeouts.drain_seconds=20", "timeouts.settle_seconds=20")  # for what never comes
+    code = rehearse(rehearsal, "never-commits", "consumer.accounting=commits", *waits)
 
     verdict = rehearsal.read("verdict.json")
     assert code == 4, rehearsal.output()

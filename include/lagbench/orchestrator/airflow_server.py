@@ -71,9 +71,11 @@ def start_server(
     port: int = 8080,
     target: str = "embedded",
     on_progress: Callable[[str], None] = lambda _: None,
+    limit_seconds: float = READY_LIMIT_SECONDS,
 ) -> AirflowServer:
     """Start Airflow in the background and wait until the UI and the Dags answer.
 
+    :param limit_seconds: how long to wait for them.
     :raises NotReady: the port is taken or Airflow did not come up; the message has its log's tail.
     """
     running = running_server(state_dir)
@@ -112,7 +114,7 @@ def start_server(
     server_file(state_dir).write_text(json.dumps(asdict(server)))
     try:
         on_progress("waiting for Airflow's web server and its Dags")
-        _wait_ready(server, state_dir, supervisor, log_path)
+        _wait_ready(server, state_dir, supervisor, log_path, limit_seconds)
     except BaseException:
         stop_server(state_dir)
         raise
@@ -164,9 +166,13 @@ def _refuse_taken_port(port: int) -> None:
 
 
 def _wait_ready(
-    server: AirflowServer, state_dir: Path, supervisor: subprocess.Popen[bytes], log_path: Path
+    server: AirflowServer,
+    state_dir: Path,
+    supervisor: subprocess.Popen[bytes],
+    log_path: Path,
+    limit_seconds: float,
 ) -> None:
-    give_up_at = time.monotonic() + READY_LIMIT_SECONDS
+    give_up_at = time.monotonic() + limit_seconds
     pause, seen = threading.Event(), "no answer yet"
     while time.monotonic() < give_up_at:
         if supervisor.poll() is not None:
@@ -187,7 +193,7 @@ def _wait_ready(
         pause.wait(0.5)
     tail = "\n".join(log_path.read_text(errors="replace").splitlines()[-20:])
     raise NotReady(
-        f"Airflow was not ready within {READY_LIMIT_SECONDS} s ({seen}); its log ends:\n{tail}"
+        f"Airflow was not ready within {limit_seconds:.0f} s ({seen}); its log ends:\n{tail}"
     )
 
 

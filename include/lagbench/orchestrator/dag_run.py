@@ -26,7 +26,9 @@ from lagbench.orchestrator.airflow_environment import (
 from lagbench.orchestrator.airflow_server import AirflowServer, api_token
 
 DAG_ID = "scenario_run"
-CANCEL_GRACE_SECONDS = 20
+CANCEL_GRACE_SECONDS = 5
+"""For the hook ``on_kill`` of the task. At SIGTERM Airflow's runner calls it and continues the run,
+so the process seldom ends before this time, which the user waits after Ctrl-C."""
 
 
 class DagRun(Protocol):

@@ -33,4 +33,7 @@ def prepare(say: Callable[[str], object]) -> str | None:
 
 
 if __name__ == "__main__":
-    sys.exit(prepare(lambda line: sys.stdout.write(f"{line}\n")))
+    try:
+        sys.exit(prepare(lambda line: sys.stdout.write(f"{line}\n")))
+    except KeyboardInterrupt:
+        sys.exit("stopped; what is whole stays, and the next call makes the rest")
