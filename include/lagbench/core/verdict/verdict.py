@@ -51,7 +51,7 @@ class Verdict(MeasureModel):
     ``reasons`` begin with ``judged_without``: what the level of accounting leaves unjudged. The
     others decided it, first ``invalid``: why the run measured something else than planned. Among
     them are ``open_ends``: why the evidence as a whole proves less than it should. A run that fails
-    all the same has them last.
+    also has them, last.
     ``notes`` do not affect the status; they inform the reader.
     """
 
