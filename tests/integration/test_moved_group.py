@@ -26,7 +26,7 @@ def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [("cooperative-sticky", "consumer"), ("consumer", "cooperative-sticky")]
+    ("before", "after"), [("range", "consumer"), ("consumer", "cooperative-sticky")]
 )
 def test_a_group_moves_to_kip_848_and_back_in_place(
     run: ConsumerGroupRun, kafka_admin: KafkaAdmin, before: str, after: str
@@ -45,6 +45,26 @@ def test_a_group_moves_to_kip_848_and_back_in_place(
 
     assert np.unique(rows.seq).size == rows.seq.size == 2 * EVENTS
     assert set(rows.pod[rows.seq >= EVENTS]) == {"new"}
+
+
+def test_kip_848_is_rejected_by_a_group_of_cooperative_sticky(
+    run: ConsumerGroupRun, kafka_admin: KafkaAdmin
+) -> None:
+    """A new pod ends, and joins when the old ones have left.
+
+    The old ones keep their partitions in user data, which the broker does not drop. A member that
+    has never been in a rebalance has none yet, so there are two.
+    """
+    for pod in ("old-1", "old-2"):
+        run.start(pod, "--balancer=cooperative-sticky")
+    run.await_members(kafka_admin, 2)
+
+    assert run.start("early", "--balancer=consumer").wait(timeout=180) == ExitCode.NOT_READY
+
+    for pod in ("old-1", "old-2"):
+        assert run.terminate(pod) == ExitCode.PASS
+    run.start("late", "--balancer=consumer")
+    run.await_members(kafka_admin, 1)
 
 
 def test_cooperative_sticky_is_rejected_by_a_group_of_range(
