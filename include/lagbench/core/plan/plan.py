@@ -14,7 +14,7 @@ import numpy as np
 
 from lagbench.core.plan.spark_needs import spark_cores, spark_mebibytes, spark_warnings
 from lagbench.core.policy import CheckedPolicy, PolicyLimits, loop_gain, standing_lag_seconds
-from lagbench.core.scenario import ConsumerSettings, Scenario
+from lagbench.core.scenario import ConsumerSettings, RollingRestart, Scenario, rejected_move
 from lagbench.core.scenario.stream import (
     Spike,
     Tail,
@@ -191,6 +191,7 @@ def _with_warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Plan
         *_of_policy(plan, limits),
         *_of_load(plan),
         *_at_rest(plan, limits, scenario.consumer),
+        *_of_moves(scenario),
         *spark_warnings(plan, scenario.consumer),
     )
     return replace(plan, warnings=warnings)
@@ -225,6 +226,22 @@ def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
             f"a scale-out that reaches {counts} replicas stops there: {plan.partitions} wanted "
             "is within the HPA's tolerance"
         )
+    return found
+
+
+def _of_moves(scenario: Scenario) -> list[str]:
+    """Say which rolling restarts end only when no pod of the old balancer is left."""
+    before, found = scenario.consumer.balancer, []
+    for number, action in enumerate(scenario.actions):
+        if not isinstance(action, RollingRestart) or action.balancer is None:
+            continue
+        why = rejected_move(before, action.balancer)
+        if why is not None and not action.at_once:
+            found.append(
+                f"actions.{number}: the broker rejects {action.balancer} in a live group of "
+                f"{before} ({why}): set at_once"
+            )
+        before = action.balancer
     return found
 
 

@@ -24,7 +24,7 @@ from lagbench.core.scenario.actions import (
     downstream_pace,
     drawn,
 )
-from lagbench.core.scenario.balancer import Balancer
+from lagbench.core.scenario.balancer import Balancer, rejected_move
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
@@ -192,6 +192,7 @@ __all__ = [
     "own_texts",
     "phase_distance_seconds",
     "read_samples",
+    "rejected_move",
     "require_known_hpa",
     "shared_actions",
     "start_delay",

@@ -6,3 +6,17 @@ from typing import Literal
 
 Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
 """``consumer`` is KIP-848: the broker assigns."""
+
+
+def rejected_move(before: Balancer, after: Balancer) -> str | None:
+    """Return why a live group cannot move between balancers pod by pod; None: it can.
+
+    Source: tests/integration/test_moved_group.py, on a real broker with librdkafka.
+    """
+    if before in (after, "consumer"):
+        return None
+    if after == "consumer":
+        if before == "cooperative-sticky":
+            return "its members keep user data, which the broker does not drop"
+        return None
+    return "its members name one balancer only, so old and new ones have none in common"

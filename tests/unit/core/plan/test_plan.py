@@ -142,3 +142,33 @@ def test_the_samples_of_a_payload_are_planned() -> None:
     assert found.hottest_rate == pytest.approx(1_600 * count / len(lines))
     mean = sum(map(len, lines)) / len(lines)
     assert found.disk_bytes > found.most_messages * mean
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "at_once", "is_warned_of"),
+    [
+        ("cooperative-sticky", "consumer", False, True),
+        ("range", "cooperative-sticky", False, True),
+        ("cooperative-sticky", "consumer", True, False),
+        ("range", "consumer", False, False),
+        ("consumer", "cooperative-sticky", False, False),
+    ],
+)
+def test_a_move_that_the_broker_rejects_is_warned_of(
+    before: str, after: str, at_once: bool, is_warned_of: bool
+) -> None:
+    """A live group moves from cooperative-sticky, or between classic balancers, only at a stop."""
+    restart = {
+        "kind": "rolling_restart",
+        "at_seconds": 15,
+        "balancer": after,
+        "at_once": at_once,
+    }
+    found = plan(
+        "lab_restart",
+        actions=json.dumps([restart]),
+        consumer__balancer=before,
+        consumer__workload="Deployment",
+    )
+
+    assert any("the broker rejects" in warning for warning in found.warnings) is is_warned_of
