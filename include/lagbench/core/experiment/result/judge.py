@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Literal
 
 from lagbench.core.compare import (
@@ -242,7 +243,8 @@ def _phase_notes(progress: Progress) -> Iterator[str]:
 def _pause_notes(progress: Progress) -> Iterator[str]:
     for number, records in _records_by_pair(progress):
         ordered = sorted(records, key=lambda record: record.began_at)
-        pause = (ordered[-1].began_at - ordered[0].ended_at) / _NS
+        pauses = [after.began_at - before.ended_at for before, after in pairwise(ordered)]
+        pause = max(pauses, default=0) / _NS
         if pause > LONGEST_PAUSE_SECONDS:
             yield f"pair {number}: its runs are {pause / 60:,.0f} min apart, not back to back"
 
