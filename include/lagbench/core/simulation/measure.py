@@ -1,4 +1,4 @@
-"""The measures of a simulated cell, from its straight lines: exact, not sampled."""
+"""The measures of a simulated cell, from its straight lines: exact, not sampled in time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lagbench.core.measures.replicas import ReplicaChange, mark_flips, mark_self
 from lagbench.core.scenario.stream import Spike, load_spikes
 from lagbench.core.simulation.fleet import ReplicaStep
 from lagbench.core.simulation.outcome import SimulationMeasures
+from lagbench.core.simulation.time_lag import time_lag_p99_seconds
 from lagbench.core.simulation.traffic import Traffic
 from lagbench.core.simulation.world import World
 
@@ -42,6 +43,9 @@ def measure(
         pod_minutes_in_all=_pod_seconds(world, until) / 60,
         max_replicas=max(counts),
         peak_lag_records=float(totals.max()),
+        time_lag_p99_seconds=time_lag_p99_seconds(
+            world.traffic, instants, lags, world.planned.duration_seconds
+        ),
         reaction_seconds=_reaction_seconds(world, steps, spikes),
         seconds_over_slo=seconds_over(world.traffic, instants, lags, slo_seconds),
         drain_seconds=_drain_seconds(spikes, instants, totals, drained_records),
