@@ -8,6 +8,7 @@ evenly spaced places.
 from __future__ import annotations
 
 from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,13 +19,19 @@ MESSAGES = 1_000
 """Messages of each partition whose wait is computed: a tenth of a percentile apart."""
 
 
-def time_lag_p99_seconds(
-    traffic: Traffic, instants: Reals, lags: Reals, planned_seconds: float
-) -> float | None:
-    """Return the 99th percentile over the messages that arrive before ``planned_seconds``.
+class TimeLag(NamedTuple):
+    """Percentiles in seconds; None: no message arrives, or that one was not done at the end."""
 
-    ``lags`` is [instant, partition]. None: no message arrives, or the message at that place was
-    not done by the last instant.
+    p50: float | None
+    p99: float | None
+
+
+def time_lag_seconds(
+    traffic: Traffic, instants: Reals, lags: Reals, planned_seconds: float
+) -> TimeLag:
+    """Return the percentiles over the messages that arrive before ``planned_seconds``.
+
+    ``lags`` is [instant, partition].
     """
     starts = np.array([*traffic.starts, *(at for at, _ in traffic.growths)])
     grid = np.unique(np.concatenate([instants, starts, [planned_seconds]]))
@@ -43,16 +50,15 @@ def time_lag_p99_seconds(
         done_at = np.interp(messages, done, grid, right=np.inf)
         waits.append(done_at - np.interp(messages, came, grid))
         weights.append(planned / MESSAGES)
-    return _percentile(waits, weights, 0.99)
-
-
-def _percentile(waits: list[Reals], weights: list[float], share: float) -> float | None:
-    """Return the wait that ``share`` of the weight does not exceed."""
     if not waits:
-        return None
+        return TimeLag(None, None)
     every = np.concatenate(waits)
-    weight = np.repeat(weights, [len(own) for own in waits])
     order = np.argsort(every)
-    summed = np.cumsum(weight[order])
-    found = float(every[order][np.searchsorted(summed, share * summed[-1])])
+    summed = np.cumsum(np.repeat(weights, MESSAGES)[order])
+    return TimeLag(*(_percentile(every[order], summed, share) for share in (0.5, 0.99)))
+
+
+def _percentile(waits: Reals, summed: Reals, share: float) -> float | None:
+    """Return the wait that ``share`` of all messages do not exceed; ``summed``: how many up to."""
+    found = float(waits[np.searchsorted(summed, share * summed[-1])])
     return max(found, 0.0) if isfinite(found) else None

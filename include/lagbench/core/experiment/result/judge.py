@@ -157,8 +157,9 @@ def _comparison(
     pairs, left_out = pairs_of(experiment, progress, runs, names)
     differences: tuple[Difference, ...] = ()
     if len(pairs) >= _FEWEST_PAIRS:
-        # One look: the number of pairs was fixed before the first run, and gaps do not depend on
-        # the difference that is tested.
+        # One look: the number of pairs was fixed before the first run. A run that is a gap was not
+        # left out for its values, but a measure may be missing in a run because it was bad.
+        # Each comparison is a family of its own: nothing corrects over the cells.
         measured = [Pair(first.measures, second.measures) for first, second in pairs.values()]
         differences = compare_pairs(measured, bounds, looks=(len(measured),))
     return CellComparison(

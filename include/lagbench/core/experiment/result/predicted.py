@@ -1,6 +1,6 @@
 """Predict the pairs of an experiment with the simulator: its seeds, its phases, its measures.
 
-A prediction decides nothing. It tells before hours are spent whether the planned pairs could.
+A prediction decides nothing. Before hours are spent it shows whether the planned pairs could.
 """
 
 from __future__ import annotations
