@@ -54,12 +54,16 @@ def experiment(
         ),
     ] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Print the hours and the order, and start nothing.")
+        bool,
+        typer.Option(
+            "--plan", help="Print the hours, the order and the prediction, and start nothing."
+        ),
     ] = False,
     target: TargetOption = "embedded",
     target_settings: TargetSettingsOption = None,
 ) -> int:
     """Compare cells by pairs of runs; the same command continues a stopped experiment."""
+    from lagbench.cli.experiment_prediction import print_prediction
     from lagbench.cli.experiment_tables import print_experiments, print_hours, print_order
     from lagbench.cli.time_left import TimeLeft
 
@@ -74,6 +78,7 @@ def experiment(
         print_hours(console, one.experiment, one.schedule, one.progress)
         if plan:
             print_order(console, one.experiment, one.schedule, one.progress)
+            print_prediction(console, one.experiment, one.cells, one.schedule)
     if len(asked) > 1:
         together = sum(one.experiment.hours_of(one.schedule.pairs) for one in asked)
         console.print(

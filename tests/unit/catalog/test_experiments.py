@@ -167,3 +167,18 @@ def test_a_file_of_the_catalog_has_its_own_name(
     with pytest.raises(WrongInput, match="one of: other"):
         load_experiment("absent")
     assert load_experiment(file).name == "tiny"
+
+
+def test_the_order_of_the_runs_has_their_hours() -> None:
+    """Each row of the findings' order has the hours of its files, and the total is their sum."""
+    text = (PROJECT_ROOT / "docs/findings/README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \d \| (.+?) \| ([\d.]+) \|", text, flags=re.MULTILINE)
+    total = re.search(r"Hours \(([\d.]+) in total\)", text)
+
+    for names, hours in rows:
+        if not names.startswith("scenario "):
+            planned = sum(load_experiment(name).hours for name in names.strip("`").split())
+            assert planned == pytest.approx(float(hours), abs=0.06), names
+    assert total is not None
+    assert len(rows) > 1
+    assert float(total[1]) == pytest.approx(sum(float(hours) for _, hours in rows))

@@ -113,12 +113,14 @@ def test_the_hours_are_printed_first(home: Home, capsys: pytest.CaptureFixture[s
 
 
 def test_the_plan_starts_nothing(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
-    """It prints hours and order; more pairs take more hours."""
+    """It prints hours, order and prediction; more pairs take more hours."""
     assert home.run(str(home.file), "--plan", "--pairs", "12") == ExitCode.PASS
 
     out = capsys.readouterr().out
     assert "about 2.0 hours, 12 pairs, 24 runs" in out
     assert "consumer.balancer=range" in out
+    assert "simulated with the seeds and phases of the pairs; differences to calm" in out
+    assert "not simulated: " in out
     assert home.confs == []
     assert executions("tiny", home.root / "runs") == []
 

@@ -208,6 +208,23 @@ def test_runs_that_did_not_follow_each_other_are_said(tmp_path: Path) -> None:
     assert "pair 4: its runs are 1,200 min apart, not back to back" in notes
 
 
+@pytest.mark.parametrize(("pause", "notes"), [(0, 0), (HOUR, 1)])
+def test_the_runs_between_two_others_are_no_pause(tmp_path: Path, pause: int, notes: int) -> None:
+    """Three runs of an hour each follow each other, whatever the first and the last are apart."""
+    cells = [{"name": "calm"}, {"name": "other"}, {"name": "eager"}]
+    folder = started(tmp_path, made(cells=cells))
+    now = 1
+    for place, run in enumerate(read_progress(folder).missing):
+        began_at = now + (pause if place == 2 else 1)  # the last of the first pair
+        now = began_at + HOUR
+        record_run(folder, run, write_run(tmp_path, run, began_at=began_at), now=now)
+
+    found = [note for note in conclude(folder, root=tmp_path).notes if "back to back" in note]
+
+    assert len(found) == notes
+    assert all("its runs are 60 min apart" in note for note in found)
+
+
 def test_the_same_cell_twice_renews_the_noise_floor(tmp_path: Path) -> None:
     """The floor is kept in the runs folder, and a later experiment shows it beside its result."""
     same = made(name="aa", cells=[{"name": "a"}, {"name": "b"}])

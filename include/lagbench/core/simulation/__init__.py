@@ -6,7 +6,7 @@ the lag scaler's rule and the HPA's sync are the functions that the live program
 
 from lagbench.core.simulation.duration import expected_run_seconds
 from lagbench.core.simulation.environment import SimulatedEnvironment
-from lagbench.core.simulation.outcome import COMPARED, Simulation
+from lagbench.core.simulation.outcome import COMPARED, Simulation, SimulationMeasures
 from lagbench.core.simulation.prediction import (
     Prediction,
     Residual,
@@ -25,6 +25,7 @@ __all__ = [
     "RunPrediction",
     "SimulatedEnvironment",
     "Simulation",
+    "SimulationMeasures",
     "expected_run_seconds",
     "is_simulated",
     "predict",

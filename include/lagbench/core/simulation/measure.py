@@ -1,4 +1,4 @@
-"""The measures of a simulated cell, from its straight lines: exact, not sampled."""
+"""The measures of a simulated cell, from its straight lines: exact, not sampled in time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lagbench.core.measures.replicas import ReplicaChange, mark_flips, mark_self
 from lagbench.core.scenario.stream import Spike, load_spikes
 from lagbench.core.simulation.fleet import ReplicaStep
 from lagbench.core.simulation.outcome import SimulationMeasures
+from lagbench.core.simulation.time_lag import time_lag_seconds
 from lagbench.core.simulation.traffic import Traffic
 from lagbench.core.simulation.world import World
 
@@ -33,19 +34,23 @@ def measure(
     floor_rate = max(1, counts[0]) * world.pod_rate
     spikes = load_spikes(world.traffic.load, floor_rate_per_second=floor_rate)
     changes = _changes(steps, spikes)
+    planned_seconds = world.planned.duration_seconds
+    time_lag = time_lag_seconds(world.traffic, instants, lags, planned_seconds)
     return SimulationMeasures(
         replica_changes=len(steps),
         flips=sum(change.is_flip for change in changes),
         self_made_flips=sum(change.is_self_made is True for change in changes),
         rebalances=sum(0 <= at <= until for at in world.fleet.rebalanced_at),
-        pod_minutes=_pod_seconds(world, min(world.planned.duration_seconds, until)) / 60,
+        pod_minutes=_pod_seconds(world, min(planned_seconds, until)) / 60,
         pod_minutes_in_all=_pod_seconds(world, until) / 60,
         max_replicas=max(counts),
         peak_lag_records=float(totals.max()),
+        time_lag_p50_seconds=time_lag.p50,
+        time_lag_p99_seconds=time_lag.p99,
         reaction_seconds=_reaction_seconds(world, steps, spikes),
         seconds_over_slo=seconds_over(world.traffic, instants, lags, slo_seconds),
         drain_seconds=_drain_seconds(spikes, instants, totals, drained_records),
-        settled_seconds=max(world.planned.duration_seconds, *(step.at for step in steps), 0.0),
+        settled_seconds=max(planned_seconds, *(step.at for step in steps), 0.0),
         watched_seconds=until,
     )
 

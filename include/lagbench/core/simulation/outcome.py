@@ -39,6 +39,10 @@ class SimulationMeasures:
     max_replicas: int
     peak_lag_records: float
     """Written and not yet done; the recorder's lag also holds what is done and not committed."""
+    time_lag_p50_seconds: float | None
+    """Of the messages of the planned window; None: half of them were not done."""
+    time_lag_p99_seconds: float | None
+    """Likewise; None: more than 1 % of them were not done."""
     reaction_seconds: float | None
     """Start of a spike until a new pod is Ready and has partitions, of several the slowest; None:
     no spike brought a pod."""
@@ -69,7 +73,10 @@ COMPARED: tuple[NamedMeasure[Any], ...] = (
         for name in ("replica_changes", "flips", "self_made_flips", "rebalances", "pod_minutes")
     ),
     PODS_IN_ALL,
-    *(NAMED[name] for name in ("max_replicas", "peak_lag_records", "reaction_seconds")),
+    *(
+        NAMED[name]
+        for name in ("max_replicas", "peak_lag_records", "time_lag_p99_seconds", "reaction_seconds")
+    ),
     TIME_OVER_SLO,
     NAMED["drain_seconds"],
 )

@@ -20,6 +20,7 @@ NEEDS_AN_OCCASION = {
     "first_event_wait_seconds",
     "action_dip_percent",
     "action_area_seconds",
+    "action_recovery_seconds",
 }
 NOT_OF_A_RUN = {"pod_minutes_in_all", "seconds_over_slo", "settled_seconds", "watched_seconds"}
 

@@ -9,6 +9,11 @@ from lagbench.core.experiment.result.judge import (
     pairs_of,
 )
 from lagbench.core.experiment.result.markdown import as_markdown
+from lagbench.core.experiment.result.predicted import (
+    PREDICTED_HEADINGS,
+    not_simulated,
+    predicted_values,
+)
 from lagbench.core.experiment.result.rows import (
     HEADINGS,
     SHOWN_HEADINGS,
@@ -21,6 +26,7 @@ from lagbench.core.experiment.result.rows import (
 
 __all__ = [
     "HEADINGS",
+    "PREDICTED_HEADINGS",
     "SHOWN_HEADINGS",
     "ExperimentResult",
     "as_figure",
@@ -31,7 +37,9 @@ __all__ = [
     "judge_experiment",
     "measured_names",
     "not_measured",
+    "not_simulated",
     "pairs_of",
+    "predicted_values",
     "shown_row",
     "tested",
 ]

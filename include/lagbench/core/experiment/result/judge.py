@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Literal
 
 from lagbench.core.compare import (
@@ -156,8 +157,9 @@ def _comparison(
     pairs, left_out = pairs_of(experiment, progress, runs, names)
     differences: tuple[Difference, ...] = ()
     if len(pairs) >= _FEWEST_PAIRS:
-        # One look: the number of pairs was fixed before the first run, and gaps do not depend on
-        # the difference that is tested.
+        # One look: the number of pairs was fixed before the first run. A run that is a gap was not
+        # left out for its values, but a measure may be missing in a run because it was bad.
+        # Each comparison is a family of its own: nothing corrects over the cells.
         measured = [Pair(first.measures, second.measures) for first, second in pairs.values()]
         differences = compare_pairs(measured, bounds, looks=(len(measured),))
     return CellComparison(
@@ -242,7 +244,8 @@ def _phase_notes(progress: Progress) -> Iterator[str]:
 def _pause_notes(progress: Progress) -> Iterator[str]:
     for number, records in _records_by_pair(progress):
         ordered = sorted(records, key=lambda record: record.began_at)
-        pause = (ordered[-1].began_at - ordered[0].ended_at) / _NS
+        pauses = [after.began_at - before.ended_at for before, after in pairwise(ordered)]
+        pause = max(pauses, default=0) / _NS
         if pause > LONGEST_PAUSE_SECONDS:
             yield f"pair {number}: its runs are {pause / 60:,.0f} min apart, not back to back"
 

@@ -23,7 +23,11 @@ class GapBin(MeasureModel):
 
 
 class PartitionGaps(MeasureModel):
-    """Handovers of partitions: last record by the old owner to the first by the new one."""
+    """Handovers of partitions: last record by the old owner to the first by the new one.
+
+    Counted are partitions handed over to a pod of another name, as the ledger has their work. A
+    StatefulSet's pod that comes back under its name to its own partitions does not count.
+    """
 
     handovers: int
     p50_seconds: float | None

@@ -47,7 +47,7 @@ from lagbench.core.measures.statistics import Reals
 def _of_steps(
     name: str, title: str, of: Callable[[Rebalances], StepCosts]
 ) -> tuple[NamedMeasure[Rebalances], ...]:
-    """Return the mean dip and the mean area of one kind of step as named measures."""
+    """Return mean dip, mean area and longest recovery of one kind of step as named measures."""
     return (
         NamedMeasure(
             f"{name}_dip_percent",
@@ -62,6 +62,13 @@ def _of_steps(
             "s",
             2,
             lambda cost: of(cost).mean_area_seconds,
+        ),
+        NamedMeasure(
+            f"{name}_recovery_seconds",
+            f"Longest recovery of a {title}",
+            "s",
+            1,
+            lambda cost: of(cost).max_recovery_seconds,
         ),
     )
 
@@ -102,6 +109,13 @@ class Rebalances(MeasureModel):
         *_of_steps("scale_up", "scale-up step", lambda cost: cost.scale_ups),
         *_of_steps("scale_down", "scale-down step", lambda cost: cost.scale_downs),
         *_of_steps("action", "rebalance by an action", lambda cost: cost.of_actions),
+        NamedMeasure(
+            "partitions_handed_over",
+            "Partitions handed to another pod",
+            "",
+            0,
+            lambda cost: None if cost.partition_gaps is None else cost.partition_gaps.handovers,
+        ),
         NamedMeasure(
             "partition_gap_p95_seconds",
             "Gap of a handed-over partition p95",
