@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from lagbench.cli.cell_options import TargetSettingsOption
+from lagbench.cli.cell_options import TargetSettingsOption, finite
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
@@ -33,10 +33,14 @@ def check(
         int | None, typer.Option("--partitions", min=1, help="Partitions of the topic.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Messages per second that one pod can process.")
+        float | None,
+        typer.Option(
+            min=0.001, callback=finite, help="Messages per second that one pod can process."
+        ),
     ] = None,
     slo: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds that a message may wait at most.")
+        float | None,
+        typer.Option(min=0.001, callback=finite, help="Seconds that a message may wait at most."),
     ] = None,
     shutdown: Annotated[
         float | None,
@@ -44,6 +48,7 @@ def check(
             "--shutdown-seconds",
             "--drain",  # the earlier name
             min=0.001,
+            callback=finite,
             help="Seconds that a pod needs from SIGTERM until it has left.",
         ),
     ] = None,

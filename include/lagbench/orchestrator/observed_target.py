@@ -142,7 +142,7 @@ def kafka_settings(
     elif place is not None and place.name == EMBEDDED:
         state = bench.running(state_dir())
         found = {} if state is None else dict(state.kafka_settings)
-    if bootstrap_servers:
+    if bootstrap_servers is not None:
         found[SERVERS] = bootstrap_servers
     if not found.get(SERVERS):
         raise WrongInput(
