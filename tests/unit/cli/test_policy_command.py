@@ -196,9 +196,10 @@ def test_json_names_the_facts(
 def test_a_target_is_spelt_as_for_a_run(
     nowhere: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another word, and settings without a cluster, are exit code 2."""
+    """Another word, another context, and settings without a cluster, are exit code 2."""
     for options in (
         ["--target", "minikube"],
+        ["--target", "context:elsewhere"],
         ["--target-settings", "mine.env"],
         ["--target", "embedded", "--target-settings", "mine.env"],
         ["--target", nowhere, "--target-settings", "absent.env"],
@@ -230,7 +231,6 @@ def test_settings_name_the_namespace(
     ("target", "printed"),
     [
         ("context:away", "http://127.0.0.1:1 does not answer"),
-        ("context:elsewhere", "elsewhere"),
         ("kind", "make kind"),
         ("embedded", "lagbench up"),
     ],
@@ -242,7 +242,7 @@ def test_a_target_that_cannot_be_read_is_exit_code_3(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Nobody listens, no such context, no kind cluster, no bench: one message and no answer."""
+    """Nobody listens, no kind cluster, no bench: one message and no answer."""
     code = exit_code(["lag-quick", "--target", target], monkeypatch)
 
     shown = capsys.readouterr()
