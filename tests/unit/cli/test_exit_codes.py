@@ -37,6 +37,7 @@ def exit_code(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("partitions=6", "maxReplicaCount"),
         ("profil.rate=3", "profil"),
         ("consumer.process_ms=fast", "consumer.process_ms"),
+        ("profile.rate_per_second=200000", "profile.spike_mult"),  # 10 times that in the spike
     ],
 )
 def test_a_wrong_setting_starts_nothing(
