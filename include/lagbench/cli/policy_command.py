@@ -15,6 +15,9 @@ from lagbench.errors import ExitCode, WrongInput
 if TYPE_CHECKING:
     from lagbench.core.policy.review import ClusterFacts, FileReview, PolicyContext
 
+CANNOT_RUN = ExitCode.SLO_FAILED
+"""The code of a verdict that fails: KEDA stores the policy, and it does not do its work."""
+
 policy = typer.Typer(
     name="policy", help="Check a scaling policy before it is applied.", no_args_is_help=True
 )
@@ -55,7 +58,7 @@ def check(
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="Exit with code 2 also if KEDA stores the policy but cannot run it."
+            "--strict", help="Exit with code 2 instead of 1 if the policy is stored but cannot run."
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -70,8 +73,9 @@ def check(
 ) -> int:
     """Report what KEDA would reject, and warn of settings that it would ignore.
 
-    Exit code 0: accepted, also with warnings. 2: rejected, by the API server or KEDA's webhook.
-    3: the cluster of --target cannot be read.
+    Exit code 0: accepted, also with warnings. 1: stored, but it cannot run: never ready, or it
+    cannot do what it is for. 2: rejected, by the API server or KEDA's webhook. 3: the cluster of
+    --target cannot be read.
     """
     from lagbench.catalog.catalog import policy_file
     from lagbench.catalog.strict_yaml import parse_documents, read_text
@@ -93,8 +97,11 @@ def check(
         typer.echo(json.dumps(_as_json(str(path), review, facts), indent=2, ensure_ascii=False))
     else:
         print_review(Console(), path, review, context, facts)
-    is_good = all(item.can_run if strict else item.is_accepted for item in review.policies)
-    return ExitCode.PASS if is_good else ExitCode.WRONG_INPUT
+    if not all(item.is_accepted for item in review.policies):
+        return ExitCode.WRONG_INPUT
+    if not all(item.can_run for item in review.policies):
+        return ExitCode.WRONG_INPUT if strict else CANNOT_RUN
+    return ExitCode.PASS
 
 
 @policy.command()

@@ -179,8 +179,8 @@ def test_a_plan_shows_the_pods_of_spark(
 def test_a_run_that_does_not_fit_the_disk_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Hours at ten million a second need some 20 TB: exit code 3, with need and have."""
-    settings = ("profile.rate_per_second=1000000", "profile.spike_hold_seconds=8640")
+    """A day at a million messages a second needs some 20 TB: exit code 3, with need and have."""
+    settings = ("profile.rate_per_second=100000", "profile.spike_hold_seconds=86400")
     flags = [flag for setting in settings for flag in ("--set", setting)]
     code = exit_code(["run", "quick_spike", *flags], tmp_path, monkeypatch)
 

@@ -105,5 +105,5 @@ def _require_peak(field: str, rate: float, of: str, factor: float) -> None:
     if rate * factor > MOST_PER_SECOND:
         raise ValueError(
             f"profile.{field} must be at most {MOST_PER_SECOND / rate:g}: times the {of} of "
-            f"{rate:,g} it is the peak, which is at most {MOST_PER_SECOND:,} messages a second"
+            f"{rate:,.10g} it is the peak, which is at most {MOST_PER_SECOND:,} messages a second"
         )
