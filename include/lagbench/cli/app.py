@@ -76,7 +76,7 @@ def _options(
 
 
 def _require_values(arguments: Sequence[str]) -> None:
-    """Reject an empty argument: it comes from an empty variable of a shell, and asks for nothing.
+    """Reject an empty argument: it comes from an empty variable of a shell.
 
     :raises WrongInput: an option or an argument is an empty text.
     """

@@ -23,8 +23,8 @@ class RehearseExperimentCellOperator(TriggerDagRunOperator):
     """Trigger ``scenario_run`` for one planned run, wait for it, and keep its measures.
 
     After success: the run is recorded in the experiment's folder. A missed SLO is a result. A run
-    that is no result (``RunRecord.is_measured``) or has no verdict fails the task, whose one retry
-    repeats the run; one that is no result again is a gap, and the experiment continues.
+    that is not a result (``RunRecord.is_measured``) or has no verdict fails the task, whose one
+    retry repeats the run. If that is not a result either it is a gap, and the experiment continues.
 
     :param run_key: name of the run in the schedule, e.g. ``pair_1_range``.
     """

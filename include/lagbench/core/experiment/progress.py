@@ -40,7 +40,7 @@ class RunRecord(BaseModel):
 
     @property
     def is_measured(self) -> bool:
-        """Return whether the run is a result: pass and fail are, and a value too close to tell."""
+        """Return whether the run is a result: pass, fail, or a value too close to its limit."""
         return self.verdict != "undetermined" if self.is_result is None else self.is_result
 
 
