@@ -188,9 +188,9 @@ def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
         if not kubeconfig.is_file():
             raise NotReady(f"there is no kind cluster of the bench ({kubeconfig}): make kind")
         return ClusterTarget(name, str(kubeconfig), None, fields, str(servers), config)
-    context, kubeconfig = name.removeprefix(CONTEXT_PREFIX).strip(), _kubeconfig()
-    namespace_of_context(context, kubeconfig)
-    return ClusterTarget(name, kubeconfig, context, fields, str(servers), config)
+    context, users_kubeconfig = name.removeprefix(CONTEXT_PREFIX).strip(), _kubeconfig()
+    namespace_of_context(context, users_kubeconfig)
+    return ClusterTarget(name, users_kubeconfig, context, fields, str(servers), config)
 
 
 def namespace_of_context(context: str, kubeconfig: str | None) -> str:
