@@ -10,6 +10,7 @@ Errors of client libraries are mapped to these once, in ``lagbench.adapters``, a
 from __future__ import annotations
 
 from enum import IntEnum
+from pathlib import PurePath
 
 
 class ExitCode(IntEnum):
@@ -35,6 +36,7 @@ class WrongInput(LagbenchError):
 
     def __init__(self, *, where: str, field: str, value: object, allowed: str) -> None:
         """Name the file or flag (``where``), the field, its value and what is allowed."""
+        value = str(value) if isinstance(value, PurePath) else value
         super().__init__(f"{where}: {field} = {value!r} is not allowed; allowed: {allowed}")
         self.where, self.field, self.value, self.allowed = where, field, value, allowed
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lagbench.cli.policy_command import CANNOT_RUN
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, NAMESPACE
 from lagbench.errors import ExitCode
 from tests.cluster.cluster_rehearsal import CONTEXT, kubectl, stand_up
@@ -112,14 +113,14 @@ def test_a_second_scaled_object_on_one_target_is_refused(checker: Checker) -> No
 
 
 def test_an_update_and_another_target_are_stored(checker: Checker) -> None:
-    """An update is in nobody's way; of the target that is not there the check says so."""
+    """An update is in nobody's way; for a target that is not there it cannot run: exit code 1."""
     update, other = policy("first", maxReplicaCount=5), policy("second", target="elsewhere")
 
     update_code, _, _ = checker.check(update)
     code, printed, _ = checker.check(other)
     live_code, _ = checker.live(other)
 
-    assert (update_code, code, live_code) == (ExitCode.PASS, ExitCode.PASS, 201)
+    assert (update_code, code, live_code) == (ExitCode.PASS, CANNOT_RUN, 201)
     assert printed["cluster"]["objects"] == {"Deployment elsewhere": False}
     assert not printed["policies"][0]["can_run"]
 

@@ -10,9 +10,8 @@ from lagbench.orchestrator.target import ClusterTarget
 CONTEXT = "prod"
 
 
-def cluster_target(folder: Path, server: str) -> ClusterTarget:
+def write_kubeconfig(path: Path, server: str = "https://prod.example") -> Path:
     """Write a kubeconfig whose one context has its API server at ``server``."""
-    path = folder / "kubeconfig"
     content = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -22,6 +21,12 @@ def cluster_target(folder: Path, server: str) -> ClusterTarget:
         "contexts": [{"name": CONTEXT, "context": {"cluster": server, "user": "me"}}],
     }
     path.write_text(json.dumps(content))
+    return path
+
+
+def cluster_target(folder: Path, server: str) -> ClusterTarget:
+    """Write a kubeconfig with the API server, and return the target that leads there."""
+    path = write_kubeconfig(folder / "kubeconfig", server)
     return ClusterTarget(
         name=f"context:{CONTEXT}",
         kubeconfig=str(path),

@@ -176,7 +176,7 @@ def checked_cell(
 ) -> Cell:
     """Return scenario and policy, each checked and both together; ``policy`` replaces its own."""
     loaded = load_scenario(scenario, overrides)
-    path = policy_file(policy or loaded.policy)
+    path = policy_file(loaded.policy if policy is None else policy)
     text = read_text(path)
     checked = _checked_policy(text, path)
     check_fit(loaded, checked)
@@ -211,7 +211,8 @@ def _second(scenario: Scenario, policy: str | None, of_first: CheckedPolicy) -> 
     seen = scenario.of_second_group()
     if seen is None or scenario.second_group is None:
         return None
-    path = policy_file(scenario.second_group.policy or policy or scenario.policy)
+    named = (scenario.second_group.policy, policy, scenario.policy)
+    path = policy_file(next(name for name in named if name is not None))
     text = read_text(path)
     checked = _checked_policy(text, path)
     # The phase of the first group's HPA and windows of this policy would both fix the stream.

@@ -1,7 +1,7 @@
-"""Load YAML safely and strictly: no key twice, and ``on`` and ``off`` stay words.
+"""Load YAML safely and strictly: no key twice, keys are text, ``on`` and ``off`` stay words.
 
-PyYAML implements YAML 1.1, which reads ``graceful_shutdown: off`` as false and ``1e3`` as text. The
-core schema of YAML 1.2 does neither.
+PyYAML implements YAML 1.1, which reads ``graceful_shutdown: off`` as false, ``1e3`` as text and
+``2024-01-01`` as a date. The core schema of YAML 1.2 does not.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import yaml
 from lagbench.errors import WrongInput
 
 _BOOL, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:float"
+_DATE, _NULL = "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:null"
 _BOOL_WORDS = re.compile(r"true|True|TRUE|false|False|FALSE")
 _FLOAT_TEXT = re.compile(
     r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
@@ -23,23 +24,32 @@ _FLOAT_TEXT = re.compile(
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader with the scalars of YAML 1.2 that rejects a key given twice."""
+    """A safe loader with the scalars of YAML 1.2 that rejects a key given twice.
+
+    Each key is the text as it is written, as kubectl reads it: ``1: x`` has the key ``"1"``.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value!r} is given twice", key.start_mark
-                    )
-                seen.add(key.value)
+            if not isinstance(key, yaml.ScalarNode) or key.tag == _NULL:
+                raise _wrong_key("a key is a text", key)
+            if key.value in seen:
+                raise _wrong_key(f"the key {key.value!r} is given twice", key)
+            seen.add(key.value)
+        self.flatten_mapping(node)  # merges (<<) become keys of this mapping
+        for key, _ in node.value:
+            key.tag = self.DEFAULT_SCALAR_TAG
         return dict(super().construct_mapping(node, deep=deep))
+
+
+def _wrong_key(problem: str, key: yaml.Node) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
 
 
 # Each class needs its own table: the resolvers of SafeLoader are shared by every user of PyYAML.
 _Loader.yaml_implicit_resolvers = {
-    letter: [(tag, pattern) for tag, pattern in resolvers if tag not in {_BOOL, _FLOAT}]
+    letter: [(tag, pattern) for tag, pattern in resolvers if tag not in {_BOOL, _FLOAT, _DATE}]
     for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(_BOOL, re.compile(rf"(?:{_BOOL_WORDS.pattern})$"), list("tTfF"))

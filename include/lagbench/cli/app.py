@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -23,7 +25,7 @@ from lagbench.cli import (
     simulate_command,
     watch_command,
 )
-from lagbench.errors import ExitCode, LagbenchError
+from lagbench.errors import ExitCode, LagbenchError, WrongInput
 
 # typer ships its own click and exports only this one of its errors: its base covers them all.
 _UsageError: Any = typer.BadParameter.__base__
@@ -73,10 +75,29 @@ def _options(
     """Hold the options that stand before the verb."""
 
 
+def _require_values(arguments: Sequence[str]) -> None:
+    """Reject an empty argument: it comes from an empty variable of a shell.
+
+    :raises WrongInput: an option or an argument is an empty text.
+    """
+    for before, argument in pairwise(["", *arguments]):
+        name, sign, value = argument.partition("=")
+        if argument.startswith("--") and sign and not value:
+            field, allowed = name, "a value, or no such option"
+        elif not argument and before.startswith("-"):
+            field, allowed = before, "a value, or no such option"
+        elif not argument:
+            field, allowed = "argument", "a name, or no argument"
+        else:
+            continue
+        raise WrongInput(where="command line", field=field, value="", allowed=allowed)
+
+
 def main() -> None:
     """Run the command; each known error gives one message and its exit code."""
     errors = Console(stderr=True)
     try:
+        _require_values(sys.argv[1:])
         code = app(standalone_mode=False)
     except LagbenchError as error:
         errors.print(f"[red]{type(error).__name__}[/red]", end=" ")

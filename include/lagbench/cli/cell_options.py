@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,13 @@ TargetSettingsOption = Annotated[
     Path | None,
     typer.Option(help="The cluster's settings; default k8s/overlays/context/settings/settings.env"),
 ]
+
+
+def finite(value: float | None) -> float | None:
+    """Return an option's number; reject ``inf`` and ``nan``, which a lower bound lets through."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
 
 
 def environment_at(start: str | None) -> SimulatedEnvironment:

@@ -137,11 +137,24 @@ def _unfinished(
 
     if path is None:
         return find_unfinished(found, target=label, pairs=pairs)
+    _require_folder(path.absolute())
     kept = ExperimentFolder(path.absolute())
     if not kept.is_started:
         return None
     require_same(kept, found, target=label, pairs=pairs)
     return kept
+
+
+def _require_folder(path: Path) -> None:
+    """Reject a place in which no folder can be made: it, or a part of its path, is a file."""
+    there = next(place for place in (path, *path.parents) if place.exists())
+    if not there.is_dir():
+        raise WrongInput(
+            where=_COMMAND_LINE,
+            field="--folder",
+            value=path,
+            allowed=f"a folder, or a path where one can be made ({there} is a file)",
+        )
 
 
 def _require_different(asked: Sequence[AskedExperiment]) -> None:

@@ -40,8 +40,11 @@ def history(
 
     console = Console()
     if rebuild:
-        lines, deleted = rebuild_history(runs_root())
-        _say(console, f"history: {lines} runs, {deleted} of them without a folder any more")
+        made = rebuild_history(runs_root())
+        deleted = f"{made.without_folder} of them without a folder any more"
+        _say(console, f"history: {made.lines} runs, {deleted}")
+        for problem in made.left_out:
+            _say(console, f"left out: {problem}")
         return ExitCode.PASS
     rows = read_history(runs_root())
     cells = list(by_cell(rows).values())

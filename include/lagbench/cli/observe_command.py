@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from lagbench.cli.cell_options import finite
 from lagbench.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def observe(
     ] = None,
     pod_rate: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Messages per second of one pod; default: as it shows."),
+        typer.Option(
+            min=0.001, callback=finite, help="Messages per second of one pod; default: as it shows."
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A limit, e.g. slos.drain_seconds=300")

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from lagbench.cli.cell_options import TargetSettingsOption
+from lagbench.cli.cell_options import TargetSettingsOption, finite
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.core.policy.review import ClusterFacts, FileReview, PolicyContext
+
+CANNOT_RUN = ExitCode.SLO_FAILED
+"""The code of a verdict that fails: KEDA stores the policy, and it does not do its work."""
 
 policy = typer.Typer(
     name="policy", help="Check a scaling policy before it is applied.", no_args_is_help=True
@@ -33,10 +36,14 @@ def check(
         int | None, typer.Option("--partitions", min=1, help="Partitions of the topic.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Messages per second that one pod can process.")
+        float | None,
+        typer.Option(
+            min=0.001, callback=finite, help="Messages per second that one pod can process."
+        ),
     ] = None,
     slo: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds that a message may wait at most.")
+        float | None,
+        typer.Option(min=0.001, callback=finite, help="Seconds that a message may wait at most."),
     ] = None,
     shutdown: Annotated[
         float | None,
@@ -44,13 +51,14 @@ def check(
             "--shutdown-seconds",
             "--drain",  # the earlier name
             min=0.001,
+            callback=finite,
             help="Seconds that a pod needs from SIGTERM until it has left.",
         ),
     ] = None,
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="Exit with code 2 also if KEDA stores the policy but cannot run it."
+            "--strict", help="Exit with code 2 instead of 1 if the policy is stored but cannot run."
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -65,8 +73,9 @@ def check(
 ) -> int:
     """Report what KEDA would reject, and warn of settings that it would ignore.
 
-    Exit code 0: accepted, also with warnings. 2: rejected, by the API server or KEDA's webhook.
-    3: the cluster of --target cannot be read.
+    Exit code 0: accepted, also with warnings. 1: stored, but it cannot run: never ready, or it
+    cannot do what it is for. 2: rejected, by the API server or KEDA's webhook. 3: the cluster of
+    --target cannot be read.
     """
     from lagbench.catalog.catalog import policy_file
     from lagbench.catalog.strict_yaml import parse_documents, read_text
@@ -88,8 +97,11 @@ def check(
         typer.echo(json.dumps(_as_json(str(path), review, facts), indent=2, ensure_ascii=False))
     else:
         print_review(Console(), path, review, context, facts)
-    is_good = all(item.can_run if strict else item.is_accepted for item in review.policies)
-    return ExitCode.PASS if is_good else ExitCode.WRONG_INPUT
+    if not all(item.is_accepted for item in review.policies):
+        return ExitCode.WRONG_INPUT
+    if not all(item.can_run for item in review.policies):
+        return ExitCode.WRONG_INPUT if strict else CANNOT_RUN
+    return ExitCode.PASS
 
 
 @policy.command()

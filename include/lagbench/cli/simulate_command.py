@@ -15,6 +15,7 @@ from lagbench.cli.cell_options import (
     SettingsOption,
     StartOption,
     environment_at,
+    finite,
 )
 from lagbench.errors import ExitCode
 
@@ -35,17 +36,22 @@ def simulate(
     ] = 10,
     seed: Annotated[int | None, typer.Option(min=0, help="One seed instead.")] = None,
     slo_seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="Oldest message; default: the scenario's SLO.")
+        float | None,
+        typer.Option(min=0.1, callback=finite, help="Oldest message; default: the scenario's SLO."),
     ] = None,
     start_seconds: Annotated[
         float | None,
-        typer.Option(min=0, help="From creation to Ready (the scenario's start_seconds)."),
+        typer.Option(
+            min=0, callback=finite, help="From creation to Ready (the scenario's start_seconds)."
+        ),
     ] = None,
     tail_seconds: Annotated[
-        float | None, typer.Option(min=0, help="Seconds to simulate after the stream (900).")
+        float | None,
+        typer.Option(min=0, callback=finite, help="Seconds to simulate after the stream (900)."),
     ] = None,
     sync_at: Annotated[
-        float | None, typer.Option(help="Second of one of the HPA's syncs, as in a real run.")
+        float | None,
+        typer.Option(callback=finite, help="Second of one of the HPA's syncs, as in a real run."),
     ] = None,
     start: StartOption = None,
     settings: SettingsOption = None,

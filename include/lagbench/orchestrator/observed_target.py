@@ -24,14 +24,18 @@ from lagbench.core.scenario import NAMESPACE, Workload
 from lagbench.embedded import bench
 from lagbench.embedded.kafka_choice import named_settings
 from lagbench.errors import LagbenchError, NotReady, UnknownKind, WrongInput
-from lagbench.orchestrator.target import CONTEXT_PREFIX, KIND
+from lagbench.orchestrator.target import (
+    CONTEXT_ADVICE,
+    CONTEXT_PREFIX,
+    KIND,
+    namespace_of_context,
+)
 from lagbench.project import state_dir
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 _ANSWER_SECONDS = 20.0
-_ADVICE = "Correct --target, or KUBECONFIG"
 _WORKLOADS: tuple[Workload, ...] = ("Deployment", "StatefulSet")
 _STORED = ("name", "namespace", "labels", "annotations")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -49,7 +53,7 @@ class ObservedPlace:
 
     def open_client(self) -> ApiClient:
         """Return a new client; it sends no request yet."""
-        return log_in(self.kubeconfig, context=self.context, retries=0, advice=_ADVICE)
+        return log_in(self.kubeconfig, context=self.context, retries=0, advice=CONTEXT_ADVICE)
 
     def open_kube(self) -> contextlib.closing[Kube]:
         """Return a client of the namespace, to be closed."""
@@ -107,23 +111,8 @@ def find_place(target: str, namespace: str | None) -> ObservedPlace:
         allowed = f"{EMBEDDED}, {KIND} or {CONTEXT_PREFIX}NAME"
         raise WrongInput(where="command line", field="--target", value=target, allowed=allowed)
     kubeconfig_name = os.environ.get("KUBECONFIG")
-    of_context = _namespace_of(context, kubeconfig_name)
+    of_context = namespace_of_context(context, kubeconfig_name)
     return ObservedPlace(target, kubeconfig_name, context, namespace or of_context, "kubernetes")
-
-
-def _namespace_of(context: str, kubeconfig: str | None) -> str:
-    """Return the namespace that kubectl would use."""
-    from kubernetes import config
-
-    try:
-        known, _ = config.list_kube_config_contexts(config_file=kubeconfig)
-    except (config.ConfigException, OSError) as error:
-        raise NotReady(f"the kubeconfig cannot be used: {error}. {_ADVICE}") from error
-    found = {item["name"]: item.get("context") or {} for item in known}
-    if context not in found:
-        allowed = ", ".join(f"{CONTEXT_PREFIX}{name}" for name in sorted(found)) or "none is there"
-        raise WrongInput(where="command line", field="--target", value=context, allowed=allowed)
-    return str(found[context].get("namespace") or "default")
 
 
 def kafka_settings(
@@ -142,7 +131,7 @@ def kafka_settings(
     elif place is not None and place.name == EMBEDDED:
         state = bench.running(state_dir())
         found = {} if state is None else dict(state.kafka_settings)
-    if bootstrap_servers:
+    if bootstrap_servers is not None:
         found[SERVERS] = bootstrap_servers
     if not found.get(SERVERS):
         raise WrongInput(

@@ -10,11 +10,13 @@ import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
 from lagbench.adapters.kafka.client_settings import own_settings, read_settings
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kube.client.kube_connection import known_contexts
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.lease_holder import HOLDER_VARIABLE, stored_holder
@@ -45,6 +47,7 @@ from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 KIND = "kind"
 CONTEXT_PREFIX = "context:"
+CONTEXT_ADVICE = "Correct --target, or KUBECONFIG"
 KUBERNETES_VARIABLE = "AIRFLOW_CONN_KUBERNETES_DEFAULT"
 OVERLAYS = PROJECT_ROOT / "k8s" / "overlays"
 
@@ -169,8 +172,9 @@ class ClusterTarget:
 def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
     """Return the cluster of the target ``name``, None for the embedded bench.
 
-    :raises WrongInput: the name, a key or a value of the settings file is not valid.
-    :raises NotReady: the kind cluster does not exist.
+    :raises WrongInput: the name, a key or a value of the settings file is not valid, or the
+        kubeconfig has no such context.
+    :raises NotReady: the kind cluster does not exist, or the kubeconfig cannot be used.
     """
     if name == EMBEDDED:
         if settings_file is not None:
@@ -203,8 +207,28 @@ def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
         if not kubeconfig.is_file():
             raise NotReady(f"there is no kind cluster of the bench ({kubeconfig}): make kind")
         return ClusterTarget(name, str(kubeconfig), None, fields, str(servers), config)
-    context = name.removeprefix(CONTEXT_PREFIX)
-    return ClusterTarget(name, _kubeconfig(), context, fields, str(servers), config)
+    context, users_kubeconfig = name.removeprefix(CONTEXT_PREFIX).strip(), _kubeconfig()
+    namespace_of_context(context, users_kubeconfig)
+    return ClusterTarget(name, users_kubeconfig, context, fields, str(servers), config)
+
+
+def namespace_of_context(context: str, kubeconfig: str | None) -> str:
+    """Return the namespace that kubectl would use with a context.
+
+    :param kubeconfig: paths as in KUBECONFIG; None: where kubectl looks.
+    :raises WrongInput: there is no such context; the message names those that there are.
+    :raises NotReady: the kubeconfig cannot be used.
+    """
+    known = known_contexts(kubeconfig, advice=CONTEXT_ADVICE)
+    if context not in known:
+        close = get_close_matches(context, known, n=1, cutoff=0.5)
+        hint = f"did you mean {CONTEXT_PREFIX}{close[0]}? " if close else ""
+        names = ", ".join(f"{CONTEXT_PREFIX}{name}" for name in sorted(known))
+        allowed = f"{hint}a context of the kubeconfig: {names or 'none is there'}"
+        raise WrongInput(
+            where="target", field="--target", value=f"{CONTEXT_PREFIX}{context}", allowed=allowed
+        )
+    return known[context] or "default"
 
 
 def _kafka_config(given: Mapping[str, str], file: str) -> str | None:

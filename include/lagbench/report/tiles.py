@@ -57,9 +57,10 @@ def _flips(measures: Measures) -> str:
     return f"in {_value('replica_changes', measures)} replica changes"
 
 
-def _idle(measures: Measures) -> str:
+def _pod_time(measures: Measures) -> str:
     ratio = measures.scaling.idle_ratio
-    return "" if ratio is None else f"{ratio * 100:.0f} % idle"
+    window = "in the planned window"
+    return window if ratio is None else f"{window}, {ratio * 100:.0f} % idle"
 
 
 def _time_lag(measures: Measures) -> str:
@@ -82,6 +83,6 @@ _SHOWN: Mapping[str, Callable[[Measures], str] | None] = {
     "lost": None,
     "duplicated": None,
     "flips": _flips,
-    "pod_minutes": _idle,
+    "pod_minutes": _pod_time,
     "time_lag_p99_seconds": _time_lag,
 }

@@ -7,10 +7,11 @@ deletes. It can be made again from the folders.
 from __future__ import annotations
 
 import fcntl
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +23,8 @@ from lagbench.core.measures import NAMED, Measures
 from lagbench.core.verdict import SECOND_GROUP_PREFIX
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.baseline import CELL_FIELD, cell_of
+
+log = logging.getLogger(__name__)
 
 HISTORY_FILE = "history.parquet"
 _LOCK_FILE = ".history.lock"
@@ -41,58 +44,89 @@ _MANIFEST = "manifest."
 
 
 def history_row(folder: RunFolder) -> HistoryRow | None:
-    """Return the line of a judged run; None: lagbench wrote no manifest or no verdict there."""
-    with suppress(LagbenchError, ValidationError, AttributeError, TypeError, ValueError):
-        manifest, verdict = folder.read_json(folder.manifest), folder.read_json(folder.verdict)
-        rest = {
-            name: manifest[name] for name in manifest if name == CELL_FIELD or name not in _COLUMNS
-        }
+    """Return the line of a judged run; None: there is no manifest or no verdict.
+
+    :raises NotReady: a file of the folder is not one that lagbench writes; the message names it.
+    """
+    if not folder.manifest.exists() or not folder.verdict.exists():
+        return None
+    manifest, verdict = _object(folder, folder.manifest), _object(folder, folder.verdict)
+    rest = {name: manifest[name] for name in manifest if name == CELL_FIELD or name not in _COLUMNS}
+    try:
         return HistoryRow(
             run_id=folder.run_id,
-            created_at=int(manifest.get("created_at") or 0),
+            created_at=manifest.get("created_at") or 0,
             scenario=str(manifest.get("scenario") or ""),
             policy=str(manifest.get("policy") or ""),
             seed=manifest.get("seed"),
             fidelity=str(manifest.get("fidelity") or ""),
             cell=cell_of(folder),
-            verdict=str(verdict["status"]),
+            verdict=verdict.get("status"),
             is_invalid=bool(verdict.get("invalid")),
             measures=_measures_of_run(folder),
             manifest=flat_manifest(rest),
         )
-    return None
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise NotReady(
+            f"run {folder.reference} is not one that lagbench wrote: {field} is {first['input']!r}"
+        ) from wrong
+
+
+def _object(folder: RunFolder, path: Path) -> dict[str, Any]:
+    content = folder.read_json(path)
+    if not isinstance(content, dict):
+        raise NotReady(f"run {folder.reference}: {path.name} is not an object of JSON")
+    return content
 
 
 def append_history(folder: RunFolder) -> None:
     """Write the run's line into the history of its runs folder, instead of an earlier one.
 
-    A history that cannot be read is made again from the run folders.
+    A history that cannot be read is made again from the run folders. A run without a line is
+    logged: the verdict does not depend on the history.
     """
-    row, root = history_row(folder), folder.path.parent
+    root = folder.path.parent
+    try:
+        row = history_row(folder)
+    except LagbenchError as problem:
+        log.warning("not in the history: %s", problem)
+        return
     if row is None:
         return
     with _locked(root):
         try:
             known = read_history(root)
         except NotReady:
-            known = _rows_of_folders(root)
+            known, left_out = _rows_of_folders(root)
+            for problem_text in left_out:
+                log.warning("not in the history: %s", problem_text)
         _write(root, [*(other for other in known if other.run_id != row.run_id), row])
 
 
-def rebuild_history(root: Path) -> tuple[int, int]:
-    """Make the history again from the run folders; return its lines, and those without a folder.
+class Rebuilt(NamedTuple):
+    """The numbers of lines, and of those without a folder; for each run left out, why."""
+
+    lines: int
+    without_folder: int
+    left_out: tuple[str, ...]
+
+
+def rebuild_history(root: Path) -> Rebuilt:
+    """Make the history again from the run folders.
 
     Lines of runs whose folder was deleted stay, unless the file cannot be read.
     """
     with _locked(root):
-        rows = _rows_of_folders(root)
+        rows, left_out = _rows_of_folders(root)
         there = {row.run_id for row in rows}
         deleted: list[HistoryRow] = []
         with suppress(NotReady):
             deleted = [row for row in read_history(root) if row.run_id not in there]
         gone = [row for row in deleted if not (root / row.run_id).exists()]
         _write(root, [*gone, *rows])
-    return len(gone) + len(rows), len(gone)
+    return Rebuilt(len(gone) + len(rows), len(gone), tuple(left_out))
 
 
 def read_history(root: Path) -> list[HistoryRow]:
@@ -121,9 +155,17 @@ def change_notes(root: Path, cell: str) -> tuple[str, ...]:
     return tuple(change.text for change in cell_history(rows).newest_changes) if rows else ()
 
 
-def _rows_of_folders(root: Path) -> list[HistoryRow]:
-    found = (history_row(RunFolder(root / run.run_id)) for run in list_runs(root))
-    return [row for row in found if row is not None]
+def _rows_of_folders(root: Path) -> tuple[list[HistoryRow], list[str]]:
+    """Return the lines of the judged runs, and for each other one that has none, why."""
+    rows, left_out = list[HistoryRow](), list[str]()
+    for run in list_runs(root):
+        try:
+            row = history_row(RunFolder(root / run.run_id))
+        except LagbenchError as problem:
+            left_out.append(str(problem))
+        else:
+            rows += [row] if row is not None else []
+    return rows, left_out
 
 
 def _measures_of_run(folder: RunFolder) -> Mapping[str, float | None]:

@@ -123,6 +123,7 @@ def test_runs_that_are_not_comparable_are_refused_with_each_reason(
 
     assert code == ExitCode.WRONG_INPUT
     assert "machine.cores: 2 against 4" in text
+    assert "--vary" not in text
     assert "the verdict of b is undetermined: so it is" in text
 
 
@@ -131,7 +132,9 @@ def test_a_field_that_differs_on_purpose_is_named(root: Path, compare: Command) 
     write_run(root, "a")
     write_run(root, "b", scenario={"consumer": {"balancer": "range"}})
 
-    assert compare("a", "b")[0] == ExitCode.WRONG_INPUT
+    code, text = compare("a", "b")
+    assert code == ExitCode.WRONG_INPUT
+    assert "If the sides differ on purpose: --vary consumer.balancer" in " ".join(text.split())
     assert compare("a", "b", "--vary", "consumer.balancer")[0] == ExitCode.PASS
 
 

@@ -37,6 +37,7 @@ def exit_code(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("partitions=6", "maxReplicaCount"),
         ("profil.rate=3", "profil"),
         ("consumer.process_ms=fast", "consumer.process_ms"),
+        ("profile.rate_per_second=200000", "profile.spike_mult"),  # 10 times that in the spike
     ],
 )
 def test_a_wrong_setting_starts_nothing(
@@ -178,8 +179,8 @@ def test_a_plan_shows_the_pods_of_spark(
 def test_a_run_that_does_not_fit_the_disk_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Hours at ten million a second need some 20 TB: exit code 3, with need and have."""
-    settings = ("profile.rate_per_second=1000000", "profile.spike_hold_seconds=8640")
+    """A day at a million messages a second needs some 20 TB: exit code 3, with need and have."""
+    settings = ("profile.rate_per_second=100000", "profile.spike_hold_seconds=86400")
     flags = [flag for setting in settings for flag in ("--set", setting)]
     code = exit_code(["run", "quick_spike", *flags], tmp_path, monkeypatch)
 
@@ -218,3 +219,67 @@ def test_only_a_rehearsal_becomes_the_baseline(
     assert "run = 'by-hand' is not allowed; allowed: a run of daily_spike_rehearsal" in message
     assert pinned_baselines(tmp_path / "runs")[cell].run_id == "night-2"
     assert capsys.readouterr().out == "baseline: night-2\nbefore:   night-1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["run", "quick_spike", "--policy", ""], "--policy"),
+        (["run", "quick_spike", "--policy="], "--policy"),
+        (["run", "quick_spike", "--target", ""], "--target"),
+        (["run", ""], "argument"),
+        (["observe", "--group", "", "--topic", "orders"], "--group"),
+        (["observe", "--group", "g", "--topic", "t", "--bootstrap-servers", ""], "--bootstrap"),
+        (["experiment", "rebalance_dip", "--folder", "", "--plan"], "--folder"),
+    ],
+)
+def test_an_empty_argument_starts_nothing(
+    arguments: list[str],
+    field: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An empty variable of a shell is not the default: exit code 2, before anything is asked."""
+    code = exit_code(arguments, tmp_path, monkeypatch)
+
+    assert code == ExitCode.WRONG_INPUT
+    assert field in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("names", [["rebalance_dip"], ["rebalance_dip", "policy_swap"]])
+def test_a_file_as_the_folder_of_an_experiment_starts_nothing(
+    names: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2, also for a plan; the path is shown as it is written."""
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+
+    code = exit_code(["experiment", *names, "--folder", str(file), "--plan"], tmp_path, monkeypatch)
+
+    message = "".join(capsys.readouterr().err.split())
+    assert code == ExitCode.WRONG_INPUT
+    assert "--folder='/" in message
+    assert "isafile" in message
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["policy", "check", "lag-quick", "--slo", "inf"],
+        ["policy", "check", "lag-quick", "--rate", "nan"],
+        ["policy", "check", "lag-quick", "--shutdown-seconds", "inf"],
+        ["simulate", "bursty", "--slo-seconds", "inf"],
+        ["observe", "--group", "g", "--topic", "t", "--pod-rate", "inf"],
+    ],
+)
+def test_a_number_that_is_not_finite_is_refused(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Infinity and NaN are no rates and no seconds: exit code 2."""
+    assert exit_code(arguments, tmp_path, monkeypatch) == ExitCode.WRONG_INPUT

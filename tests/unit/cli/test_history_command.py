@@ -104,3 +104,16 @@ def test_rebuild_makes_it_from_the_folders(tmp_path: Path, history: Command) -> 
 
     assert (code, text) == (ExitCode.PASS, "history: 1 runs, 0 of them without a folder any more")
     assert (tmp_path / HISTORY_FILE).exists()
+
+
+def test_rebuild_names_the_runs_that_it_leaves_out(tmp_path: Path, history: Command) -> None:
+    """A run folder with another content is printed with the reason."""
+    write_run(tmp_path, "run")
+    folder = write_run(tmp_path, "other")
+    folder.write_json(folder.manifest, {"created_at": "yesterday"})
+
+    code, text = history("--rebuild")
+
+    assert code == ExitCode.PASS
+    assert text.startswith("history: 1 runs")
+    assert "left out: run other" in text

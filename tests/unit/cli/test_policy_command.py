@@ -12,6 +12,7 @@ import yaml
 
 from lagbench.catalog.catalog import policy_file
 from lagbench.cli import main
+from lagbench.cli.policy_command import CANNOT_RUN
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import ExitCode
@@ -60,13 +61,31 @@ def test_a_refused_policy_has_exit_code_2(
     assert "instead: minReplicaCount" in shown
 
 
-def test_strict_counts_what_cannot_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lagThreshold of 0 is stored, and never ready: only --strict makes that exit code 2."""
-    metadata = {"bootstrapServers": "k:9092", "consumerGroup": "g", "lagThreshold": "0"}
+@pytest.mark.parametrize("threshold", ["0", "abc"])
+def test_a_policy_that_cannot_run_is_exit_code_1(
+    threshold: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stored, and never ready: exit code 1 stops a CI job, and --strict makes it 2."""
+    metadata = {"bootstrapServers": "k:9092", "consumerGroup": "g", "lagThreshold": threshold}
     path = changed(tmp_path, triggers=[{"type": "kafka", "metadata": metadata}])
 
-    assert exit_code([path], monkeypatch) == ExitCode.PASS
+    assert exit_code([path], monkeypatch) == CANNOT_RUN
     assert exit_code([path, "--strict"], monkeypatch) == ExitCode.WRONG_INPUT
+
+
+def test_windows_that_a_plan_rejects_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cron windows without a cron trigger, or not whole minutes long, are exit code 1."""
+    manifest = yaml.safe_load(policy_file("lag-quick").read_text())
+    manifest["metadata"]["annotations"] = {"lagbench.io/cron-windows": "60-70"}
+    path = tmp_path / "windows.yaml"
+    path.write_text(yaml.safe_dump(manifest))
+
+    code = exit_code([str(path)], monkeypatch)
+
+    assert code == CANNOT_RUN
+    assert "the policy has 0 cron triggers" in " ".join(capsys.readouterr().out.split())
 
 
 def test_json_holds_all_of_it(
@@ -196,9 +215,10 @@ def test_json_names_the_facts(
 def test_a_target_is_spelt_as_for_a_run(
     nowhere: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another word, and settings without a cluster, are exit code 2."""
+    """Another word, another context, and settings without a cluster, are exit code 2."""
     for options in (
         ["--target", "minikube"],
+        ["--target", "context:elsewhere"],
         ["--target-settings", "mine.env"],
         ["--target", "embedded", "--target-settings", "mine.env"],
         ["--target", nowhere, "--target-settings", "absent.env"],
@@ -230,7 +250,6 @@ def test_settings_name_the_namespace(
     ("target", "printed"),
     [
         ("context:away", "http://127.0.0.1:1 does not answer"),
-        ("context:elsewhere", "elsewhere"),
         ("kind", "make kind"),
         ("embedded", "lagbench up"),
     ],
@@ -242,7 +261,7 @@ def test_a_target_that_cannot_be_read_is_exit_code_3(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Nobody listens, no such context, no kind cluster, no bench: one message and no answer."""
+    """Nobody listens, no kind cluster, no bench: one message and no answer."""
     code = exit_code(["lag-quick", "--target", target], monkeypatch)
 
     shown = capsys.readouterr()

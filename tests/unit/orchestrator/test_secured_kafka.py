@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.kubeconfig import write_kubeconfig
 
 from lagbench.core.cluster import KAFKA_SETTINGS_FIELD
 from lagbench.errors import WrongInput
@@ -18,8 +19,9 @@ from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a file of settings, and beside it one with a log-in."""
-    for variable in (KUBERNETES_VARIABLE, "AIRFLOW_CONN_KAFKA_DEFAULT", "KUBECONFIG"):
+    for variable in (KUBERNETES_VARIABLE, "AIRFLOW_CONN_KAFKA_DEFAULT"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "config")))
     monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr(target, "spark_environment", dict)
     login = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.fakes.kubeconfig import write_kubeconfig
 
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator import target
@@ -15,8 +16,9 @@ from lagbench.orchestrator.target import KUBERNETES_VARIABLE, ClusterTarget, fin
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a file of settings, with nothing about clusters in the environment."""
-    for variable in (KUBERNETES_VARIABLE, "AIRFLOW_CONN_KAFKA_DEFAULT", "KUBECONFIG"):
+    for variable in (KUBERNETES_VARIABLE, "AIRFLOW_CONN_KAFKA_DEFAULT"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "config")))
     monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path / "state"))
     path = tmp_path / "mine.env"
     path.write_text(
@@ -44,7 +46,6 @@ def test_a_context_gives_the_connections(
     settings: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Tasks get kubeconfig, context and settings; Airflow reaches Kafka as the pods do."""
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     monkeypatch.setattr(target, "spark_environment", dict)
 
     connections = found("context:prod", settings).connections()
@@ -127,3 +128,26 @@ def test_the_committed_settings_are_read(settings: Path, tmp_path: Path) -> None
     assert kind.bootstrap_servers == "localhost:30092"
     assert kind.fields["lagbench_bootstrap_servers"].startswith("kafka.lagbench.svc")
     assert found("context:prod", None).fields["namespace"] == "lagbench"
+
+
+def test_a_context_that_is_not_there_is_refused_with_those_that_are(settings: Path) -> None:
+    """A mistyped context is wrong input: the message has the contexts of the kubeconfig."""
+    with pytest.raises(WrongInput, match=r"context:prd.* did you mean context:prod\?"):
+        find_target("context:prd", settings)
+    with pytest.raises(WrongInput, match="a context of the kubeconfig: context:prod"):
+        find_target("context:elsewhere", settings)
+
+
+@pytest.mark.parametrize("content", [None, "clusters: [", ""])
+def test_a_kubeconfig_that_cannot_be_used_is_not_ready(
+    content: str | None, settings: Path, tmp_path: Path
+) -> None:
+    """Without a kubeconfig that can be read, it is named, and nothing advises to start a bench."""
+    (tmp_path / "config").unlink()
+    if content is not None:
+        (tmp_path / "config").write_text(content)
+
+    with pytest.raises(NotReady, match=r"config.*KUBECONFIG") as error:
+        find_target("context:prod", settings)
+
+    assert "lagbench up" not in str(error.value)

@@ -64,6 +64,22 @@ def test_the_policy_is_that_of_the_page(folder: RunFolder) -> None:
     assert not re.search(r"<[^>]+\s(style|on[a-z]+)=", markup)
 
 
+def test_the_page_separates_pod_time_in_the_planned_window_from_that_after_it(
+    folder: RunFolder,
+) -> None:
+    """Both parts of the pod time are in the table of scaling, each with its window."""
+    html = write_report(folder).read_text()
+    scaling = Measures.model_validate(folder.read_json(folder.measures)).scaling
+
+    for window, minutes in (
+        ("in the planned window", scaling.pod_minutes),
+        ("after it", scaling.pod_minutes_after),
+    ):
+        assert minutes is not None
+        row = f'<td>Pod time {window}, pod-minutes</td><td class="n">{minutes:.1f}</td>'
+        assert row in html
+
+
 def test_the_page_can_be_mailed(folder: RunFolder) -> None:
     """All of it is at most 400 KB."""
     assert write_report(folder).stat().st_size <= 400_000

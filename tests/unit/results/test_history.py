@@ -14,6 +14,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare import Environment
 from lagbench.core.measures import NAMED
 from lagbench.errors import LagbenchError, NotReady
+from lagbench.results import history
 from lagbench.results.gate import judge_night
 from lagbench.results.history import (
     HISTORY_FILE,
@@ -87,7 +88,7 @@ def test_rebuilding_gives_the_same_history(tmp_path: Path) -> None:
     before = read_history(tmp_path)
     (tmp_path / HISTORY_FILE).unlink()
 
-    assert rebuild_history(tmp_path) == (3, 0)
+    assert rebuild_history(tmp_path) == (3, 0, ())
     assert read_history(tmp_path) == before
     assert [row.run_id for row in before] == ["run-1", "run-2", "run-3"]
 
@@ -98,7 +99,7 @@ def test_lines_of_deleted_folders_stay(tmp_path: Path) -> None:
         append_history(write_run(tmp_path, f"run-{number}", created_at=number))
     shutil.rmtree(tmp_path / "run-1")
 
-    assert rebuild_history(tmp_path) == (2, 1)
+    assert rebuild_history(tmp_path) == (2, 1, ())
     assert [row.run_id for row in read_history(tmp_path)] == ["run-1", "run-2"]
 
 
@@ -115,14 +116,38 @@ def test_a_broken_history_is_made_again_by_the_next_run(tmp_path: Path) -> None:
     assert [row.run_id for row in read_history(tmp_path)] == ["run-1", "run-2"]
 
 
-def test_a_folder_that_lagbench_did_not_write_has_no_line(tmp_path: Path) -> None:
-    """A manifest with another content is no run, and no error of the verdict."""
+@pytest.mark.parametrize(
+    ("file", "content", "why"),
+    [
+        ("manifest.json", {"created_at": "yesterday"}, "created_at is 'yesterday'"),
+        ("manifest.json", [], "manifest.json is not an object"),
+        ("verdict.json", {"stat": "pass"}, "verdict is None"),
+    ],
+)
+def test_a_folder_that_lagbench_did_not_write_is_left_out_by_name(
+    file: str, content: object, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run with another content has no line, is no error of the verdict, and is named."""
     folder = write_run(tmp_path, "a")
-    folder.write_json(folder.manifest, {"created_at": "yesterday"})
+    folder.write_json(file, content)
 
     append_history(folder)
 
     assert read_history(tmp_path) == []
+    assert "run a" in caplog.text
+    assert why in caplog.text
+    assert why in rebuild_history(tmp_path).left_out[0]
+
+
+def test_an_error_of_the_history_itself_is_not_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A TypeError comes from a mistake in the code: it is raised, and drops no run silently."""
+    folder = write_run(tmp_path, "a")
+    monkeypatch.setattr(history, "flat_manifest", lambda _content: len(None))  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError):
+        append_history(folder)
 
 
 def test_a_night_notes_a_change_and_is_not_failed_by_it(tmp_path: Path) -> None:

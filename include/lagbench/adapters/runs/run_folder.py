@@ -262,9 +262,10 @@ class RunFolder:
     def summary(self) -> RunSummary:
         """Return the run's line in the list of runs."""
         manifest = self._json_or_empty(self.manifest)
+        created_at = manifest.get("created_at")
         return RunSummary(
             run_id=self.run_id,
-            created_at=manifest.get("created_at"),
+            created_at=created_at if isinstance(created_at, int) else None,
             scenario=manifest.get("scenario"),
             policy=manifest.get("policy"),
             seed=manifest.get("seed"),

@@ -82,6 +82,14 @@ def comparable(
     return reasons + first.environment.changes(second.environment)
 
 
+def differing_fields(
+    first: ComparedRun, second: ComparedRun, *, varied: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the dotted scenario fields in which two runs differ, without those of ``varied``."""
+    changes = _scenario_changes(first.scenario, second.scenario)
+    return tuple(name for name, _, _ in changes if not _is_varied(name, varied))
+
+
 def _gaps(run: ComparedRun, measures: Collection[str] | None) -> Iterator[str]:
     if run.verdict is None:
         yield f"{run.run_id} has no verdict yet"

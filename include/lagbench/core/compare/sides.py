@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
-from lagbench.core.compare.comparable import DRAWN_FOR_PAIRS, ComparedRun, comparable
+from lagbench.core.compare.comparable import (
+    DRAWN_FOR_PAIRS,
+    ComparedRun,
+    comparable,
+    differing_fields,
+)
 from lagbench.errors import WrongInput
 
 RunPair = tuple[ComparedRun, ComparedRun]
@@ -82,8 +87,17 @@ def require_comparable(pairs: Sequence[RunPair], *, varied: Collection[str] = ()
         where="compare",
         field="runs",
         value=", ".join(run.run_id for run in pairs[0]) + (", …" if len(pairs) > 1 else ""),
-        allowed="runs that can be compared; these cannot: " + "; ".join(shown),
+        allowed="runs that can be compared; these cannot: "
+        + "; ".join(shown)
+        + _way_out(pairs, varied),
     )
+
+
+def _way_out(pairs: Sequence[RunPair], varied: Collection[str]) -> str:
+    """Return how to compare sides that differ in scenario fields on purpose; empty: they do not."""
+    fields = differing_fields(*pairs[0], varied=varied)
+    named = " ".join(f"--vary {field}" for field in fields)
+    return f". If the sides differ on purpose: {named}" if fields else ""
 
 
 def _reasons(pairs: Sequence[RunPair], varied: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MOST_PER_SECOND = 1_000_000
+"""The highest rate of a stream; one producer sends a third of it."""
 
 
 class _Model(BaseModel):
@@ -15,27 +18,35 @@ class SteadyProfile(_Model):
     """One rate all the time."""
 
     kind: Literal["steady"]
-    rate_per_second: float = Field(gt=0, le=1_000_000)
+    rate_per_second: float = Field(gt=0, le=MOST_PER_SECOND)
     duration_seconds: float = Field(gt=0, le=86_400)
 
 
-class StepProfile(_Model):
+class _SpikeProfile(_Model):
+    """A base rate with spikes of ``spike_mult`` times that rate."""
+
+    rate_per_second: float = Field(gt=0, le=MOST_PER_SECOND)
+    spike_mult: float = Field(10, gt=0, le=1000)
+
+    @model_validator(mode="after")
+    def _peak_is_bounded(self) -> Self:
+        _require_peak("spike_mult", self.rate_per_second, "rate_per_second", self.spike_mult)
+        return self
+
+
+class StepProfile(_SpikeProfile):
     """A base rate, a step to ``spike_mult`` times that rate, then the base rate again."""
 
     kind: Literal["step"]
-    rate_per_second: float = Field(gt=0, le=1_000_000)
-    spike_mult: float = Field(10, gt=0, le=1000)
     before_seconds: float = Field(ge=0, le=86_400)
     spike_hold_seconds: float = Field(gt=0, le=86_400)
     after_seconds: float = Field(ge=0, le=86_400)
 
 
-class BurstyProfile(_Model):
+class BurstyProfile(_SpikeProfile):
     """A sawtooth: ``bursts`` times a quiet period at the base rate, then a burst."""
 
     kind: Literal["bursty"]
-    rate_per_second: float = Field(gt=0, le=1_000_000)
-    spike_mult: float = Field(10, gt=0, le=1000)
     quiet_seconds: float = Field(gt=0, le=86_400)
     spike_hold_seconds: float = Field(gt=0, le=86_400)
     bursts: int = Field(ge=1, le=1000)
@@ -46,7 +57,7 @@ class TracePoint(_Model):
     """From ``second`` on the rate is ``rate_per_second``; a trace may mark its spikes."""
 
     second: float = Field(ge=0)
-    rate_per_second: float = Field(ge=0, le=1_000_000)
+    rate_per_second: float = Field(ge=0, le=MOST_PER_SECOND)
     is_spike: bool | None = None
 
 
@@ -61,12 +72,18 @@ class TraceProfile(_Model):
     rate_scale: float = Field(1.0, gt=0)
     points: tuple[TracePoint, ...] = Field((), description="filled from the file when it is read")
 
+    @model_validator(mode="after")
+    def _peak_is_bounded(self) -> Self:
+        highest = max((point.rate_per_second for point in self.points), default=0)
+        _require_peak("rate_scale", highest, "highest rate of the file", self.rate_scale)
+        return self
+
 
 class Stage(_Model):
     """One rate for some time; 0 is idle. A stage may be marked as a spike."""
 
     seconds: float = Field(gt=0, le=86_400)
-    rate_per_second: float = Field(ge=0, le=1_000_000)
+    rate_per_second: float = Field(ge=0, le=MOST_PER_SECOND)
     is_spike: bool | None = None
 
 
@@ -81,3 +98,12 @@ Profile = Annotated[
     SteadyProfile | StepProfile | BurstyProfile | TraceProfile | StagesProfile,
     Field(discriminator="kind"),
 ]
+
+
+def _require_peak(field: str, rate: float, of: str, factor: float) -> None:
+    """Reject a factor that makes the peak higher than a stream may be; ``of`` names the rate."""
+    if rate * factor > MOST_PER_SECOND:
+        raise ValueError(
+            f"profile.{field} must be at most {MOST_PER_SECOND / rate:g}: times the {of} of "
+            f"{rate:,.10g} it is the peak, which is at most {MOST_PER_SECOND:,} messages a second"
+        )

@@ -53,6 +53,27 @@ def log_in(
     return client.ApiClient(configuration)
 
 
+def known_contexts(kubeconfig: Path | str | None, *, advice: str) -> dict[str, str | None]:
+    """Return the contexts of a kubeconfig (None: where kubectl looks) with their namespaces.
+
+    :param advice: ends the error text: the next step for the user.
+    :raises NotReady: the kubeconfig cannot be used.
+    """
+    import yaml
+    from kubernetes.config import ConfigException, kube_config
+
+    place = str(kubeconfig or kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
+    try:
+        # list_kube_config_contexts rejects a kubeconfig without a current context
+        merged = kube_config.KubeConfigMerger(place).config
+    except (ConfigException, OSError, yaml.YAMLError) as error:
+        raise NotReady(f"the kubeconfig {place} cannot be used: {error}. {advice}") from error
+    if merged is None:
+        raise NotReady(f"there is no kubeconfig {place}. {advice}")
+    known = [node.value for node in merged["contexts"]]
+    return {item["name"]: (item.get("context") or {}).get("namespace") for item in known}
+
+
 def get(
     api_client: ApiClient,
     path: str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lagbench.core.keda.loop import CONTROLLER, SCALED_BY, is_handed_over
@@ -21,6 +22,8 @@ from lagbench.core.keda.triggers import go_boolean
 from lagbench.core.lag_scaler import InvalidMetadata, LagRule, parse_lag_settings
 from lagbench.core.policy.limits import is_lag_scaler
 from lagbench.core.policy.review.finding import Finding, Subject, shown
+from lagbench.core.policy.stream_windows import stream_windows
+from lagbench.errors import WrongInput
 
 _ADDRESS = "spec.triggers[{}].metadata.scalerAddress"
 _LAG_SCALER_PORT = 6000
@@ -161,6 +164,21 @@ def _small_backlog_sleeps(subject: Subject, field: str, rule: LagRule) -> Iterat
         f"and is never read: only lag at that level{stands} counts as activity",
         "minReplicaCount: 1, or a kafka trigger beside it that starts the first pod",
     )
+
+
+def window_findings(manifest: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield cron windows that no plan and no run accepts; KEDA does not read the annotation."""
+    try:
+        stream_windows(manifest, where="policy")
+    except WrongInput as problem:
+        yield Finding(
+            "broken",
+            "cron-windows",
+            problem.field,
+            shown(problem.value),
+            "no run and no plan starts with it; KEDA does not read it",
+            problem.allowed,
+        )
 
 
 def annotation_findings(subject: Subject) -> Iterator[Finding]:

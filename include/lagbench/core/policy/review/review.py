@@ -36,6 +36,7 @@ from lagbench.core.policy.review.other_trigger_findings import (
     annotation_findings,
     other_trigger_findings,
     resource_only_findings,
+    window_findings,
 )
 from lagbench.core.policy.review.refusals import refusal_findings
 from lagbench.core.policy.review.replica_findings import replica_findings
@@ -80,6 +81,7 @@ _RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     resource_only_findings,
     target_findings,
     annotation_findings,
+    lambda subject: window_findings(subject.manifest),
 )
 
 
@@ -250,6 +252,7 @@ def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> Pol
             pause_seconds=pause,
         )
     )
+    findings += window_findings(manifest)
     if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
         findings.append(
             Finding(
