@@ -35,9 +35,12 @@ class SloResult(MeasureModel):
     is_too_close: bool = False  # undetermined only because the limit lies inside the interval
 
     def matters_to(self, parts: Collection[str] | None) -> bool:
-        """Return whether it belongs to one of ``parts`` of ``Measures`` (None: all), or to none."""
+        """Return whether its value belongs to one of ``parts`` of ``Measures`` (None: to any).
+
+        A claim that must hold has no value, so nothing that is compared depends on it.
+        """
         measure = NAMED.get(self.name.removeprefix(SECOND_GROUP_PREFIX))
-        return parts is None or measure is None or measure.part in parts
+        return measure is not None and (parts is None or measure.part in parts)
 
     @property
     def answer(self) -> str:

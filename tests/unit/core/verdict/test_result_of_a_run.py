@@ -69,6 +69,16 @@ def test_what_is_not_compared_does_not_matter() -> None:
     assert not verdict.is_result({"lost", "rebalance_area_seconds"})
 
 
+def test_a_claim_without_an_occasion_leaves_a_result() -> None:
+    """No sample at full parallelism: the claim is open, and it has no value to compare."""
+    run = changed(GOOD, "drain", falls_monotonically=None)
+    verdict = judge(run, Slos(reaction_seconds=10))
+
+    unsure = [slo.name for slo in verdict.slos if slo.status == "undetermined"]
+    assert unsure == ["lag_falls_at_full_parallelism"]
+    assert verdict.is_result()
+
+
 def test_an_invalid_run_that_fails_is_no_result() -> None:
     """A bad message stays found, but the run had another load than planned."""
     invalid = changed(GOOD, "validity", is_valid=False, reasons=("the generator fell behind",))
