@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from lagbench_spark.owners import OWNER_PREFIX
+
 ONE_MACHINE = "processes"
 
 
@@ -30,8 +32,14 @@ class PodClocks:
     by_pod: Mapping[str, PodClock] = field(default_factory=dict)
 
     def of(self, pod: str) -> PodClock | None:
-        """Return the clock of a pod; None: it is not bounded."""
-        return PodClock(0, 0) if self.is_one_clock else self.by_pod.get(pod)
+        """Return the clock of a pod; None: it is not bounded.
+
+        A partition of the output topic stands for its pods and has the stamps of the broker: all of
+        them are of one clock, and only compared with each other.
+        """
+        if self.is_one_clock or pod.startswith(OWNER_PREFIX):
+            return PodClock(0, 0)
+        return self.by_pod.get(pod)
 
     def on_recorders(self, at: int, pod: str) -> int:
         """Return a stamp of a pod on the recorder's clock, as far as that is known."""

@@ -92,3 +92,11 @@ def test_a_pod_that_came_and_went_between_two_answers_has_its_nodes_clock() -> N
     assert found.of("not-placed") is found.of("elsewhere") is None
     assert expected.name_of_pod == {"pod-0": "node-0", "brief": "node-0"}
     assert expected.unbounded_pods == ("elsewhere", "not-placed")
+
+
+def test_partitions_of_the_output_have_the_brokers_clock() -> None:
+    """On a cluster a pod without a reading is not bounded; an output partition is no pod."""
+    found = pod_clocks([], "kubernetes")
+
+    assert found.of("output-3") == PodClock(0, 0)
+    assert found.of("consumer-3") is None
