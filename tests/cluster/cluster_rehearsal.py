@@ -23,12 +23,13 @@ from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster.lease import LEASE
 from lagbench.core.scenario.run_names import LAG_SCALER, NAMESPACE, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
+from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.binaries import build_all
 from tests.cluster.rig.network import enter, is_inside, problem
 from tests.cluster.rig.rig import Rig
 from tests.cluster.rig_fixture import broker_for_pods
-from tests.e2e.rehearsal import Rehearsal
+from tests.e2e.rehearsal import RUNS_TO_JUDGE, Rehearsal
 
 CONTEXT = "lagbench"
 _KUBECTL_LIMIT_SECONDS = 180
@@ -52,6 +53,15 @@ class ClusterRehearsal(Rehearsal):
     def target_options(self) -> tuple[str, ...]:
         """Return the options that send a run to the rig."""
         return ("--target", f"context:{CONTEXT}", "--target-settings", str(self.settings))
+
+    def finish_files(self, scenario: Path, policy: Path, *settings: str) -> int:
+        """Run a scenario on the rig, again if the machine left nothing to judge; the exit code."""
+        for _ in range(RUNS_TO_JUDGE):
+            process = self.start_files(scenario, policy, *settings, options=self.target_options)
+            code = self.finish(process)
+            if code == ExitCode.NOT_READY or not self.read("verdict.json")["invalid"]:
+                break
+        return code
 
 
 def stand_up(
@@ -77,6 +87,17 @@ def rehearsal_on(rig: Rig, broker: Broker, root: Path) -> Iterator[ClusterRehear
     yield home
     home.close()
     kubectl(rig, "-n", NAMESPACE, "delete", "lease", LEASE, "--ignore-not-found")
+
+
+@contextmanager
+def users_code(rig: Rig, file: Path) -> Iterator[None]:
+    """Put the code of a user's consumer where its manifest reads it, a ConfigMap, for a while."""
+    place = ("configmap", "orders-code")
+    kubectl(rig, "-n", NAMESPACE, "create", *place, f"--from-file={file}")
+    try:
+        yield
+    finally:
+        kubectl(rig, "-n", NAMESPACE, "delete", *place)
 
 
 def left_behind(rig: Rig, broker: Broker, home: ClusterRehearsal) -> list[str]:

@@ -17,10 +17,16 @@ import yaml
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
-from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, left_behind, rehearsal_on
+from tests.cluster.cluster_rehearsal import (
+    ClusterRehearsal,
+    kubectl,
+    left_behind,
+    rehearsal_on,
+    users_code,
+)
 from tests.cluster.fault_bystanders import BUILT_IN, objects
 from tests.cluster.rig.rig import Rig
-from tests.e2e.rehearsal import DATA, RUNS_TO_JUDGE
+from tests.e2e.rehearsal import DATA
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 
@@ -37,21 +43,15 @@ def home(
     rig: Rig, rig_broker: Broker, program_image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ClusterRehearsal]:
     """Provide a home on the rig, whose namespace has the code."""
-    with rehearsal_on(rig, rig_broker, tmp_path_factory.mktemp("own-home")) as home:
-        code = ("configmap", "orders-code", f"--from-file={CODE}")
-        kubectl(rig, "-n", NAMESPACE, "create", *code)
+    folder = tmp_path_factory.mktemp("own-home")
+    with rehearsal_on(rig, rig_broker, folder) as home, users_code(rig, CODE):
         yield home
-        kubectl(rig, "-n", NAMESPACE, "delete", "configmap", "orders-code")
 
 
 @pytest.fixture(scope="module")
 def exit_code(home: ClusterRehearsal) -> int:
-    """Run once for the tests of a run, again if the machine left nothing to judge."""
-    for _ in range(RUNS_TO_JUDGE):
-        code = home.finish(home.start_files(SCENARIO, POLICY, options=home.target_options))
-        if code == ExitCode.NOT_READY or not home.read("verdict.json")["invalid"]:
-            break
-    return code
+    """Run once for the tests of a run."""
+    return home.finish_files(SCENARIO, POLICY)
 
 
 @pytest.fixture(scope="module")

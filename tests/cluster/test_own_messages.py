@@ -13,11 +13,16 @@ import yaml
 
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.broker import Broker
-from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
-from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, left_behind, rehearsal_on
+from tests.cluster.cluster_rehearsal import (
+    ClusterRehearsal,
+    kubectl,
+    left_behind,
+    rehearsal_on,
+    users_code,
+)
 from tests.cluster.rig.rig import Rig
-from tests.e2e.rehearsal import DATA, RUNS_TO_JUDGE
+from tests.e2e.rehearsal import DATA
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 
@@ -33,27 +38,20 @@ def home(
     rig: Rig, rig_broker: Broker, program_image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ClusterRehearsal]:
     """Provide a home on the rig, whose namespace has the code."""
-    with rehearsal_on(rig, rig_broker, tmp_path_factory.mktemp("own-messages")) as home:
-        code = ("configmap", "orders-code", f"--from-file={CODE}")
-        kubectl(rig, "-n", NAMESPACE, "create", *code)
+    folder = tmp_path_factory.mktemp("own-messages")
+    with rehearsal_on(rig, rig_broker, folder) as home, users_code(rig, CODE):
         yield home
-        kubectl(rig, "-n", NAMESPACE, "delete", "configmap", "orders-code")
 
 
 @pytest.fixture(scope="module")
 def exit_code(home: ClusterRehearsal) -> int:
-    """Run the consumer that follows the advice, again if the machine left nothing to judge."""
+    """Run the consumer that follows the advice."""
     manifest = yaml.safe_load(MANIFEST.read_text())
     (container,) = manifest["spec"]["template"]["spec"]["containers"]
     container["command"] = ["python", f"/code/{CODE.name}"]
     path = home.root / "prices.yaml"
     path.write_text(yaml.safe_dump(manifest))
-    setting = f"consumer.manifest={path}"
-    for _ in range(RUNS_TO_JUDGE):
-        code = home.finish(home.start_files(SCENARIO, POLICY, setting, options=home.target_options))
-        if code == ExitCode.NOT_READY or not home.read("verdict.json")["invalid"]:
-            break
-    return code
+    return home.finish_files(SCENARIO, POLICY, f"consumer.manifest={path}")
 
 
 def test_each_message_is_accounted_for_by_its_header(

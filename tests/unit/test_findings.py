@@ -136,3 +136,53 @@ def test_two_runs_of_one_cell_differ_by_no_more_than_the_readme_says() -> None:
     most = max(widest.values())
     readme = " ".join((ROOT / "README.md").read_text().split())
     assert f"differ by at most {most:.1f} s in reaction and in drain" in readme
+
+
+def steps_text(measures: Measures, most: int | None = None) -> str:
+    """Return the replica steps with their seconds of the stream, as the pages quote them."""
+    began = measures.load.stream_started_at or 0
+    changes = measures.scaling.changes[:most]
+    first, *others = [f"→ {c.replicas_after} at {(c.at - began) / 1e9:.1f}" for c in changes]
+    return ", ".join([f"{changes[0].replicas_before} {first}", *others])
+
+
+def test_the_steps_of_the_swapped_policy_are_those_of_its_runs() -> None:
+    """Each row of policy_swap quotes the replicas, the drain and the pod time of its run."""
+    for record, measures in kept_runs("policy_swap"):
+        pods, after = measures.scaling.pod_minutes, measures.scaling.pod_minutes_after
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {steps_text(measures)} | 12 | 0 | 0 | "
+            f"{measures.drain.drain_seconds:.1f} s | {pods:.1f}, {after:.1f} |"
+        )
+        assert row in page("policy_swap")
+
+
+def test_the_wait_after_idle_is_that_of_its_runs() -> None:
+    """Poll and start are what lies before and after KEDA's step from 0 to 1."""
+    for record, measures in kept_runs("scale_to_zero"):
+        idle = measures.lag.after_idle
+        assert idle is not None
+        assert idle.seconds is not None
+        steps = [c.at for c in measures.scaling.changes if c.at > idle.planned_at]
+        poll = (steps[0] - idle.planned_at) / 1e9
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {poll:.1f} s | {idle.seconds - poll:.1f} s "
+            f"| {idle.seconds:.1f} s | {measures.accounting.lost} |"
+        )
+        assert row in page("scale_to_zero")
+
+
+def test_what_added_partitions_changed_is_quoted_from_its_runs() -> None:
+    """Each row of partition_growth has the climb, the drain and the moved keys of its run."""
+    for record, measures in kept_runs("partition_growth"):
+        moved = measures.accounting.moved
+        climb = 2 if moved is None else 3
+        text = (
+            f"| {record['pair']} | {steps_text(measures, climb)} | "
+            f"{measures.scaling.max_replicas} | {measures.drain.drain_seconds:.0f} s | 0 | 0 |"
+        )
+        if moved is not None:
+            text += f" {moved.keys:,} | {moved.overtaken:,} of {moved.messages:,} | "
+            text += f"{moved.most_seconds:.0f} s |"
+        assert text in page("partition_growth")
+        assert (measures.accounting.lost, measures.accounting.duplicated) == (0, 0)

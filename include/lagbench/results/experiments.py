@@ -155,6 +155,8 @@ def record_run(
     :raises NotReady: the run has no verdict or no measures.
     """
     verdict = Verdict.model_validate(run.read_json(run.verdict))
+    lacks = verdict.why_no_result(measured_names(read_experiment(folder)))
+    others = (*verdict.deciding, *verdict.judged_without)
     prediction = read_prediction(run)
     after = None if prediction is None else prediction.after
     record = RunRecord(
@@ -163,11 +165,11 @@ def record_run(
         attempt=len(read_progress(folder).attempts(planned)) + 1,
         run_id=run.run_id,
         verdict=verdict.status,
-        reasons=(*verdict.deciding, *verdict.judged_without),
+        reasons=tuple(dict.fromkeys((*lacks, *others))),
         began_at=run.read_json(run.manifest)["created_at"],
         ended_at=now,
         hpa_sync_at_seconds=None if after is None else after.hpa_sync_at_seconds,
-        is_result=verdict.is_result(measured_names(read_experiment(folder))),
+        is_result=not lacks,
     )
     folder.keep(run, record.model_dump(mode="json"))
     return record
@@ -199,7 +201,9 @@ def conclude(folder: ExperimentFolder, *, root: Path | None = None) -> Experimen
     result = result.model_copy(update={"notes": (*notes, *result.notes)})
     folder.files.write_json(folder.result, result.model_dump(mode="json"))
     figure = as_figure(result)
-    if figure is not None:
+    if figure is None:
+        folder.figure.unlink(missing_ok=True)  # of an earlier judgement
+    else:
         folder.files.write_text(folder.figure, figure)
     page = as_markdown(result, None if figure is None else folder.figure.name)
     folder.files.write_text(folder.page, page)

@@ -65,9 +65,9 @@ class InjectSpikeOperator(CellOperator):
         from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
 
         target = self.target(cell)
-        is_in_pod = cell.scenario.payload is not None
-        if embedded_access(self.kubernetes_conn_id) is not None:
-            is_in_pod = False  # a pod is a process and reads the run folder
+        # On the embedded bench a pod is a process, which reads the run folder.
+        is_embedded = embedded_access(self.kubernetes_conn_id) is not None
+        is_in_pod = cell.scenario.payload is not None and not is_embedded
         store = context.get("task_state_store")
         noted = store.get(STORE_KEY) if store is not None else None
         is_noted = isinstance(noted, dict) and noted.get("run_id") == cell.names.run_id

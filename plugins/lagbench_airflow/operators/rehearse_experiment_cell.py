@@ -59,5 +59,5 @@ class RehearseExperimentCellOperator(TriggerDagRunOperator):
         reason = record.reasons[0] if record.reasons else "no reason given"
         self.log.info("%s, run %s: %s", record.verdict, record.run_id, reason)
         if not record.is_measured and context["ti"].try_number <= (self.retries or 0):
-            raise AirflowException(f"run {record.run_id} is undetermined ({reason}): repeated once")
+            raise AirflowException(f"run {record.run_id} gave no result ({reason}): repeated once")
         return record.run_id

@@ -155,7 +155,17 @@ def test_a_gap_leaves_its_pair_out(tmp_path: Path) -> None:
     assert result.has_gap
     assert result.comparisons[0].pairs == (1, 2, 4, 5, 6)
     assert result.comparisons[0].left_out == ("pair 3: no measured run of calm",)
-    assert "gap: pair_3_calm was undetermined 2 times (why)" in result.notes
+    assert "gap: pair_3_calm gave no result 2 times (why)" in result.notes
+
+
+def test_a_result_without_a_picture_leaves_no_older_one(tmp_path: Path) -> None:
+    """All runs have the same values, so nothing is drawn, and an earlier picture is not theirs."""
+    folder = started(tmp_path)
+    folder.figure.write_text("of an earlier judgement")
+
+    play(tmp_path, folder, later_by(0))
+
+    assert not folder.figure.exists()
 
 
 def test_runs_that_are_not_comparable_are_left_out(tmp_path: Path) -> None:

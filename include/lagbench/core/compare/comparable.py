@@ -95,9 +95,8 @@ def _gaps(run: ComparedRun, measures: Collection[str] | None) -> Iterator[str]:
         yield f"{run.run_id} has no verdict yet"
     elif run.verdict.invalid:
         yield f"{run.run_id} is invalid: {run.verdict.invalid[0]}"
-    elif not run.verdict.is_result(measures):
-        why = run.verdict.reasons[0] if run.verdict.reasons else "no reason given"
-        yield f"the verdict of {run.run_id} is undetermined: {why}"
+    elif why := run.verdict.why_no_result(measures):
+        yield f"{run.run_id} did not measure it: {why[0]}"
 
 
 def _scenario_changes(first: Scenario, second: Scenario) -> Iterator[tuple[str, Any, Any]]:

@@ -72,19 +72,23 @@ class Verdict(MeasureModel):
     def is_result(self, measures: Collection[str] | None = None) -> bool:
         """Return whether the run measured what was planned, so that its values can be compared.
 
-        So does a run that fails, and one that is undetermined only because values lie too close to
+        A run that fails did, and one that is undetermined only because values lie too close to
         their limits: to leave it out would leave out the values near the limits, and move the mean.
 
         :param measures: names of what is compared; None: all. An SLO that is undetermined for lack
             of data matters if it belongs to the same part of ``Measures`` as one of them.
         """
-        if self.invalid or self.open_ends:
-            return False
+        return not self.why_no_result(measures)
+
+    def why_no_result(self, measures: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return why its values cannot be compared (``is_result``); empty: they can."""
         unsure = [slo for slo in self.slos if slo.status == "undetermined"]
         parts = None if measures is None else {NAMED[name].part for name in measures}
-        if self.status == "undetermined" and not unsure:
-            return False
-        return not any(not slo.is_too_close and slo.matters_to(parts) for slo in unsure)
+        lacking = (slo for slo in unsure if not slo.is_too_close and slo.matters_to(parts))
+        reasons = (*self.invalid, *self.open_ends, *(f"{s.title}: {s.reason}" for s in lacking))
+        if not reasons and self.status == "undetermined" and not unsure:
+            return self.deciding or ("no reason given",)
+        return reasons
 
 
 def judge(measures: Measures, slos: Slos) -> Verdict:

@@ -244,8 +244,8 @@ class ConsumerPod:
 
 _FINAL_ERRORS = frozenset(
     {
-        # What ended the client for good; the message itself does not call it fatal.
-        KafkaError._FATAL,  # noqa: SLF001 (the constant's public name)
+        # What ended the client for good; fatal() of such a message is false.
+        KafkaError._FATAL,  # noqa: SLF001 (the client has no other name for it)
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.UNSUPPORTED_ASSIGNOR,

@@ -102,4 +102,4 @@ def test_a_run_that_fails_on_doubtful_evidence_is_no_result(run: Measures) -> No
 
     assert verdict.status == "fail"
     assert verdict.reasons[-len(verdict.open_ends) :] == verdict.open_ends != ()
-    assert not verdict.is_result({"lost"})
+    assert verdict.why_no_result({"lost"})[: len(verdict.open_ends)] == verdict.open_ends

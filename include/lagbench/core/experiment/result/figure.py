@@ -102,9 +102,9 @@ def _legend(at: float) -> Iterator[str]:
     yield f'<circle cx="{_LABELS + 5}" cy="{at - 4}" r="4.5" fill="{_PASS}"/>'
     yield _text(_LABELS + 16, at, "run that passed")
     yield f'<circle cx="{_LABELS + 145}" cy="{at - 4}" r="4.5" fill="none" stroke="{_FAIL}"/>'
-    yield _text(_LABELS + 156, at, "run that did not")
-    yield f'<path d="M{_LABELS + 285} {at - 13}v18" stroke="{_INK}" stroke-width="2"/>'
-    yield _text(_LABELS + 296, at, "mean of the cell")
+    yield _text(_LABELS + 156, at, "run that did not pass")
+    yield f'<path d="M{_LABELS + 310} {at - 13}v18" stroke="{_INK}" stroke-width="2"/>'
+    yield _text(_LABELS + 321, at, "mean of the cell")
 
 
 def _text(x: float, y: float, words: str, *, anchor: str = "start", weight: str = "normal") -> str:

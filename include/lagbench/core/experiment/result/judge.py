@@ -205,7 +205,7 @@ def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[s
     for run in progress.gaps:
         last = progress.attempts(run)[-1]
         why = last.reasons[0] if last.reasons else "no reason given"
-        yield f"gap: {run.key} was undetermined {len(progress.attempts(run))} times ({why})"
+        yield f"gap: {run.key} gave no result {len(progress.attempts(run))} times ({why})"
     yield from _phase_notes(progress)
     yield from _pause_notes(progress)
     facts = {kept.environment.key for kept in runs.values()}
