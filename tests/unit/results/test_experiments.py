@@ -163,7 +163,7 @@ def test_a_result_without_a_picture_leaves_no_older_one(tmp_path: Path) -> None:
     folder = started(tmp_path)
     folder.figure.write_text("of an earlier judgement")
 
-    play(tmp_path, folder, later_by(0))
+    play(tmp_path, folder, lambda _: {"reaction": 16.5})
 
     assert not folder.figure.exists()
 
