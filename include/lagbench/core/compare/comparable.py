@@ -96,7 +96,7 @@ def _gaps(run: ComparedRun, measures: Collection[str] | None) -> Iterator[str]:
     elif run.verdict.invalid:
         yield f"{run.run_id} is invalid: {run.verdict.invalid[0]}"
     elif why := run.verdict.why_no_result(measures):
-        yield f"{run.run_id} did not measure it: {why[0]}"
+        yield f"{run.run_id} gave no result: {why[0]}"
 
 
 def _scenario_changes(first: Scenario, second: Scenario) -> Iterator[tuple[str, Any, Any]]:

@@ -78,7 +78,7 @@ def test_a_failed_verdict_is_a_result() -> None:
     ("found", "reason"),
     [
         (None, "b has no verdict yet"),
-        (verdict("undetermined"), "b did not measure it: it was so"),
+        (verdict("undetermined"), "b gave no result: it was so"),
         (verdict("fail", invalid=("late load",)), "b is invalid: late load"),
         (verdict("undetermined", invalid=("late load",)), "b is invalid: late load"),
     ],
