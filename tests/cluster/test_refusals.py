@@ -151,10 +151,13 @@ def test_an_unreachable_api_server_is_reported(rig: Rig, home: ClusterRehearsal)
 
 
 def test_an_unknown_context_is_reported(rig: Rig, home: ClusterRehearsal) -> None:
-    """A context that the kubeconfig does not have: exit 3 with the name."""
+    """A context that the kubeconfig does not have: exit 2 with the name and what it has."""
     options = ("--target", "context:elsewhere", *home.target_options[2:])
 
-    assert "elsewhere" in _refusal(rig, home, options)
+    printed = _refusal(rig, home, options, code=ExitCode.WRONG_INPUT)
+
+    assert "--target = 'context:elsewhere'" in printed
+    assert f"allowed: a context of the kubeconfig: {home.target_options[1]}" in printed
 
 
 def test_a_cluster_without_keda_is_refused(rig: Rig, home: ClusterRehearsal) -> None:
@@ -166,14 +169,20 @@ def test_a_cluster_without_keda_is_refused(rig: Rig, home: ClusterRehearsal) -> 
     assert "helm install keda" in printed
 
 
-def _refusal(rig: Rig, home: ClusterRehearsal, options: tuple[str, ...] = ()) -> str:
+def _refusal(
+    rig: Rig,
+    home: ClusterRehearsal,
+    options: tuple[str, ...] = (),
+    *,
+    code: ExitCode = ExitCode.NOT_READY,
+) -> str:
     """Ask for a run that must be rejected; returns the message on one line."""
     before = set(objects(rig, NAMESPACE, kinds=BUILT_IN))
     process = home.start_run(options=options or home.target_options)
-    code = home.finish(process)
+    ended = home.finish(process)
 
     printed = home.output()
-    assert code == ExitCode.NOT_READY, printed
+    assert ended == code, printed
     assert set(objects(rig, NAMESPACE, kinds=BUILT_IN)) == before
     assert not (home.root / "runs").exists()
     assert not (home.root / "state" / "airflow").exists()
