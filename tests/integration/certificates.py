@@ -23,7 +23,7 @@ class KeyPair:
 
 
 class Authority:
-    """Signs certificates for 127.0.0.1 and localhost, good for servers and clients."""
+    """Signs certificates for localhost and one address, good for servers and clients."""
 
     def __init__(self) -> None:
         """Make the authority's key and certificate."""
@@ -36,10 +36,10 @@ class Authority:
         )
         self.certificate = signed.public_bytes(_PEM).decode()
 
-    def issue(self, name: str) -> KeyPair:
-        """Return a new key and its certificate."""
+    def issue(self, name: str, address: str = "127.0.0.1") -> KeyPair:
+        """Return a new key and its certificate, for a server at ``address``."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))]
+        names = [x509.DNSName("localhost"), x509.IPAddress(IPv4Address(address))]
         signed = (
             _builder(_named(name), self._name, key)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)

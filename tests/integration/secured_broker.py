@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +41,10 @@ class SecuredBroker:
         """Write the client's PEM files into ``folder``; return librdkafka's settings with them."""
         for name, text in self.client_pem.items():
             (folder / f"{name}.pem").write_text(text)
+        return self.settings_with_files_in(folder)
+
+    def settings_with_files_in(self, folder: Path) -> dict[str, str]:
+        """Return librdkafka's settings for a client whose PEM files are in ``folder``."""
         return {
             "bootstrap.servers": self.tls_servers,
             "security.protocol": "SASL_SSL",
@@ -53,20 +59,22 @@ class SecuredBroker:
 
 
 @contextmanager
-def secured_broker(folder: Path, *, has_acls: bool = False) -> Iterator[SecuredBroker]:
-    """Run the broker for the time of the block.
+def secured_broker(
+    folder: Path, *, has_acls: bool = False, host: str = "127.0.0.1"
+) -> Iterator[SecuredBroker]:
+    """Run the broker for the time of the block, at the address ``host``.
 
     With ``has_acls`` it has KRaft's authorizer: ``USER`` may do nothing until a rule allows it,
     and everybody on the plain listener may do everything.
     """
     folder.mkdir(parents=True)
     authority = Authority()
-    own, client = authority.issue("broker"), authority.issue("client")
+    own, client = authority.issue("broker", host), authority.issue("client")
     keystore, truststore = folder / "broker.pem", folder / "authority.pem"
     keystore.write_text(own.private_key + own.certificate)
     truststore.write_text(authority.certificate)
     tls_port = free_port()
-    tls, sasl = f"127.0.0.1:{tls_port}", f"127.0.0.1:{free_port(besides={tls_port})}"
+    tls, sasl = f"{host}:{tls_port}", f"{host}:{free_port(besides={tls_port})}"
     more: dict[str, Any] = {
         "listener.name.tls.ssl.keystore.type": "PEM",
         "listener.name.tls.ssl.keystore.location": keystore,
@@ -100,8 +108,11 @@ def secured_broker(folder: Path, *, has_acls: bool = False) -> Iterator[SecuredB
         lines += [f"{name}={value}" for name, value in more.items()]
         return "\n".join(lines) + "\n"
 
-    running = Broker(folder / "broker")
-    with patch.object(broker_module, "server_properties", with_listeners):
+    running = Broker(folder / "broker", host=host)
+    with (
+        patch.object(broker_module, "server_properties", with_listeners),
+        patch.dict(os.environ, JAVA_TOOL_OPTIONS=_names_from(folder)),
+    ):
         running.start()
     try:
         _add_scram_user(running.bootstrap_servers)
@@ -113,6 +124,17 @@ def secured_broker(folder: Path, *, has_acls: bool = False) -> Iterator[SecuredB
         yield SecuredBroker(running, tls, sasl, pem)
     finally:
         running.stop()
+
+
+def _names_from(folder: Path) -> str:
+    """Return Java's option to look names up in a file alone.
+
+    For each log-in the broker asks for the name of the client's address, and a network thread waits
+    for the answer: 20 s without a name server, as in the network of the rig.
+    """
+    hosts = folder / "hosts"
+    hosts.write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
+    return f"-Djdk.net.hosts.file={hosts}"
 
 
 def _add_scram_user(bootstrap_servers: str) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
@@ -38,6 +39,7 @@ consumer.subscribe([os.environ["ORDERS_TOPIC"]])
 while not stopping.is_set():
     batch = [message for message in consumer.consume(100, 0.2) if message.error() is None]
     for message in batch:
+        time.sleep(float(os.environ.get("WORK_SECONDS", "0")))
         producer.produce(
             os.environ["PRICES_TOPIC"], message.value(), message.key(), headers=message.headers()
         )
