@@ -186,3 +186,24 @@ def test_what_added_partitions_changed_is_quoted_from_its_runs() -> None:
             text += f"{moved.most_seconds:.0f} s |"
         assert text in page("partition_growth")
         assert (measures.accounting.lost, measures.accounting.duplicated) == (0, 0)
+
+
+def test_the_full_size_run_is_quoted_from_its_measures() -> None:
+    """Peak, drain, dips, pod time and the balance of the messages are those of the kept run."""
+    folder = FINDINGS / "full-size" / "run"
+    measures = Measures.model_validate_json((folder / "measures.json").read_text())
+    ups, downs = measures.rebalances.scale_ups, measures.rebalances.scale_downs
+    scaling, accounting = measures.scaling, measures.accounting
+    shown = page("full-size")
+
+    assert json.loads((folder / "verdict.json").read_text())["status"] == "pass"
+    assert f"| {measures.lag.peak_records:,} |" in shown
+    assert f"| {measures.drain.drain_seconds:,.1f} s |" in shown
+    assert f"| {measures.reaction.total_seconds:.1f} s |" in shown
+    assert f"p99 {measures.validity.generator.lateness_p99_ms:.1f} ms" in shown
+    assert f"{ups.steps} steps of four pods; deepest dip {ups.max_dip_percent:.1f} %" in shown
+    assert f"{downs.steps} steps; deepest dip {downs.max_dip_percent:.1f} %" in shown
+    assert f"{scaling.pod_minutes:.0f} pod-minutes in the planned" in shown
+    assert f"minutes, {scaling.pod_minutes_after:,.0f} after it" in shown
+    assert f"| {accounting.produced_acked:,} = {accounting.processed_distinct:,};" in shown
+    assert (accounting.lost, accounting.duplicated) == (0, 0)
