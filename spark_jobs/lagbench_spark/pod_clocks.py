@@ -51,10 +51,10 @@ class PodClocks:
         """The shifts by pod, without those that are 0."""
         return {pod: clock.shift_ns for pod, clock in self.by_pod.items() if clock.shift_ns}
 
-    @property
-    def most_error_ns(self) -> int:
-        """The largest error between two stamps of bounded clocks."""
-        return 2 * max((clock.error_ns for clock in self.by_pod.values()), default=0)
+    def most_error_ns(self, pods: Iterable[str]) -> int:
+        """Return the largest error between two stamps of these pods, as far as they are bounded."""
+        bounded = [clock for pod in pods if (clock := self.of(pod)) is not None]
+        return 2 * max((clock.error_ns for clock in bounded), default=0)
 
 
 ONE_CLOCK = PodClocks(is_one_clock=True)

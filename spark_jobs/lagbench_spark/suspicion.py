@@ -45,20 +45,20 @@ class Suspicion:
 def suspect(work: Work) -> Suspicion:
     """Return the suspicion."""
     clocks = work.facts.clocks
-    slack_ns = 0 if clocks.is_one_clock else clocks.most_error_ns
     produced = _produced(work)
     compared = compared_messages(work.events, work.processed).persist()
     identity = differing(compared)
     seqs = differing(compared_seqs(work.events, produced)).persist()
-    late = disorder(work.runs, slack_ns).persist()
     ownership, epochs = _ownership(work)
+    by_pod: dict[str, int] = {}
+    for epoch in epochs:
+        by_pod[epoch.pod] = by_pod.get(epoch.pod, 0) + epoch.processed
+    slack_ns = clocks.most_error_ns(by_pod)
+    late = disorder(work.runs, slack_ns).persist()
     places = {"identity": identity, "seqs": seqs, "disorder": late}
     if ownership is not None:
         places["overdue"] = ownership.overdue
     found = _count(places)
-    by_pod: dict[str, int] = {}
-    for epoch in epochs:
-        by_pod[epoch.pod] = by_pod.get(epoch.pod, 0) + epoch.processed
     return Suspicion(
         identity=identity if found["identity"] and work.fence.has_work else None,
         seqs=seqs if found["seqs"] else None,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,10 +107,7 @@ def secured_broker(
         return "\n".join(lines) + "\n"
 
     running = Broker(folder / "broker", host=host)
-    with (
-        patch.object(broker_module, "server_properties", with_listeners),
-        patch.dict(os.environ, JAVA_TOOL_OPTIONS=_names_from(folder)),
-    ):
+    with patch.object(broker_module, "server_properties", with_listeners):
         running.start()
     try:
         _add_scram_user(running.bootstrap_servers)
@@ -124,17 +119,6 @@ def secured_broker(
         yield SecuredBroker(running, tls, sasl, pem)
     finally:
         running.stop()
-
-
-def _names_from(folder: Path) -> str:
-    """Return Java's option to look names up in a file alone.
-
-    For each log-in the broker asks for the name of the client's address, and a network thread waits
-    for the answer: 20 s without a name server, as in the network of the rig.
-    """
-    hosts = folder / "hosts"
-    hosts.write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
-    return f"-Djdk.net.hosts.file={hosts}"
 
 
 def _add_scram_user(bootstrap_servers: str) -> None:

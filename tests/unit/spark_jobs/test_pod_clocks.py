@@ -7,7 +7,7 @@ import numpy as np
 
 from lagbench.core.measures.evidence.clocks import clock_set
 from lagbench.core.telemetry.records import ClockOffset, PodSeen, TelemetryRecord
-from lagbench_spark.pod_clocks import ONE_CLOCK, PodClock, pod_clocks
+from lagbench_spark.pod_clocks import ONE_CLOCK, PodClock, PodClocks, pod_clocks
 
 MILLISECOND = 1_000_000
 
@@ -100,3 +100,13 @@ def test_partitions_of_the_output_have_the_brokers_clock() -> None:
 
     assert found.of("output-3") == PodClock(0, 0)
     assert found.of("consumer-3") is None
+
+
+def test_the_error_is_that_of_the_pods_that_are_compared() -> None:
+    """Stamps of the broker have one clock, whatever is known of the clocks of other pods."""
+    clocks = PodClocks(is_one_clock=False, by_pod={"a": PodClock(0, 3), "b": PodClock(0, 5)})
+
+    assert clocks.most_error_ns(["a", "b", "unknown"]) == 10
+    assert clocks.most_error_ns(["a"]) == 6
+    assert clocks.most_error_ns(["output-0", "output-1"]) == 0
+    assert ONE_CLOCK.most_error_ns(["a", "b"]) == 0
