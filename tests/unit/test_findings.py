@@ -116,8 +116,10 @@ def test_the_rows_of_own_consumer_have_the_verdicts_and_flips_of_their_runs() ->
         spike = (load.last_spike_ended_at - load.first_spike_started_at) / 1e9
         row = f"(runs/{folder.name}) | {verdict} | {spike:.0f} s | {measures.scaling.flips} |"
         assert row in shown
+        repeated, distinct = measures.accounting.duplicated, measures.accounting.processed_distinct
+        assert f"{repeated:,} of {distinct:,} | {measures.accounting.lost} |" in shown
 
-    assert len(folders) == 4
+    assert len(folders) == 6
 
 
 def test_two_runs_of_one_cell_differ_by_no_more_than_the_readme_says() -> None:
