@@ -81,23 +81,36 @@ class Shop:
 
 @contextmanager
 def running_shop(broker: Broker, folder: Path) -> Iterator[Shop]:
-    """Provide the shop, with its connections in the environment as a user of Airflow has them."""
+    """Provide the shop on a localkube of its own."""
+    with running_localkube(folder) as localkube:
+        kube = Kube.from_kubeconfig(localkube.kubeconfig, namespace=pod_manifests.NAMESPACE)
+        with closing(kube), shop_on(kube, broker, localkube.kubeconfig) as shop:
+            yield shop
+
+
+@contextmanager
+def shop_on(
+    kube: Kube, broker: Broker, airflows_kubeconfig: Path, **container: Any
+) -> Iterator[Shop]:
+    """Provide the shop, with its connections in the environment as a user of Airflow has them.
+
+    :param container: fields of the consumers' container.
+    """
     with KafkaAdmin(broker.bootstrap_servers) as admin:
         admin.create_topics([TopicSpec(TOPIC, PARTITIONS)])
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(MESSAGES):
         producer.produce(TOPIC, b"order", partition=number % PARTITIONS)
     assert producer.flush(120) == 0
-    with running_localkube(folder) as localkube, pytest.MonkeyPatch.context() as patch:
-        connections = _connections(broker, localkube.kubeconfig)
-        kube = Kube.from_kubeconfig(localkube.kubeconfig, namespace=pod_manifests.NAMESPACE)
-        manifest = pod_manifests.deployment(GROUP, 0, CONSUMER % broker.bootstrap_servers)
-        manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 20
-        kube.apply(manifest)
+    connections = _connections(broker, airflows_kubeconfig)
+    script = CONSUMER % broker.bootstrap_servers
+    manifest = pod_manifests.deployment(GROUP, 0, script, **container)
+    manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 20
+    kube.apply(manifest)
+    with pytest.MonkeyPatch.context() as patch:
         for name, value in connections.items():
             patch.setenv(name, value)
         yield Shop(kube, connections)
-        kube.close()
 
 
 def _connections(broker: Broker, kubeconfig: Path) -> dict[str, str]:
