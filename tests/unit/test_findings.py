@@ -119,7 +119,7 @@ def test_the_rows_of_own_consumer_have_the_verdicts_and_flips_of_their_runs() ->
         repeated, distinct = measures.accounting.duplicated, measures.accounting.processed_distinct
         assert f"{repeated:,} of {distinct:,} | {measures.accounting.lost} |" in shown
 
-    assert len(folders) == 6
+    assert len(folders) == 7
 
 
 def test_two_runs_of_one_cell_differ_by_no_more_than_the_readme_says() -> None:
