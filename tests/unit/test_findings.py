@@ -209,3 +209,18 @@ def test_the_full_size_run_is_quoted_from_its_measures() -> None:
     assert f"minutes, {scaling.pod_minutes_after:,.0f} after it" in shown
     assert f"| {accounting.produced_acked:,} = {accounting.processed_distinct:,};" in shown
     assert (accounting.lost, accounting.duplicated) == (0, 0)
+
+
+def test_what_a_rolling_restart_hands_over_is_quoted_from_its_runs() -> None:
+    """Each row of rolling_restart has the handovers, dip and time lag of its run."""
+    for record, measures in kept_runs("rolling_restart"):
+        gaps, accounting = measures.rebalances.partition_gaps, measures.accounting
+        longest = "–" if gaps.max_seconds is None else f"{gaps.max_seconds:.1f} s"
+        dip = measures.rebalances.of_actions.max_dip_percent
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {gaps.handovers} | {longest} | "
+            f"{measures.standstill.partition_seconds:.1f} s | {dip:.1f} % | "
+            f"{measures.lag.time_lag_seconds.p99:.1f} s | {accounting.lost} | "
+            f"{accounting.duplicated} |"
+        )
+        assert row in page("rolling_restart")
