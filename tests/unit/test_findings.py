@@ -224,3 +224,19 @@ def test_what_a_rolling_restart_hands_over_is_quoted_from_its_runs() -> None:
             f"{accounting.duplicated} |"
         )
         assert row in page("rolling_restart")
+
+
+def test_which_clock_ruled_is_quoted_from_its_runs() -> None:
+    """Each row of reaction_clock has the sync, the start and the reaction of its run."""
+    for record, measures in kept_runs("reaction_clock"):
+        reaction = measures.reaction
+        assert reaction.ruling_clock == "hpa_sync"
+        assert reaction.assigned_seconds is not None
+        parts = {link.name: link.part_seconds or 0 for link in reaction.links}
+        sync = parts["t1"] + parts["t2"] + parts["t3"]
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {sync:.1f} s | "
+            f"{reaction.assigned_seconds - sync:.1f} s | {reaction.assigned_seconds:.1f} s | "
+            f"{measures.accounting.lost} | {measures.accounting.duplicated} |"
+        )
+        assert row in page("reaction_clock")
