@@ -13,7 +13,6 @@ from lagbench.core.measures.accounting import accounting_measure
 from lagbench.core.scenario import knows_work
 from lagbench.core.scenario.stream import failing_seqs
 from lagbench.results.run_tables import read_bad_messages
-from lagbench.shared_with_spark import message_classes
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 
@@ -36,7 +35,7 @@ class ReconcileCheckOperator(CellOperator):
         accounting = cell.folder.read_json(cell.folder.accounting)
         found = accounting_measure(
             accounting,
-            read_bad_messages(cell.folder) if accounting.get(message_classes.FAILED) else (),
+            read_bad_messages(cell.folder),
             poisoned_seqs=failing_seqs(cell.scenario),
         )
         level = cell.scenario.consumer.accounting

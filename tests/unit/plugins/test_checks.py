@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.run_folder_builder import TABLE_COLUMNS
 from tests.unit.plugins.conftest import World
 
 from lagbench.results import measure
+from lagbench.shared_with_spark.message_classes import CLASSES
 from lagbench_airflow.operators.checks import ReconcileCheckOperator, RunRebalancesCheckOperator
 
 CLEAN = {
@@ -29,7 +33,12 @@ CLEAN = {
 
 
 def reconcile(world: World, **changes: Any) -> dict[str, Any]:
-    """Check an accounting."""
+    """Check an accounting, whose table bad_messages has each message that it counts as bad."""
+    rows = [{"class": name} for name in CLASSES for _ in range(changes.get(name) or 0)]
+    schema = pa.schema(TABLE_COLUMNS["bad_messages"])
+    table = world.folder.table("bad_messages")
+    table.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), table / "part-0.parquet")
     world.folder.write_json(world.folder.accounting, CLEAN | changes)
     task = ReconcileCheckOperator(task_id="reconcile_check", run_folder=str(world.folder.path))
     return task.execute(world.context)
@@ -43,10 +52,14 @@ def test_processed_equals_produced(world: World) -> None:
 
 @pytest.mark.parametrize("fault", ["lost", "duplicated", "produced_twice", "not_in_log", "expired"])
 def test_each_class_counts(world: World, fault: str) -> None:
-    """One bad message of any class breaks the claim, without failing the task."""
+    """One bad message of any class breaks the claim, without failing the task.
+
+    Its row in bad_messages is counted: the accounting does not contradict its own list.
+    """
     result = reconcile(world, **{fault: 1})
 
     assert (result["holds"], result["against"]) == (False, {fault: 1})
+    assert not [text for text in result["reasons"] if "bad_messages" in text]
 
 
 def test_equal_counts_do_not_hide_a_loss(world: World) -> None:
