@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from kubernetes.dynamic.exceptions import (
 from tests.contract.kube_endpoint import Endpoint, config_map, message_of, scaled_object
 
 from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
+from lagbench.adapters.kube.client.kube_kinds import KubeKinds
 from lagbench.adapters.kube.kube import Kube
 
 pytestmark = pytest.mark.integration
@@ -44,6 +47,18 @@ def test_the_server_says_its_version(endpoint: Endpoint) -> None:
     version = Kube(endpoint.client.client).server_version()
 
     assert re.fullmatch(r"v1\.\d+\.\d+(\+\w+)?", version), version
+
+
+def test_the_kinds_of_a_server_are_found_without_a_file(
+    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Discovery leaves nothing behind, whatever ends the process, and reads no other server's."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kinds = KubeKinds(endpoint.client.client)
+
+    assert kinds.resource("v1", "ConfigMap").kind == "ConfigMap"
+    assert kinds.resource("apps/v1", "Deployment").kind == "Deployment"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_does_not_exist_is_a_status_of_404(endpoint: Endpoint) -> None:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -24,6 +25,17 @@ def airflow_home(state_dir: Path) -> Path:
     return state_dir / "airflow"
 
 
+def temporary_folder(state_dir: Path) -> Path:
+    """Return the folder of the temporary files of every Airflow process."""
+    return airflow_home(state_dir) / "tmp"
+
+
+def empty_temporary_folder(state_dir: Path) -> None:
+    """Delete what earlier Airflow processes left; call it before the first one starts."""
+    shutil.rmtree(temporary_folder(state_dir), ignore_errors=True)
+    temporary_folder(state_dir).mkdir(parents=True, mode=0o700)
+
+
 def airflow_command(*arguments: str) -> list[str]:
     """Return the command line of this environment's own ``airflow``."""
     return [sys.executable, "-m", "airflow", *arguments]
@@ -38,6 +50,8 @@ def airflow_environment(state_dir: Path, connections: Mapping[str, str]) -> dict
     root, home = PROJECT_ROOT, airflow_home(state_dir)
     ours = {
         "AIRFLOW_HOME": str(home),
+        # A task ends without the handlers that delete its temporary files.
+        "TMPDIR": str(temporary_folder(state_dir)),
         "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(root / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",

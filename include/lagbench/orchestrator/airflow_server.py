@@ -30,6 +30,7 @@ from lagbench.orchestrator.airflow_environment import (
     airflow_command,
     airflow_environment,
     airflow_home,
+    empty_temporary_folder,
     fail_abandoned_runs,
     prepare_database,
 )
@@ -85,6 +86,7 @@ def start_server(
     _refuse_taken_port(port)
     prepare_database(state_dir)
     fail_abandoned_runs(state_dir)
+    empty_temporary_folder(state_dir)
     home = airflow_home(state_dir)
     log_path = home / "standalone.log"
     environment = airflow_environment(state_dir, connections)

@@ -20,6 +20,7 @@ from lagbench.orchestrator.airflow_environment import (
     airflow_command,
     airflow_environment,
     airflow_home,
+    empty_temporary_folder,
     fail_abandoned_runs,
     prepare_database,
 )
@@ -59,6 +60,7 @@ class ProcessDagRun:
     ) -> None:
         """Start the Dag; its output goes to a log next to Airflow's."""
         prepare_database(state_dir)
+        empty_temporary_folder(state_dir)
         self._state_dir = state_dir
         self.log_path = airflow_home(state_dir) / "logs" / f"{conf['run_id']}.log"
         self.log_path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ import pytest
 from lagbench.orchestrator.airflow_environment import (
     admin_password,
     airflow_environment,
+    empty_temporary_folder,
     passwords_file,
 )
 
@@ -35,3 +36,17 @@ def test_the_password_is_made_once_and_private(tmp_path: Path) -> None:
 
     assert admin_password(tmp_path) == first
     assert passwords_file(tmp_path).stat().st_mode & 0o077 == 0
+
+
+def test_what_tasks_left_is_gone_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow's processes have a folder for temporary files, private and emptied at each start."""
+    monkeypatch.delenv("TMPDIR", raising=False)  # a user's own would win
+    folder = Path(airflow_environment(tmp_path, {})["TMPDIR"])
+    empty_temporary_folder(tmp_path)
+    (folder / "key_of_a_kubeconfig").touch()
+    empty_temporary_folder(tmp_path)
+
+    assert list(folder.iterdir()) == []
+    assert folder.stat().st_mode & 0o077 == 0

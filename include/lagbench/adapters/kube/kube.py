@@ -99,10 +99,9 @@ class Kube:
         return other
 
     def close(self) -> None:
-        """Close the connections and drop the discovery cache."""
+        """Close the connections."""
         self.api_client.close()  # ends its threads only
         self.api_client.rest_client.pool_manager.clear()
-        self._kinds.close()
 
     def server_version(self) -> str:
         """Return the API server's version, e.g. ``v1.34.4``."""

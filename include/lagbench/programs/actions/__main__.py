@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 
 from lagbench.errors import ExitCode, LagbenchError
 from lagbench.programs.actions.settings import PlayerOptions, parse_options
+from lagbench.programs.program_end import end_program
 
 KUBE_TIMEOUT_SECONDS = 5.0
 UNDO_SECONDS, FLUSH_SECONDS = 12.0, 10.0
@@ -92,7 +93,4 @@ def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: threa
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # a thread that hangs in a client holds nothing up
+    end_program(main())

@@ -30,6 +30,7 @@ from lagbench.programs.autoscaler.options import AutoscalerOptions, parse_option
 from lagbench.programs.autoscaler.worker_context import make_context
 from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
 from lagbench.programs.json_log import log_as_json
+from lagbench.programs.program_end import end_program
 
 log = logging.getLogger("lagbench.programs.autoscaler")
 
@@ -103,7 +104,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = main()
-    # Not sys.exit: a thread in a broker's timeout must not hold the process back.
-    logging.shutdown()
-    os._exit(code)
+    end_program(main())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lagbench.errors import ExitCode, LagbenchError
 from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
+from lagbench.programs.program_end import end_program
 
 if TYPE_CHECKING:
     from lagbench.programs.consumer.pod import ConsumerPod
@@ -63,9 +64,4 @@ def _run(options: ConsumerOptions) -> int:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Clients of a broker that is away would hold the interpreter's end for minutes; everything
-    # worth sending has been flushed, with a limit.
-    os._exit(code)
+    end_program(main())

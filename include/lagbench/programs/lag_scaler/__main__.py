@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from lagbench.errors import LagbenchError
 from lagbench.programs.json_log import log_as_json
 from lagbench.programs.lag_scaler.options import ScalerOptions, parse_options
+from lagbench.programs.program_end import end_program
 
 log = logging.getLogger("lagbench.programs.lag_scaler")
 # Sampling and answering share the interpreter: at the default of 5 ms a call could wait as long.
@@ -45,7 +46,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = main()
-    # Not sys.exit: a request in a broker's time limit must not hold the process back.
-    logging.shutdown()
-    os._exit(code)
+    end_program(main())

@@ -13,6 +13,7 @@ import sys
 
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.programs.live.settings import FollowerSettings, parse_settings
+from lagbench.programs.program_end import end_program
 
 
 def main() -> int:
@@ -46,7 +47,4 @@ def _follow(settings: FollowerSettings) -> None:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # a client that waits for its broker holds nothing up
+    end_program(main())

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping
 
 from lagbench.errors import ExitCode, LagbenchError
+from lagbench.programs.program_end import end_program
 from lagbench.programs.recorder.settings import RecorderOptions, parse_options
 
 _CLOCK_LOOK_SECONDS = 1.0
@@ -76,7 +77,4 @@ def _run(
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # a reading that hangs in a client's thread holds nothing up
+    end_program(main())

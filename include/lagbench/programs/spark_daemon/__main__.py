@@ -17,6 +17,7 @@ from lagbench.core.telemetry import PodStarted, PodStopped, SigtermReceived
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.programs.consumer.reports import process_started_at
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
+from lagbench.programs.program_end import end_program
 from lagbench.programs.spark_daemon.daemon import Daemon, java_of
 from lagbench.programs.spark_daemon.settings import DaemonSettings, parse_settings
 from lagbench.programs.steady_clock import ClockWatch, SteadyClock
@@ -109,7 +110,4 @@ class _Reports:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    end_program(main())

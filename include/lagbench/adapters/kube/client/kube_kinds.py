@@ -1,18 +1,20 @@
 """Find the kinds of an API server for the official dynamic client.
 
-Discovery is cached in a private folder for the life of the object: the library's default cache is
-shared by host and port, and localkube's port belongs to another server the next day.
+Discovery is cached in memory only: the library's default is a file that is shared by host and port,
+and localkube's port belongs to another server the next day.
 """
 
 from __future__ import annotations
 
-import tempfile
+import os
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+# A file that cannot exist: the library then reads no cache and does not mind that it writes none.
+_NO_CACHE_FILE = f"{os.devnull}/none"
 
 
 class KubeKinds:
@@ -21,7 +23,6 @@ class KubeKinds:
     def __init__(self, api_client: ApiClient) -> None:
         """Use ``api_client``; the server is asked at the first call of ``resource``."""
         self._api_client = api_client
-        self._cache = tempfile.TemporaryDirectory(prefix="lagbench-kube-")
         self._dynamic: Any = None
         self._lock = threading.Lock()
 
@@ -31,10 +32,5 @@ class KubeKinds:
             if self._dynamic is None:
                 from kubernetes.dynamic import DynamicClient
 
-                cache_file = str(Path(self._cache.name) / "discovery.json")
-                self._dynamic = DynamicClient(self._api_client, cache_file=cache_file)
+                self._dynamic = DynamicClient(self._api_client, cache_file=_NO_CACHE_FILE)
             return self._dynamic.resources.get(api_version=api_version, kind=kind)
-
-    def close(self) -> None:
-        """Remove the cache."""
-        self._cache.cleanup()
