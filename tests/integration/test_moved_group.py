@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
+from tests.integration.consumer_group import (
+    ConsumerGroupRun,
+    consumer_group_run,
+    eventually,
+)
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.core.telemetry import PartitionsRevoked
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 
@@ -31,7 +37,7 @@ def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
 def test_a_group_moves_to_kip_848_and_back_in_place(
     run: ConsumerGroupRun, kafka_admin: KafkaAdmin, before: str, after: str
 ) -> None:
-    """Members of both protocols share one group, and no message is lost or repeated."""
+    """Members of both protocols share one group; none is at work when the protocol changes."""
     run.start("old", f"--balancer={before}")
     run.await_members(kafka_admin, 1)
     run.offer(EVENTS)
@@ -45,6 +51,48 @@ def test_a_group_moves_to_kip_848_and_back_in_place(
 
     assert np.unique(rows.seq).size == rows.seq.size == 2 * EVENTS
     assert set(rows.pod[rows.seq >= EVENTS]) == {"new"}
+
+
+def test_the_way_back_from_kip_848_loses_partitions_while_a_pod_joins(
+    run: ConsumerGroupRun, kafka_admin: KafkaAdmin
+) -> None:
+    """A member that does not know of the join yet loses what it owns when the last old one leaves.
+
+    A rolling restart that does not wait for the group makes it so; the test above waits for it. A
+    stopped process makes sure that the member does not know.
+    """
+    run.start("old", "--balancer=consumer")
+    run.await_members(kafka_admin, 1)
+    run.start("new", "--balancer=cooperative-sticky")
+    run.await_members(kafka_admin, 2)
+    run.pods["new"].send_signal(signal.SIGSTOP)
+    run.start("joining", "--balancer=cooperative-sticky")
+    eventually(lambda: has_members(run, kafka_admin, 3) or None, "the third member")
+    assert run.terminate("old") == ExitCode.PASS
+    run.pods["new"].send_signal(signal.SIGCONT)
+    run.await_members(kafka_admin, 2)
+
+    lost = [seen for seen in run.telemetry(PartitionsRevoked) if seen.is_lost]
+
+    assert {(seen.source, len(seen.partitions)) for seen in lost} == {("new", 3)}
+
+
+def test_a_group_of_kip_848_that_has_stopped_starts_with_a_classic_balancer(
+    run: ConsumerGroupRun, kafka_admin: KafkaAdmin
+) -> None:
+    """With all pods stopped the way back repeats nothing, not even in the middle of the work."""
+    run.start("old", "--balancer=consumer", "--process-ms=4")
+    run.await_members(kafka_admin, 1)
+    run.offer(EVENTS)
+    run.await_processed(1)
+    assert run.terminate("old") == ExitCode.PASS
+    assert np.unique(run.ledger().seq).size < EVENTS
+    run.start("new", "--balancer=cooperative-sticky")
+
+    rows = run.await_processed(EVENTS)
+
+    assert np.unique(rows.seq).size == rows.seq.size == EVENTS
+    assert not [seen for seen in run.telemetry(PartitionsRevoked) if seen.is_lost]
 
 
 def test_kip_848_is_rejected_by_a_group_of_cooperative_sticky(
@@ -81,3 +129,8 @@ def test_cooperative_sticky_is_rejected_by_a_group_of_range(
     assert run.terminate("old") == ExitCode.PASS
     run.start("late", "--balancer=cooperative-sticky")
     run.await_members(kafka_admin, 1)
+
+
+def has_members(run: ConsumerGroupRun, admin: KafkaAdmin, count: int) -> bool:
+    """Return whether the group has ``count`` members, whatever they own."""
+    return len(admin.describe_group(run.names.group).members) == count

@@ -1,6 +1,7 @@
 """The figures that pages of findings quote are those of the kept runs."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
@@ -240,3 +241,16 @@ def test_which_clock_ruled_is_quoted_from_its_runs() -> None:
             f"{measures.accounting.lost} | {measures.accounting.duplicated} |"
         )
         assert row in page("reaction_clock")
+
+
+def test_what_the_ways_to_another_balancer_repeat_is_quoted_from_its_runs() -> None:
+    """Each row of live_group has the repeats and the standstill of its run."""
+    for record, measures in kept_runs("live_group"):
+        accounting, standstill = measures.accounting, measures.standstill
+        assert standstill is not None
+        figures = (
+            f"{accounting.lost} | {accounting.duplicated} | {accounting.zombie} | "
+            f"{standstill.group_seconds:.1f} s | {standstill.partition_seconds:.1f} s"
+        )
+        row = rf"\| `{record['cell']}` \| {record['pair']} \| [^|]+ \| {re.escape(figures)} \|"
+        assert re.search(row, page("live_group"))

@@ -11,9 +11,9 @@ from typing import NoReturn
 def end_program(code: int) -> NoReturn:
     """End this process with ``code``, whatever its threads wait for.
 
-    An ordinary end joins the threads, and a client whose broker is away holds that up for minutes.
-    What is registered for the end still runs: it flushes the log and deletes temporary files,
-    among them the private key that the Kubernetes client has written from a kubeconfig.
+    An ordinary end joins the threads, and a client whose broker is unreachable delays that for
+    minutes. The exit handlers still run: they flush the log and delete temporary files. The
+    Kubernetes client writes a private key to such a file when a kubeconfig has one.
     """
     sys.stdout.flush()
     sys.stderr.flush()
