@@ -9,7 +9,7 @@ from lagbench.core.compare.compare import (
     Comparison,
     compare_measures,
 )
-from lagbench.core.compare.environment import Environment
+from lagbench.core.compare.environment import Environment, differing_facts
 from lagbench.core.compare.noise_floor import NoiseFloor, bounds_of, closest_floor, noise_floor
 from lagbench.core.compare.pairs import (
     PLANNED_LOOKS,
@@ -47,6 +47,7 @@ __all__ = [
     "compare_measures",
     "compare_pairs",
     "content_digest",
+    "differing_facts",
     "noise_floor",
     "pairs_by_seed",
     "pairs_of_one_cell",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.core.measures import MeasureModel
 
 _MACHINE = ("processor", "cores", "architecture", "system", "kernel")
+_OF_SOME_POLICIES = {"versions.keda", "versions.keda-rules"}
+"""Recorded for a ScaledObject only: Kubernetes alone scales by an HPA."""
+_MISSING = "not recorded"
 _GIBIBYTE = 2**30
 
 
@@ -45,10 +48,23 @@ class Environment(MeasureModel):
 
     def changes(self, other: Environment) -> list[str]:
         """Return a text for each fact that differs: ``machine.cores: 2 against 4``."""
-        names = sorted({*self.facts, *other.facts})
-        missing = "not recorded"
         return [
-            f"{name}: {self.facts.get(name, missing)} against {other.facts.get(name, missing)}"
-            for name in names
-            if self.facts.get(name) != other.facts.get(name)
+            f"{name}: {self.facts.get(name, _MISSING)} against {other.facts.get(name, _MISSING)}"
+            for name in differing_facts((self, other))
         ]
+
+
+def differing_facts(environments: Iterable[Environment]) -> dict[str, list[str]]:
+    """Return the values of each fact that is not equal in all of them, ascending by name.
+
+    A policy that does not use KEDA has no version of it, which does not count as a difference.
+    """
+    every = [environment.facts for environment in environments]
+    found = {}
+    for name in sorted({name for facts in every for name in facts}):
+        values = {facts.get(name, _MISSING) for facts in every}
+        if name in _OF_SOME_POLICIES:
+            values.discard(_MISSING)
+        if len(values) > 1:
+            found[name] = sorted(values)
+    return found

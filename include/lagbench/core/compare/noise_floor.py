@@ -51,7 +51,7 @@ class NoiseFloor(MeasureModel):
 
     def fits(self, run: ComparedRun) -> bool:
         """Return whether the floor is of the run's load, machine and versions."""
-        return self.load == run.load and self.environment == run.environment
+        return self.load == run.load and not self.environment.changes(run.environment)
 
     def of_measure(self, name: str) -> MeasureNoise | None:
         """Return the noise of a measure; None: the A/A pairs did not measure it."""

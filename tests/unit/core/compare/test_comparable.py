@@ -159,6 +159,18 @@ def test_another_kind_of_machine_or_version_is_not_comparable(
     assert comparable(RUN, with_manifest(**change)) == [reason]
 
 
+@pytest.mark.parametrize("name", ["keda", "keda-rules"])
+def test_a_policy_that_does_not_use_keda_is_compared_with_one_that_does(name: str) -> None:
+    """Only a ScaledObject has a version of KEDA; two versions of it are not comparable."""
+    versions = MANIFEST["versions"]
+    scaled_object, newer = (
+        with_manifest(versions=versions | {name: version}) for version in ("2.21.0", "2.22.0")
+    )
+
+    assert comparable(RUN, scaled_object) == []
+    assert comparable(scaled_object, newer) == [f"versions.{name}: 2.21.0 against 2.22.0"]
+
+
 def test_the_measured_speed_of_a_core_is_no_kind_of_machine() -> None:
     """It differs with each measurement; so do some bytes of memory."""
     other = with_manifest(machine=MACHINE | {"speed": 0.97, "memory_bytes": 8_000_004_096})
