@@ -100,8 +100,8 @@ def test_the_pod_minutes_of_spark_are_quoted_for_the_window_and_for_the_whole() 
     saved, saved_whole = (found["fixed"] - found["keda"] for found in (window, whole))
     assert f"saves {saved:.1f} of {window['fixed']:.1f} worker-minutes" in shown
     assert f"of {whole['fixed']:.1f} worker-minutes in all it saves {saved_whole:.1f}" in shown
-    readme = (ROOT / "README.md").read_text()
-    assert f"saves {saved_whole:.1f} of {whole['fixed']:.1f} worker-minutes" in readme
+    overview = (FINDINGS / "README.md").read_text()
+    assert f"saves {saved_whole:.1f} of {whole['fixed']:.1f} worker-minutes" in overview
 
 
 def test_the_rows_of_own_consumer_have_the_verdicts_and_flips_of_their_runs() -> None:
@@ -123,7 +123,7 @@ def test_the_rows_of_own_consumer_have_the_verdicts_and_flips_of_their_runs() ->
     assert len(folders) == 7
 
 
-def test_two_runs_of_one_cell_differ_by_no_more_than_the_readme_says() -> None:
+def test_two_runs_of_one_cell_differ_by_no_more_than_the_overview_says() -> None:
     """No pair of aa_quick_spike differs by more than 2.0 s in reaction or drain."""
     runs = json.loads((FINDINGS / "aa_quick_spike" / "result.json").read_text())["runs"]
     widest = {
@@ -137,8 +137,8 @@ def test_two_runs_of_one_cell_differ_by_no_more_than_the_readme_says() -> None:
     }
 
     most = max(widest.values())
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    assert f"differ by at most {most:.1f} s in reaction and in drain" in readme
+    overview = " ".join((FINDINGS / "README.md").read_text().split())
+    assert f"differ by at most {most:.1f} s in reaction and in drain" in overview
 
 
 def steps_text(measures: Measures, most: int | None = None) -> str:
@@ -254,3 +254,36 @@ def test_what_the_ways_to_another_balancer_repeat_is_quoted_from_its_runs() -> N
         )
         row = rf"\| `{record['cell']}` \| {record['pair']} \| [^|]+ \| {re.escape(figures)} \|"
         assert re.search(row, page("live_group"))
+
+
+def test_the_five_lines_of_the_readme_are_those_of_the_kept_runs() -> None:
+    """What README.md says that lagbench found out is computed from the runs behind its links."""
+    documented = [
+        Measures.model_validate_json(
+            (FINDINGS / "own_consumer" / run / "measures.json").read_text()
+        )
+        for run in re.findall(r"\| as documented \| \[[^]]+\]\(([^)]+)\)", page("own_consumer"))
+    ]
+    flips = [measures.scaling.flips or 0 for measures in documented]
+    repeated = max(measures.accounting.duplicated or 0 for measures in documented)
+    lost = [
+        m.accounting.lost for record, m in kept_runs("scale_down_loss") if is_cell(record, "auto")
+    ]
+    again = [
+        m.accounting.duplicated for record, m in kept_runs("live_group") if is_cell(record, "back")
+    ]
+    full_size = (FINDINGS / "full-size" / "run" / "measures.json").read_text()
+    peak = Measures.model_validate_json(full_size).lag.peak_records
+
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert (
+        f"{min(flips)} to {max(flips)} flips and up to {repeated:,} messages done twice" in readme
+    )
+    assert f"at scale-up**: {lost[0]:,} and {lost[1]:,}. A graceful" in readme
+    assert f"the drain of {(peak or 0) / 1e6:.1f} million messages" in readme
+    assert f"repeats messages**, {again[0]} and {again[1]}. The way there" in readme
+
+
+def is_cell(record: dict[str, Any], cell: str) -> bool:
+    """Return whether a kept run is one of a cell."""
+    return record["cell"] == cell
