@@ -256,6 +256,20 @@ def test_what_the_ways_to_another_balancer_repeat_is_quoted_from_its_runs() -> N
         assert re.search(row, page("live_group"))
 
 
+@pytest.mark.parametrize("experiment", ["slow_downstream"])
+def test_what_a_policy_paid_is_quoted_from_its_runs(experiment: str) -> None:
+    """Each row has the steps, the pod time, the peak and the time lag of its run."""
+    for record, measures in kept_runs(experiment):
+        scaling, lag, accounting = measures.scaling, measures.lag, measures.accounting
+        steps = steps_text(measures) if scaling.changes else "–"
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {steps} | "
+            f"{scaling.pod_minutes:.1f}, {scaling.pod_minutes_after:.1f} | {lag.peak_records:,} | "
+            f"{lag.time_lag_seconds.p99:.1f} s | {accounting.lost} | {accounting.duplicated} |"
+        )
+        assert row in page(experiment)
+
+
 def test_the_five_lines_of_the_readme_are_those_of_the_kept_runs() -> None:
     """What README.md says that lagbench found out is computed from the runs behind its links."""
     documented = [
