@@ -43,7 +43,6 @@ def write_run(
     phase: float | None = None,
     began_at: int = 1,
     cores: int = 2,
-    speed: float = 0.8,
 ) -> RunFolder:
     """Write the folder of a run of the schedule that has ended."""
     good = quick_spike_measures()
@@ -60,7 +59,7 @@ def write_run(
     manifest = {
         "created_at": began_at,
         "policy": "lag-fast",
-        "machine": {"cores": cores, "speed": speed},
+        "machine": {"cores": cores},
         "cell": {"policy": "p", "target": "t"},
     }
     folder.write_json(folder.manifest, manifest)

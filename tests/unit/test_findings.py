@@ -256,7 +256,7 @@ def test_what_the_ways_to_another_balancer_repeat_is_quoted_from_its_runs() -> N
         assert re.search(row, page("live_group"))
 
 
-@pytest.mark.parametrize("experiment", ["slow_downstream"])
+@pytest.mark.parametrize("experiment", ["poison_pill", "slow_downstream"])
 def test_what_a_policy_paid_is_quoted_from_its_runs(experiment: str) -> None:
     """Each row has the steps, the pod time, the peak and the time lag of its run."""
     for record, measures in kept_runs(experiment):
@@ -267,6 +267,8 @@ def test_what_a_policy_paid_is_quoted_from_its_runs(experiment: str) -> None:
             f"{scaling.pod_minutes:.1f}, {scaling.pod_minutes_after:.1f} | {lag.peak_records:,} | "
             f"{lag.time_lag_seconds.p99:.1f} s | {accounting.lost} | {accounting.duplicated} |"
         )
+        if experiment == "poison_pill":
+            row += f" {lag.time_lag_seconds.p95:.1f} s | {scaling.self_made_flips} |"
         assert row in page(experiment)
 
 

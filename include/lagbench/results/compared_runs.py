@@ -55,7 +55,6 @@ def read_compared(folder: RunFolder) -> ComparedRun:
         measures=_model(Measures, folder.read_json(folder.measures), folder.measures),
         policy=cell.get("policy"),
         created_at=int(manifest.get("created_at") or 0),
-        speed=(manifest.get("machine") or {}).get("speed"),
     )
 
 

@@ -180,21 +180,6 @@ def test_runs_that_are_not_comparable_are_left_out(tmp_path: Path) -> None:
     assert "the runs differ in machine.cores: 2, 4" in result.notes
 
 
-def test_a_result_says_that_other_programs_shared_the_cores(tmp_path: Path) -> None:
-    """A core at half of its speed in one run is noted; the usual spread of a measurement is not."""
-
-    def shared(run: PlannedRun) -> dict[str, Any]:
-        return {"speed": 0.47 if run.key == "pair_2_eager" else 0.82}
-
-    def alone(run: PlannedRun) -> dict[str, Any]:
-        return {"speed": 0.71 if run.key == "pair_2_eager" else 0.93}
-
-    noted = play(tmp_path, started(tmp_path), shared).notes
-    assert any(note.startswith("a core had 47% to 82% of the reference") for note in noted)
-    quiet = play(tmp_path, started(tmp_path / "alone"), alone).notes
-    assert not any(note.startswith("a core had") for note in quiet)
-
-
 def test_a_cell_that_is_meant_to_fail_is_a_result(tmp_path: Path) -> None:
     """Its failed runs are compared; if it passes, the result notes it."""
     fails = play(tmp_path, started(tmp_path), lambda run: {"verdict": "fail"})

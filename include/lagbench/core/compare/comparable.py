@@ -25,8 +25,7 @@ class ComparedRun:
     """One run as a comparison sees it.
 
     ``policy`` and ``target`` are the digests of the policy's content and of the target's name,
-    None if the manifest has none; ``verdict`` is None while the run has none. ``speed`` is that of
-    a core when the run began: 1.0 on the reference machine, less while other programs share it.
+    None if the manifest has none; ``verdict`` is None while the run has none.
     """
 
     run_id: str
@@ -37,7 +36,6 @@ class ComparedRun:
     measures: Measures
     policy: str | None = None
     created_at: int = 0
-    speed: float | None = None
 
     @cached_property
     def load(self) -> str:

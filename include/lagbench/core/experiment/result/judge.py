@@ -36,9 +36,6 @@ PHASE_TOLERANCE_SECONDS = 1.0
 """Phases that are closer count as equal: the producer starts late by less on a busy machine."""
 LONGEST_PAUSE_SECONDS = 300.0
 """Runs of a pair that are further apart did not follow each other."""
-LIKE_SPEED = 0.75
-"""A quiet machine measures its cores at 71 to 93 % in its own runs; idle-priority work on the other
-core leaves about 50 % (docs/findings/signal_lag_cpu)."""
 _FEWEST_PAIRS = 2
 _NS = 1_000_000_000
 
@@ -212,7 +209,8 @@ def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[s
         yield f"gap: {run.key} gave no result {len(progress.attempts(run))} times ({why})"
     yield from _phase_notes(progress)
     yield from _pause_notes(progress)
-    yield from _machine_notes(tuple(runs.values()))
+    for name, values in differing_facts(run.environment for run in runs.values()).items():
+        yield f"the runs differ in {name}: {', '.join(values)}"
     for cell in experiment.cells:
         outcome = _outcome(cell, progress, runs)
         if not outcome.is_as_expected:
@@ -220,17 +218,6 @@ def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[s
                 f"{cell.name} was meant to {cell.expects}: {outcome.passed} runs passed, "
                 f"{outcome.failed} failed"
             )
-
-
-def _machine_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    for name, values in differing_facts(run.environment for run in runs).items():
-        yield f"the runs differ in {name}: {', '.join(values)}"
-    speeds = [run.speed for run in runs if run.speed is not None]
-    if speeds and min(speeds) < LIKE_SPEED * max(speeds):
-        yield (
-            f"a core had {min(speeds):.0%} to {max(speeds):.0%} of the reference machine's speed "
-            "when the runs began: other programs shared the cores in some of them"
-        )
 
 
 def _phase_notes(progress: Progress) -> Iterator[str]:
