@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lagbench.core.compare import Bound, Pair, compare_pairs
-from lagbench.core.measures import Measures
+from lagbench.core.measures import NAMED, Measures
 from lagbench.core.measures.rebalance.step_costs import step_costs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -270,6 +270,34 @@ def test_what_a_policy_paid_is_quoted_from_its_runs(experiment: str) -> None:
         if experiment == "poison_pill":
             row += f" {lag.time_lag_seconds.p95:.1f} s | {scaling.self_made_flips} |"
         assert row in page(experiment)
+
+
+def test_what_a_second_group_changes_is_quoted_from_its_runs() -> None:
+    """Each row of two_groups has the replicas, the rebalances and the lag of both groups."""
+    for record, measures in kept_runs("two_groups"):
+        lag, accounting = measures.lag, measures.accounting
+        beside = FINDINGS / "two_groups" / "runs" / measures.run_id / "second_group"
+        others = "–"
+        if beside.exists():
+            second = Measures.model_validate_json((beside / "measures.json").read_text())
+            others = replicas_text(second)
+            assert (second.accounting.lost, second.accounting.duplicated) == (0, 0)
+        steps = steps_text(measures) if measures.scaling.changes else replicas_text(measures)
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {steps} | "
+            f"{NAMED['rebalances'].read(measures):.0f} | {lag.peak_records:,} | "
+            f"{lag.time_lag_seconds.p99:.2f} s | {accounting.lost} | {accounting.duplicated} | "
+            f"{others} |"
+        )
+        assert row in page("two_groups")
+
+
+def replicas_text(measures: Measures) -> str:
+    """Return the replicas in their order, as the pages quote them."""
+    changes = measures.scaling.changes
+    after = [str(change.replicas_after) for change in changes]
+    first = changes[0].replicas_before if changes else measures.scaling.max_replicas
+    return " → ".join([str(first), *after])
 
 
 def test_the_five_lines_of_the_readme_are_those_of_the_kept_runs() -> None:

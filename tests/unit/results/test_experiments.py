@@ -158,6 +158,23 @@ def test_a_gap_leaves_its_pair_out(tmp_path: Path) -> None:
     assert "gap: pair_3_calm gave no result 2 times (why)" in result.notes
 
 
+def test_the_measures_of_a_second_group_are_kept(tmp_path: Path) -> None:
+    """A figure of the group beside the first one can be traced after the run folder is gone."""
+    folder, runs = started(tmp_path), tmp_path / "runs"
+    planned = read_progress(folder).schedule.runs[0]
+    run = write_run(runs, planned)
+    second = run.make_second()
+    for file in (run.measures, run.verdict, run.manifest, run.scenario):
+        second.write_text(file.name, run.read_text(file))
+
+    record_run(folder, planned, run, now=2)
+
+    kept = folder.runs()[0]
+    assert kept.second is not None
+    assert kept.second.read_json("measures.json") == run.read_json("measures.json")
+    assert [found.run_id for found in folder.runs()] == [run.run_id]
+
+
 def test_a_result_without_a_picture_leaves_no_older_one(tmp_path: Path) -> None:
     """All runs have the same values, so nothing is drawn, and an earlier picture is not theirs."""
     folder = started(tmp_path)

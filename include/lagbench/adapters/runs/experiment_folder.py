@@ -1,8 +1,8 @@
 """The folder of one execution of an experiment; it keeps what its runs measured.
 
 Housekeeping may delete the run folders: measures, verdict, manifest, scenario and prediction of
-every run are copied here when the run has ended. ``record.json`` is written last, so a run is
-recorded wholly or not at all.
+each group of every run are copied here when the run has ended. ``record.json`` is written last, so
+a run is recorded wholly or not at all.
 """
 
 from __future__ import annotations
@@ -81,10 +81,12 @@ class ExperimentFolder:
         :raises NotReady: the run lacks one of the files.
         """
         kept = RunFolder(self.path / "runs" / run.run_id)
-        for file in (run.measures, run.verdict, run.manifest, run.scenario):
-            kept.write_text(file.name, run.read_text(file))
-        if run.prediction.exists():
-            kept.write_text(run.prediction.name, run.read_text(run.prediction))
+        for group in run.groups:
+            place = group.path.relative_to(run.path)
+            for file in (group.measures, group.verdict, group.manifest, group.scenario):
+                kept.write_text(place / file.name, group.read_text(file))
+            if group.prediction.exists():
+                kept.write_text(place / group.prediction.name, group.read_text(group.prediction))
         kept.write_json(RECORD_FILE, record)
 
 
