@@ -272,6 +272,21 @@ def test_what_a_policy_paid_is_quoted_from_its_runs(experiment: str) -> None:
         assert row in page(experiment)
 
 
+def test_what_surplus_pods_did_is_quoted_from_their_runs() -> None:
+    """Each row of past_p has the surplus pods, their messages and the price of its run."""
+    for record, measures in kept_runs("past_p"):
+        scaling, lag = measures.scaling, measures.lag
+        done = scaling.surplus_records if scaling.surplus_pods else "–"
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {steps_text(measures)} | "
+            f"{len(scaling.surplus_pods)} | {done} | {scaling.zero_partition_pod_seconds:.0f} s | "
+            f"{measures.drain.drain_seconds:.0f} s | {lag.time_lag_seconds.p99:.1f} s | "
+            f"{scaling.pod_minutes:.1f}, {scaling.pod_minutes_after:.1f} |"
+        )
+        assert row in page("past_p")
+        assert (measures.accounting.lost, measures.accounting.duplicated) == (0, 0)
+
+
 def test_what_a_second_group_changes_is_quoted_from_its_runs() -> None:
     """Each row of two_groups has the replicas, the rebalances and the lag of both groups."""
     for record, measures in kept_runs("two_groups"):
