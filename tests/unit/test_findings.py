@@ -256,7 +256,7 @@ def test_what_the_ways_to_another_balancer_repeat_is_quoted_from_its_runs() -> N
         assert re.search(row, page("live_group"))
 
 
-@pytest.mark.parametrize("experiment", ["poison_pill", "slow_downstream"])
+@pytest.mark.parametrize("experiment", ["poison_pill", "signal_lag_cpu", "slow_downstream"])
 def test_what_a_policy_paid_is_quoted_from_its_runs(experiment: str) -> None:
     """Each row has the steps, the pod time, the peak and the time lag of its run."""
     for record, measures in kept_runs(experiment):
