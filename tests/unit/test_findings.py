@@ -20,7 +20,9 @@ BOUND_POINTS = 10.0
 
 def kept_runs(experiment: str) -> Iterator[tuple[dict[str, Any], Measures]]:
     """Yield the record and the measures of each kept run, also of a repeated one."""
-    for record in sorted((FINDINGS / experiment / "runs").glob("*/record.json")):
+    records = sorted((FINDINGS / experiment / "runs").glob("*/record.json"))
+    assert records, f"no run of {experiment} is kept"
+    for record in records:
         measures = (record.parent / "measures.json").read_text()
         yield json.loads(record.read_text()), Measures.model_validate_json(measures)
 
