@@ -47,6 +47,15 @@ class Pod:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let none of its processes run for a moment."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self.process.pid, signal.SIGCONT)
+
     def left(self) -> list[int]:
         """Return the pids of processes that have this pod's name in their environment."""
         found = []
@@ -100,6 +109,11 @@ class SparkStream:
             self._written[partition] += 1
             producer.poll(0)
         assert producer.flush(180) == 0
+
+    def write_one_batch(self, driver: Pod, count: int) -> None:
+        """Write ``count`` events that ``driver`` finds all at once, in one batch."""
+        with driver.paused():
+            self.write(count)
 
     def ends(self) -> dict[int, int]:
         """Return the end offsets of what was written."""

@@ -29,7 +29,7 @@ LONG = 30_000
 def test_a_worker_killed_in_a_batch_loses_nothing(broker: Broker, tmp_path: Path) -> None:
     """Nothing is lost, its part of the batch is in the ledger twice, and no JVM of it stays."""
     with spark_stream(broker.bootstrap_servers, tmp_path, "spark-kill", **COST) as stream:
-        stream.start_driver()
+        driver = stream.start_driver()
         stream.write(PARTITIONS * 10)
         stream.await_published()
         assert Counter((p, at) for p, at, _, _ in stream.ledger()) == Counter(
@@ -37,7 +37,7 @@ def test_a_worker_killed_in_a_batch_loses_nothing(broker: Broker, tmp_path: Path
         )
 
         # Half a minute of work: the kill meets a task however long the ledger takes to read.
-        stream.write(LONG)
+        stream.write_one_batch(driver, LONG)
         victim = stream.pods["spark-kill-worker-1"]
         stream.wait(
             lambda: sum(pod == victim.name for _, _, pod, _ in stream.ledger()) > 500,
@@ -65,8 +65,7 @@ def test_a_worker_asked_to_stop(decommission: str, broker: Broker, tmp_path: Pat
     run_id = f"spark-term-{decommission}"
     flags = {**COST, "decommission": decommission}
     with spark_stream(broker.bootstrap_servers, tmp_path, run_id, **flags) as stream:
-        stream.start_driver()
-        stream.write(MESSAGES)
+        stream.write_one_batch(stream.start_driver(), MESSAGES)
         leaver = stream.pods[f"{run_id}-worker-1"]
         stream.wait(
             lambda: sum(pod == leaver.name for _, _, pod, _ in stream.ledger()) > 200,
@@ -91,7 +90,7 @@ def test_a_driver_that_dies_continues_from_its_checkpoint(broker: Broker, tmp_pa
         first = stream.start_driver()
         stream.write(1_200)
         stream.await_published()
-        stream.write(MESSAGES)
+        stream.write_one_batch(first, MESSAGES)
         before = len(stream.ledger())
         stream.wait(lambda: len(stream.ledger()) > before + 500, "the batch is under way")
         first.kill()

@@ -99,7 +99,7 @@ class KafkaAdmin(KafkaCalls):
                         value=spec.partitions,
                         allowed=f"{len(partitions)}, which the existing topic has",
                     )
-                if not partitions or any(part.leader < 0 for part in partitions.values()):
+                if not self.leaders_answer(name, spec.partitions)[0]:
                     missing.append(name)
             return not missing, f"without all leaders: {', '.join(missing)}"
 
@@ -122,19 +122,30 @@ class KafkaAdmin(KafkaCalls):
                 self._open.create_partitions(request, **self._limits), "grow topic", accept=set()
             )
 
-        def led() -> tuple[bool, str]:
-            known = self._metadata("list topics").topics[topic].partitions
-            seen = f"{len(known)} partitions"
-            if len(known) < partitions or any(part.leader < 0 for part in known.values()):
-                return False, seen
-            try:
-                self.end_offsets(topic)
-            except NotReady as error:
-                return False, f"{seen}; {error}"
-            return True, seen
-
-        self._poll_until(led, f"grow {topic} to {partitions} partitions")
+        self._poll_until(
+            lambda: self.leaders_answer(topic, partitions),
+            f"grow {topic} to {partitions} partitions",
+        )
         return before
+
+    def leaders_answer(self, topic: str, partitions: int) -> tuple[bool, str]:
+        """Return whether a topic has ``partitions``, each with a leader that answers; what is seen.
+
+        Metadata name a leader before it takes messages, 190 ms before on a busy machine. Whoever
+        writes in between may lose a message that the client calls acknowledged: the broker refuses
+        the first, takes the second as the first of an unknown producer, and librdkafka takes the
+        answer to the first, sent again, for that to a duplicate.
+        """
+        known = self._metadata("list topics").topics
+        found = known[topic].partitions if topic in known else {}
+        seen = f"{len(found)} partitions"
+        if len(found) < partitions or any(part.leader < 0 for part in found.values()):
+            return False, seen
+        try:
+            self.end_offsets(topic)
+        except NotReady as error:
+            return False, f"{seen}; {error}"
+        return True, seen
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics and return when no broker lists them; a missing topic is fine."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lagbench.adapters.kafka.client_settings import own_settings
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.measures.evidence import SeqRanges
 from lagbench.errors import NotReady, WrongInput
@@ -43,7 +44,7 @@ class Outbox:
 
     def __init__(self, bootstrap_servers: str, topic: str, *, client_id: str) -> None:
         """Open the client; nothing is sent, and an unreachable broker is fine."""
-        self._topic = topic
+        self._servers, self._topic = bootstrap_servers, topic
         self.sent = 0
         self.failed_seqs, self.unknown_seqs = SeqRanges(), SeqRanges()
         self.first_failure = ""
@@ -114,13 +115,14 @@ class Outbox:
         return found
 
     def has_partitions(self, wanted: int) -> bool:
-        """Return whether the client knows ``wanted`` partitions, each with a leader."""
+        """Return whether the client knows ``wanted`` partitions and a leader of each answers."""
         try:
             metadata = self._producer.list_topics(self._topic, timeout=_LOOK_TIMEOUT_SECONDS)
-        except KafkaException:
+            if len(metadata.topics[self._topic].partitions) < wanted:
+                return False
+            return self._admin.leaders_answer(self._topic, wanted)[0]
+        except (KafkaException, NotReady):
             return False  # an outage: the next look may succeed
-        found = metadata.topics[self._topic].partitions
-        return len(found) >= wanted and all(part.leader >= 0 for part in found.values())
 
     def hand_over(
         self,
@@ -178,6 +180,10 @@ class Outbox:
         """Give up what still waits: from here on each such message is one of unknown outcome."""
         self._producer.purge()
         self._producer.flush(_GIVE_UP_SECONDS)
+
+    @cached_property
+    def _admin(self) -> KafkaAdmin:
+        return KafkaAdmin(self._servers, timeout_seconds=_LOOK_TIMEOUT_SECONDS)
 
     def _note_failure(self, error: KafkaError | None, message: Message) -> None:
         self._note_failure_of(seq_of_value(message.value() or b""), error, message)

@@ -62,3 +62,27 @@ def test_another_error_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(NotReady, match="TOPIC_AUTHORIZATION_FAILED"):
         admin_of(client, monkeypatch).end_offsets("t")
+
+
+@pytest.mark.parametrize(
+    ("leaders", "codes", "answer"),
+    [
+        ([1, 1], [], True),
+        ([1, 1, 1], [], True),
+        ([1], [], False),
+        ([1, -1], [], False),
+        ([1, 1], [KafkaError.NOT_LEADER_FOR_PARTITION] * 1000, False),
+    ],
+    ids=["led", "more than asked", "too few", "one without a leader", "named, but not yet leading"],
+)
+def test_a_partition_is_ready_when_its_leader_answers(
+    monkeypatch: pytest.MonkeyPatch, leaders: list[int], codes: list[int], answer: bool
+) -> None:
+    """Metadata that name a leader are not enough: it takes messages a moment later."""
+    admin = admin_of(Client(codes), monkeypatch, timeout_seconds=0.0)
+    partitions = {number: SimpleNamespace(leader=leader) for number, leader in enumerate(leaders)}
+    metadata = SimpleNamespace(topics={"t": SimpleNamespace(partitions=partitions)})
+    monkeypatch.setattr(admin, "_metadata", lambda _: metadata)
+
+    assert admin.leaders_answer("t", 2)[0] is answer
+    assert admin.leaders_answer("other", 1)[0] is False
