@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,67 +14,24 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
+from tests.integration.proxied_broker import ProxiedBroker, proxied_broker
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.scenario import PORT_ANNOTATION, BrokerUnreachable
 from lagbench.core.telemetry import ConsumerProgress, PartitionsRevoked
-from lagbench.embedded.broker import Broker
-from lagbench.embedded.broker_settings import ProxiedListener
-from lagbench.embedded.ports import free_port
 from lagbench.errors import NotReady
 from lagbench.programs.actions.broker_actions import DisturbedConnections
-from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState
-from lagbench.programs.tcp_proxy.proxy_client import order_proxy
 
 pytestmark = pytest.mark.integration
 PARTITIONS = 6
 SESSION_SECONDS = 6
 
 
-@dataclass(frozen=True)
-class ProxiedBroker:
-    """A broker with the proxy before its second listener."""
-
-    broker: Broker
-    listener: ProxiedListener
-    control_port: int
-    process: subprocess.Popen[bytes]
-
-    def obey(self, **order: object) -> ProxyState:
-        """Give the proxy an order."""
-        return order_proxy(self.control_port, ProxyOrder.model_validate(order))
-
-
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
     """Provide a broker whose second listener is behind a running proxy."""
-    folder = tmp_path_factory.mktemp("proxied")
-    port = free_port()
-    behind = free_port(besides={port})
-    advertised = free_port(besides={port, behind})
-    control = free_port(besides={port, behind, advertised})
-    listener = ProxiedListener(port=behind, advertised_port=advertised)
-    broker = Broker(folder / "broker", port=port, proxied=listener)
-    broker.start()
-    command = [sys.executable, "-m", "lagbench.programs.tcp_proxy"]
-    command += [f"--listen-port={advertised}", f"--upstream-port={behind}"]
-    with (folder / "proxy.log").open("ab") as log:
-        process = start_tied([*command, f"--control-port={control}"], log=log)
-    found = ProxiedBroker(broker, listener, control, process)
-
-    def answers() -> ProxyState | None:
-        try:
-            return found.obey()
-        except NotReady:
-            return None
-
-    try:
-        eventually(answers, "the proxy")
+    with proxied_broker(tmp_path_factory.mktemp("proxied")) as found:
         yield found
-    finally:
-        end_process(process.pid, grace_seconds=5)
-        broker.stop()
 
 
 @pytest.fixture
