@@ -289,6 +289,23 @@ def test_what_surplus_pods_did_is_quoted_from_their_runs() -> None:
         assert (measures.accounting.lost, measures.accounting.duplicated) == (0, 0)
 
 
+def test_what_a_static_member_costs_is_quoted_from_its_runs() -> None:
+    """Each row of step_dip_static has the gap, the standstill, dips and flips of its run."""
+    for record, measures in kept_runs("step_dip_static"):
+        found, scaling = measures.rebalances, measures.scaling
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {found.partition_gaps.max_seconds:.1f} s | "
+            f"{measures.standstill.partition_seconds:.1f} s | "
+            f"{found.scale_ups.mean_dip_percent:.0f} % | "
+            f"{found.scale_downs.mean_dip_percent:.0f} % | {scaling.change_count} | "
+            f"{scaling.self_made_flips} | "
+            f"{scaling.pod_minutes:.1f}, {scaling.pod_minutes_after:.1f} | "
+            f"{measures.lag.time_lag_seconds.p99:.1f} s |"
+        )
+        assert row in page("step_dip_static")
+        assert (measures.accounting.lost, measures.accounting.duplicated) == (0, 0)
+
+
 def test_what_a_second_group_changes_is_quoted_from_its_runs() -> None:
     """Each row of two_groups has the replicas, the rebalances and the lag of both groups."""
     for record, measures in kept_runs("two_groups"):

@@ -131,8 +131,8 @@ class KafkaAdmin(KafkaCalls):
     def leaders_answer(self, topic: str, partitions: int) -> tuple[bool, str]:
         """Return whether a topic has ``partitions``, each with a leader that answers; what is seen.
 
-        Metadata name a leader before it takes messages, 190 ms before on a busy machine. Whoever
-        writes in between may lose a message that the client calls acknowledged: the broker refuses
+        Metadata name a leader before it takes messages, 190 ms before on a busy machine. A client
+        that writes in between may lose a message that it calls acknowledged: the broker rejects
         the first, takes the second as the first of an unknown producer, and librdkafka takes the
         answer to the first, sent again, for that to a duplicate.
         """
