@@ -12,6 +12,9 @@ from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER
 from lagbench.embedded.java import find_java
 
+UNKNOWN = "unknown"
+"""Another environment than each version that was read."""
+
 
 def started_versions(place: SparkPlace) -> dict[str, str]:
     """Return the versions of the broker and of the Java that Spark's driver runs in.
@@ -33,12 +36,12 @@ def autoscaler_version(
 ) -> dict[str, str]:
     """Return the version of the KEDA that drives ``policy``, or of our autoscaler's rules.
 
-    ``hpa``: the live HPA, on which KEDA writes its version. Empty for a policy that is an HPA:
-    Kubernetes alone scales then, and the manifest has its version.
+    ``hpa``: the live HPA, on which KEDA writes its version; ``unknown`` if it is not there. Empty
+    for a policy that is an HPA: Kubernetes alone scales then, and the manifest has its version.
     """
     if policy["kind"] != SCALED_OBJECT:
         return {}
     if is_embedded or is_handed_over(policy):
         return {"keda-rules": KEDA_VERSION}
     version = ((hpa.get("metadata") or {}).get("labels") or {}).get(VERSION_LABEL)
-    return {} if version is None else {"keda": version}
+    return {"keda": UNKNOWN if version is None else str(version)}

@@ -47,7 +47,7 @@ def test_the_driver_s_java_is_named_where_it_runs_here(
     ("policy", "hpa", "is_embedded", "versions"),
     [
         (SCALED_OBJECT, OF_KEDA, False, {"keda": "2.99.1"}),
-        (SCALED_OBJECT, {"metadata": {}}, False, {}),
+        (SCALED_OBJECT, {"metadata": {}}, False, {"keda": "unknown"}),
         (SCALED_OBJECT, OF_KEDA, True, {"keda-rules": KEDA_VERSION}),
         (OURS_INSTEAD, {"metadata": None}, False, {"keda-rules": KEDA_VERSION}),
         (HPA, OF_KEDA, False, {}),

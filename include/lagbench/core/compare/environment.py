@@ -10,7 +10,7 @@ from lagbench.core.measures import MeasureModel
 
 _MACHINE = ("processor", "cores", "architecture", "system", "kernel")
 _OF_SOME_POLICIES = {"versions.keda", "versions.keda-rules"}
-"""Recorded for a ScaledObject only: Kubernetes alone scales by an HPA."""
+"""Recorded for a ScaledObject only, as unknown if unreadable; an HPA is of Kubernetes alone."""
 _MISSING = "not recorded"
 _GIBIBYTE = 2**30
 
