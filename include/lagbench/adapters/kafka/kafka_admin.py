@@ -134,7 +134,8 @@ class KafkaAdmin(KafkaCalls):
         Metadata name a leader before it takes messages, 190 ms before on a busy machine. A client
         that writes in between may lose a message that it calls acknowledged: the broker rejects
         the first, takes the second as the first of an unknown producer, and librdkafka takes the
-        answer to the first, sent again, for that to a duplicate.
+        answer to the first, sent again, for that to a duplicate. The broker does so before
+        version 4.5 (KAFKA-15591).
         """
         known = self._metadata("list topics").topics
         found = known[topic].partitions if topic in known else {}
