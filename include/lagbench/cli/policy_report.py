@@ -122,10 +122,10 @@ def _print_policy(console: Console, policy: PolicyReview, context: PolicyContext
 
 
 def loop_text(gain: float) -> str:
-    """Return the loop gain with its rule, which real runs have not confirmed yet."""
+    """Return the loop gain with its rule, as docs/findings/gain_rule found it."""
     return (
-        f"{gain:,.2g} (HPA sync x one pod / lagThreshold); simulated: above 1 it flips by itself, "
-        "with slow pods above 0.25"
+        f"{gain:,.2g} (HPA sync x one pod / lagThreshold); far above 1 it flips by itself, at 1 it "
+        "may; simulated: with slow pods above 0.25"
     )
 
 

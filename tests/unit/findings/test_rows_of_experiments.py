@@ -169,6 +169,20 @@ def test_the_eight_ways_of_a_step_are_those_of_both_experiments() -> None:
         assert row in page("step_dip")
 
 
+def test_how_often_a_lag_trigger_flips_is_quoted_from_its_runs() -> None:
+    """Each row of gain_rule has the steps, the self-made flips and the time lag of its run."""
+    for record, measures in kept_runs("gain_rule"):
+        scaling, waits = measures.scaling, measures.lag.time_lag_seconds
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {steps_text(measures)} | "
+            f"{scaling.self_made_flips} | {waits.p50:.1f} s | {waits.p99:.1f} s | "
+            f"{scaling.pod_minutes:.1f}, {scaling.pod_minutes_after:.1f} | "
+            f"{measures.rebalances.count} |"
+        )
+        assert row in page("gain_rule")
+        assert (measures.accounting.lost, measures.accounting.duplicated) == (0, 0)
+
+
 def test_what_a_second_group_changes_is_quoted_from_its_runs() -> None:
     """Each row of two_groups has the replicas, the rebalances and the lag of both groups."""
     for record, measures in kept_runs("two_groups"):

@@ -1,7 +1,8 @@
 """The gain of a lag trigger's control loop, and the lag at which it comes to rest.
 
-Lag is an integral, and the replicas are proportional to it. That the gain foretells flips is shown
-by the simulator alone so far (docs/findings/gain-rule-simulated.md).
+Lag is an integral, and the replicas are proportional to it. Real runs compare a gain of 7.5 and 1
+(docs/findings/gain_rule). Other gains, and pods that start slowly, are simulated alone
+(docs/findings/gain-rule-simulated.md).
 """
 
 from __future__ import annotations
