@@ -124,8 +124,8 @@ def _print_policy(console: Console, policy: PolicyReview, context: PolicyContext
 def loop_text(gain: float) -> str:
     """Return the loop gain with its rule, as docs/findings/gain_rule found it."""
     return (
-        f"{gain:,.2g} (HPA sync x one pod / lagThreshold); far above 1 it flips by itself, at 1 it "
-        "may; simulated: with slow pods above 0.25"
+        f"{gain:,.2g} (HPA sync x one pod / lagThreshold); without a window, between floor and "
+        "ceiling, it flips by itself far above 1 and may at 1; simulated: with slow pods above 0.25"
     )
 
 

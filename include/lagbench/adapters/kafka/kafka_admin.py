@@ -99,8 +99,9 @@ class KafkaAdmin(KafkaCalls):
                         value=spec.partitions,
                         allowed=f"{len(partitions)}, which the existing topic has",
                     )
-                if not self.leaders_answer(name, spec.partitions)[0]:
-                    missing.append(name)
+                answer, seen = self.leaders_answer(name, spec.partitions)
+                if not answer:
+                    missing.append(f"{name} ({seen})")
             return not missing, f"without all leaders: {', '.join(missing)}"
 
         self._poll_until(led, f"create {', '.join(wanted)}")
