@@ -59,6 +59,8 @@ def _flips(measures: Measures) -> str:
 
 def _pod_time(measures: Measures) -> str:
     ratio = measures.scaling.idle_ratio
+    if measures.scaling.unwatched_text:
+        return measures.scaling.unwatched_text
     window = "in the planned window"
     return window if ratio is None else f"{window}, {ratio * 100:.0f} % idle"
 

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
 from lagbench.core.compare.history import HistoryRow, by_cell, cell_history, flat_manifest
 from lagbench.core.measures import NAMED, Measures
-from lagbench.core.verdict import SECOND_GROUP_PREFIX
+from lagbench.core.verdict import SECOND_GROUP_PREFIX, Verdict
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.baseline import CELL_FIELD, cell_of
 
@@ -38,6 +38,7 @@ _COLUMNS = {
     "cell": pa.string(),
     "verdict": pa.string(),
     "is_invalid": pa.bool_(),
+    "has_measured": pa.bool_(),
 }
 _MANIFEST = "manifest."
 """Prefix of the manifest's columns; every other column that is not above is a measure."""
@@ -63,6 +64,7 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
             cell=cell_of(folder),
             verdict=verdict.get("status"),
             is_invalid=bool(verdict.get("invalid")),
+            has_measured=_has_measured(verdict),
             measures=_measures_of_run(folder),
             manifest=flat_manifest(rest),
         )
@@ -72,6 +74,13 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
         raise NotReady(
             f"run {folder.reference} is not one that lagbench wrote: {field} is {first['input']!r}"
         ) from wrong
+
+
+def _has_measured(verdict: Mapping[str, Any]) -> bool | None:
+    """Return whether the run's values can be compared; None: the verdict does not show it."""
+    with suppress(ValidationError):
+        return Verdict.model_validate(verdict).is_result()
+    return None
 
 
 def _object(folder: RunFolder, path: Path) -> dict[str, Any]:

@@ -163,3 +163,18 @@ def test_a_night_notes_a_change_and_is_not_failed_by_it(tmp_path: Path) -> None:
     assert [note.split(":")[0] for note in record.notes] == [
         "Scale-out reaction worse since night-20"
     ]
+
+
+def test_a_value_too_close_to_its_limit_is_a_result(tmp_path: Path) -> None:
+    """Change points need the runs near a limit, too: without them their mean would move."""
+    folder = quick_spike_run().write(tmp_path)
+    judge_run(folder)
+    found = folder.read_json(folder.verdict)
+    near = [slo for slo in found["slos"] if slo["name"] == "drain_seconds"]
+    near[0].update(status="undetermined", is_too_close=True)
+    folder.write_json(folder.verdict, {**found, "status": "undetermined"})
+
+    append_history(folder)
+
+    (row,) = read_history(tmp_path)
+    assert (row.verdict, row.is_result) == ("undetermined", True)

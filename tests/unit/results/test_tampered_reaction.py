@@ -17,6 +17,8 @@ from tests.fakes.tampered_run import (
     without_scaling,
 )
 
+from lagbench.core.measures import NAMED
+
 REACTION_SECONDS = pytest.approx(3.754, abs=0.001)
 
 
@@ -174,3 +176,20 @@ def test_replicas_that_nobody_saw_before_the_step_are_not_known(run: TamperedRun
     run.drop_records("replica_sample", "hpa_sync", "keda_poll", "replicas_watched")
 
     assert run.judge().status == "undetermined"
+
+
+def test_pods_that_nobody_watched_leave_the_pod_time_open(run: TamperedRun) -> None:
+    """Members of the group without a record of their pods cost time that is in no sum."""
+    pods = new_pods(run)
+    run.set_slos(pod_minutes=1.5)
+    whole = slo(run.judge(), "pod_minutes")
+    run.edit_records(lambda r: None if r["pod"] in pods else r, "pod_seen")
+
+    found = slo(run.judge(), "pod_minutes")
+
+    assert (whole.status, found.status) == ("fail", "undetermined")
+    assert all(pod in found.reason for pod in pods)
+    measures = run.measure()
+    assert NAMED["pod_minutes"].read(measures) is None
+    assert measures.scaling.pod_minutes_after is None
+    assert measures.paid_for_itself.net_records_per_pod_minute is None

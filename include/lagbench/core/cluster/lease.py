@@ -147,8 +147,9 @@ def held_message(found: LeaseRecord, namespace: str) -> str:
     until = _instant_text(found.until_ns, "until {} at the latest", "without an end")
     return (
         f"another Airflow rehearses in namespace {namespace}: {found.holder}{run}, {since}, "
-        f"{until} (the API server's clock). Wait for its end, or name another namespace in the "
-        f"target's settings; if it is dead: kubectl -n {namespace} delete lease {LEASE}"
+        f"{until} (the API server's clock). Wait for its end, or name another namespace and "
+        "another Kafka in the target's settings, because a run deletes all topics lagbench.* of "
+        f"its Kafka; if it is dead: kubectl -n {namespace} delete lease {LEASE}"
     )
 
 

@@ -60,7 +60,12 @@ from lagbench.core.measures.rebalance import (
 )
 from lagbench.core.measures.rebalance_cost import rebalance_measures
 from lagbench.core.measures.run_evidence import RunEvidence
-from lagbench.core.measures.scaling import Group, replica_group, scaling_measure
+from lagbench.core.measures.scaling import (
+    Group,
+    replica_group,
+    scaling_measure,
+    unwatched_pods,
+)
 from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
 from lagbench.core.scenario import kind_of
 from lagbench.core.scenario.stream import failing_seqs, tail_of_run
@@ -202,6 +207,7 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
         until_at=until_at,
         clocks=run.clocks,
         has_tasks=not kind_of(run.scenario.consumer.kind).has_members,
+        members_are_pods=run.members_are_pods,
     )
     return worst_reaction(
         given, partitions=run.topic_partitions, pod_rate_per_second=run.pod_rate_per_second
@@ -346,7 +352,7 @@ def _paid(
         run.rate,
         group.changes,
         episodes,
-        run.timelines.values(),
+        None if unwatched_pods(run, run.from_at or 0, until_at) else run.timelines.values(),
         spike_started_at=run.load.first_spike_started_at,
         ended_at=until_at if drain.drained_at is None else drain.drained_at,
     )

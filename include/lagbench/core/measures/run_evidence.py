@@ -98,6 +98,11 @@ class RunEvidence:
         return self.observation is None or self.observation.policy is not None
 
     @property
+    def members_are_pods(self) -> bool:
+        """True: the group's members report themselves, by the names of their pods."""
+        return self.observation is None and kind_of(self.scenario.consumer.kind).has_reports
+
+    @property
     def accounting_level(self) -> LevelName | None:
         """Return the level of accounting; None: lagbench's own consumers report everything."""
         return self.scenario.consumer.accounting if self.observation is None else "commits"

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pydantic import AliasChoices, Field
 
-from lagbench.core.measures.evidence import LoadWindow, gaps_text, pod_of_life
+from lagbench.core.measures.evidence import LoadWindow, gaps_text, pod_of_life, unwatched_text
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
 from lagbench.core.measures.pods import SurplusPod, idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.measures.rebalance import EpisodeSpan, episode_spans
@@ -65,8 +65,9 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         *(change.replicas_after for change in group.changes),
     ]
     sample_until_at = until_at if run.sample_until_at is None else run.sample_until_at
-    pod_seconds = _pod_seconds(run, from_at, sample_until_at)
-    seconds_after = _pod_seconds(run, sample_until_at, until_at)
+    unwatched = unwatched_pods(run, from_at, until_at)
+    pod_seconds = None if unwatched else _pod_seconds(run, from_at, sample_until_at)
+    seconds_after = None if unwatched else _pod_seconds(run, sample_until_at, until_at)
     empty = zero_partition_seconds(run.events, run.timelines, from_at, until_at)
     at_start = run.policies.at(run.load.first_spike_started_at)
     is_at_floor, baseline_text = baseline_at_floor(
@@ -120,6 +121,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         surplus_pods_idle=extra.is_idle,
         surplus_text=extra.text,
         gaps_text=gaps_text("replicas", replica_gaps(run.records, from_at, until_at), from_at),
+        unwatched_text=unwatched,
         pod_minutes_after=None if seconds_after is None else seconds_after / 60,
         has_baseline=_has_baseline(run.load),
         max_group_members=max((record.members for record in counted), default=None),
@@ -138,6 +140,15 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
 def _beyond(run: RunEvidence, record: GroupSample) -> int:
     """Return by how many the members exceed the partitions of their instant."""
     return record.members - run.topic_partitions.at(record.at)
+
+
+def unwatched_pods(run: RunEvidence, from_at: int, until_at: int) -> str:
+    """Return why the time of the pods is not known; empty: it is, or nobody watches any."""
+    if not run.timelines:
+        return ""
+    return unwatched_text(
+        run.records, run.timelines, from_at, until_at, members_are_pods=run.members_are_pods
+    )
 
 
 def _pod_seconds(run: RunEvidence, from_at: int, until_at: int) -> float | None:
@@ -217,6 +228,9 @@ class Scaling(MeasureModel):
     members_beyond: int | None = None
     group_members_beyond: int | None = None
     replicas_beyond: int | None = None
+    unwatched_text: str = Field(
+        "", description="why pods have no timeline, so that their time is not known; empty: all do"
+    )
 
     named: ClassVar[tuple[NamedMeasure[Scaling], ...]] = (
         NamedMeasure("flips", "Flapping", "flips", 0, lambda scaling: scaling.flips),

@@ -162,20 +162,19 @@ def _judged(
 
 
 def _recovery(measures: Measures, slos: Slos) -> SloResult:
-    limit = slos.rebalance_recovery_seconds
-    slo = slo_of("rebalance_recovery_seconds", limit)
+    """Judge the slowest recovery: a certain failure before a step that was not seen to recover."""
+    slo = slo_of("rebalance_recovery_seconds", slos.rebalance_recovery_seconds)
     none = _without_occasion(measures, slo)
     if none is not None:
         return none
+    limit = float("inf") if slo.limit is None else slo.limit
     steps = _under_load(_all_steps(measures))
     known = [episode for episode in steps if episode.recovery_seconds is not None]
-    slowest = max(known, key=lambda episode: episode.recovery_seconds or 0.0, default=None)
-    if slowest is not None and slo.limit is not None and _least(slowest) > slo.limit:
+    open_ones = [episode for episode in steps if episode.recovery_seconds is None]
+    slowest = max(known, key=lambda e: (_least(e) > limit, e.recovery_seconds or 0.0), default=None)
+    if slowest is not None and (not open_ones or _least(slowest) > limit):
         return _recovered(measures, slo, slowest)
-    unrecovered = _unrecovered(measures, slo, steps)
-    if unrecovered is not None:
-        return unrecovered
-    return _recovered(measures, slo, slowest or steps[0])
+    return _unrecovered(measures, slo, open_ones)
 
 
 def _recovered(measures: Measures, slo: Slo, slowest: RebalanceEpisode) -> SloResult:
@@ -186,26 +185,25 @@ def _recovered(measures: Measures, slo: Slo, slowest: RebalanceEpisode) -> SloRe
 
 def _least(episode: RebalanceEpisode) -> float:
     """Return the shortest possible recovery: a dip that noise alone reaches needed none."""
+    return (episode.recovery_seconds or 0.0) if _is_dip(episode) else 0.0
+
+
+def _is_dip(episode: RebalanceEpisode) -> bool:
+    """Return whether the rate surely fell below the share from which it has to recover."""
     depth = _low(episode.dip_percent or 0.0, episode.dip_noise_percent)
-    is_sure = depth > 100 * (1 - RECOVERED_SHARE)
-    return (episode.recovery_seconds or 0.0) if is_sure else 0.0
+    return depth > 100 * (1 - RECOVERED_SHARE)
 
 
-def _unrecovered(
-    measures: Measures, slo: Slo, steps: Sequence[RebalanceEpisode]
-) -> SloResult | None:
-    """Return the outcome of steps without a seen recovery: watched beyond the limit is fail."""
-    for episode in steps:
-        if episode.recovery_seconds is not None:
-            continue
-        reason = (
-            f"{_episode(measures, episode)}: {episode.reason} ({episode.observed_seconds:.1f} s)"
-        )
-        depth = _low(episode.dip_percent or 0.0, episode.dip_noise_percent)
-        was_dip = depth > 100 * (1 - RECOVERED_SHARE)
-        is_late = slo.limit is not None and episode.observed_seconds > slo.limit
-        return slo.result("fail" if was_dip and is_late else "undetermined", None, reason)
-    return None
+def _unrecovered(measures: Measures, slo: Slo, steps: Sequence[RebalanceEpisode]) -> SloResult:
+    """Return the outcome of steps without a seen recovery: one watched beyond the limit fails."""
+    late = [step for step in steps if _is_dip(step) and _is_watched_beyond(step, slo.limit)]
+    shown = (late or steps)[0]
+    reason = f"{_episode(measures, shown)}: {shown.reason} ({shown.observed_seconds:.1f} s)"
+    return slo.result("fail" if late else "undetermined", None, reason)
+
+
+def _is_watched_beyond(episode: RebalanceEpisode, limit: float | None) -> bool:
+    return limit is not None and episode.observed_seconds > limit
 
 
 def _standstill(measures: Measures, slos: Slos) -> SloResult:

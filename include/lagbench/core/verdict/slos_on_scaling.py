@@ -84,7 +84,8 @@ def _flips(measures: Measures, slos: Slos) -> SloResult:
 def _pod_minutes(measures: Measures, slos: Slos) -> SloResult:
     slo, scaling = slo_of("pod_minutes", slos.pod_minutes), measures.scaling
     if scaling.pod_minutes is None:
-        return slo.result("undetermined", None, "the pods' timelines are not known")
+        why = scaling.unwatched_text or "the pods' timelines are not known"
+        return slo.result("undetermined", None, why)
     reason = f"at most {scaling.max_replicas} replicas at a time"
     if scaling.gaps_text and (slo.limit is None or scaling.pod_minutes <= slo.limit):
         return slo.result("undetermined", scaling.pod_minutes, f"{reason}; {scaling.gaps_text}")

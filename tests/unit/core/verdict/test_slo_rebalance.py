@@ -169,3 +169,28 @@ def test_a_rate_that_contradicts_the_ledger_passes_nothing() -> None:
     assert judged(run, STANDS).status == "fail"
     assert judged(run, DIP).status == "undetermined"
     assert "the table timeline" in judged(run, DIP).reason
+
+
+RECOVERY = "rebalance_recovery_seconds"
+
+
+def test_a_recovery_that_is_late_for_sure_outranks_a_slower_one_that_only_may_be() -> None:
+    """A dip that is all noise needed no recovery; the other one took 10 s, and 5 are allowed."""
+    noisy = {"recovery_seconds": 20.0, "dip_percent": 19.0, "dip_noise_percent": 18.0}
+    sure = {"recovery_seconds": 10.0, "dip_percent": 15.0, "dip_noise_percent": 2.0}
+
+    found = judged(with_steps(noisy, sure), RECOVERY)
+
+    assert (found.status, found.value) == ("fail", 10.0)
+
+
+def test_a_step_that_surely_did_not_recover_outranks_one_that_nobody_measured() -> None:
+    """The first was watched for a second; the second for 9 s, and its rate stayed down."""
+    open_step = {"recovery_seconds": None, "dip_percent": 40.0, "dip_noise_percent": 2.0}
+    short = {**open_step, "observed_seconds": 1.0, "reason": "the next step came"}
+    late = {**open_step, "observed_seconds": 9.0, "reason": "it stayed down"}
+
+    found = judged(with_steps(short, late), RECOVERY)
+
+    assert found.status == "fail"
+    assert "it stayed down (9.0 s)" in found.reason

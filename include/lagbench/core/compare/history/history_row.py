@@ -25,6 +25,9 @@ class HistoryRow(MeasureModel):
     cell: str | None  # the cell's digest
     verdict: str
     is_invalid: bool  # it got another load than planned
+    has_measured: bool | None = Field(
+        default=None, description="the verdict's is_result; None: the line is of an earlier version"
+    )
     measures: Mapping[str, float | None]
     manifest: Mapping[str, str] = Field(
         default_factory=dict, description="each other value of the manifest by its dotted name"
@@ -32,8 +35,10 @@ class HistoryRow(MeasureModel):
 
     @property
     def is_result(self) -> bool:
-        """True if the run measured its cell: a failed SLO is a result, an undetermined run not."""
-        return self.verdict in ("pass", "fail") and not self.is_invalid
+        """True if the run measured its cell (``Verdict.is_result``)."""
+        if self.has_measured is None:
+            return self.verdict in ("pass", "fail") and not self.is_invalid
+        return self.has_measured
 
     @property
     def environment(self) -> Environment:

@@ -26,7 +26,7 @@ from lagbench.core.measures.model import Interval, MeasureModel, NamedMeasure
 from lagbench.shared_with_spark import message_classes
 
 LISTED_AT_MOST = 100_000
-"""Up to this number the table ``bad_messages`` lists all; beyond it, a share of each class."""
+"""Up to this number in all classes the table ``bad_messages`` has each; else a share of a class."""
 _SIGTERM = "sigterm"
 _SINCE_FORMAT_2 = (
     message_classes.FOREIGN,
@@ -223,9 +223,9 @@ class Accounting(MeasureModel):
     def caused_by_shutdown(self, message_class: Literal["lost", "duplicated"]) -> int | None:
         """Return the messages of the class whose cause is a pod's SIGTERM; None: not all listed."""
         count = self.lost if message_class == "lost" else self.duplicated
-        if count is None or count > LISTED_AT_MOST:
+        groups = [group for group in self.bad_messages if group.message_class == message_class]
+        if count is None or sum(group.count for group in groups) < count:
             return None
-        groups = (group for group in self.bad_messages if group.message_class == message_class)
         return sum(group.count for group in groups if group.cause == _SIGTERM)
 
     @property

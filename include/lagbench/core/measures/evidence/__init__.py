@@ -86,7 +86,11 @@ from lagbench.core.measures.evidence.series import (
     lag_series,
 )
 from lagbench.core.measures.evidence.topic_partitions import TopicPartitions, topic_partitions
-from lagbench.core.measures.evidence.unrecorded import lost_rebalances, unrecorded_members
+from lagbench.core.measures.evidence.unrecorded import (
+    lost_rebalances,
+    unrecorded_members,
+    unwatched_text,
+)
 from lagbench.core.measures.evidence.validity import (
     Validity,
     fell_behind,
@@ -186,6 +190,7 @@ __all__ = [
     "topic_partitions",
     "unrecorded_members",
     "unrecorded_text",
+    "unwatched_text",
     "validity",
     "with_pods_of_members",
 ]

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace as replace_fields
+
 from lagbench.core.telemetry import (
     GroupJoined,
     GroupMember,
@@ -28,18 +30,18 @@ from lagbench.core.telemetry import (
 
 _STABLE = "stable"
 _ID_CHARACTERS = 8
+_SKEW_NS = 5_000_000_000
+"""The API server's clock may be ahead of the recorder's by this much."""
 
 
 def observed_members(records: Sequence[TelemetryRecord]) -> list[TelemetryRecord]:
     """Return joins, assignments, rebalances and ends of members, by instant."""
     by_time = sorted(records, key=lambda record: record.at)
-    pods = _Pods()
+    pods = _Pods.of_records(by_time)
     members = _Members(_client_ids(by_time))
     found: list[TelemetryRecord] = []
     for record in by_time:
-        if isinstance(record, PodSeen):
-            pods.take(record)
-        elif isinstance(record, GroupSample):
+        if isinstance(record, GroupSample):
             members.is_stable = record.state == _STABLE
             if not members.is_stable:
                 found += members.rebalancing(record.at)
@@ -50,39 +52,50 @@ def observed_members(records: Sequence[TelemetryRecord]) -> list[TelemetryRecord
 
 def member_pods(records: Sequence[TelemetryRecord]) -> int:
     """Return the most members that were at once known by the name of their pod."""
-    pods = _Pods()
+    by_time = sorted(records, key=lambda record: record.at)
+    pods = _Pods.of_records(by_time)
     most = 0
-    for record in sorted(records, key=lambda record: record.at):
-        if isinstance(record, PodSeen):
-            pods.take(record)
-        elif isinstance(record, GroupMembers):
+    for record in by_time:
+        if isinstance(record, GroupMembers):
             named = [pods.of(member, record.at) for member in record.members]
             most = max(most, sum(name is not None for name in named))
     return most
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Pods:
-    """The pods that are there, by name."""
+    """All pods of the observation: a reading of the group may precede the first one of the pods."""
 
-    _seen: dict[str, PodSeen] = field(default_factory=dict)
+    lives: Mapping[tuple[str, int], PodSeen]  # by name and creation, as last seen with an address
 
-    def take(self, record: PodSeen) -> None:
-        """Take the newest record of a pod."""
-        self._seen[record.pod] = record
+    @classmethod
+    def of_records(cls, records: Iterable[TelemetryRecord]) -> _Pods:
+        """Return the pods of records in their order."""
+        lives: dict[tuple[str, int], PodSeen] = {}
+        for record in records:
+            if isinstance(record, PodSeen):
+                life = record.pod, record.created_at
+                address = record.address or (lives[life].address if life in lives else "")
+                lives[life] = replace_fields(record, address=address)
+        return cls(lives)
 
     def of(self, member: GroupMember, at: int) -> str | None:
         """Return the pod of a member; None: not known."""
-        named = [pod for pod in self._seen if pod in member.client_id]
+        named = {pod for pod, _ in self.lives if pod in member.client_id}
         if named:
             return max(named, key=len)
         address = member.host.lstrip("/")
-        there = [
+        there = {
             seen.pod
-            for seen in self._seen.values()
-            if seen.address == address and (seen.gone_at is None or seen.gone_at > at)
-        ]
-        return there[0] if address and len(there) == 1 else None
+            for seen in self.lives.values()
+            if seen.address == address and _is_there(seen, at)
+        }
+        return there.pop() if address and len(there) == 1 else None
+
+
+def _is_there(pod: PodSeen, at: int) -> bool:
+    """Return whether a pod was there; its creation is of another clock, in whole seconds."""
+    return pod.created_at <= at + _SKEW_NS and (pod.gone_at is None or pod.gone_at > at)
 
 
 def _client_ids(records: Iterable[TelemetryRecord]) -> Mapping[str, set[str]]:

@@ -1,11 +1,19 @@
-"""Find rebalances and members of the group that the telemetry should have, and has not."""
+"""Find rebalances, members of the group and pods that the telemetry should have, and has not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from lagbench.core.telemetry import PartitionsAssigned, PartitionsRevoked, TelemetryRecord
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS
+from lagbench.core.measures.evidence.validity import telemetry_gaps
+from lagbench.core.telemetry import (
+    GroupJoined,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    PodSeen,
+    TelemetryRecord,
+)
 
 NAMED_PODS = 3
 
@@ -64,3 +72,30 @@ def unrecorded_members(
     if not assigned or not unknown:  # none at all: each user reports that itself
         return ""
     return f"what partitions were assigned to {_named(unknown)} is not recorded, but they worked"
+
+
+def unwatched_text(
+    records: Sequence[TelemetryRecord],
+    timelines: Collection[str],
+    from_at: int,
+    until_at: int,
+    *,
+    members_are_pods: bool,
+) -> str:
+    """Return why not all pods of [from_at, until_at] have a timeline; empty when they have one.
+
+    :param timelines: names of the pods that have one.
+    :param members_are_pods: the members of the group report themselves by the names of their pods;
+        others are named by their client ids.
+    """
+    if not any(isinstance(record, PodSeen) for record in records):
+        return "the pods were not watched: no record of them"
+    if members_are_pods:
+        members = {r.source for r in records if isinstance(r, GroupJoined | PartitionsAssigned)}
+        if unseen := sorted(members.difference(timelines)):
+            return f"the pods' watch has no record of {', '.join(unseen)}"
+    for gap in telemetry_gaps(records, from_at=from_at, until_at=until_at):
+        # A list follows on a shorter one, and has each pod that lived longer.
+        if gap.what == "pods" and gap.gap_seconds > GAP_SECONDS:
+            return f"no reading of the pods for {gap.gap_seconds:.1f} s: {gap.reason}"
+    return ""

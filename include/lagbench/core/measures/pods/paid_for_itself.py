@@ -38,12 +38,15 @@ def paid_for_itself(
     rate: RateSeries,
     changes: Sequence[ReplicaChange],
     episodes: Sequence[RebalanceEpisode],
-    timelines: Iterable[PodTimeline],
+    timelines: Iterable[PodTimeline] | None,
     *,
     spike_started_at: int | None,
     ended_at: int,
 ) -> PaidForItself:
-    """Return the balance of the scale-out after ``spike_started_at`` up to ``ended_at``."""
+    """Return the balance of the scale-out after ``spike_started_at`` up to ``ended_at``.
+
+    ``timelines`` None: they are not known of all pods, so the added pods' time is not known.
+    """
     rises = [c.at for c in changes if c.replicas_after > c.replicas_before]
     starts = [at for at in rises if spike_started_at is not None and at >= spike_started_at]
     if not starts:
@@ -61,8 +64,7 @@ def paid_for_itself(
     ]
     known = [area for area in areas if area is not None]
     lost = sum(known) if len(known) == len(areas) else None
-    pods = [timeline for timeline in timelines if timeline.created_at >= start - NANOSECONDS]
-    minutes = sum(timeline.seconds_between(start, ended_at) for timeline in pods) / 60
+    minutes = None if timelines is None else _added_minutes(timelines, start, ended_at)
     return PaidForItself(
         started_at=start,
         ended_at=ended_at,
@@ -71,10 +73,16 @@ def paid_for_itself(
         lost_to_dips_records=lost,
         net_records=net,
         added_pod_minutes=minutes,
-        net_records_per_pod_minute=net / minutes if minutes > 0 else None,
+        net_records_per_pod_minute=net / minutes if minutes else None,
         has_paid=net > 0,
         reason="" if lost is not None else "the dip of a scale step was not measured",
     )
+
+
+def _added_minutes(timelines: Iterable[PodTimeline], start: int, ended_at: int) -> float:
+    """Return the pod-minutes of the pods that were created at the first rise or later."""
+    added = (timeline for timeline in timelines if timeline.created_at >= start - NANOSECONDS)
+    return sum(timeline.seconds_between(start, ended_at) for timeline in added) / 60
 
 
 def _unmeasured(reason: str) -> PaidForItself:

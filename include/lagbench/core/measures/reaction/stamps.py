@@ -51,6 +51,7 @@ class ReactionInput:
     clocks: ClockSet = ONE_CLOCK
     step_at: int | None = None
     has_tasks: bool = False  # the pods are workers of Spark: they join no group, tasks show work
+    members_are_pods: bool = True  # members report themselves by the names of their pods
     awaits_pods: bool = False  # pods desired before the step and not Ready then are the new ones
 
     @property

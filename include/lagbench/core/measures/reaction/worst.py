@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lagbench.core.measures.evidence import TopicPartitions, gaps_text
+from lagbench.core.measures.evidence import TopicPartitions, gaps_text, unwatched_text
 from lagbench.core.measures.reaction.chain import Reaction, ReactionOutcome, reaction
 from lagbench.core.measures.reaction.due import Due, Standing, pods_due, standing
 from lagbench.core.measures.reaction.stamps import ReactionInput
 from lagbench.core.measures.replicas import ReplicaChange, replica_gaps
-from lagbench.core.telemetry import GroupJoined, PartitionsAssigned, PodSeen, ReadGap
 
 _RANK: dict[ReactionOutcome, int] = {"did_not_come": 3, "reacted": 2, "unknown": 1, "not_due": 0}
 
@@ -96,7 +95,14 @@ def _missing(
     if rise is None:
         doubt, what = _rise_in_a_gap(given, at_step), "no pod was added"
     else:
-        doubt, what = _unwatched(given), "no new pod was created"
+        doubt = unwatched_text(
+            given.records,
+            given.timelines,
+            given.step_at or 0,
+            given.until_at,
+            members_are_pods=given.members_are_pods,
+        )
+        what = "no new pod was created"
     if doubt:
         return "unknown", f"{due.text}; {doubt}"
     if chain.pod is None:
@@ -114,23 +120,6 @@ def _rise_in_a_gap(given: ReactionInput, at_step: Standing) -> str:
         return gaps_text("replicas", gaps, given.step_at)
     if at_step.is_incomplete:
         return f"{at_step.wanted} replicas were wanted at the load step, {at_step.ready} were Ready"
-    return ""
-
-
-def _unwatched(given: ReactionInput) -> str:
-    """Return why the pods' timelines are not all known; empty when they are."""
-    if not any(isinstance(record, PodSeen) for record in given.records):
-        return "the pods were not watched: no record of them"
-    members = {
-        record.source
-        for record in given.records
-        if isinstance(record, GroupJoined | PartitionsAssigned)
-    }
-    if strangers := sorted(members - given.timelines.keys()):
-        return f"the pods' watch has no record of {', '.join(strangers)}"
-    failed = [r for r in given.records if isinstance(r, ReadGap) and r.what == "pods"]
-    if any((given.step_at or 0) <= record.at <= given.until_at for record in failed):
-        return f"there is no reading of the pods: {failed[0].reason}"
     return ""
 
 

@@ -113,3 +113,13 @@ def test_what_a_version_records_must_be_there() -> None:
     assert "foreign" not in older
     assert "zombie" in older
     assert {"foreign", "zombie", "unbounded_pods"} <= set(newer)
+
+
+def test_a_list_that_was_cut_does_not_say_what_a_shutdown_did() -> None:
+    """Beyond 100,000 bad messages each class lists a share, so the rest's cause is not known."""
+    at_shutdown = [BadMessage("lost", 0, "a", None, "sigterm", "a", 5)] * 2
+
+    whole = accounting_measure(counts(), at_shutdown).caused_by_shutdown("lost")
+    cut = accounting_measure(counts(lost=3), at_shutdown).caused_by_shutdown("lost")
+
+    assert (whole, cut) == (2, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from lagbench.core.measures.evidence import member_pods, observed_members
 from lagbench.core.telemetry import (
     GroupJoined,
@@ -102,6 +104,33 @@ def test_a_member_has_the_name_of_its_pod() -> None:
     joined = {r.source for r in observed_members(records) if isinstance(r, GroupJoined)}
     assert joined == {"shop-a", "shop-b"}
     assert member_pods(records) == 2
+
+
+def test_a_member_that_was_read_before_its_pod_has_its_name_too() -> None:
+    """The watch of the pods may log in for longer than the first reading of the group takes."""
+    late = [
+        replace(_pod(name, address), at=3 * SECOND)
+        for name, address in (("shop-a", "10.0.0.1"), ("shop-b", "10.0.0.2"))
+    ]
+    records = [
+        *_members(1, _member(1, 0, client="client-of-shop-b"), _member(2, 1, host="/10.0.0.1")),
+        *late,
+        *_members(4, _member(1, 0, client="client-of-shop-b"), _member(2, 1, host="/10.0.0.1")),
+    ]
+    joined = {r.source for r in observed_members(records) if isinstance(r, GroupJoined)}
+    assert joined == {"shop-a", "shop-b"}
+
+
+def test_an_address_that_two_pods_had_one_after_the_other_names_the_one_that_was_there() -> None:
+    """Kubernetes gives the address of a pod that is gone to another."""
+    records = [
+        replace(_pod("shop-a", "10.0.0.1", gone_at=10 * SECOND), at=10 * SECOND),
+        replace(_pod("shop-b", "10.0.0.1"), at=30 * SECOND, created_at=30 * SECOND),
+        *_members(1, _member(1, 0)),
+        *_members(40, _member(2, 0)),
+    ]
+    joined = [r.source for r in observed_members(records) if isinstance(r, GroupJoined)]
+    assert joined == ["shop-a", "shop-b"]
 
 
 def test_an_address_of_two_pods_names_neither() -> None:

@@ -1,0 +1,74 @@
+"""Pods whose time is not known, because nobody saw them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lagbench.core.measures.evidence import unwatched_text
+from lagbench.core.telemetry import GroupJoined, PodSeen, ReadGap, TelemetryRecord
+
+SECOND = 1_000_000_000
+
+
+def pod(name: str) -> PodSeen:
+    """Return the record of a pod."""
+    return PodSeen(
+        at=0,
+        source="recorder",
+        pod=name,
+        created_at=0,
+        started_at=None,
+        ready_at=None,
+        deleted_at=None,
+        gone_at=None,
+        exit_code=None,
+        exit_reason="",
+        precision_ns=1,
+    )
+
+
+def unread(*seconds: float) -> list[ReadGap]:
+    """Return failures to read the pods."""
+    return [
+        ReadGap(at=round(second * SECOND), source="recorder", what="pods", reason="no answer")
+        for second in seconds
+    ]
+
+
+def told(*records: TelemetryRecord, members_are_pods: bool = True) -> str:
+    """Return what is said of the first minute."""
+    return unwatched_text(records, ["shop-a"], 0, 60 * SECOND, members_are_pods=members_are_pods)
+
+
+JOINED = GroupJoined(at=SECOND, source="rdkafka/1a2b", member_id="m")
+
+
+def test_a_member_without_a_pod_is_named() -> None:
+    """It reported itself by the name of its pod, which no record of the watch has."""
+    assert told(pod("shop-a"), JOINED).endswith("has no record of rdkafka/1a2b")
+
+
+def test_a_member_with_a_name_of_its_own_hides_no_pod() -> None:
+    """An observed group names its members by client ids; all its pods were watched."""
+    assert told(pod("shop-a"), JOINED, members_are_pods=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "answer"),
+    [
+        ((10, 11, 12, 13, 14), "no reading of the pods for 4.0 s: no answer"),
+        ((10, 11), ""),
+        ((10, 30, 50), ""),
+        ((70, 71, 72, 73, 74, 75), ""),
+    ],
+)
+def test_a_watch_that_was_blind_for_long_may_have_missed_a_pod(
+    seconds: tuple[float, ...], answer: str
+) -> None:
+    """After a short break the next list has each pod that lived longer than the break."""
+    assert told(pod("shop-a"), *unread(*seconds)) == answer
+
+
+def test_pods_that_nobody_watched_are_not_known() -> None:
+    """There is not one record of a pod."""
+    assert told() == "the pods were not watched: no record of them"
