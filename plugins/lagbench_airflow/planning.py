@@ -16,6 +16,7 @@ import psutil
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.catalog_files import file_name
 from lagbench.catalog.own_consumers import require_own_consumer
 from lagbench.catalog.strict_yaml import read_bytes
 from lagbench.core.cluster import (
@@ -76,8 +77,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     if manifest:
         folder.write_text(folder.own_deployment, manifest)
     conf = {
-        "scenario": params["scenario"],
-        "policy": cell.policy_name,
+        "scenario": file_name(str(params["scenario"])),
+        "policy": file_name(params.get("policy") or "") or None,  # None: the scenario's own
         "overrides": overrides,
         "dag_run": dag_run,
     }

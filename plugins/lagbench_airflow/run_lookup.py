@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 
@@ -31,13 +32,20 @@ def folder_of_page(dag_id: str, dag_run: str) -> RunFolder | None:
 
 
 def _newest_folder(is_wanted: Callable[[str], bool]) -> RunFolder | None:
-    """Return the newest run folder with a wanted Dag run, by its id."""
+    """Return the newest run folder with a wanted Dag run, by its id.
+
+    The conf is written once, when the run is planned; a report can be written again later.
+    """
     root = runs_root()
     if not root.is_dir():
         return None
-    folders = sorted(root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in folders[:NEWEST_RUNS_SEARCHED]:
+    planned: list[tuple[int, RunFolder]] = []
+    for path in root.iterdir():
         folder = RunFolder(path)
+        with suppress(OSError):  # no run, or one that is being deleted
+            planned.append((folder.conf.stat().st_mtime_ns, folder))
+    planned.sort(key=lambda found: found[0], reverse=True)
+    for _, folder in planned[:NEWEST_RUNS_SEARCHED]:
         try:
             conf = json.loads(folder.conf.read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -51,6 +51,11 @@ def from_any_folder(name_or_path: str) -> str:
     return str(Path(name_or_path).absolute()) if is_path(name_or_path) else name_or_path
 
 
+def file_name(name_or_path: str) -> str:
+    """Return a path without its folder, which says who wrote it; a name unchanged."""
+    return Path(name_or_path).name if is_path(name_or_path) else name_or_path
+
+
 def find_file(name_or_path: str | Path, folder: Path, what: str) -> Path:
     """Return the file: a path when it looks like one, else a name in ``folder``.
 

@@ -18,8 +18,8 @@ from lagbench.errors import WrongInput
 if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
     from lagbench.adapters.runs.run_folder import RunFolder
+    from lagbench.core.telemetry import Record
     from lagbench.orchestrator.observed_target import ObservedPlace, ObservedWorkload
-    from lagbench.programs.recorder.observation import GroupObserver
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 5.0, 86_400.0
 _SCENARIO = "observed"
@@ -262,22 +262,23 @@ def _record(console: Console, subject: _Subject, folder: RunFolder, seconds: flo
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with observer, console.status("observing") as status:
-            observer.wait(seconds, lambda: status.update(_shown(observer)))
+            observer.wait(seconds, lambda: status.update(reading_text(observer.records.newest)))
     except KeyboardInterrupt:
         console.print("stopped early: the readings until now are judged")
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _shown(observer: GroupObserver) -> str:
-    """Return the newest readings in a line."""
+def reading_text(newest: Mapping[str, Record]) -> str:
+    """Return the newest readings, by the name of their class, in a line; unknown lag is a dash."""
     from lagbench.core.telemetry import GroupSample, LagSample, ReplicaSample
+    from lagbench.programs.recorder.exposed_lag import exposed_lag
 
-    newest = observer.records.newest
     parts = []
     if isinstance(lag := newest.get(LagSample.__name__), LagSample):
-        known = [end - done for _, end, done in lag.partitions if done is not None]
-        parts.append(f"lag {sum(known):,}")
+        found = exposed_lag(lag)
+        total = None if found is None else found.total
+        parts.append("lag –" if total is None else f"lag {total:,.0f}")
     if isinstance(group := newest.get(GroupSample.__name__), GroupSample):
         parts.append(f"{group.members} members, {group.state}")
     if isinstance(replicas := newest.get(ReplicaSample.__name__), ReplicaSample):

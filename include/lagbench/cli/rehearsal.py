@@ -181,7 +181,11 @@ def follow(
                 pause.wait(0.25)
     except KeyboardInterrupt:
         console.print("stopping the run and cleaning up")
-        dag_run.cancel()
+        try:
+            dag_run.cancel()
+        except NotReady as problem:  # the interrupt goes on: nothing else may be started
+            told = f"the run was not stopped: {problem}; {dag_run.where_to_look()}"
+            console.print(told, markup=False, highlight=False, soft_wrap=True)
         watched.await_follower()
         raise
     watched.await_follower()

@@ -8,7 +8,9 @@ that it appears in the same history as the runs that are started from the UI.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +32,10 @@ DAG_ID = "scenario_run"
 CANCEL_GRACE_SECONDS = 5
 """For the hook ``on_kill`` of the task. At SIGTERM Airflow's runner calls it and continues the run,
 so the process seldom ends before this time, which the user waits after Ctrl-C."""
+
+ASK_SECONDS = 1.0
+SILENCE_SECONDS = 120.0
+"""A server that computes, or starts again, is silent for longer than one request waits."""
 
 
 class DagRun(Protocol):
@@ -92,22 +98,47 @@ class ProcessDagRun:
         return f"whole log: {self.log_path}"
 
 
+class _NoAnswer(NotReady):
+    """Airflow did not answer; it may the next time."""
+
+
 class ServerDagRun:
-    """A run triggered in a running Airflow by its REST API."""
+    """A run triggered in a running Airflow by its REST API.
+
+    The run continues whether or not Airflow answers here, so a silence is waited out.
+    """
 
     def __init__(self, server: AirflowServer, state_dir: Path, conf: Mapping[str, Any]) -> None:
         """Trigger the run.
 
-        :raises NotReady: Airflow rejects the run or does not answer.
+        A trigger without an answer may have arrived: ``is_finished`` finds out.
+
+        :raises NotReady: Airflow rejects the run.
         """
         self._server, self._state_dir = server, state_dir
         self._run = f"cli__{conf['run_id']}"
+        self._token, self._is_known = "", False
+        self._asked_at = self._answered_at = time.monotonic()
         body = {"dag_run_id": self._run, "logical_date": None, "conf": dict(conf)}
-        self._call("POST", f"dags/{DAG_ID}/dagRuns", json=body)
+        with suppress(_NoAnswer):
+            self._call("POST", f"dags/{DAG_ID}/dagRuns", json=body)
 
     def is_finished(self) -> bool:
-        """Return whether Airflow reports the run as ended."""
-        run = self._call("GET", f"dags/{DAG_ID}/dagRuns/{self._run}")
+        """Return whether Airflow reports the run as ended; it is asked once a second.
+
+        :raises NotReady: Airflow has not answered for two minutes, or does not know the run.
+        """
+        now = time.monotonic()
+        if now - self._asked_at < ASK_SECONDS:
+            return False
+        self._asked_at = now
+        try:
+            run = self._call("GET", f"dags/{DAG_ID}/dagRuns/{self._run}")
+        except _NoAnswer as silence:
+            if time.monotonic() - self._answered_at > SILENCE_SECONDS:
+                raise NotReady(f"{silence}; the run may go on: {self.where_to_look()}") from silence
+            return False
+        self._answered_at = time.monotonic()
         return run["state"] in ("success", "failed")
 
     def cancel(self) -> None:
@@ -126,18 +157,28 @@ class ServerDagRun:
 
     def _call(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
         try:
-            token = api_token(self._server, self._state_dir)
-            reply = httpx.request(
-                method,
-                f"{self._server.url}/api/v2/{path}",
-                headers={"Authorization": f"Bearer {token}"},
-                timeout=30,
-                **arguments,
-            )
+            reply = self._request(method, path, **arguments)
+            if reply.status_code == httpx.codes.UNAUTHORIZED:  # the token has expired
+                self._token = ""
+                reply = self._request(method, path, **arguments)
             reply.raise_for_status()
         except httpx.HTTPStatusError as error:
-            raise NotReady(f"Airflow rejected {method} {path}: {error.response.text}") from error
+            is_unknown = method == "GET" and error.response.status_code == httpx.codes.NOT_FOUND
+            is_open = error.response.is_server_error or (is_unknown and not self._is_known)
+            problem = _NoAnswer if is_open else NotReady
+            raise problem(f"Airflow rejected {method} {path}: {error.response.text}") from error
         except httpx.HTTPError as error:
-            raise NotReady(f"Airflow at {self._server.url} does not answer: {error}") from error
+            raise _NoAnswer(f"Airflow at {self._server.url} does not answer: {error}") from error
+        self._is_known = True
         found: dict[str, Any] = reply.json()
         return found
+
+    def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        self._token = self._token or api_token(self._server, self._state_dir)
+        return httpx.request(
+            method,
+            f"{self._server.url}/api/v2/{path}",
+            headers={"Authorization": f"Bearer {self._token}"},
+            timeout=30,
+            **arguments,
+        )

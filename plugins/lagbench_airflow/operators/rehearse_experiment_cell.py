@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk.exceptions import AirflowException
 
+from lagbench.core.experiment.progress import MOST_ATTEMPTS
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -23,8 +25,8 @@ class RehearseExperimentCellOperator(TriggerDagRunOperator):
     """Trigger ``scenario_run`` for one planned run, wait for it, and keep its measures.
 
     After success: the run is recorded in the experiment's folder. A missed SLO is a result. A run
-    that is not a result (``RunRecord.is_measured``) or has no verdict fails the task, whose one
-    retry repeats the run; one that is not a result again is a gap, and the experiment continues.
+    that is not a result (``RunRecord.is_measured``) or has no verdict fails the task, whose retry
+    repeats the run; one that is not a result again is a gap, and the experiment continues.
 
     :param run_key: name of the run in the schedule, e.g. ``pair_1_range``.
     """
@@ -44,7 +46,8 @@ class RehearseExperimentCellOperator(TriggerDagRunOperator):
             "poke_interval": 10,
             "allowed_states": ["success", "failed"],
             "failed_states": [],
-            "retries": 1,
+            # A run without a verdict, and one without a result, are each repeated once.
+            "retries": 2,
         }
         super().__init__(**{**given, **kwargs})
         self.run_key = run_key
@@ -58,6 +61,6 @@ class RehearseExperimentCellOperator(TriggerDagRunOperator):
         record = keep_run(self.experiment_folder, self.run_key, event[1]["run_ids"][0])
         reason = record.reasons[0] if record.reasons else "no reason given"
         self.log.info("%s, run %s: %s", record.verdict, record.run_id, reason)
-        if not record.is_measured and context["ti"].try_number <= (self.retries or 0):
+        if not record.is_measured and record.attempt < MOST_ATTEMPTS:
             raise AirflowException(f"run {record.run_id} gave no result ({reason}): repeated once")
         return record.run_id

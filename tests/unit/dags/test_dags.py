@@ -226,4 +226,4 @@ def test_a_run_of_an_experiment_has_the_recorded_conf(bag: DagBag) -> None:
     assert json.loads(again.conf) == conf
     assert again.experiment_folder == "/f"
     assert (task.allowed_states, task.failed_states) == (["success", "failed"], [])
-    assert (task.deferrable, task.reset_dag_run, task.retries) == (True, False, 1)
+    assert (task.deferrable, task.reset_dag_run, task.retries) == (True, False, 2)

@@ -45,12 +45,12 @@ def ended(catalog: Path, order: dict[str, Any], key: str, **how: Any) -> str:
     return dag_run
 
 
-def complete(order: dict[str, Any], key: str, dag_run: str, *, try_number: int = 1) -> str:
+def complete(order: dict[str, Any], key: str, dag_run: str) -> str:
     """Let the operator see the end of the Dag run."""
     operator = RehearseExperimentCellOperator(run_key=key)
     operator.experiment_folder = order["folder"]
     event = ("DagStateTrigger", {"run_ids": [dag_run], dag_run: "failed"})
-    context: Any = {"ti": SimpleNamespace(try_number=try_number)}
+    context: Any = {"ti": SimpleNamespace()}
     return operator.execute_complete(context, event)
 
 
@@ -97,10 +97,27 @@ def test_an_undetermined_run_is_repeated_once_and_then_a_gap(catalog: Path) -> N
         complete(order, "pair_1_eager", first)
 
     second = ended(catalog, order, "pair_1_eager", verdict="undetermined", attempt=2)
-    complete(order, "pair_1_eager", second, try_number=2)
+    complete(order, "pair_1_eager", second)
 
     progress = read_progress(ExperimentFolder(Path(order["folder"])))
     assert [run.key for run in progress.gaps] == ["pair_1_eager"]
+
+
+def test_a_try_without_a_verdict_takes_no_repetition_away(catalog: Path) -> None:
+    """The bench failed at first; the next run is undetermined and still repeated once."""
+    order = record_order("tiny")
+    with pytest.raises(NotReady, match="ended before plan_cell"):
+        complete(order, "pair_1_eager", "another")
+    second = ended(catalog, order, "pair_1_eager", verdict="undetermined")
+    with pytest.raises(AirflowException, match="gave no result"):
+        complete(order, "pair_1_eager", second)
+
+    third = ended(catalog, order, "pair_1_eager", verdict="undetermined", attempt=2)
+    complete(order, "pair_1_eager", third)
+
+    progress = read_progress(ExperimentFolder(Path(order["folder"])))
+    assert [run.key for run in progress.gaps] == ["pair_1_eager"]
+    assert RehearseExperimentCellOperator(run_key="pair_1_eager").retries == 2
 
 
 def test_a_run_without_a_verdict_is_no_result(catalog: Path) -> None:

@@ -1,0 +1,55 @@
+"""A run that is followed ends with the user's interrupt, whatever else fails."""
+
+from __future__ import annotations
+
+import io
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from lagbench.cli.rehearsal import follow
+from lagbench.errors import NotReady
+from lagbench.orchestrator import dag_run
+
+
+class Unreachable:
+    """A Dag run whose server does not answer, and whose user has pressed Ctrl-C."""
+
+    def __init__(self, *_: object) -> None:
+        """Take what a Dag run takes."""
+
+    def is_finished(self) -> bool:
+        """Be interrupted."""
+        raise KeyboardInterrupt
+
+    def cancel(self) -> None:
+        """Fail."""
+        raise NotReady("Airflow does not answer")
+
+    def where_to_look(self) -> str:
+        """Return the run's page."""
+        return "logs: http://127.0.0.1:8080/runs/a"
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_an_interrupt_goes_on_when_the_run_cannot_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An experiment would start the next run otherwise; the user is told where the first one is."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    monkeypatch.setattr(dag_run, "ProcessDagRun", Unreachable)
+    said = io.StringIO()
+
+    with pytest.raises(KeyboardInterrupt):
+        follow(Console(file=said, width=200), tmp_path, {}, conf={"run_id": "a"}, server=None)
+
+    assert "the run was not stopped: Airflow does not answer; logs: http" in said.getvalue()

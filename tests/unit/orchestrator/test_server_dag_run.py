@@ -1,0 +1,126 @@
+"""A Dag run on a running Airflow is followed through the server's silences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from lagbench.errors import NotReady
+from lagbench.orchestrator import dag_run
+from lagbench.orchestrator.airflow_server import AirflowServer
+from lagbench.orchestrator.dag_run import ServerDagRun
+
+SERVER = AirflowServer(pid=1, started_at=0.0, url="http://127.0.0.1:1", user="admin")
+
+
+class Airflow:
+    """Answers in their order: a state of the run, a status code, or None for silence."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Stand in for the server's API and for the clock."""
+        self.answers: list[str | int | None] = ["queued"]
+        self.tokens, self.now = 0, 0.0
+        monkeypatch.setattr(dag_run.httpx, "request", self.request)
+        monkeypatch.setattr(dag_run, "api_token", self.token)
+        monkeypatch.setattr(dag_run.time, "monotonic", lambda: self.now)
+
+    def token(self, *_: Any) -> str:
+        """Count the logins."""
+        self.tokens += 1
+        return f"token-{self.tokens}"
+
+    def request(self, method: str, url: str, **_: Any) -> httpx.Response:
+        """Give the next answer."""
+        answer, request = self.answers.pop(0), httpx.Request(method, url)
+        if answer is None:
+            raise httpx.ReadTimeout("no answer", request=request)
+        if isinstance(answer, int):
+            return httpx.Response(answer, request=request, text="not now")
+        return httpx.Response(200, request=request, json={"state": answer})
+
+    def looks(
+        self, run: ServerDagRun, *answers: str | int | None, apart: float = 2.0
+    ) -> list[bool]:
+        """Look at the run once for each answer."""
+        self.answers = list(answers)
+        found = []
+        while self.answers:
+            self.now += apart
+            found.append(run.is_finished())
+        return found
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    """Return the stand-in of a server."""
+    return Airflow(monkeypatch)
+
+
+@pytest.fixture
+def run(airflow: Airflow, tmp_path: Path) -> ServerDagRun:
+    """Return a run that was triggered on the server."""
+    assert airflow.answers == ["queued"]
+    return ServerDagRun(SERVER, tmp_path, {"run_id": "spike-1"})
+
+
+def test_a_silent_server_does_not_end_the_run(airflow: Airflow, run: ServerDagRun) -> None:
+    """The run continues on the server, whether it times out or answers with a 503."""
+    found = airflow.looks(run, "running", None, 503, "running", None, "success")
+
+    assert found == [False, False, False, False, False, True]
+    assert airflow.tokens == 1
+
+
+def test_a_server_that_stays_silent_is_given_up_with_the_place_to_look(
+    airflow: Airflow, run: ServerDagRun
+) -> None:
+    """After two minutes the user is told that the run may go on."""
+    with pytest.raises(NotReady, match=r"the run may go on: logs: http.*cli__spike-1"):
+        airflow.looks(run, None, None, None, apart=50.0)
+
+
+def test_an_expired_token_is_renewed(airflow: Airflow, run: ServerDagRun) -> None:
+    """A long run outlives its login."""
+    airflow.answers, airflow.now = [401, "success"], 10.0
+
+    assert run.is_finished()
+    assert airflow.tokens == 2
+
+
+def test_a_run_that_the_server_does_not_know_ends_at_once(
+    airflow: Airflow, run: ServerDagRun
+) -> None:
+    """Someone deleted it there: no later answer will differ."""
+    with pytest.raises(NotReady, match="rejected GET"):
+        airflow.looks(run, 404)
+
+
+def test_the_server_is_asked_once_a_second(airflow: Airflow, run: ServerDagRun) -> None:
+    """The bench measures on the same machine."""
+    airflow.answers = []
+
+    airflow.now += 0.5
+    assert not run.is_finished()
+
+
+def test_a_trigger_without_an_answer_may_have_arrived(airflow: Airflow, tmp_path: Path) -> None:
+    """The run is followed if it appears, and given up if it does not."""
+    airflow.answers = [None]
+    slow = ServerDagRun(SERVER, tmp_path, {"run_id": "spike-2"})
+    airflow.answers = [None]
+    lost = ServerDagRun(SERVER, tmp_path, {"run_id": "spike-3"})
+
+    assert airflow.looks(slow, 404, "running", "success") == [False, False, True]
+    with pytest.raises(NotReady, match="rejected GET"):
+        airflow.looks(lost, 404, 404, 404, apart=50.0)
+
+
+def test_a_trigger_that_is_rejected_ends_at_once(airflow: Airflow, tmp_path: Path) -> None:
+    """Wrong parameters are no silence."""
+    airflow.answers = [400]
+
+    with pytest.raises(NotReady, match="rejected POST"):
+        ServerDagRun(SERVER, tmp_path, {"run_id": "spike-4"})
