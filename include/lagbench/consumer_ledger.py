@@ -11,6 +11,8 @@ It needs nothing but Python's standard library, so this one file can be copied b
     producer.flush()
     consumer.commit()
 
+The producer is idempotent (a retry of another one looks like a message done twice), and its
+``on_delivery`` raises an error: ``flush`` also ends when a record could not be delivered.
 A message is one of confluent-kafka (``message.offset()``) or of kafka-python (``message.offset``).
 The bench sets the topic and the pod's name in the environment; elsewhere nothing is written.
 """
@@ -67,11 +69,12 @@ class Ledger:
             self._rows[_read(message, "partition")].append(row)
 
     def write(self) -> None:
-        """Hand the rows so far to the producer."""
-        for partition, rows in self._rows.items():
+        """Hand the rows so far to the producer; what it does not take, the next call hands over."""
+        while self._rows:
+            partition, rows = next(iter(self._rows.items()))
             header = {"partition": partition, "pod": self._pod, "member_id": ""}
             self._produce(self._topic, record_of(header, rows))
-        self._rows.clear()
+            del self._rows[partition]
 
 
 def record_of(header: dict[str, Any], rows: list[_Row]) -> bytes:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
 from pyspark import TaskContext
@@ -99,6 +100,13 @@ def warm_up(options: EnrichOptions) -> str:
     return tools.pod
 
 
+def events_in(values: pa.Array) -> tuple[npt.NDArray[np.bool_], npt.NDArray[Any]]:
+    """Return which of the records' values are events, and these; a tombstone has no value."""
+    lengths = pa.compute.binary_length(values).fill_null(-1)
+    is_event = lengths.to_numpy(zero_copy_only=False) == EVENT_BYTES
+    return is_event, decode_events(b"".join(values.filter(pa.array(is_event)).to_pylist()))
+
+
 class _TaskWork:
     def __init__(self, task: BatchTask) -> None:
         options = task.options
@@ -124,9 +132,7 @@ class _TaskWork:
         """Work on the rows in order."""
         values = batch.column("value")
         offsets = batch.column("offset").to_numpy(zero_copy_only=False)
-        lengths = pa.compute.binary_length(values).to_numpy(zero_copy_only=False)
-        is_event = lengths == EVENT_BYTES
-        events = decode_events(b"".join(v.as_py() for v in values if len(v.as_py()) == EVENT_BYTES))
+        is_event, events = events_in(values)
         offsets = offsets[is_event].astype(np.int64)
         if not len(offsets):
             return

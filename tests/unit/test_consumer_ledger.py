@@ -111,3 +111,24 @@ def test_the_module_needs_only_the_standard_library(tmp_path: Path) -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_queue_repeats_no_row() -> None:
+    """What the producer took before it refused is not handed over again."""
+    taken: list[bytes] = []
+    room = iter([True, False, True])
+
+    def produce(_topic: str, value: bytes) -> None:
+        if not next(room):
+            raise BufferError
+        taken.append(value)
+
+    ledger = Ledger(produce, topic="ledger", pod="consumer-1")
+    for partition in (2, 3):
+        with ledger.work(message(4, partition, 10)):
+            pass
+    with pytest.raises(BufferError):
+        ledger.write()
+    ledger.write()
+
+    assert sorted(row["partition"] for row in decoded(taken)) == [2, 3]

@@ -1,6 +1,7 @@
 """The same consumer of orders after the advice of docs/own-consumer.md.
 
-* A result is delivered before its order's offset is committed.
+* A result is delivered before its order's offset is committed. One that cannot be delivered ends
+  the process, and the next owner prices the order again: a result that failed left the queue, too.
 * Partitions that leave are settled first: results delivered, offsets committed.
 * A SIGTERM ends the loop, settles and leaves the group, so no partition waits for a session.
 * The assignor moves only the partitions that must move.
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 SETTINGS = {"bootstrap.servers": os.environ["KAFKA_BROKERS"], "client.id": os.environ["CLIENT_ID"]}
 SETTLE_SECONDS = 1.0
@@ -72,6 +73,7 @@ class Orders:
             price(message),
             key=message.key(),
             headers=message.headers(),
+            on_delivery=_delivered,
         )
         self._producer.poll(0)
         place = (str(message.topic()), int(message.partition() or 0))
@@ -99,6 +101,12 @@ class Orders:
     def _forget(self, partitions: list[TopicPartition]) -> None:
         for one in partitions:
             self._next.pop((one.topic, one.partition), None)
+
+
+def _delivered(error: KafkaError | None, _message: Message) -> None:
+    """Raise a failed delivery out of ``poll`` or ``flush``."""
+    if error is not None:
+        raise KafkaException(error)
 
 
 def main() -> None:

@@ -48,6 +48,7 @@ def write_atomically(path: Path, content: str, *, mode: int = 0o644) -> None:
     """Replace ``path`` atomically: a reader sees the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.touch(mode=0o600)  # the content may be a password: nobody else reads it at any time
     part.write_text(content, encoding="utf-8")
     part.chmod(mode)
     part.replace(path)

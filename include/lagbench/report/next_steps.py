@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from lagbench.core.measures import Measures
 from lagbench.core.verdict import Verdict
@@ -15,7 +16,7 @@ NEAR = 1.25
 
 _AGAINST_LINK = {
     "t1": "lower lagThreshold, or scale on the growth of lag: lag itself was late",
-    "t2": "lower pollingInterval; the HPA's own period (15 s) is a flag of its controller",
+    "t2": "look at what delayed the reading: the controller, or the source of the metric",
     "t3": "loosen behavior.scaleUp: its window or its policies held the step back",
     "t4": "look at the Deployment's events: the pod was wanted, and not created",
     "t5": "shorten the start of a pod, or keep more pods ready (minReplicaCount, a cron trigger)",
@@ -24,6 +25,12 @@ _AGAINST_LINK = {
     "t8": "look at the consumer: it had partitions and did no record",
 }
 """Advice on each link of the reaction chain, by the link's name."""
+_AGAINST_CLOCK = {
+    "hpa_sync": "be ready before the spike (minReplicaCount, a cron trigger): the HPA's sync ruled,"
+    " a flag of its controller; a lower pollingInterval shortens it only with useCachedMetrics",
+    "keda_poll": "lower pollingInterval: from 0 replicas KEDA's poll ruled",
+}
+"""Advice on t2 where it is known which clock the reading waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class _Case:
     measures: Measures
     verdict: Verdict
     failed: frozenset[str]
-    overrides: Mapping[str, str]
+    conf: Mapping[str, Any]
 
     def command(self, verb: str, *more: str) -> str:
         """Return a command on this run's scenario and policy, with the fields that it changed.
@@ -51,9 +58,14 @@ class _Case:
         """
         if self.measures.observation is not None:
             return ""
-        changed = [f"--set={field}={value}" for field, value in self.overrides.items()]
-        words = ("lagbench", verb, self.measures.scenario, "--policy", self.measures.policy)
-        return shlex.join([*words, *changed, *more])
+        overrides = self.conf.get("overrides") or {}
+        changed = [
+            f"--set={field}={value}" for field, value in overrides.items() if field != "seed"
+        ]
+        scenario = self.conf.get("scenario", self.measures.scenario)
+        policy = self.conf.get("policy", self.measures.policy)
+        given = [] if policy is None else ["--policy", str(policy)]
+        return shlex.join(["lagbench", verb, str(scenario), *given, *changed, *more])
 
     @property
     def again(self) -> tuple[str, str]:
@@ -67,15 +79,16 @@ class _Case:
 
 
 def next_steps(
-    measures: Measures, verdict: Verdict, overrides: Mapping[str, str] = MappingProxyType({})
+    measures: Measures, verdict: Verdict, conf: Mapping[str, Any] = MappingProxyType({})
 ) -> list[NextStep]:
     """Return the steps, the most urgent first.
 
-    ``overrides``: the fields of the scenario that the run changed (``--set``), by name.
+    ``conf``: what the run was given, as its manifest has it: ``scenario`` and ``policy`` (a name of
+    the catalog or a file; None: the scenario's own) and ``overrides`` (the fields changed by
+    ``--set``). Without it the names in the measures stand for both.
     """
     failed = frozenset(slo.name for slo in verdict.slos if slo.status == "fail")
-    changed = {field: value for field, value in overrides.items() if field != "seed"}
-    case = _Case(measures, verdict, failed, changed)
+    case = _Case(measures, verdict, failed, conf)
     return [step for rule in _RULES for step in rule(case)]
 
 
@@ -117,8 +130,11 @@ def _reaction(case: _Case) -> Iterator[NextStep]:
     longest = max(parts, key=lambda link: link.part_seconds or 0.0)
     total = case.measures.reaction.total_seconds
     share = "" if total is None else f" of {total:.1f} s"
+    advice = _AGAINST_LINK[longest.name]
+    if longest.name == "t2":
+        advice = _AGAINST_CLOCK.get(case.measures.reaction.ruling_clock, advice)
     yield NextStep(
-        _AGAINST_LINK[longest.name],
+        advice,
         f"the longest link of the reaction, up to {longest.name} ({longest.title}), took"
         f" {longest.part_seconds:.1f} s{share}",
         case.command("plan"),

@@ -33,6 +33,7 @@ from lagbench.core.telemetry import (
 )
 from lagbench.report.scaling_log import KINDS as SAID_KINDS
 from lagbench.report.scaling_log import LogRow, scaling_log
+from lagbench.results.run_tables import read_lag
 
 Floats = npt.NDArray[np.float64]
 DRAWN_KINDS = (
@@ -108,7 +109,7 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
     if measures.observation is not None:
         drawn = sorted([*drawn, *observed_members(_records(folder, MEMBER_KINDS))], key=_at)
     records = by_life(drawn)
-    total, hottest = _lag(folder, origin_at)
+    total, hottest = _lag(folder, measures, origin_at)
     desired, ready = _replicas(folder, origin_at)
     offered, consumed = _rates(folder, origin_at)
     cpu_mean, cpu_highest = _cpu(folder, origin_at)
@@ -156,19 +157,14 @@ def _series(columns: dict[str, Floats], name: str, origin_at: int) -> Series:
     return Series((columns["at"] - origin_at) / NANOSECONDS, columns[name])
 
 
-def _lag(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
-    """Total and largest partition's lag; a sample with an unknown partition has no total."""
-    rows = _columns(folder, "lag", ("at", "partition", "lag"))
-    if rows["at"].size == 0:
+def _lag(folder: RunFolder, measures: Measures, origin_at: int) -> tuple[Series, Series]:
+    """Total and largest partition's lag; a sample with an unknown partition has neither."""
+    if not folder.table("lag").exists():
         empty = Series(np.empty(0), np.empty(0))
         return empty, empty
-    instants, index = np.unique(rows["at"], return_inverse=True)
-    total: Floats = np.bincount(index, weights=rows["lag"]).astype(np.float64)
-    hottest = np.full(instants.size, -np.inf)
-    with np.errstate(invalid="ignore"):  # an unknown lag stays unknown, without a warning
-        np.maximum.at(hottest, index, rows["lag"])
-    seconds = (instants - origin_at) / NANOSECONDS
-    return Series(seconds, total), Series(seconds, hottest)
+    found = read_lag(folder, first_partitions=measures.scaling.partitions)
+    seconds = (found.at - origin_at) / NANOSECONDS
+    return Series(seconds, found.total), Series(seconds, found.by_partition.max(axis=1))
 
 
 def _replicas(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.fakes.run_folder_builder import quick_spike_run
+from tests.fakes.tampered_run import Row, tampered
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import Measures
@@ -123,3 +124,22 @@ def test_the_same_folder_gives_the_same_block(tmp_path: Path) -> None:
         texts.append(data_block(read_series(made, measures), measures))
 
     assert texts[0] == texts[1]
+
+
+def test_a_partition_that_never_had_a_message_leaves_no_gap(tmp_path: Path) -> None:
+    """The group commits nothing at an end of 0: the lag is 0, and the peak is the tile's."""
+    run = tampered(tmp_path)
+    before = read_series(run.folder, run.measure()).total_lag.values
+
+    def without_messages(row: Row) -> Row:
+        is_empty = row["partition"] == 0
+        return {**row, "end_offset": 0, "committed": None, "lag": None} if is_empty else row
+
+    run.edit_rows("lag", without_messages)
+    measures = run.measure()
+    found = read_series(run.folder, measures)
+
+    # The one instant at which messages of the others wait for their first commit.
+    assert np.isnan(found.total_lag.values).sum() == np.isnan(before).sum() == 1
+    assert np.isnan(found.hottest_lag.values).sum() == 1
+    assert np.nanmax(found.total_lag.values) == measures.lag.peak_records

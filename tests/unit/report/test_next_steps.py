@@ -54,7 +54,15 @@ def test_a_late_reaction_names_its_longest_link() -> None:
     found = text(steps(quick_spike_measures(), reaction_seconds=5))
 
     assert "up to t2 (autoscaler reads it), took 14.0 s" in found
+    assert "a lower pollingInterval shortens it only with useCachedMetrics" in found
     assert "shorten the start of a pod" not in found
+
+
+def test_from_zero_the_poll_is_what_to_shorten() -> None:
+    """KEDA's pollingInterval has an effect at zero replicas alone."""
+    idle = changed("reaction", ruling_clock="keda_poll")
+
+    assert "lower pollingInterval: from 0 replicas" in text(steps(idle, reaction_seconds=5))
 
 
 @pytest.mark.parametrize(
@@ -98,12 +106,25 @@ def test_a_command_repeats_the_changed_fields() -> None:
     verdict = Verdict(run_id=measures.run_id, status="undetermined", reasons=("no fence",), slos=())
     overrides = {"seed": "1", "consumer.process_ms": "3", "name": "a; b"}
 
-    (step,) = next_steps(measures, verdict, overrides)
+    (step,) = next_steps(measures, verdict, {"overrides": overrides})
 
     assert step.command == (
         "lagbench run quick_spike --policy lag-fast --set=consumer.process_ms=3"
         " '--set=name=a; b' --seed 1"
     )
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"), [("/work/so.yaml", " --policy /work/so.yaml"), (None, "")]
+)
+def test_a_command_names_the_files_that_the_run_was_given(policy: str | None, told: str) -> None:
+    """A file of the user may have the name of a scenario of the catalog, and another load."""
+    measures = quick_spike_measures()
+    verdict = Verdict(run_id=measures.run_id, status="undetermined", reasons=("no fence",), slos=())
+
+    (step,) = next_steps(measures, verdict, {"scenario": "/work/my.yaml", "policy": policy})
+
+    assert step.command == f"lagbench run /work/my.yaml{told} --seed 1"
 
 
 def test_lost_messages_come_before_speed() -> None:
