@@ -136,7 +136,7 @@ class ServerDagRun:
             run = self._call("GET", f"dags/{DAG_ID}/dagRuns/{self._run}")
         except _NoAnswer as silence:
             if time.monotonic() - self._answered_at > SILENCE_SECONDS:
-                raise NotReady(f"{silence}; the run may go on: {self.where_to_look()}") from silence
+                raise NotReady(f"{silence}; the run may continue: {self.where_to_look()}") from silence
             return False
         self._answered_at = time.monotonic()
         return run["state"] in ("success", "failed")

@@ -77,8 +77,8 @@ def test_a_silent_server_does_not_end_the_run(airflow: Airflow, run: ServerDagRu
 def test_a_server_that_stays_silent_is_given_up_with_the_place_to_look(
     airflow: Airflow, run: ServerDagRun
 ) -> None:
-    """After two minutes the user is told that the run may go on."""
-    with pytest.raises(NotReady, match=r"the run may go on: logs: http.*cli__spike-1"):
+    """After two minutes the user is told that the run may continue."""
+    with pytest.raises(NotReady, match=r"the run may continue: logs: http.*cli__spike-1"):
         airflow.looks(run, None, None, None, apart=50.0)
 
 

@@ -143,7 +143,7 @@ def _beyond(run: RunEvidence, record: GroupSample) -> int:
 
 
 def unwatched_pods(run: RunEvidence, from_at: int, until_at: int) -> str:
-    """Return why the time of the pods is not known; empty: it is, or nobody watches any."""
+    """Return why the time of the pods is not known; empty: it is, or the run watches no pods."""
     if not run.timelines:
         return ""
     return unwatched_text(
