@@ -136,7 +136,8 @@ class ServerDagRun:
             run = self._call("GET", f"dags/{DAG_ID}/dagRuns/{self._run}")
         except _NoAnswer as silence:
             if time.monotonic() - self._answered_at > SILENCE_SECONDS:
-                raise NotReady(f"{silence}; the run may continue: {self.where_to_look()}") from silence
+                told = f"{silence}; the run may continue: {self.where_to_look()}"
+                raise NotReady(told) from silence
             return False
         self._answered_at = time.monotonic()
         return run["state"] in ("success", "failed")
