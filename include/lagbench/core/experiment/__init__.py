@@ -6,10 +6,11 @@ needs the measures, is in ``result``.
 
 from lagbench.core.experiment.expected_value import ExpectedValue
 from lagbench.core.experiment.experiment import Experiment, ExperimentCell, MeasureBound
-from lagbench.core.experiment.progress import Execution, Progress, RunRecord
+from lagbench.core.experiment.progress import MOST_ATTEMPTS, Execution, Progress, RunRecord
 from lagbench.core.experiment.schedule import PlannedRun, Schedule, draw_schedule
 
 __all__ = [
+    "MOST_ATTEMPTS",
     "Execution",
     "ExpectedValue",
     "Experiment",
