@@ -90,11 +90,15 @@ def _events(series: RunSeries, measures: Measures) -> dict[str, list[Mapping[str
         return None if at is None else round((at - series.origin_at) / NANOSECONDS_PER_MILLISECOND)
 
     load = measures.load
-    spikes: list[Mapping[str, Any]] = []
-    if load.first_spike_started_at is not None and load.last_spike_ended_at is not None:
-        name = "spike" if load.spikes == 1 else f"{load.spikes} spikes"
-        start, end = since(load.first_spike_started_at), since(load.last_spike_ended_at)
-        spikes.append({"name": name, "start": start, "end": end})
+    windows = [(window.started_at, window.ended_at) for window in load.spike_windows]
+    first, last = load.first_spike_started_at, load.last_spike_ended_at
+    if not windows and first is not None and last is not None:
+        windows = [(first, last)]  # measured before each spike was kept
+    names = ["spike"] if len(windows) == 1 else [f"spike {n + 1}" for n in range(len(windows))]
+    spikes = [
+        {"name": name, "start": since(start), "end": since(end)}
+        for name, (start, end) in zip(names, windows, strict=True)
+    ]
     return {
         "phases": [
             {

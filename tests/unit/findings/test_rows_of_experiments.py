@@ -201,3 +201,45 @@ def test_what_a_second_group_changes_is_quoted_from_its_runs() -> None:
             f"{others} |"
         )
         assert row in page("two_groups")
+
+
+def test_what_the_formula_and_the_window_cost_is_quoted_from_its_runs() -> None:
+    """Each row of hand_rolled has the steps, the rebalances and the price of its run."""
+    for record, measures in kept_runs("hand_rolled"):
+        scaling, found = measures.scaling, measures.rebalances
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {steps_text(measures)} | "
+            f"{NAMED['rebalances'].read(measures):.0f} | "
+            f"{scaling.flips}, {scaling.self_made_flips} | "
+            f"{measures.drain.drain_seconds:.1f} s | "
+            f"{measures.lag.time_lag_seconds.p99:.1f} s | {found.max_dip_percent:.0f} % | "
+            f"{scaling.pod_minutes:.1f}, {scaling.pod_minutes_after:.1f} |"
+        )
+        assert row in page("hand_rolled")
+        assert (measures.accounting.lost, measures.accounting.duplicated) == (0, 0)
+
+
+def test_the_four_controllers_are_compared_by_the_means_of_their_results() -> None:
+    """The table at the head of hand_rolled has the means of the six runs that count."""
+    cells: dict[str, list[Measures]] = {}
+    for record, measures in kept_runs("hand_rolled"):
+        if record["is_result"]:
+            cells.setdefault(record["cell"], []).append(measures)
+    runs = [cells[name] for name in ("bare", "keda", "keda_window", "bare_window")]
+    assert [len(of_cell) for of_cell in runs] == [6, 6, 6, 6]
+    for title, text, value in (
+        ("rebalances", "{:.1f}", NAMED["rebalances"].read),
+        ("flips", "{:.1f}", lambda m: m.scaling.flips),
+        ("partitions handed over", "{:.1f}", lambda m: m.rebalances.partition_gaps.handovers),
+        ("drain", "{:.1f} s", lambda m: m.drain.drain_seconds),
+        ("time lag p99", "{:.1f} s", lambda m: m.lag.time_lag_seconds.p99),
+        ("deepest dip", "{:.0f} %", lambda m: m.rebalances.max_dip_percent),
+        ("pod-minutes in the window", "{:.1f}", lambda m: m.scaling.pod_minutes),
+        (
+            "pod-minutes with what comes after it",
+            "{:.1f}",
+            lambda m: m.scaling.pod_minutes + m.scaling.pod_minutes_after,
+        ),
+    ):
+        means = " | ".join(text.format(fmean(value(m) for m in of_cell)) for of_cell in runs)
+        assert f"| {title} | {means} |" in page("hand_rolled"), means

@@ -143,3 +143,23 @@ def test_a_partition_that_never_had_a_message_leaves_no_gap(tmp_path: Path) -> N
     assert np.isnan(found.total_lag.values).sum() == np.isnan(before).sum() == 1
     assert np.isnan(found.hottest_lag.values).sum() == 1
     assert np.nanmax(found.total_lag.values) == measures.lag.peak_records
+
+
+def test_each_spike_has_its_own_band(folder: RunFolder, measures: Measures) -> None:
+    """The pause between two bursts is no spike; a run of an older version has one band."""
+    series = read_series(folder, measures)
+    spike = measures.load.spike_windows[0]
+    later = spike.model_copy(
+        update={"started_at": spike.ended_at + SECOND, "ended_at": spike.ended_at + 2 * SECOND}
+    )
+
+    def bands(*windows: Any) -> list[dict[str, Any]]:
+        load = measures.load.model_copy(update={"spike_windows": windows})
+        found = block(series, measures.model_copy(update={"load": load}))
+        return found["events"]["spikes"]
+
+    assert bands(spike, later) == [
+        {"name": "spike 1", "start": 0, "end": 60_000},
+        {"name": "spike 2", "start": 61_000, "end": 62_000},
+    ]
+    assert bands() == [{"name": "spike", "start": 0, "end": 60_000}]
