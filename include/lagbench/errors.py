@@ -65,5 +65,9 @@ class StillWaiting(NotReady):
     """A condition did not come true in its time limit; the message has the last value seen."""
 
 
+class StillRunning(NotReady):
+    """A run does not answer and may continue, so no other is started beside it."""
+
+
 def _rebuild_wrong_input(where: str, field: str, value: object, allowed: str) -> WrongInput:
     return WrongInput(where=where, field=field, value=value, allowed=allowed)

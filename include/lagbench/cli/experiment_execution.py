@@ -22,7 +22,7 @@ from lagbench.cli.time_left import TimeLeft
 from lagbench.core.experiment import Experiment, PlannedRun, Progress, Schedule
 from lagbench.core.experiment.result import ExperimentResult
 from lagbench.core.scenario import new_run_id
-from lagbench.errors import ExitCode, NotReady
+from lagbench.errors import ExitCode, NotReady, StillRunning
 from lagbench.results.experiments import (
     conclude,
     read_progress,
@@ -169,6 +169,8 @@ def _rehearsed(console: Console, found: Experiment, run: PlannedRun, rehearse: R
         conf = _conf(found, run)
         try:
             rehearse(conf)
+        except StillRunning:
+            raise
         except NotReady as error:
             if number == MOST_TRIES:
                 raise

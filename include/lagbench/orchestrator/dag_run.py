@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
 
 from lagbench.adapters.process.processes import GroupReaper, end_process, start_tied
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, StillRunning
 from lagbench.orchestrator.airflow_environment import (
     airflow_command,
     airflow_environment,
@@ -120,13 +119,17 @@ class ServerDagRun:
         self._token, self._is_known = "", False
         self._asked_at = self._answered_at = time.monotonic()
         body = {"dag_run_id": self._run, "logical_date": None, "conf": dict(conf)}
-        with suppress(_NoAnswer):
+        self._trigger_text = ""
+        try:
             self._call("POST", f"dags/{DAG_ID}/dagRuns", json=body)
+        except _NoAnswer as silence:
+            self._trigger_text = f"{silence}; "
 
     def is_finished(self) -> bool:
         """Return whether Airflow reports the run as ended; it is asked once a second.
 
-        :raises NotReady: Airflow has not answered for two minutes, or does not know the run.
+        :raises StillRunning: Airflow has not answered for two minutes.
+        :raises NotReady: it does not know the run.
         """
         now = time.monotonic()
         if now - self._asked_at < ASK_SECONDS:
@@ -136,8 +139,10 @@ class ServerDagRun:
             run = self._call("GET", f"dags/{DAG_ID}/dagRuns/{self._run}")
         except _NoAnswer as silence:
             if time.monotonic() - self._answered_at > SILENCE_SECONDS:
-                told = f"{silence}; the run may continue: {self.where_to_look()}"
-                raise NotReady(told) from silence
+                told = (
+                    f"{self._trigger_text}{silence}; the run may continue: {self.where_to_look()}"
+                )
+                raise StillRunning(told) from silence
             return False
         self._answered_at = time.monotonic()
         return run["state"] in ("success", "failed")

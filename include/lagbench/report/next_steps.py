@@ -14,6 +14,8 @@ from lagbench.core.verdict import Verdict
 NEAR = 1.25
 """A drain of at most this many times its lower bound cannot be shortened much by more pods."""
 
+_FILES = (".yaml", ".yml")
+"""The end of a file's name; the name of a scenario or a policy of the catalog has none."""
 _AGAINST_LINK = {
     "t1": "lower lagThreshold, or scale on the growth of lag: lag itself was late",
     "t2": "look at what delayed the reading: the controller, or the source of the metric",
@@ -65,7 +67,9 @@ class _Case:
         scenario = self.conf.get("scenario", self.measures.scenario)
         policy = self.conf.get("policy", self.measures.policy)
         given = [] if policy is None else ["--policy", str(policy)]
-        return shlex.join(["lagbench", verb, str(scenario), *given, *changed, *more])
+        command = shlex.join(["lagbench", verb, str(scenario), *given, *changed, *more])
+        files = [str(name) for name in (scenario, policy) if name and str(name).endswith(_FILES)]
+        return f"{command}  # with the path of {' and of '.join(files)}" if files else command
 
     @property
     def again(self) -> tuple[str, str]:

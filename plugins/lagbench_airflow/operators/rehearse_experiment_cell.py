@@ -46,7 +46,7 @@ class RehearseExperimentCellOperator(TriggerDagRunOperator):
             "poke_interval": 10,
             "allowed_states": ["success", "failed"],
             "failed_states": [],
-            # A run without a verdict, and one without a result, are each repeated once.
+            # One for a run without a verdict, one for a run without a result.
             "retries": 2,
         }
         super().__init__(**{**given, **kwargs})
@@ -62,5 +62,5 @@ class RehearseExperimentCellOperator(TriggerDagRunOperator):
         reason = record.reasons[0] if record.reasons else "no reason given"
         self.log.info("%s, run %s: %s", record.verdict, record.run_id, reason)
         if not record.is_measured and record.attempt < MOST_ATTEMPTS:
-            raise AirflowException(f"run {record.run_id} gave no result ({reason}): repeated once")
+            raise AirflowException(f"run {record.run_id} gave no result: {reason}")
         return record.run_id

@@ -17,7 +17,7 @@ from tests.fakes.experiments import BASE, write_run
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
 from lagbench.cli import experiment_command, experiment_execution, main
 from lagbench.core.experiment import PlannedRun
-from lagbench.errors import ExitCode, NotReady
+from lagbench.errors import ExitCode, NotReady, StillRunning
 from lagbench.results.experiments import read_progress
 
 Conf = dict[str, Any]
@@ -217,6 +217,17 @@ def test_a_run_without_a_verdict_is_tried_once_more(
     failures += [16, 17]
     assert home.run(str(home.file), rehearse=rehearse) == ExitCode.NOT_READY
     assert home.done == 2
+
+
+def test_a_run_that_may_continue_is_not_repeated_beside_itself(home: Home) -> None:
+    """Its Airflow has been silent for too long: the command ends, and the next one continues."""
+
+    def rehearse(conf: Conf) -> None:
+        home.confs.append(conf)
+        raise StillRunning("Airflow does not answer; the run may continue")
+
+    assert home.run(str(home.file), rehearse=rehearse) == ExitCode.NOT_READY
+    assert len(home.confs) == 1
 
 
 def test_a_gap_makes_the_result_undetermined(

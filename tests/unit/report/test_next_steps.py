@@ -115,16 +115,21 @@ def test_a_command_repeats_the_changed_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"), [("/work/so.yaml", " --policy /work/so.yaml"), (None, "")]
+    ("policy", "command"),
+    [
+        ("so.yaml", "my.yaml --policy so.yaml --seed 1  # with the path of my.yaml and of so.yaml"),
+        ("lag-fast", "my.yaml --policy lag-fast --seed 1  # with the path of my.yaml"),
+        (None, "my.yaml --seed 1  # with the path of my.yaml"),
+    ],
 )
-def test_a_command_names_the_files_that_the_run_was_given(policy: str | None, told: str) -> None:
+def test_a_command_names_the_files_that_the_run_was_given(policy: str | None, command: str) -> None:
     """A file of the user may have the name of a scenario of the catalog, and another load."""
     measures = quick_spike_measures()
     verdict = Verdict(run_id=measures.run_id, status="undetermined", reasons=("no fence",), slos=())
 
-    (step,) = next_steps(measures, verdict, {"scenario": "/work/my.yaml", "policy": policy})
+    (step,) = next_steps(measures, verdict, {"scenario": "my.yaml", "policy": policy})
 
-    assert step.command == f"lagbench run /work/my.yaml{told} --seed 1"
+    assert step.command == f"lagbench run {command}"
 
 
 def test_lost_messages_come_before_speed() -> None:

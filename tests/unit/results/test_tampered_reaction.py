@@ -187,7 +187,14 @@ def test_pods_that_nobody_watched_leave_the_pod_time_open(run: TamperedRun) -> N
 
     found = slo(run.judge(), "pod_minutes")
 
+    run.set_slos(pod_minutes=0.1)
+    sure = slo(run.judge(), "pod_minutes")
+
     assert (whole.status, found.status) == ("fail", "undetermined")
+    assert (sure.status, sure.reason) == (
+        "fail",
+        f"the pods that were seen took this; {found.reason}",
+    )
     assert all(pod in found.reason for pod in pods)
     measures = run.measure()
     assert NAMED["pod_minutes"].read(measures) is None

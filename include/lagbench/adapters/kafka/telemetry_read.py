@@ -79,10 +79,8 @@ def read_records(
                     f"read {next_offset} of {end} records of {topic}, then nothing for "
                     f"{timeout_seconds:.0f} s; check that the broker runs (lagbench status)"
                 )
-            batch = consumer.consume(_BATCH, timeout=0.2)
-            if batch:  # a long run has more records than can be read in that time
-                deadline = time.monotonic() + timeout_seconds
-            for message in batch:
+            read_before = next_offset
+            for message in consumer.consume(_BATCH, timeout=0.2):
                 value, offset = message.value(), message.offset()
                 if message.error() is not None or value is None or offset is None:
                     continue
@@ -92,6 +90,8 @@ def read_records(
                 except msgspec.DecodeError:  # somebody else's: the accounting counts it
                     continue
                 yield record
+            if next_offset > read_before:  # a long run has more than can be read in that time
+                deadline = time.monotonic() + timeout_seconds
     except KafkaException as error:
         raise NotReady(
             f"could not read {topic} at {bootstrap_servers}: {error.args[0]}. "

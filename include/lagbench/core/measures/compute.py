@@ -352,10 +352,14 @@ def _paid(
         run.rate,
         group.changes,
         episodes,
-        None if unwatched_pods(run, run.from_at or 0, until_at) else run.timelines.values(),
+        run.timelines.values() if _has_all_pods(run, until_at) else None,
         spike_started_at=run.load.first_spike_started_at,
         ended_at=until_at if drain.drained_at is None else drain.drained_at,
     )
+
+
+def _has_all_pods(run: RunEvidence, until_at: int) -> bool:
+    return bool(run.timelines) and not unwatched_pods(run, run.from_at or 0, until_at)
 
 
 def _end_state(run: RunEvidence, until_at: int) -> EndState:

@@ -66,7 +66,8 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
     ]
     sample_until_at = until_at if run.sample_until_at is None else run.sample_until_at
     unwatched = unwatched_pods(run, from_at, until_at)
-    pod_seconds = None if unwatched else _pod_seconds(run, from_at, sample_until_at)
+    seen_seconds = _pod_seconds(run, from_at, sample_until_at)
+    pod_seconds = None if unwatched else seen_seconds
     seconds_after = None if unwatched else _pod_seconds(run, sample_until_at, until_at)
     empty = zero_partition_seconds(run.events, run.timelines, from_at, until_at)
     at_start = run.policies.at(run.load.first_spike_started_at)
@@ -122,6 +123,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         surplus_text=extra.text,
         gaps_text=gaps_text("replicas", replica_gaps(run.records, from_at, until_at), from_at),
         unwatched_text=unwatched,
+        seen_pod_minutes=None if seen_seconds is None else seen_seconds / 60,
         pod_minutes_after=None if seconds_after is None else seconds_after / 60,
         has_baseline=_has_baseline(run.load),
         max_group_members=max((record.members for record in counted), default=None),
@@ -230,6 +232,9 @@ class Scaling(MeasureModel):
     replicas_beyond: int | None = None
     unwatched_text: str = Field(
         "", description="why pods have no timeline, so that their time is not known; empty: all do"
+    )
+    seen_pod_minutes: float | None = Field(
+        None, description="like pod_minutes, of the pods that have a timeline: the least that it is"
     )
 
     named: ClassVar[tuple[NamedMeasure[Scaling], ...]] = (

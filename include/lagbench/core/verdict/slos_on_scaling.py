@@ -85,6 +85,9 @@ def _pod_minutes(measures: Measures, slos: Slos) -> SloResult:
     slo, scaling = slo_of("pod_minutes", slos.pod_minutes), measures.scaling
     if scaling.pod_minutes is None:
         why = scaling.unwatched_text or "the pods' timelines are not known"
+        least = scaling.seen_pod_minutes
+        if least is not None and slo.limit is not None and least > slo.limit:
+            return slo.result("fail", least, f"the pods that were seen took this; {why}")
         return slo.result("undetermined", None, why)
     reason = f"at most {scaling.max_replicas} replicas at a time"
     if scaling.gaps_text and (slo.limit is None or scaling.pod_minutes <= slo.limit):

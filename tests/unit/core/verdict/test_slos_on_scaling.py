@@ -49,7 +49,9 @@ def test_flips_of_both_causes_count_and_the_self_made_ones_are_said() -> None:
     [
         ({"pod_minutes": 6.0}, "pass"),
         ({"pod_minutes": 6.1}, "fail"),
-        ({"pod_minutes": None}, "undetermined"),
+        ({"pod_minutes": None, "seen_pod_minutes": None}, "undetermined"),
+        ({"pod_minutes": None, "seen_pod_minutes": 6.0}, "undetermined"),
+        ({"pod_minutes": None, "seen_pod_minutes": 6.1}, "fail"),
         ({"pod_minutes": 6.0, "gaps_text": "no sample for 9 s"}, "undetermined"),
         ({"pod_minutes": 6.1, "gaps_text": "no sample for 9 s"}, "fail"),
     ],

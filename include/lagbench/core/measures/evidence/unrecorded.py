@@ -93,7 +93,7 @@ def unwatched_text(
     if members_are_pods:
         members = {r.source for r in records if isinstance(r, GroupJoined | PartitionsAssigned)}
         if unseen := sorted(members.difference(timelines)):
-            return f"the pods' watch has no record of {', '.join(unseen)}"
+            return f"the pods' watch has no record of {_named(unseen)}"
     for gap in telemetry_gaps(records, from_at=from_at, until_at=until_at):
         # A list follows on a shorter one, and has each pod that lived longer.
         if gap.what == "pods" and gap.gap_seconds > GAP_SECONDS:
