@@ -95,7 +95,7 @@ def _events(series: RunSeries, measures: Measures) -> dict[str, list[Mapping[str
     if not windows and first is not None and last is not None:
         windows = [(first, last)]  # measured before each spike was kept
     names = ["spike"] if len(windows) == 1 else [f"spike {n + 1}" for n in range(len(windows))]
-    spikes = [
+    spikes: list[Mapping[str, Any]] = [
         {"name": name, "start": since(start), "end": since(end)}
         for name, (start, end) in zip(names, windows, strict=True)
     ]
