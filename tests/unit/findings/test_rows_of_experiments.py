@@ -243,3 +243,19 @@ def test_the_four_controllers_are_compared_by_the_means_of_their_results() -> No
     ):
         means = " | ".join(text.format(fmean(value(m) for m in of_cell)) for of_cell in runs)
         assert f"| {title} | {means} |" in page("hand_rolled"), means
+
+
+def test_what_waiting_costs_is_quoted_from_its_runs() -> None:
+    """Each row of persistent_lag has the steps, the reaction and the price of its run."""
+    for record, measures in kept_runs("persistent_lag"):
+        scaling, lag = measures.scaling, measures.lag
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {steps_text(measures)} | "
+            f"{measures.reaction.assigned_seconds:.1f} s | {lag.time_lag_seconds.p99:.1f} s | "
+            f"{lag.peak_records:,} | {measures.drain.drain_seconds:.1f} s | "
+            f"{NAMED['rebalances'].read(measures):.0f} | "
+            f"{scaling.pod_minutes:.1f}, {scaling.pod_minutes_after:.1f} |"
+        )
+        assert row in page("persistent_lag")
+        accounting = measures.accounting
+        assert (accounting.lost, accounting.duplicated, scaling.flips) == (0, 0, 0)
