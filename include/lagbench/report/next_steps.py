@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from lagbench.catalog.catalog_files import is_path
 from lagbench.core.measures import Measures
 from lagbench.core.verdict import Verdict
 
 NEAR = 1.25
 """A drain of at most this many times its lower bound cannot be shortened much by more pods."""
 
-_FILES = (".yaml", ".yml")
-"""The end of a file's name; the name of a scenario or a policy of the catalog has none."""
 _AGAINST_LINK = {
     "t1": "lower lagThreshold, or scale on the growth of lag: lag itself was late",
     "t2": "look at what delayed the reading: the controller, or the source of the metric",
@@ -68,7 +67,7 @@ class _Case:
         policy = self.conf.get("policy", self.measures.policy)
         given = [] if policy is None else ["--policy", str(policy)]
         command = shlex.join(["lagbench", verb, str(scenario), *given, *changed, *more])
-        files = [str(name) for name in (scenario, policy) if name and str(name).endswith(_FILES)]
+        files = [str(name) for name in (scenario, policy) if name and is_path(str(name))]
         return f"{command}  # with the path of {' and of '.join(files)}" if files else command
 
     @property
