@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import psutil
 import pytest
 from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
 
+from lagbench.adapters.process.processes import signal_group, start_tied
 from lagbench.embedded.spark_packages import submit_environment
 
 pytestmark = pytest.mark.integration
@@ -45,13 +47,21 @@ def _start(localkube: LocalkubeProcess, name: str, role: str) -> None:
     pods.create(body={"metadata": {"name": name}, "spec": spec}, namespace="default")
 
 
-def _jvms(name: str) -> list[int]:
+def _processes(pod: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            is_of_pod = process.environ().get("POD_NAME") == name
             is_alive = process.status() != psutil.STATUS_ZOMBIE
-            if is_of_pod and is_alive and process.name() == "java":
+            if is_alive and process.environ().get("POD_NAME") == pod:
+                found.append(process)
+    return found
+
+
+def _jvms(pod: str) -> list[int]:
+    found = []
+    for process in _processes(pod):
+        with contextlib.suppress(psutil.Error):
+            if process.name() == "java":
                 found.append(process.pid)
     return found
 
@@ -66,3 +76,49 @@ def test_no_jvm_survives_a_kill_of_localkube(role: str, localkube: LocalkubeProc
     localkube.process.send_signal(signal.SIGKILL)
 
     eventually(lambda: not _jvms(name), "the end of the JVM")
+
+
+# In place of Java: asked for the command it names itself, asked to end it starts a process.
+_STARTS_AT_ITS_END = """#!/bin/sh
+case "$*" in *launcher.Main*) printf '\\0\\n%s\\0%s\\0' "$0" daemon; exit 0;; esac
+trap 'sleep 600 & exit 143' TERM
+echo running
+while :; do sleep 0.1; done
+"""
+
+
+def test_what_a_daemon_starts_while_it_ends_does_not_survive_it(tmp_path: Path) -> None:
+    """A worker launches an executor if the master asks for one between SIGTERM and its end."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(_STARTS_AT_ITS_END)
+    java.chmod(0o700)
+    name = f"late-{os.getpid()}"
+    variables = {
+        "POD_NAME": name,
+        "JAVA_HOME": str(tmp_path),
+        "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+    }
+    log = tmp_path / "log"
+    command = [
+        sys.executable,
+        "-m",
+        "lagbench.programs.spark_daemon",
+        "--role=master",
+        "--run-id=late",
+    ]
+    with log.open("wb") as output:
+        pod = start_tied(
+            command,
+            log=output,
+            env={**os.environ, **variables, "PORT_METRICS": "0", "PORT_PAGE": "1"},
+            cwd=tmp_path,
+        )
+    try:
+        eventually(lambda: b"running" in log.read_bytes(), "the daemon")
+        pod.send_signal(signal.SIGTERM)
+        assert pod.wait(60) == 0, log.read_text()
+        assert _processes(name) == []
+    finally:
+        signal_group(pod.pid, signal.SIGKILL)
+        pod.wait()

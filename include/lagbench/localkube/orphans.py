@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 from pathlib import Path
 
@@ -12,19 +11,7 @@ import psutil
 
 from lagbench.adapters.process.processes import GroupReaper
 
-_PR_SET_CHILD_SUBREAPER = 36
 _LOOK_SECONDS = 1.0
-
-
-def adopt_orphans() -> None:
-    """Make this process the parent of orphans among its descendants.
-
-    :raises OSError: the kernel rejects the call.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
 
 
 async def keep_reaping(reaper: GroupReaper) -> None:

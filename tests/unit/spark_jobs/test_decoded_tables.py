@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lagbench_spark import decoded_tables, schemas
 from lagbench_spark.decoded_tables import _writer
+from lagbench_spark.transforms import ledger_rows
 from lagbench_spark.transforms.ledger_rows import decode_ledger
 
 SCHEMA = to_arrow_schema(schemas.PROCESSED)
@@ -55,6 +56,7 @@ def test_rows_are_written_while_others_are_decoded(
 ) -> None:
     """A partition of any size needs the memory of a few row groups."""
     monkeypatch.setattr(decoded_tables, "_ROWS_PER_GROUP", 10)
+    monkeypatch.setattr(ledger_rows, "_ROWS_PER_OUTPUT", 20)
     sizes = []
 
     def watched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -62,7 +64,7 @@ def test_rows_are_written_while_others_are_decoded(
             sizes.append(sum(file.stat().st_size for file in tmp_path.iterdir()))
             yield batch
 
-    one_by_one = ([_stranger_records(70_000)] for _ in range(4))
+    one_by_one = ([_stranger_records(25)] for _ in range(4))
     list(_writer(str(tmp_path), SCHEMA, watched)(chain.from_iterable(one_by_one)))
 
     assert sizes[0] == 0

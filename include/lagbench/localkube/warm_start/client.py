@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lagbench.adapters.process.descendants import adopt_orphans
 from lagbench.adapters.process.process_priority import CONTROL_PLANE
 from lagbench.adapters.process.processes import GroupReaper, start_tied
 from lagbench.localkube.node.pod_environment import LaunchPlan
-from lagbench.localkube.orphans import adopt_orphans
 from lagbench.localkube.warm_start.fitness import forked_executable
 
 _log = logging.getLogger(__name__)

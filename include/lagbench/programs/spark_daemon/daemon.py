@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lagbench.adapters.process.descendants import adopt_orphans, kill_descendants
 from lagbench.adapters.process.processes import tied_command
 from lagbench.errors import NotReady
 from lagbench.programs.spark_daemon.settings import DaemonSettings
@@ -30,6 +32,8 @@ _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _PAGE_SECONDS = 2.0
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 5.0
+
+log = logging.getLogger("lagbench.programs.spark_daemon")
 
 
 class Daemon:
@@ -87,10 +91,16 @@ class Daemon:
         if decommissions:
             self._signal(signal.SIGPWR)
             are_done = self._await_executors(within_seconds)
+        # A worker that ends still launches what the master asks for, and an executor that finds its
+        # worker gone stays with its driver.
+        adopt_orphans()
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
         self._process.kill()
+        self._process.wait()
+        if not kill_descendants(within_seconds=_END_SECONDS):
+            log.warning("not all processes of Spark's %s have ended", self._settings.role)
         return are_done
 
     def _await_executors(self, within_seconds: float) -> bool:
