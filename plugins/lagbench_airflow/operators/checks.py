@@ -32,10 +32,11 @@ class ReconcileCheckOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Compare the accounting's classes with zero and its totals with each other."""
-        accounting = cell.folder.read_json(cell.folder.accounting)
+        folder = cell.folder
         found = accounting_measure(
-            accounting,
-            read_bad_messages(cell.folder),
+            folder.read_json(folder.accounting),
+            read_bad_messages(folder),
+            fence=folder.read_json(folder.fence) if folder.fence.exists() else None,
             poisoned_seqs=failing_seqs(cell.scenario),
         )
         level = cell.scenario.consumer.accounting

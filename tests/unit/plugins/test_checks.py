@@ -67,6 +67,17 @@ def test_equal_counts_do_not_hide_a_loss(world: World) -> None:
     assert reconcile(world, lost=1, duplicated=1)["holds"] is False
 
 
+def test_offsets_that_are_in_no_class_leave_the_claim_open(world: World) -> None:
+    """The log had more records before the fence than the accounting found."""
+    world.folder.write_json(world.folder.fence, {"events": {"0": 7, "1": 5}})
+
+    result = reconcile(world)
+
+    assert result["holds"] is None
+    (reason,) = result["reasons"]
+    assert reason.endswith("in log 10 + expired 0 + log holes 0 = 10, but below fence 12")
+
+
 def test_acknowledged_but_not_in_the_log(world: World) -> None:
     """A message that the broker acknowledged and does not have speaks against the run."""
     assert reconcile(world, produced_acked=11)["against"] == {"produced_acked": 11}

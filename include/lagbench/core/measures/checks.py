@@ -86,7 +86,9 @@ def reconciliation(found: Accounting, *, has_work: bool = True, is_output: bool 
     if found.produced_acked is not None and found.produced_acked != found.in_log:
         against["produced_acked"] = found.produced_acked
     unknown = [name for name in (*RECONCILED, "produced_acked") if getattr(found, name) is None]
-    holds = None if unknown and not against else not against
+    reasons = _beside_the_slos(found, has_work=has_work, is_output=is_output)
+    is_open = bool(unknown or reasons)
+    holds = False if against else None if is_open else True
     numbers = {
         "produced": found.produced_acked,
         "in_log": found.in_log,
@@ -94,7 +96,7 @@ def reconciliation(found: Accounting, *, has_work: bool = True, is_output: bool 
         "against": against,
         "not_known": unknown,
     }
-    return Check(holds, numbers, _beside_the_slos(found, has_work=has_work, is_output=is_output))
+    return Check(holds, numbers, reasons)
 
 
 def _beside_the_slos(found: Accounting, *, has_work: bool, is_output: bool) -> tuple[str, ...]:
