@@ -174,6 +174,7 @@ def follow(
     console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
     watched, pause = WatchedRun(RunFolder(folder)), threading.Event()
     try:
+        dag_run.start()
         with ProgressDisplay(console, run_id) as display:
             while not dag_run.is_finished():
                 watched.advance()

@@ -8,6 +8,7 @@ that it appears in the same history as the runs that are started from the UI.
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,7 +39,11 @@ SILENCE_SECONDS = 120.0
 
 
 class DagRun(Protocol):
-    """A started run."""
+    """A run that can be started once."""
+
+    def start(self) -> None:
+        """Start the run. An interrupt may have started it too: ``cancel`` ends it."""
+        ...
 
     def is_finished(self) -> bool:
         """Return whether the run has ended, successfully or not."""
@@ -63,30 +68,36 @@ class ProcessDagRun:
     def __init__(
         self, state_dir: Path, connections: Mapping[str, str], conf: Mapping[str, Any]
     ) -> None:
-        """Start the Dag; its output goes to a log next to Airflow's."""
-        prepare_database(state_dir)
-        empty_temporary_folder(state_dir)
-        self._state_dir = state_dir
+        """Take what the Dag gets; its output goes to a log next to Airflow's."""
+        self._state_dir, self._connections, self._conf = state_dir, connections, conf
         self.log_path = airflow_home(state_dir) / "logs" / f"{conf['run_id']}.log"
+        self._reaper: GroupReaper | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process, with a reaper for all that it starts."""
+        prepare_database(self._state_dir)
+        empty_temporary_folder(self._state_dir)
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        command = airflow_command("dags", "test", DAG_ID, "--conf", json.dumps(conf))
+        command = airflow_command("dags", "test", DAG_ID, "--conf", json.dumps(self._conf))
+        environment = airflow_environment(self._state_dir, self._connections)
         self._reaper = GroupReaper()
         with self.log_path.open("wb") as log:
-            self._process = start_tied(
-                command, log=log, env=airflow_environment(state_dir, connections)
-            )
+            self._process = start_tied(command, log=log, env=environment)
         self._reaper.watch(self._process.pid)
 
     def is_finished(self) -> bool:
         """Return whether the process has ended."""
-        return self._process.poll() is not None
+        return self._process is None or self._process.poll() is not None
 
     def cancel(self) -> None:
         """Stop the process and its group; the history shows failed, not running forever."""
-        end_process(self._process.pid, grace_seconds=CANCEL_GRACE_SECONDS)
-        self._process.wait(timeout=10)
-        self._reaper.close()
-        fail_abandoned_runs(self._state_dir)
+        if self._process is not None:
+            end_process(self._process.pid, grace_seconds=CANCEL_GRACE_SECONDS)
+            self._process.wait(timeout=10)
+            fail_abandoned_runs(self._state_dir)
+        if self._reaper is not None:
+            self._reaper.close()
 
     def log_tail(self, lines: int) -> str:
         """Return the last lines of the process's output."""
@@ -108,18 +119,22 @@ class ServerDagRun:
     """
 
     def __init__(self, server: AirflowServer, state_dir: Path, conf: Mapping[str, Any]) -> None:
+        """Take the server and what the Dag gets."""
+        self._server, self._state_dir = server, state_dir
+        self._run, self._conf = f"cli__{conf['run_id']}", dict(conf)
+        self._token, self._is_known = "", False
+        self._asked_at = self._answered_at = 0.0
+        self._trigger_text = ""
+
+    def start(self) -> None:
         """Trigger the run.
 
         A trigger without an answer may have arrived: ``is_finished`` finds out.
 
         :raises NotReady: Airflow rejects the run.
         """
-        self._server, self._state_dir = server, state_dir
-        self._run = f"cli__{conf['run_id']}"
-        self._token, self._is_known = "", False
         self._asked_at = self._answered_at = time.monotonic()
-        body = {"dag_run_id": self._run, "logical_date": None, "conf": dict(conf)}
-        self._trigger_text = ""
+        body = {"dag_run_id": self._run, "logical_date": None, "conf": self._conf}
         try:
             self._call("POST", f"dags/{DAG_ID}/dagRuns", json=body)
         except _NoAnswer as silence:

@@ -21,6 +21,9 @@ class Unreachable:
     def __init__(self, *_: object) -> None:
         """Take what a Dag run takes."""
 
+    def start(self) -> None:
+        """Start."""
+
     def is_finished(self) -> bool:
         """Be interrupted."""
         raise KeyboardInterrupt
@@ -32,6 +35,20 @@ class Unreachable:
     def where_to_look(self) -> str:
         """Return the run's page."""
         return "logs: http://127.0.0.1:8080/runs/a"
+
+
+class Interrupted(Unreachable):
+    """A Dag run whose user has pressed Ctrl-C while it was triggered."""
+
+    cancelled = 0
+
+    def start(self) -> None:
+        """Be interrupted, when the server may have the request."""
+        raise KeyboardInterrupt
+
+    def cancel(self) -> None:
+        """Count."""
+        Interrupted.cancelled += 1
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +70,17 @@ def test_an_interrupt_goes_on_when_the_run_cannot_be_stopped(
         follow(Console(file=said, width=200), tmp_path, {}, conf={"run_id": "a"}, server=None)
 
     assert "the run was not stopped: Airflow does not answer; logs: http" in said.getvalue()
+
+
+def test_an_interrupt_of_the_trigger_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server may have taken the trigger whose answer nobody waited for."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    monkeypatch.setattr(dag_run, "ProcessDagRun", Interrupted)
+    monkeypatch.setattr(Interrupted, "cancelled", 0)
+
+    with pytest.raises(KeyboardInterrupt):
+        follow(Console(file=io.StringIO()), tmp_path, {}, conf={"run_id": "a"}, server=None)
+
+    assert Interrupted.cancelled == 1

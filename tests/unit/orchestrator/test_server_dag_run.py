@@ -63,7 +63,14 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
 def run(airflow: Airflow, tmp_path: Path) -> ServerDagRun:
     """Return a run that was triggered on the server."""
     assert airflow.answers == ["queued"]
-    return ServerDagRun(SERVER, tmp_path, {"run_id": "spike-1"})
+    return triggered(tmp_path, "spike-1")
+
+
+def triggered(state_dir: Path, run_id: str) -> ServerDagRun:
+    """Return a run after its trigger."""
+    found = ServerDagRun(SERVER, state_dir, {"run_id": run_id})
+    found.start()
+    return found
 
 
 def test_a_silent_server_does_not_end_the_run(airflow: Airflow, run: ServerDagRun) -> None:
@@ -109,9 +116,9 @@ def test_the_server_is_asked_once_a_second(airflow: Airflow, run: ServerDagRun) 
 def test_a_trigger_without_an_answer_may_have_arrived(airflow: Airflow, tmp_path: Path) -> None:
     """The run is followed if it appears, and given up if it does not."""
     airflow.answers = [None]
-    slow = ServerDagRun(SERVER, tmp_path, {"run_id": "spike-2"})
+    slow = triggered(tmp_path, "spike-2")
     airflow.answers = [None]
-    lost = ServerDagRun(SERVER, tmp_path, {"run_id": "spike-3"})
+    lost = triggered(tmp_path, "spike-3")
 
     assert airflow.looks(slow, 404, "running", "success") == [False, False, True]
     with pytest.raises(NotReady, match="rejected GET"):
@@ -123,4 +130,4 @@ def test_a_trigger_that_is_rejected_ends_at_once(airflow: Airflow, tmp_path: Pat
     airflow.answers = [400]
 
     with pytest.raises(NotReady, match="rejected POST"):
-        ServerDagRun(SERVER, tmp_path, {"run_id": "spike-4"})
+        triggered(tmp_path, "spike-4")

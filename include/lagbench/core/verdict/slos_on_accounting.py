@@ -108,9 +108,11 @@ def _count(
     facts = measures.accounting
     if not facts.in_log:
         return slo.result("undetermined", value, "nothing is in the log")
-    reported = describe_groups(
-        measures, [group for group in facts.bad_messages if group.message_class == message_class]
-    )
+    groups = [group for group in facts.bad_messages if group.message_class == message_class]
+    reported = describe_groups(measures, groups)
+    listed, total = sum(group.count for group in groups), getattr(facts, message_class) or 0
+    if 0 < listed < total:
+        reported += f"; bad_messages lists these {listed} of {total}"
     if message_class == message_classes.LOST and facts.lost_in_broker:
         gone = f"{facts.lost_in_broker} acknowledged, but not in the log"
         reported = f"{reported}; {gone}" if reported else gone

@@ -178,6 +178,19 @@ def test_an_accounting_that_contradicts_itself_leaves_the_run_undetermined() -> 
     assert "3 messages are in the log twice: the load differed from the plan" in verdict.reasons
 
 
+def test_a_cut_list_of_bad_messages_is_named_as_such() -> None:
+    """The table lists 100,000 of 250,000: its pod's count is not the whole."""
+    (listed,) = given_up(100_000, 0, None).accounting.bad_messages
+    groups = (listed.model_copy(update={"message_class": "duplicated"}),)
+
+    found = result(
+        judge(changed("accounting", duplicated=250_000, bad_messages=groups), SLOS), "duplicated"
+    )
+
+    assert (found.status, found.value) == ("fail", 250_000)
+    assert found.reason.endswith("; bad_messages lists these 100000 of 250000")
+
+
 def given_up(failed: int, by_plan: int | None, poisoned: int | None) -> Measures:
     """Return the run with messages that a pod gave up."""
     group = BadMessageGroup(
