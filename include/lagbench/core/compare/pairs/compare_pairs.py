@@ -82,7 +82,7 @@ def _verdict(
     if bound is None or found.is_unmeasured:
         return "listed"
     interval = found.interval
-    if width is None or interval is None or holm_p is None:
+    if found.is_selection or width is None or interval is None or holm_p is None:
         return "undetermined"
     if interval.is_inside(width):
         return "equivalent"
@@ -94,7 +94,7 @@ def _verdict(
 def _pairs_needed(found: Sample, width: float | None, look: Look) -> int | None:
     """Return the further pairs after which a verdict is expected; None: never, or not known."""
     interval = found.interval
-    if interval is None or width is None:
+    if found.is_selection or interval is None or width is None:
         return None
     for pairs, alpha in look.candidates():
         measured = pairs - found.left_out

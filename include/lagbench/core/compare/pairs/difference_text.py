@@ -7,6 +7,8 @@ from lagbench.core.compare.pairs.looks import Look
 from lagbench.core.compare.pairs.sample import IDENTITY_COUNTS, Sample
 from lagbench.core.compare.pairs.sign_flip import MOST_PAIRS, floor_of
 
+_SELECTION = "not decided: runs of one side that did not measure it are missing in the mean"
+
 
 def difference_text(made: Difference, found: Sample, look: Look) -> str:
     """Return the result as a sentence."""
@@ -19,7 +21,8 @@ def difference_text(made: Difference, found: Sample, look: Look) -> str:
         inside = f"inside the bound of {_with_unit(made, made.bound)}"
         parts.append(_equal_text(made) if is_equal else inside)
     elif made.verdict == "undetermined":
-        parts.append(_undetermined_text(made, look))
+        is_chosen = found.is_selection and made.n > 1
+        parts.append(_SELECTION if is_chosen else _undetermined_text(made, look))
     if found.left_out and not found.is_unmeasured:
         parts.append(
             f"{found.left_out} of {look.pairs} pairs are left out (not measured in "

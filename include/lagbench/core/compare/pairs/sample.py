@@ -61,6 +61,11 @@ class Sample:
         return sign_flip_p(self.differences)
 
     @property
+    def is_selection(self) -> bool:
+        """True if one side lacks the measure more often: the pairs that have both are chosen."""
+        return self.missing_first != self.missing_second
+
+    @property
     def is_unmeasured(self) -> bool:
         """True if no run of either side has the measure."""
         pairs = len(self.first) + self.left_out

@@ -185,6 +185,15 @@ def test_a_pair_with_a_missing_value_is_left_out_and_counted() -> None:
     assert "2 of 8 pairs are left out (not measured in 0 of the first runs, 2 of" in found.text
 
 
+@pytest.mark.parametrize("difference", [0.1, 15])
+def test_runs_that_lack_the_measure_on_one_side_leave_it_undetermined(difference: float) -> None:
+    """Pods that did not come have no reaction: the pairs that are left are the good ones."""
+    found = reaction(pairs_of([difference + number / 100 for number in range(7)] + [None]))
+
+    assert (found.verdict, found.n, found.pairs_needed) == ("undetermined", 7, None)
+    assert "runs of one side that did not measure it are missing in the mean" in found.text
+
+
 def test_too_few_values_are_undetermined() -> None:
     """One pair with both values has no interval, and is no equivalence."""
     found = reaction(pairs_of([1, None, None, None, None, None]))
