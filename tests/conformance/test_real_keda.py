@@ -25,7 +25,7 @@ def command(*paths: Path) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=800,
         check=False,
     )
 

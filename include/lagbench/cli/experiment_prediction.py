@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -12,7 +12,7 @@ from lagbench.core.experiment.result import PREDICTED_HEADINGS, not_simulated, p
 from lagbench.core.simulation import (
     SimulatedEnvironment,
     SimulationMeasures,
-    is_simulated,
+    left_out,
     simulate,
 )
 from lagbench.errors import WrongInput
@@ -20,7 +20,6 @@ from lagbench.errors import WrongInput
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
     from lagbench.core.experiment import Experiment, Schedule
-    from lagbench.core.scenario import Scenario
 
 
 def print_prediction(
@@ -36,8 +35,8 @@ def print_prediction(
         _say(console, f"not simulated: {error}")
         return
     played = {cell.name: cells[cell.name].scenario for cell in found.cells}
-    if left_out := sorted({one for each in played.values() for one in _left_out(each)}):
-        _say(console, f"! the prediction leaves out: {', '.join(left_out)}")
+    if missing_parts := sorted({one for each in played.values() for one in left_out(each)}):
+        _say(console, f"! the prediction leaves out: {', '.join(missing_parts)}")
     rows = predicted_values(found, schedule, simulated)
     if rows:
         title = "simulated with the seeds and phases of the pairs; differences to"
@@ -49,20 +48,6 @@ def print_prediction(
         console.print(table, highlight=False)
     if missing := not_simulated(found):
         _say(console, missing)
-
-
-def _left_out(scenario: Scenario) -> Iterator[str]:
-    """Yield the fields and actions of a scenario that the simulator does not play."""
-    consumer = scenario.consumer
-    yield from (one.kind for one in scenario.actions if not is_simulated(one))
-    if consumer.kind != "stand-in":
-        yield f"consumer.kind {consumer.kind}"
-    if consumer.static_membership:
-        yield "consumer.static_membership"
-    if scenario.poison is not None:
-        yield "poison"
-    if scenario.second_group is not None:
-        yield "second_group"
 
 
 def _simulated(cell: Cell, seed: int, phase: float | None) -> SimulationMeasures:

@@ -320,7 +320,7 @@ def _tail(plan: Plan) -> str:
 
 
 def _saturation(plan: Plan) -> str:
-    capacity = f"{_number(plan.capacity_per_second)}/s at {plan.useful_replicas} replicas"
+    capacity = f"{_number(plan.capacity_per_second)}/s at {plan.reachable_replicas} replicas"
     if plan.is_saturated:
         return f"saturated at the peak: {capacity}"
     return f"{plan.peak_rate / plan.capacity_per_second:.0%} of {capacity}"

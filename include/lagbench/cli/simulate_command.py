@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from lagbench.cli.cell_options import (
     environment_at,
     finite,
 )
-from lagbench.errors import ExitCode
+from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
@@ -60,10 +61,14 @@ def simulate(
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
     from lagbench.catalog.catalog import checked_cell, parse_settings
+    from lagbench.core.simulation import left_out
 
     overrides = parse_settings(settings or [])
     names: list[str | None] = [*policy] if policy else [None]
     cells = [checked_cell(scenario, policy=name, overrides=overrides) for name in names]
+    _require_own_names(cells)
+    if parts := sorted(set(left_out(cells[0].scenario))):
+        typer.echo(f"! the simulation leaves out: {', '.join(parts)}", err=True)
     around = replace(environment_at(start), hpa_sync_at_seconds=sync_at)
     if start_seconds is not None:
         around = replace(around, start_up_seconds=start_seconds)
@@ -81,6 +86,19 @@ def simulate(
     return ExitCode.PASS
 
 
+def _require_own_names(cells: Sequence[Cell]) -> None:
+    """Reject two policies of one name: the table and the JSON have one column for each name."""
+    names = [cell.policy_name for cell in cells]
+    for name in names:
+        if names.count(name) > 1:
+            raise WrongInput(
+                where="simulate",
+                field="--policy",
+                value=f"{name}, {names.count(name)} times",
+                allowed="policies whose names, or names of files, differ",
+            )
+
+
 def _simulated(
     cell: Cell, seed: int, slo_seconds: float | None, around: SimulatedEnvironment
 ) -> Simulation:
@@ -93,6 +111,7 @@ def _simulated(
         policy_name=cell.policy_name,
         slo_seconds=slo_seconds,
         environment=around,
+        swapped={number: one.policy for number, one in cell.swapped.items()},
     )
 
 

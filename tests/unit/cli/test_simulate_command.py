@@ -12,6 +12,7 @@ from lagbench.cli import main
 from lagbench.errors import ExitCode
 
 FINDING = Path(__file__).resolve().parents[3] / "docs" / "findings" / "persistent-lag"
+POLICIES = Path(__file__).resolve().parents[3] / "k8s" / "policies"
 
 
 def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -106,3 +107,35 @@ def test_a_start_without_a_time_zone_is_rejected(
 
     assert code == ExitCode.WRONG_INPUT
     assert "--start" in capsys.readouterr().err
+
+
+def test_a_swap_is_simulated_and_what_is_not_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From second 5 on the policy is one on CPU, which stays at 2 replicas."""
+    actions = (
+        "actions=[{kind: swap_policy, at_seconds: 5, policy: cpu-only}, "
+        "{kind: pause_pod, at_seconds: 6, for_seconds: 1}]"
+    )
+
+    run(["quick_spike", "--seed", "11", "--set", actions, "--json"], monkeypatch)
+
+    shown = capsys.readouterr()
+    (found,) = json.loads(shown.out).values()
+    assert found["summary"]["max_replicas"]["median"] == 2
+    assert shown.err == "! the simulation leaves out: pause_pod\n"
+
+
+def test_two_policies_of_one_name_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of two columns would vanish without a word."""
+    text = (POLICIES / "lag-quick.yaml").read_text()
+    files = [tmp_path / side / "policy.yaml" for side in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(text)
+    flags = [part for file in files for part in ("--policy", str(file))]
+
+    assert run(["quick_spike", *flags, "--seed", "1"], monkeypatch) == ExitCode.WRONG_INPUT
+    assert "policy, 2 times" in capsys.readouterr().err

@@ -71,6 +71,8 @@ class Plan:
     max_replicas: int
     useful_replicas: int
     """The most pods that can have a partition, also after the topic has grown."""
+    reachable_replicas: int
+    """Those of them that the policy can request, without what CPU and memory add."""
     growths: tuple[Growth, ...]
     sticking_replicas: tuple[int, ...]
     """Counts below the cap at which the HPA's tolerance stops a scale-out that arrives there."""
@@ -109,8 +111,7 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
     useful = min(limits.ceiling_replicas, most)
     spikes = load_spikes(load, floor_rate_per_second=limits.started_replicas * pod_rate)
     # A policy on CPU is taken to stay at its floor; the simulator plays what its pods' work costs.
-    sees_lag = limits.scales_at_records is not None
-    reachable = useful if sees_lag else min(limits.started_replicas, most)
+    reachable = min(limits.reachable_replicas, most)
     capacity = reachable * pod_rate
     draft = Plan(
         messages=load.total,
@@ -129,9 +130,10 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         min_replicas=limits.started_replicas,
         max_replicas=limits.ceiling_replicas,
         useful_replicas=useful,
+        reachable_replicas=reachable,
         growths=_growths(scenario),
         sticking_replicas=_sticking(limits, partitions),
-        leaks_one_replica=limits.partition_cap == "keda" and limits.ceiling_replicas > partitions,
+        leaks_one_replica=limits.leaks_one_replica and limits.ceiling_replicas > partitions,
         loop_gain=loop_gain(pod_rate, limits),
         standing_lag_seconds=standing_lag_seconds(pod_rate, limits),
         capacity_per_second=capacity,
@@ -177,12 +179,10 @@ def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
     """Return every n below the cap with cap / n within the tolerance (keda issues 4791, 2908)."""
     if limits.scales_at_records is None or not limits.is_capped_at_partitions:
         return ()
-    # Only KEDA's cap makes the wish stand still: a lower maxReplicaCount is cut off after it.
-    if limits.ceiling_replicas < partitions:
-        return ()
     low = max(limits.started_replicas, 1)
+    top = min(partitions, limits.ceiling_replicas)  # the ceiling cuts off the rest
     tolerated = 1 + limits.flags.tolerance_in_force
-    return tuple(n for n in range(low, partitions) if partitions / n <= tolerated)
+    return tuple(n for n in range(low, top) if partitions / n <= tolerated)
 
 
 def _with_warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Plan:
@@ -199,10 +199,11 @@ def _with_warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Plan
 
 def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
     found: list[str] = []
-    if limits.scales_at_records is None:
+    if not limits.reads_load:
+        count = plan.reachable_replicas
+        by = "" if count == plan.min_replicas else "its hours request more, and "
         found.append(
-            f"the policy does not read lag: the capacity is that of its {plan.min_replicas} "
-            "replicas"
+            f"the policy does not read lag: {by}the capacity is that of its {count} replicas"
         )
     if plan.max_replicas > plan.partitions:
         found.append(
@@ -285,7 +286,7 @@ def _at_rest(plan: Plan, limits: PolicyLimits, consumer: ConsumerSettings) -> li
         )
     else:
         text = (
-            f"one second of the base rate ({plan.base_rate:,.0f} messages) is more lag than "
-            f"{plan.min_replicas} replicas may hold ({held:,.0f}): expect scaling on noise"
+            f"{waiting:,.0f} messages, {seconds:g} s of the base rate, wait between two commits, "
+            f"and {plan.min_replicas} replicas may hold {held:,.0f}: expect scaling on noise"
         )
     return [text]

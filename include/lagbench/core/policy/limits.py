@@ -17,6 +17,9 @@ LAG_SCALER_DEFAULT_THRESHOLD = 500.0
 KAFKA_TYPES = ("kafka", "apache-kafka")
 EXTERNAL_TYPES = ("external", "external-push")
 
+_RESOURCES = ("cpu", "memory")
+_RESOURCE_METRICS = ("Resource", "ContainerResource")
+
 PartitionCap = Literal["none", "keda", "exact"]
 
 
@@ -34,8 +37,16 @@ class PolicyLimits:
     threshold_rule: str
     ceiling_field: str = "spec.maxReplicaCount"
     partition_cap: PartitionCap = "none"
-    scales_at_records: int | None = None
-    """The lag per replica at which a trigger scales; None: no trigger counts records of lag."""
+    scales_at_records: float | None = None
+    """The lag per replica at which a trigger scales; None: no trigger compares records of lag with
+    a number for each replica. A formula replaces the triggers' targets, and with ``metricType:
+    Value`` the target is the group's."""
+    most_replicas: int | None = None
+    """The most replicas that a trigger other than CPU and memory requests; None: the ceiling."""
+    leaks_one_replica: bool = False
+    """KEDA's cap divides whole numbers: just above it the HPA rounds up to one replica more."""
+    reads_load: bool = True
+    """A trigger follows lag or another measure of the load; false: CPU, memory and hours alone."""
     flags: ControllerFlags = field(default_factory=ControllerFlags)
     """Flags of the HPA's controller that the policy sets for itself."""
 
@@ -43,6 +54,13 @@ class PolicyLimits:
     def started_replicas(self) -> int:
         """Return the floor while there is anything to do: a policy that goes to 0 starts at 1."""
         return max(self.floor_replicas, 1)
+
+    @property
+    def reachable_replicas(self) -> int:
+        """Return the most replicas there can be, without what CPU and memory add."""
+        if self.most_replicas is None:
+            return self.ceiling_replicas
+        return min(max(self.most_replicas, self.started_replicas), self.ceiling_replicas)
 
     @property
     def is_capped_at_partitions(self) -> bool:
@@ -53,9 +71,9 @@ class PolicyLimits:
 def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> PolicyLimits:
     """Return the limits of a ScaledObject or a HorizontalPodAutoscaler.
 
-    The threshold is that of the first trigger on lag, else the annotation
-    ``lagbench.io/lag-threshold``: a CPU policy has none of its own, and comparing it with a lag
-    policy needs the same threshold for both.
+    The threshold is the lowest of the triggers on lag, because the HPA takes the highest proposal;
+    else the annotation ``lagbench.io/lag-threshold``: a CPU policy has none of its own, and
+    comparing it with a lag policy needs the same threshold for both.
 
     :raises WrongInput: the manifest is neither kind, or the threshold or a flag is not a number.
     """
@@ -65,25 +83,40 @@ def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> Poli
     if kind == "ScaledObject":
         triggers = spec.get("triggers") or []
         threshold, rule = _threshold(manifest, triggers, where)
-        of_trigger = _first(triggers, where)
+        is_composite = bool(
+            ((spec.get("advanced") or {}).get("scalingModifiers") or {}).get("formula")
+        )
+        averaging = [] if is_composite else [t for t in triggers if not _is_of_the_group(t)]
+        of_replica = _lowest(averaging, where)
+        asked = [_asked(trigger) for trigger in triggers]
+        reads_load = is_composite or None in asked
         return PolicyLimits(
             floor_replicas=int(spec.get("minReplicaCount") or 0),
             ceiling_replicas=int(spec.get("maxReplicaCount") or KEDA_DEFAULT_CEILING),
             lag_threshold_records=threshold,
             threshold_rule=rule,
-            partition_cap=_partition_cap(triggers),
-            scales_at_records=int(of_trigger[0]) if of_trigger is not None else None,
+            partition_cap="none" if is_composite else _partition_cap(triggers),
+            leaks_one_replica=not is_composite and any(map(_leaks_one_replica, triggers)),
+            scales_at_records=None if of_replica is None else of_replica[0],
+            most_replicas=None
+            if reads_load
+            else max((n for n in asked if n is not None), default=0),
+            reads_load=reads_load,
             flags=flags,
         )
     if kind == "HorizontalPodAutoscaler":
         stated = spec.get("minReplicas")
         threshold, rule = _threshold(manifest, [], where)
+        metrics = spec.get("metrics") or []
+        reads_load = any(metric.get("type") not in _RESOURCE_METRICS for metric in metrics)
         return PolicyLimits(
             floor_replicas=int(1 if stated is None else stated),
             ceiling_replicas=int(spec["maxReplicas"]),
             lag_threshold_records=threshold,
             threshold_rule=rule,
             ceiling_field="spec.maxReplicas",
+            most_replicas=None if reads_load else 0,
+            reads_load=reads_load,
             flags=flags,
         )
     allowed = "ScaledObject or HorizontalPodAutoscaler"
@@ -96,7 +129,8 @@ def unscaled_limits(replicas: int | None) -> PolicyLimits:
     None: unknown; then one.
     """
     count = max(1, replicas or 1)
-    return PolicyLimits(count, count, None, "no policy is known, so no lag threshold")
+    rule = "no policy is known, so no lag threshold"
+    return PolicyLimits(count, count, None, rule, most_replicas=count, reads_load=False)
 
 
 def is_lag_scaler(trigger: Mapping[str, Any]) -> bool:
@@ -121,6 +155,7 @@ def _partition_cap(triggers: Sequence[Mapping[str, Any]]) -> PartitionCap:
         # An even distribution brings the cap back.
         evens = metadata.get("ensureEvenDistributionOfPartitions")
         is_capped = not idles or go_boolean(str(evens or "").strip()) is True
+        is_capped &= not _is_of_the_group(trigger)  # times the ready pods, the cap is none
         if trigger.get("type") in KAFKA_TYPES:
             caps.add("keda" if is_capped else "none")
         elif is_lag_scaler(trigger):
@@ -131,10 +166,34 @@ def _partition_cap(triggers: Sequence[Mapping[str, Any]]) -> PartitionCap:
     return next((cap for cap in weakest if cap in caps), "none")
 
 
+def _is_of_the_group(trigger: Mapping[str, Any]) -> bool:
+    """Return whether the target is held against the whole metric, not against its share a pod."""
+    return trigger.get("metricType") == "Value"
+
+
+def _asked(trigger: Mapping[str, Any]) -> int | None:
+    """Return the replicas that a trigger requests at any load; None: it follows a load."""
+    if trigger.get("type") in _RESOURCES:
+        return 0
+    if trigger.get("type") != "cron":
+        return None
+    desired = str((trigger.get("metadata") or {}).get("desiredReplicas") or "").strip()
+    return int(desired) if desired.isdecimal() else 0  # KEDA runs no cron trigger with another
+
+
+def _leaks_one_replica(trigger: Mapping[str, Any]) -> bool:
+    """Return whether a trigger has KEDA's cap, and no even distribution, which never exceeds it."""
+    evens = (trigger.get("metadata") or {}).get("ensureEvenDistributionOfPartitions")
+    is_even = go_boolean(str(evens or "").strip()) is True
+    return (
+        trigger.get("type") in KAFKA_TYPES and _partition_cap([trigger]) == "keda" and not is_even
+    )
+
+
 def _threshold(
     manifest: Mapping[str, Any], triggers: Sequence[Mapping[str, Any]], where: str
 ) -> tuple[float | None, str]:
-    found = _first(triggers, where)
+    found = _lowest(triggers, where)
     if found is not None:
         return found
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
@@ -144,10 +203,10 @@ def _threshold(
     return None, "the policy states no lag threshold"
 
 
-def _first(triggers: Sequence[Mapping[str, Any]], where: str) -> tuple[float, str] | None:
-    """Return threshold and rule of the first trigger on records of lag."""
+def _lowest(triggers: Sequence[Mapping[str, Any]], where: str) -> tuple[float, str] | None:
+    """Return threshold and rule of the trigger on records of lag that scales first."""
     read = (_of_trigger(trigger, where) for trigger in triggers)
-    return next((found for found in read if found is not None), None)
+    return min((found for found in read if found is not None), default=None)
 
 
 def _of_trigger(trigger: Mapping[str, Any], where: str) -> tuple[float, str] | None:

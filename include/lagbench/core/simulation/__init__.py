@@ -6,6 +6,7 @@ the lag scaler's rule and the HPA's sync are the functions that the live program
 
 from lagbench.core.simulation.duration import expected_run_seconds
 from lagbench.core.simulation.environment import SimulatedEnvironment
+from lagbench.core.simulation.left_out import left_out
 from lagbench.core.simulation.outcome import COMPARED, Simulation, SimulationMeasures
 from lagbench.core.simulation.prediction import (
     Prediction,
@@ -28,6 +29,7 @@ __all__ = [
     "SimulationMeasures",
     "expected_run_seconds",
     "is_simulated",
+    "left_out",
     "predict",
     "residuals",
     "simulate",

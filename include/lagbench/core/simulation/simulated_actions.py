@@ -2,7 +2,7 @@
 
 A killed pod starts again in place: its partitions wait until the session of the dead member ends.
 Without an autoscaler nothing decides. New partitions have no owner until the group finds them.
-A swap begins with an empty history of the HPA.
+It starts again without a memory. Of a swap the HPA keeps its memory, if both policies are KEDA's.
 """
 
 from __future__ import annotations
@@ -85,8 +85,10 @@ class SimulatedActions:
 
     def _set_down(self, *, is_down: bool) -> None:
         self.scaler.is_down = is_down
+        if not is_down:
+            self.scaler.restart()
 
     def _swap(self, policy: CheckedPolicy) -> None:
-        is_down = self.scaler.is_down
-        self.scaler = self._start(policy)
-        self.scaler.is_down = is_down
+        before, self.scaler = self.scaler, self._start(policy)
+        self.scaler.take_over(before)
+        self.scaler.is_down = before.is_down

@@ -32,6 +32,7 @@ class SimulatedAutoscaler:
     ) -> None:
         """Put the policy in force at the present instant of ``world``."""
         self._world, self._random = world, random
+        self._spec = policy.spec
         self._samplers: dict[str, LagSampler] = {}
         self._scraped: ScrapedLag | None = None
         self._keda: KedaObject | None = None
@@ -56,6 +57,19 @@ class SimulatedAutoscaler:
             if known_at is not None:
                 wait = (known_at - world.second) % period
             self._clock(wait, period, self._sync, is_shown=True)
+
+    def take_over(self, before: SimulatedAutoscaler) -> None:
+        """Follow ``before``: of two ScaledObjects of one workload KEDA updates the one HPA."""
+        is_one_object = self._keda is not None and before._keda is not None
+        if is_one_object and self._hpa is not None and before._hpa is not None:
+            self._hpa.take_over(before._hpa)
+
+    def restart(self) -> None:
+        """Start the process again, without a memory."""
+        if self._hpa is not None:
+            self._hpa.forget()
+        if self._keda is not None and isinstance(self._spec, ScaledObjectSpec):
+            self._keda = KedaObject(self._spec, self._build, created_at_ns=self._world.now_ns)
 
     def _start_keda(self, spec: ScaledObjectSpec, policy: CheckedPolicy, phase: float) -> None:
         world, annotations = self._world, spec.annotations

@@ -53,6 +53,14 @@ class SimulatedHpa:
         self._history: HpaHistory | None = None
         self.is_active = False
 
+    def take_over(self, before: SimulatedHpa) -> None:
+        """Have the memory of ``before``: the object was updated, not made again."""
+        self._history = before._history
+
+    def forget(self) -> None:
+        """Lose the memory, which is that of the controller's process."""
+        self._history = None
+
     def sync(self) -> HpaDecision:
         """Read, decide and scale, as at one sync of the controller."""
         world, settings = self._world, self._settings

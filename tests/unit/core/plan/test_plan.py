@@ -172,3 +172,52 @@ def test_a_move_that_the_broker_rejects_is_warned_of(
     )
 
     assert any("the broker rejects" in warning for warning in found.warnings) is is_warned_of
+
+
+def changed(policy: str, **spec: object) -> Plan:
+    """Return the plan of quick_spike under a policy with other fields."""
+    cell = checked_cell("quick_spike", policy=policy, overrides={"allow_overscale": "true"})
+    manifest = {**cell.policy.manifest, "spec": {**cell.policy.manifest["spec"], **spec}}
+    return plan_cell(cell.scenario, check_policy(manifest, where="changed"))
+
+
+def test_hours_bring_their_replicas_without_lag() -> None:
+    """A cron trigger for 12 replicas can do what 12 pods do, though it reads no lag."""
+    cron = {
+        "type": "cron",
+        "metadata": {
+            "timezone": "Etc/UTC",
+            "start": "0 8 * * *",
+            "end": "0 18 * * *",
+            "desiredReplicas": "12",
+        },
+    }
+    found = changed("lag-quick", triggers=[cron])
+
+    assert (found.reachable_replicas, found.capacity_per_second) == (12, 6000)
+    assert not any("never drains" in warning for warning in found.warnings)
+    assert "its hours request more, and the capacity is that of its 12" in found.warnings[0]
+
+
+def test_a_lag_in_seconds_is_lag() -> None:
+    """Its threshold is no number of records, but it brings pods to the ceiling."""
+    metadata = {
+        "scalerAddress": "lag-scaler:6000",
+        "bootstrapServers": "kafka:9092",
+        "topic": "t",
+        "consumerGroup": "g",
+        "lagMetric": "seconds",
+        "lagThreshold": "5",
+    }
+    found = changed("lag-quick", triggers=[{"type": "external", "metadata": metadata}])
+
+    assert (found.reachable_replicas, found.loop_gain) == (12, None)
+    assert not any("does not read lag" in warning for warning in found.warnings)
+
+
+def test_a_ceiling_below_the_partitions_sticks_too() -> None:
+    """22 of 24 wanted stay there, so 23 are never reached; a ceiling of 22 is."""
+    cell = checked_cell("quick_spike", overrides={"partitions": "24"})
+
+    assert plan_cell(cell.scenario, with_maximum(cell.policy, 23)).sticking_replicas == (22,)
+    assert plan_cell(cell.scenario, with_maximum(cell.policy, 22)).sticking_replicas == ()

@@ -90,3 +90,75 @@ def test_another_kind_is_no_policy() -> None:
     """A Deployment scales nothing."""
     with pytest.raises(WrongInput, match="ScaledObject or HorizontalPodAutoscaler"):
         policy_limits({"kind": "Deployment"})
+
+
+def kafka(threshold: int, **fields: Any) -> dict[str, Any]:
+    """Return a kafka trigger."""
+    return {"type": "kafka", "metadata": {"lagThreshold": str(threshold)}, **fields}
+
+
+@pytest.mark.parametrize("thresholds", [(1_000_000, 1_000), (1_000, 1_000_000)])
+def test_the_lowest_of_several_thresholds_rules(thresholds: tuple[int, int]) -> None:
+    """The HPA takes the highest proposal, in whatever order the triggers are written."""
+    limits = policy_limits(scaled_object({"triggers": [kafka(each) for each in thresholds]}))
+
+    assert (limits.lag_threshold_records, limits.scales_at_records) == (1_000, 1_000)
+
+
+def test_a_threshold_below_one_is_not_cut_to_zero() -> None:
+    """The lag scaler takes a fraction, and one replica for it."""
+    trigger = {"type": "external", "metadata": {"consumerGroup": "g", "lagThreshold": "0.5"}}
+
+    assert policy_limits(scaled_object({"triggers": [trigger]})).scales_at_records == 0.5
+
+
+def test_a_formula_replaces_the_targets_of_the_triggers() -> None:
+    """Its result is held against its own target: neither threshold nor cap count replicas."""
+    advanced = {"scalingModifiers": {"formula": "lag", "target": "11250"}}
+    limits = policy_limits(scaled_object({"triggers": [kafka(5)], "advanced": advanced}))
+
+    assert (limits.scales_at_records, limits.partition_cap) == (None, "none")
+    assert limits.reads_load
+    assert limits.lag_threshold_records == 5
+
+
+def test_a_target_of_the_whole_group_counts_no_lag_per_replica() -> None:
+    """With metricType Value the ratio multiplies the ready pods, so the cap is none."""
+    limits = policy_limits(scaled_object({"triggers": [kafka(500, metricType="Value")]}))
+
+    assert (limits.scales_at_records, limits.partition_cap) == (None, "none")
+    assert not limits.leaks_one_replica
+
+
+@pytest.mark.parametrize(
+    ("triggers", "reads_load", "reachable"),
+    [
+        ([kafka(500)], True, 12),
+        ([{"type": "cpu", "metadata": {"value": "50"}}], False, 2),
+        ([{"type": "cron", "metadata": {"desiredReplicas": "7"}}], False, 7),
+        ([{"type": "cron", "metadata": {"desiredReplicas": "99"}}], False, 12),
+        ([{"type": "cron", "metadata": {"desiredReplicas": "7"}}, kafka(500)], True, 12),
+        (
+            [{"type": "external", "metadata": {"consumerGroup": "g", "lagMetric": "seconds"}}],
+            True,
+            12,
+        ),
+    ],
+)
+def test_what_brings_replicas_without_lag_in_records(
+    triggers: list[dict[str, Any]], reads_load: bool, reachable: int
+) -> None:
+    """Hours bring theirs, a lag in seconds brings all; CPU is not counted on."""
+    spec = {"minReplicaCount": 2, "maxReplicaCount": 12, "triggers": triggers}
+    limits = policy_limits(scaled_object(spec))
+
+    assert (limits.reads_load, limits.reachable_replicas) == (reads_load, reachable)
+
+
+def test_an_even_distribution_leaks_no_replica() -> None:
+    """KEDA then requests divisors of the partitions alone."""
+    even = kafka(500)
+    even["metadata"]["ensureEvenDistributionOfPartitions"] = "true"
+
+    assert policy_limits(scaled_object({"triggers": [kafka(500)]})).leaks_one_replica
+    assert not policy_limits(scaled_object({"triggers": [even]})).leaks_one_replica

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 
 from lagbench.catalog.catalog import Cell, checked_cell
+from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
 from lagbench.core.simulation.outcome import Simulation
 from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.simulated_actions import is_simulated
@@ -65,3 +66,42 @@ def test_the_rest_is_left_out() -> None:
     ).scenario.actions
 
     assert [is_simulated(action) for action in actions] == [False, False]
+
+
+def with_down(policy: CheckedPolicy, window: int, **rule: object) -> CheckedPolicy:
+    """Return the policy with another way down."""
+    down = {"stabilizationWindowSeconds": window, **({"policies": [rule]} if rule else {})}
+    behavior = {"scaleDown": down, "scaleUp": {"stabilizationWindowSeconds": 0}}
+    advanced = {"horizontalPodAutoscalerConfig": {"behavior": behavior}}
+    manifest = {**policy.manifest, "spec": {**policy.manifest["spec"], "advanced": advanced}}
+    return check_policy(manifest, where="changed")
+
+
+def with_a_long_end(actions: str) -> Cell:
+    """Return quick_spike with 500 s after the spike."""
+    overrides = {"actions": f"[{actions}]", "profile.after_seconds": "500"}
+    return checked_cell("quick_spike", overrides=overrides)
+
+
+def test_a_swap_keeps_the_memory_of_the_hpa() -> None:
+    """A new window of 300 s sees no more than before the swap: it holds no pod that was to go."""
+    made = with_a_long_end("{kind: swap_policy, at_seconds: 230, policy: lag-quick}")
+    slowly = with_down(made.policy, 0, type="Pods", value=1, periodSeconds=15)
+    swapped = {0: with_down(made.policy, 300)}
+
+    found = simulate(made.scenario, slowly, swapped=swapped)
+
+    assert replicas_at(found, 229) > 2
+    assert replicas_at(found, 250) == 2
+
+
+def test_an_autoscaler_that_comes_back_remembers_nothing() -> None:
+    """Its window begins anew: 12 replicas stay for 300 s from its return at second 260."""
+    down = "{kind: autoscaler_down, at_seconds: 60, for_seconds: 200}"
+    made = with_a_long_end(down)
+
+    found = simulate(made.scenario, with_down(made.policy, 300))
+
+    assert replicas_at(found, 255) == 12
+    assert replicas_at(found, 555) == 12
+    assert replicas_at(found, 580) < 12

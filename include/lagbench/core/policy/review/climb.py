@@ -22,6 +22,8 @@ from lagbench.core.kubernetes import NS_PER_SECOND
 # The longest window is an hour; what has not moved for that long will not.
 _LONGEST_WINDOW_SECONDS = 3600
 _TARGET_MILLI = 1000
+ANY_NUMBER = 2**31 - 1
+"""The proposal of a metric without a cap."""
 
 
 def climb(manifest: Mapping[str, Any], spec: ScaledObjectSpec, *, wish: int) -> tuple[int, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from lagbench.core.keda.formula import FormulaError, Node, parse_formula
 from lagbench.core.keda.loop import compile_modifiers
-from lagbench.core.keda.object import Fallback, NotSupported, Trigger
+from lagbench.core.keda.object import Fallback, KafkaTrigger, NotSupported, Trigger
 from lagbench.core.keda.triggers import TRIGGER_TYPES, Outage
 from lagbench.core.policy.review.finding import Finding, Subject, shown
 
@@ -123,15 +124,13 @@ def _fallback(subject: Subject, fallback: Fallback) -> Iterator[Finding]:
 
 
 def _composite(subject: Subject, formula: str) -> Iterator[Finding]:
+    happens = (
+        "the targets of the triggers (lagThreshold) are used for the cap at the partitions alone"
+    )
     if len(subject.spec.triggers) > 1:
-        yield Finding(
-            "note",
-            "composite-targets",
-            _FORMULA,
-            shown(formula),
-            "the targets of the single triggers (lagThreshold) are not used; one that fails fails "
-            "the whole formula",
-        )
+        happens += "; a trigger that fails fails the whole formula"
+    yield Finding("note", "composite-targets", _FORMULA, shown(formula), happens)
+    yield from _composite_cap(subject, formula)
     try:
         compile_modifiers(subject.spec)
     except NotSupported as error:
@@ -169,3 +168,28 @@ def _subtracts(node: Node) -> bool:
     if node.kind == "condition":  # what is compared does not become the result
         return any(_subtracts(part) for part in node.parts[1:])
     return any(_subtracts(part) for part in node.parts)
+
+
+def _composite_cap(subject: Subject, formula: str) -> Iterator[Finding]:
+    """Yield the most replicas that a formula requests which is the capped lag of one trigger."""
+    spec, partitions, modifiers = subject.spec, subject.context.partitions, subject.spec.modifiers
+    kafka = next(
+        (t.parameters for t in spec.triggers if t.name and t.name == formula.strip()), None
+    )
+    if not isinstance(kafka, KafkaTrigger) or partitions is None or modifiers is None:
+        return
+    is_capped = not kafka.allow_idle_consumers or kafka.ensure_even_distribution_of_partitions
+    if not is_capped or modifiers.metric_type == "Value":
+        return
+    most = max(1, math.ceil(partitions * kafka.target_milli / modifiers.target_milli))
+    if most < min(partitions, spec.max_replica_count):
+        yield Finding(
+            "warning",
+            "composite-capped",
+            _FORMULA,
+            shown(formula),
+            f"KEDA caps the lag of this trigger at {partitions} partitions x lagThreshold "
+            f"{kafka.lag_threshold:,}, which the formula's target of {modifiers.target} divides: "
+            f"more than {most} replicas are never requested",
+            f"lagThreshold: {math.ceil(modifiers.target_milli / 1000)}, or allowIdleConsumers",
+        )

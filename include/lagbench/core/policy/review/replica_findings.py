@@ -68,7 +68,8 @@ def _idle(subject: Subject) -> Iterator[Finding]:
 def _partitions(subject: Subject, partitions: int) -> Iterator[Finding]:
     limits = policy_limits(subject.manifest)
     ceiling = limits.ceiling_replicas
-    if limits.partition_cap == "none" and limits.scales_at_records is not None:
+    follows_lag = limits.reads_load and limits.lag_threshold_records is not None
+    if limits.partition_cap == "none" and follows_lag:
         if ceiling > partitions:
             yield Finding(
                 "warning",
@@ -83,9 +84,9 @@ def _partitions(subject: Subject, partitions: int) -> Iterator[Finding]:
     if not limits.is_capped_at_partitions:
         return
     if ceiling > partitions:
-        most = partitions + 1 if limits.partition_cap == "keda" else partitions
+        most = partitions + limits.leaks_one_replica
         happens = f"the metric is capped at the partitions: more than {most} are never requested"
-        if limits.partition_cap == "keda":
+        if limits.leaks_one_replica:
             happens += (
                 f", and the {most}th, which gets no partition, is: KEDA's cap divides whole "
                 "numbers and the HPA rounds the rest up"
@@ -98,15 +99,15 @@ def _partitions(subject: Subject, partitions: int) -> Iterator[Finding]:
             happens,
             f"maxReplicaCount: {partitions}",
         )
-    if ceiling >= partitions:
-        yield from _sticking(subject, partitions)
+    yield from _sticking(subject, partitions)
 
 
 def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:
     """Yield the counts at which the HPA takes the cap for near enough."""
     floor = max(subject.spec.floor, 1)
     tolerance = policy_limits(subject.manifest).flags.tolerance_in_force
-    stuck = [n for n in range(floor, partitions) if partitions / n <= 1 + tolerance]
+    top = min(partitions, subject.spec.max_replica_count)  # the ceiling cuts off the rest
+    stuck = [n for n in range(floor, top) if partitions / n <= 1 + tolerance]
     path = climb(subject.manifest, subject.spec, wish=partitions)
     if not stuck:
         return
@@ -123,11 +124,11 @@ def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:
             "cap-sticks",
             _MAX,
             str(subject.spec.max_replica_count),
-            f"{happens}; this policy climbs {way}, so {partitions} is never reached",
+            f"{happens}; this policy climbs {way}, so {top} is never reached",
             f"steps that jump over {counts} (behavior.scaleUp.policies), or {path[-1]} pods "
             "that suffice",
         )
-    elif path:
+    elif path and path[-1] > stuck[-1]:
         way = " → ".join(map(str, path))
         yield Finding(
             "note",

@@ -23,7 +23,7 @@ from lagbench.core.policy.admission import (
 )
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
-from lagbench.core.policy.review.climb import climb
+from lagbench.core.policy.review.climb import ANY_NUMBER, climb
 from lagbench.core.policy.review.failure_findings import failure_findings
 from lagbench.core.policy.review.finding import Finding, KnownObjects, PolicyContext, Subject, shown
 from lagbench.core.policy.review.lag_trigger_findings import (
@@ -180,9 +180,9 @@ def _scaled_object(
     spec = parse_scaled_object(manifest, where=where, environment=around.environment)
     subject = Subject(manifest, spec, context, around)
     findings = [*(found for rule in _RULES for found in rule(subject)), *advice]
-    wish = spec.max_replica_count
+    wish = ANY_NUMBER
     if context.partitions is not None and policy_limits(manifest).is_capped_at_partitions:
-        wish = min(wish, context.partitions)
+        wish = context.partitions
     has_lag = not spec.has_only_resources
     return PolicyReview(
         "ScaledObject",

@@ -39,7 +39,7 @@ def threshold_findings(subject: Subject) -> Iterator[Finding]:
                 "warning",
                 "scales-on-noise",
                 field,
-                f"{threshold:,}",
+                f"{threshold:,.10g}",
                 f"{at_rest:,.0f} messages {_why_they_wait(context, seconds)} at rest, and the "
                 f"floor of {limits.started_replicas} may hold {held:,.0f}: it scales without a "
                 "spike",
@@ -53,7 +53,9 @@ def _why_they_wait(context: PolicyContext, seconds: float) -> str:
     return f"(up to {seconds:.1f} s of a batch and its trigger) are published as lag"
 
 
-def _against_slo(threshold: int, rate: float, slo_seconds: float, field: str) -> Iterator[Finding]:
+def _against_slo(
+    threshold: float, rate: float, slo_seconds: float, field: str
+) -> Iterator[Finding]:
     suggested = suggest_lag_threshold(rate, slo_seconds)
     takes = threshold / rate
     if takes > slo_seconds:
@@ -61,7 +63,7 @@ def _against_slo(threshold: int, rate: float, slo_seconds: float, field: str) ->
             "warning",
             "threshold-breaks-slo",
             field,
-            f"{threshold:,}",
+            f"{threshold:,.10g}",
             f"a pod of {rate:,.0f}/s needs {takes:,.1f} s for it: the policy tolerates more than "
             f"the SLO of {slo_seconds:g} s",
             f"lagThreshold: {suggested:,} ({rate:,.0f}/s x {slo_seconds:g} s x {SHARE_OF_SLO})",
@@ -72,7 +74,7 @@ def _against_slo(threshold: int, rate: float, slo_seconds: float, field: str) ->
             "note",
             "threshold-suggestion",
             field,
-            f"{threshold:,}",
+            f"{threshold:,.10g}",
             f"{takes:,.2g} s of one pod's work, {side} the {SHARE_OF_SLO:.0%} of the promise "
             f"({slo_seconds:g} s) that it may take",
             f"lagThreshold: {suggested:,} ({rate:,.0f}/s x {slo_seconds:g} s x {SHARE_OF_SLO})",
