@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lagbench.core.keda.object import ScaledObjectSpec, Trigger
     from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger, PrometheusTrigger
 
+_FROM_ENVIRONMENT = "bootstrapServersFromEnv"
+
 
 def explain(
     *,
@@ -52,7 +54,7 @@ def explain(
     for item in _chosen(spec, trigger, scaled_object):
         console.print(f"[bold]trigger {item.index}: {item.type}[/bold] of {spec.name}")
         if isinstance(item.parameters, KafkaTrigger):
-            _explain_kafka(console, spec, item.parameters)
+            _explain_kafka(console, spec, item, item.parameters)
         elif isinstance(item.parameters, ExternalTrigger):
             steps = _lag_scaler_steps(spec, item.parameters, scaler, for_seconds)
             _print_steps(console, steps)
@@ -60,6 +62,9 @@ def explain(
             _print_steps(console, _prometheus_steps(spec, item, item.parameters))
         else:
             console.print("decided without lag: nothing to read", style="dim")
+    if spec.modifiers is not None:
+        target = f"the HPA compares the formula's result with its target {spec.modifiers.target}"
+        console.print(f"{target}: the step replicas of a trigger does not apply", style="dim")
     return ExitCode.PASS
 
 
@@ -71,15 +76,23 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
     path = policy_file(name)
     documents = parse_documents(read_text(path), where=str(path))
     found: dict[str, Any] | None = next(
-        (item for item in documents if item.get("kind") == "ScaledObject"), None
+        (each for each in documents if _mapping(each).get("kind") == "ScaledObject"), None
     )
     if found is None:
         raise WrongInput(where=str(path), field="kind", value="none", allowed="one ScaledObject")
     if bootstrap_servers is not None:
-        for item in (found.get("spec") or {}).get("triggers") or ():
-            if "bootstrapServers" in (item.get("metadata") or {}):
-                item["metadata"]["bootstrapServers"] = bootstrap_servers
+        triggers = _mapping(found.get("spec")).get("triggers")
+        for trigger in triggers if isinstance(triggers, list) else ():
+            metadata = _mapping(_mapping(trigger).get("metadata"))
+            if {"bootstrapServers", _FROM_ENVIRONMENT} & metadata.keys():
+                kept = {key: text for key, text in metadata.items() if key != _FROM_ENVIRONMENT}
+                trigger["metadata"] = {**kept, "bootstrapServers": bootstrap_servers}
     return parse_scaled_object(found, where=str(path), environment=os.environ)
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    """Return a mapping as it is, and an empty one for anything else in its place."""
+    return value if isinstance(value, dict) else {}
 
 
 def _chosen(spec: ScaledObjectSpec, number: int | None, where: str) -> Sequence[Trigger]:
@@ -92,7 +105,9 @@ def _chosen(spec: ScaledObjectSpec, number: int | None, where: str) -> Sequence[
     return (spec.triggers[number],)
 
 
-def _explain_kafka(console: Console, spec: ScaledObjectSpec, trigger: KafkaTrigger) -> None:
+def _explain_kafka(
+    console: Console, spec: ScaledObjectSpec, item: Trigger, trigger: KafkaTrigger
+) -> None:
     from lagbench.adapters.kafka.kafka_lag import (
         open_admin,
         read_group_topics,
@@ -119,7 +134,11 @@ def _explain_kafka(console: Console, spec: ScaledObjectSpec, trigger: KafkaTrigg
         admin, group, places, wants_earliest=lambda found: needs_earliest(trigger, found)
     )
     explained = explain_kafka(
-        trigger, offsets, min_replicas=spec.floor, max_replicas=spec.max_replica_count
+        trigger,
+        offsets,
+        min_replicas=spec.floor,
+        max_replicas=spec.max_replica_count,
+        metric_type=item.metric_type,
     )
     table = Table("topic", "partition", "end", "committed", "lag", "by", box=None)
     for line in explained.partitions:

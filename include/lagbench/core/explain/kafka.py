@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lagbench.core.explain.group_target import group_step
 from lagbench.core.explain.lag_scaler import Step
 from lagbench.core.keda.loop import (
     LagReading,
@@ -42,8 +43,12 @@ def explain_kafka(
     *,
     min_replicas: int,
     max_replicas: int,
+    metric_type: str = "AverageValue",
 ) -> KafkaExplanation:
-    """Return what KEDA 2.21 reads from ``offsets``, and what the HPA first makes of it."""
+    """Return what KEDA 2.21 reads from ``offsets``, and what the HPA first makes of it.
+
+    :param metric_type: of the trigger; ``Value``: the threshold is the group's.
+    """
     reading, _ = read_lag(trigger, offsets, PersistentLagMemory())
     lines = tuple(
         PartitionLine(topic, number, offsets[topic, number], lag, _rule(trigger, found))
@@ -54,7 +59,9 @@ def explain_kafka(
         _total(trigger, reading),
         _cap(trigger, reading),
         _activity(trigger, reading),
-        _replicas(trigger, reading, min_replicas, max_replicas),
+        group_step(max(reading.metric, 0), trigger.lag_threshold)
+        if metric_type == "Value"
+        else _replicas(trigger, reading, min_replicas, max_replicas),
     ]
     return KafkaExplanation(lines, tuple(steps))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lagbench.core.explain.group_target import group_step
 from lagbench.core.explain.lag_scaler import Step
 from lagbench.core.keda.loop import MetricReading
 from lagbench.core.keda.object import Trigger
@@ -43,9 +44,7 @@ def _replicas(
 ) -> Step:
     ratio = served / (parameters.target_milli / 1000)
     if trigger.metric_type == "Value":
-        seen = f"{served:g} / {parameters.threshold:g} for the group = {ratio:.2f}"
-        rule = "ceil(ratio x Ready pods), before tolerance, stabilisation and rates of the HPA"
-        return Step("replicas", seen, rule, f"{ratio:.2f} x the Ready pods")
+        return group_step(served, parameters.target_milli / 1000)
     seen = f"{served:g} / {parameters.threshold:g} per replica = {ratio:.2f}"
     floor = max(min_replicas, 1)
     wanted = -(-metric_milli(served) // parameters.target_milli)

@@ -73,7 +73,8 @@ def parse_hpa(manifest: Mapping[str, Any], *, where: str) -> HpaSpec:
     spec = manifest.get("spec") or {}
     target = spec.get("scaleTargetRef") or {}
     metrics = spec.get("metrics") or [_default_cpu_metric()]
-    minimum, maximum = spec.get("minReplicas", 1), spec.get("maxReplicas")
+    minimum, maximum = spec.get("minReplicas"), spec.get("maxReplicas")
+    minimum = 1 if minimum is None else minimum  # a null counts as absent
     _check_bounds(minimum, maximum, where)
     try:
         return HpaSpec(

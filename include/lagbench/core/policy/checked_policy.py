@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from lagbench.core.hpa import HpaSpec, ResourceMetric, ScaleTarget, parse_hpa
 from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
-from lagbench.core.policy.admission import ClusterView, admit, refuse_unknown_hpa_fields
+from lagbench.core.policy.admission import ClusterView, admit, refuse_wrong_hpa_fields
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.review import refusal_findings
@@ -61,7 +61,7 @@ def check_policy(manifest: Mapping[str, Any], *, where: str) -> CheckedPolicy:
         allowed = POLICY_VERSIONS[kind]
         raise WrongInput(where=where, field="apiVersion", value=version, allowed=allowed)
     if kind == "HorizontalPodAutoscaler":
-        refuse_unknown_hpa_fields(manifest, where=where)
+        refuse_wrong_hpa_fields(manifest, where=where)
     checked = CheckedPolicy(manifest, where)
     spec = checked.spec
     if isinstance(spec, HpaSpec):

@@ -42,3 +42,15 @@ def test_a_partition_without_a_commit_says_by_which_rule_it_counts() -> None:
     assert (latest.partitions[0].lag, zero.partitions[0].lag) == (1, 0)
     assert "latest" in latest.partitions[0].rule
     assert [step.result for step in zero.steps if step.name == "activity"] == ["not active"]
+
+
+def test_a_target_of_the_group_multiplies_the_ready_pods() -> None:
+    """With metricType Value 39 against 10 is a ratio, not four replicas."""
+    offsets = {("t", number): PartitionOffsets(113, 100) for number in range(3)}
+
+    explained = explain_kafka(
+        trigger(), offsets, min_replicas=1, max_replicas=10, metric_type="Value"
+    )
+
+    step = explained.steps[-1]
+    assert (step.name, step.result) == ("replicas", "3.90 x the Ready pods")

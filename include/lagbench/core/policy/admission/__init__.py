@@ -8,7 +8,7 @@ from lagbench.core.policy.admission.answer import (
     stored_form,
 )
 from lagbench.core.policy.admission.cluster import ClusterView, Manifest, target_type
-from lagbench.core.policy.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
+from lagbench.core.policy.admission.horizontal_pod_autoscaler import refuse_wrong_hpa_fields
 from lagbench.core.policy.admission.object_meta import finalizer_warnings
 from lagbench.core.policy.admission.qualified_names import subdomain_problems
 from lagbench.core.policy.admission.resource_requests import request_problems
@@ -34,7 +34,7 @@ __all__ = [
     "admit",
     "finalizer_warnings",
     "polling_interval_decides",
-    "refuse_unknown_hpa_fields",
+    "refuse_wrong_hpa_fields",
     "request_problems",
     "stored_form",
     "subdomain_problems",

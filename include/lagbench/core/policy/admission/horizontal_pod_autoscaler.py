@@ -9,7 +9,11 @@ from lagbench.core.kubernetes import refuse_unknown_fields
 from lagbench.core.policy.admission.object_meta import unknown_metadata
 from lagbench.core.policy.admission.scaled_object_schema import BEHAVIOR
 from lagbench.core.policy.admission.schema import Schema, anything, entry, rows, text, texts, whole
-from lagbench.core.policy.admission.schema_check import unknown_fields
+from lagbench.core.policy.admission.schema_check import (
+    schema_errors,
+    unknown_fields,
+    without_nulls,
+)
 from lagbench.errors import WrongInput
 
 _TARGET = entry(
@@ -64,12 +68,15 @@ _HPA = entry(
 )
 
 
-def refuse_unknown_hpa_fields(manifest: Mapping[str, Any], *, where: str) -> None:
-    """Raise ``WrongInput`` for the first field that the kind does not have."""
+def refuse_wrong_hpa_fields(manifest: Mapping[str, Any], *, where: str) -> None:
+    """Raise ``WrongInput`` for the first field that the kind has not, or has with another type."""
     spec_fields = tuple(_HPA.properties["spec"].properties)
     refuse_unknown_fields(manifest, tuple(_HPA.properties), where=where, field="policy")
     refuse_unknown_fields(manifest.get("spec"), spec_fields, where=where, field="spec")
-    unknown = [*unknown_metadata(manifest.get("metadata") or {}), *unknown_fields(manifest, _HPA)]
+    metadata = manifest.get("metadata")
+    unknown = unknown_fields(manifest, _HPA)
+    if isinstance(metadata, Mapping):
+        unknown = [*unknown_metadata(metadata), *unknown]
     if unknown:
         raise WrongInput(
             where=where,
@@ -77,3 +84,11 @@ def refuse_unknown_hpa_fields(manifest: Mapping[str, Any], *, where: str) -> Non
             value="(given)",
             allowed="the fields of autoscaling/v2; the API server rejects unknown ones",
         )
+    for error in schema_errors(without_nulls(manifest), _HPA, ""):
+        if error.is_type_error:
+            raise WrongInput(
+                where=where,
+                field=error.field.removeprefix("."),
+                value=error.value,
+                allowed=error.detail.removeprefix("."),
+            )

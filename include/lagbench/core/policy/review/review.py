@@ -18,7 +18,7 @@ from lagbench.core.policy.admission import (
     RefusedBy,
     admit,
     finalizer_warnings,
-    refuse_unknown_hpa_fields,
+    refuse_wrong_hpa_fields,
     without_nulls,
 )
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
@@ -59,6 +59,7 @@ _TRIGGER_RULES: tuple[Callable[[Subject, Trigger], Iterator[Finding]], ...] = (
     other_trigger_findings,
     own_findings,
 )
+_OTHER_METRICS = ("Pods", "Object")
 _LEVELS = ("refused", "broken", "warning", "note")
 _RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     replica_findings,
@@ -226,11 +227,12 @@ def _instead(problem: TriggerRefused) -> str:
 
 
 def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> PolicyReview:
-    name = str((manifest.get("metadata") or {}).get("name") or "")
-    kind = "HorizontalPodAutoscaler"
+    metadata, kind = manifest.get("metadata"), "HorizontalPodAutoscaler"
+    name = str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
     try:
-        refuse_unknown_hpa_fields(manifest, where=where)
-        spec = parse_hpa(manifest, where=where)
+        refuse_wrong_hpa_fields(manifest, where=where)
+        manifest = without_nulls(manifest)
+        spec = parse_hpa(_without_other_metrics(manifest), where=where)
     except WrongInput as error:
         finding = Finding(
             "refused",
@@ -244,16 +246,18 @@ def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> Pol
             kind, name, is_accepted=False, findings=(finding,), refused_by="apiserver"
         )
     behavior, pause = manifest["spec"].get("behavior"), context.pause_seconds
-    findings = list(
-        behavior_findings(
+    others = list(_metrics_not_rehearsed(manifest))
+    findings = [
+        *others,
+        *behavior_findings(
             behavior,
             "spec.behavior",
             sync_seconds=sync_seconds_of(manifest),
             pause_seconds=pause,
-        )
-    )
+        ),
+    ]
     findings += window_findings(manifest)
-    if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
+    if not others and all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
         findings.append(
             Finding(
                 "warning",
@@ -266,3 +270,23 @@ def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> Pol
             )
         )
     return PolicyReview(kind, name, is_accepted=True, findings=tuple(findings))
+
+
+def _metrics_not_rehearsed(manifest: Mapping[str, Any]) -> Iterator[Finding]:
+    for index, metric in enumerate((manifest.get("spec") or {}).get("metrics") or ()):
+        if metric.get("type") in _OTHER_METRICS:
+            yield Finding(
+                "warning",
+                "not-rehearsed-here",
+                f"spec.metrics[{index}].type",
+                metric["type"],
+                "Kubernetes accepts it, the embedded autoscaler does not support it",
+                "External, Resource, ContainerResource",
+            )
+
+
+def _without_other_metrics(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    spec = manifest.get("spec") or {}
+    metrics = spec.get("metrics") or ()
+    kept = [metric for metric in metrics if metric.get("type") not in _OTHER_METRICS]
+    return {**manifest, "spec": {**spec, "metrics": kept}}

@@ -97,3 +97,14 @@ def test_a_target_of_the_whole_group_has_no_cap_that_sticks() -> None:
 
     assert "cap-sticks" not in found.codes
     assert "up to 24 replicas get none" in finding(found, "max-over-partitions").happens
+
+
+@pytest.mark.parametrize(("slo", "is_said"), [(5, True), (30, False)])
+def test_a_suggested_threshold_says_its_loop_gain(slo: float, is_said: bool) -> None:
+    """500/s x 5 s x 0.75 has a gain of 4: without a window the replicas swing by themselves."""
+    context = PolicyContext(partitions=12, pod_rate=500, slo_seconds=slo)
+    triggers = [kafka(lagThreshold="100000")]
+    found = review_policy(policy(triggers=triggers), where="file", context=context)
+
+    advice = finding(found, "threshold-breaks-slo").instead
+    assert ("its loop gain of 4.0 is above 1" in advice) is is_said
