@@ -48,18 +48,13 @@ class ContainerRunner:
         self.restart_count = 0
         self.is_ready = False
         self.has_started = False
+        self.has_ended = False  # permanently; a container in state "terminated" may start again
         self.first_started_at_ns = 0
 
     @property
-    def has_ended(self) -> bool:
-        """True: the container has ended permanently."""
-        return "terminated" in self.state
-
-    @property
     def exit_code(self) -> int | None:
-        """The exit code once it has ended."""
-        code = self.state.get("terminated", {}).get("exitCode")
-        return None if code is None else int(code)
+        """The exit code once it has ended permanently."""
+        return int(self.state["terminated"]["exitCode"]) if self.has_ended else None
 
     def status(self) -> JsonObject:
         """Return the ``containerStatus``."""
@@ -82,8 +77,8 @@ class ContainerRunner:
             process = await self._start()
             if process is None:
                 break
-            code = await self._run_once(process)
-            if self._stopping.is_set() or not self._restarts_after(code):
+            await self._run_once(process)
+            if self.has_ended:
                 return
             self._last_state = self.state
             self.restart_count += 1
@@ -95,9 +90,10 @@ class ContainerRunner:
             back_off_seconds = min(
                 back_off_seconds * 2 or _FIRST_BACK_OFF_SECONDS, _LONGEST_BACK_OFF_SECONDS
             )
-        if not self.has_ended:
+        if "terminated" not in self.state:
             # Stopped while it waited to be started: Kubernetes shows such a container as killed.
             self.state = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
+        self.has_ended = True
 
     async def stop(self, grace_seconds: float) -> None:
         """Stop the container: SIGTERM, then SIGKILL for the group after the grace period."""
@@ -130,7 +126,7 @@ class ContainerRunner:
             else:
                 return self.process
 
-    async def _run_once(self, process: ContainerProcess) -> int:
+    async def _run_once(self, process: ContainerProcess) -> None:
         self.first_started_at_ns = self.first_started_at_ns or process.started_at_ns
         started_at = rfc3339(process.started_at_ns / 1e9)
         self.state = {"running": {"startedAt": started_at}}
@@ -156,8 +152,9 @@ class ContainerRunner:
         if code > 128:
             terminated["signal"] = code - 128
         self.state = {"terminated": terminated}
+        # Decided before it is published: the phase of a pod that will run again is not final.
+        self.has_ended = self._stopping.is_set() or not self._restarts_after(code)
         self._on_state()
-        return code
 
     async def _probe(self, process: ContainerProcess) -> None:
         startup = self._probes.get("startupProbe")
