@@ -9,7 +9,8 @@ A pod's time ends when the pod's object is removed, which the watch reports. Two
 earlier:
 
 * The pod ends by itself, without a request to delete it: evicted or rejected by its node, or lost
-  with it. Its object stays in a final phase, and costs nothing more.
+  with it. Its object stays in a final phase, and costs nothing more. In older runs localkube also
+  reported a final phase while it started a container again; such a pod is Running later.
 * The pod ends while no recorder runs: the next recorder's first list lacks it. That list is the
   latest possible instant of its end, so its time is too long by at most the recorder's absence.
 """
@@ -106,7 +107,8 @@ def _first(
 
 def _end(seen: Sequence[PodSeen], lists: Sequence[PodsListed], clock: Clock | None) -> int | None:
     """Return when a pod's time ended; None: not before its last record."""
-    ended = next((record for record in seen if _has_ended_by_itself(record)), None)
+    ran = max((place for place, record in enumerate(seen) if record.phase == "Running"), default=0)
+    ended = next((record for record in seen[ran:] if _has_ended_by_itself(record)), None)
     if ended is not None:
         if ended.finished_at is None:
             return ended.at

@@ -141,6 +141,16 @@ def test_a_pod_that_its_node_refused_ends_when_that_was_shown() -> None:
     )
 
 
+def test_a_pod_that_is_running_again_had_not_ended() -> None:
+    """Killed at 60 s and started again, gone at 301 s: an older run shows Failed in between."""
+    killed = seen(60, 7, phase="Failed", precision=1)
+    again = seen(60.2, 7, phase="Running", precision=1)
+
+    assert timeline(killed, again, seen(301, 7, 301, phase="Running")).gone_at == 301 * SECOND
+    assert timeline(killed, again, seen(90, 7, phase="Failed")).gone_at == 90 * SECOND
+    assert timeline(killed, again).gone_at is None
+
+
 def test_a_pod_that_was_deleted_lasts_until_its_object_is_removed() -> None:
     """A scale-down: asked at 58 s, the container ended at 60 s, the object went at 61 s."""
     running = seen(7.4, 7, phase="Running")
