@@ -10,6 +10,7 @@ from lagbench.adapters.process.processes import GroupReaper
 from lagbench.localkube.api.app import ApiServer
 from lagbench.localkube.api.writes import Writes
 from lagbench.localkube.controllers.deployments import DeploymentController
+from lagbench.localkube.controllers.event_expiry import EventExpiry
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.jobs import JobController
 from lagbench.localkube.controllers.port_pool import PortPool
@@ -41,6 +42,7 @@ class ControlPlane:
     stateful_sets: StatefulSetController
     jobs: JobController
     services: ServiceForwarder
+    event_expiry: EventExpiry
     reaper: GroupReaper
     warm: WarmInterpreter
 
@@ -57,6 +59,7 @@ def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
     """Return a cluster with its namespaces and no workload; needs a running event loop."""
     store = Store(first_version=first_version)
     registry = Registry(store)
+    event_expiry = EventExpiry(store)
     deletion = Deletion(registry)
     logs = PodLogs(state_dir / "pods", store)
     reaper = GroupReaper()
@@ -93,4 +96,6 @@ def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
         token=token,
     )
     services = ServiceForwarder(registry, ports)
-    return ControlPlane(store, api, node, deployments, stateful_sets, jobs, services, reaper, warm)
+    return ControlPlane(
+        store, api, node, deployments, stateful_sets, jobs, services, event_expiry, reaper, warm
+    )

@@ -73,6 +73,7 @@ async def serve(settings: ServerSettings) -> None:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         sampling = asyncio.create_task(plane.api.metrics.keep_sampling())
         reaping = asyncio.create_task(keep_reaping(plane.reaper))
+        expiring = asyncio.create_task(plane.event_expiry.keep_expiring())
         try:
             await _until_started(server, serving)
             write_kubeconfig(
@@ -88,6 +89,7 @@ async def serve(settings: ServerSettings) -> None:
         finally:
             sampling.cancel()
             reaping.cancel()
+            expiring.cancel()
             plane.api.watches.end_all()
             await _end(server, serving)
             plane.warm.close()

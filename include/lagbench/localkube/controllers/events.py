@@ -9,7 +9,7 @@ from lagbench.localkube.objects import JsonObject, name_of, namespace_of, uid_of
 from lagbench.localkube.storage.registry import Registry
 from lagbench.localkube.storage.resources import EVENT
 
-# Kubernetes drops events after an hour. This limit on their number also bounds the memory.
+# Events expire after an hour (``event_expiry``). This limit bounds the memory of a burst, too.
 _KEPT_EVENTS = 2_000
 
 

@@ -44,6 +44,9 @@ class EventRecorder:
         except ClusterError as error:
             with self._lock:
                 self._written.pop(key, None)
+            if count and error.is_not_found:  # the server drops an event after an hour
+                self.record(about, kind, reason, message)
+                return
             log.warning("event %s not written: %s", reason, error)
 
     def _write(
