@@ -1,16 +1,21 @@
-"""Ending processes that are somebody else's children."""
+"""Ending processes that are somebody else's children, or that a reaper watches."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import psutil
 import pytest
 
-from lagbench.adapters.process.processes import end_process, is_alive
+from lagbench.adapters.process.processes import GroupReaper, end_process, is_alive
 
 pytestmark = pytest.mark.integration
+
+FOREVER = [sys.executable, "-c", "import signal; signal.pause()"]
 
 # A parent that starts a child, names it, and never asks how it ended.
 CARELESS = (
@@ -35,3 +40,53 @@ def test_a_process_that_its_parent_does_not_reap_has_ended() -> None:
     finally:
         parent.kill()
         parent.wait(timeout=10)
+
+
+@pytest.fixture
+def two() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Provide two processes that lead their own groups."""
+    processes = [subprocess.Popen(FOREVER, start_new_session=True) for _ in range(2)]
+    yield processes
+    for process in processes:
+        process.kill()
+        process.wait(timeout=10)
+
+
+def killed(reaper: GroupReaper) -> int:
+    """Kill the reaper process and return its number once it has ended, without reaping it."""
+    pid = reaper.pid
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return pid
+
+
+def test_a_killed_reaper_is_replaced(two: list[subprocess.Popen[bytes]]) -> None:
+    """Another one takes over what it watched, and what is watched or forgotten from now on."""
+    reaper = GroupReaper()
+    reaper.watch(two[0].pid)
+    first = killed(reaper)
+
+    reaper.watch(two[1].pid)
+    second = killed(reaper)
+    reaper.forget(two[1].pid)
+    third = reaper.pid
+    reaper.close()
+
+    assert len({first, second, third}) == 3
+    assert two[0].wait(timeout=60) == -signal.SIGKILL
+    assert two[1].poll() is None
+
+
+def test_the_groups_of_a_killed_reaper_end_with_its_owner(
+    two: list[subprocess.Popen[bytes]],
+) -> None:
+    """Closed after the reaper process was killed, it still ends what it watched, and only once."""
+    reaper = GroupReaper()
+    reaper.watch(two[0].pid)
+    killed(reaper)
+
+    reaper.close()
+    reaper.close()
+
+    assert two[0].wait(timeout=60) == -signal.SIGKILL
+    assert two[1].poll() is None

@@ -8,6 +8,7 @@ of a pipe closes. A child leads its own session, so its process group id is its 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import IO
 
 import psutil
+
+log = logging.getLogger(__name__)
 
 _HERE = Path(__file__).resolve().parent
 _ZOMBIE_LOOK_SECONDS = 0.1
@@ -81,17 +84,14 @@ def _text(niceness: int | None) -> str:
 
 
 class GroupReaper:
-    """Kills the registered process groups when this process ends, even after SIGKILL."""
+    """Kills the registered process groups when this process ends, even after SIGKILL.
+
+    When the reaper process itself was killed, the next call starts another one.
+    """
 
     def __init__(self) -> None:
         """Start the reaper process; it lives until ``close`` or the end of this process."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_HERE / "process_reaper.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-            text=True,
-        )
+        self._process = _start_reaper()
         self.watched: set[int] = set()
 
     @property
@@ -111,15 +111,42 @@ class GroupReaper:
 
     def close(self) -> None:
         """Kill what is still watched and end the reaper."""
+        if self._process.poll() is not None:  # it was killed, so it kills nothing
+            for group in self.watched:
+                signal_group(group, signal.SIGKILL)
+        self.watched.clear()
+        self._end()
+
+    def _say(self, lines: str) -> None:
+        if self._process.poll() is None:
+            with contextlib.suppress(BrokenPipeError):
+                self._write(lines)
+                return
+        log.error("the reaper process %d has ended; another one is started", self.pid)
+        self._end()
+        self._process = _start_reaper()
+        self._write("".join(f"+{group}\n" for group in self.watched))
+
+    def _write(self, lines: str) -> None:
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            self._process.stdin.write(lines)
+            self._process.stdin.flush()
+
+    def _end(self) -> None:
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # of lines that it did not read any more
+                self._process.stdin.close()
         self._process.wait()
 
-    def _say(self, line: str) -> None:
-        if self._process.stdin is None:
-            return
-        self._process.stdin.write(line)
-        self._process.stdin.flush()
+
+def _start_reaper() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(_HERE / "process_reaper.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        text=True,
+    )
 
 
 def signal_group(group: int, signum: signal.Signals) -> bool:

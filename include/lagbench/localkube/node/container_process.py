@@ -21,16 +21,26 @@ class ContainerProcess:
     def __init__(
         self, pid: int, reaper: GroupReaper, popen: subprocess.Popen[bytes] | None = None
     ) -> None:
-        """Watch the child ``pid``; ``popen`` is its handle, if there is one."""
+        """Watch the child ``pid``; ``popen`` is its handle, if there is one.
+
+        :raises OSError: it cannot be watched; it is killed then, for no pod would own it.
+        """
         self._reaper, self._popen = reaper, popen
         self.started_at_ns = time.time_ns()
         self.ended_at_ns = 0
         self.pid = pid
-        reaper.watch(pid)
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
-        # The kernel makes the descriptor readable when the process ends: no polling, no thread.
-        self._pidfd = os.pidfd_open(pid)
+        try:
+            reaper.watch(pid)
+            # The descriptor is readable when the process has ended: no polling, no thread.
+            self._pidfd = os.pidfd_open(pid)
+        except OSError:
+            self.kill()
+            self._wait()
+            with contextlib.suppress(OSError):
+                reaper.forget(pid)
+            raise
         self._loop.add_reader(self._pidfd, self._on_exit)
 
     @property
@@ -72,9 +82,9 @@ class ContainerProcess:
         # not reaped yet, so it still holds its pid and the signal cannot hit another group.
         signal_group(self.pid, signal.SIGKILL)
         code = self._wait()
-        self._reaper.forget(self.pid)
         if not self.exited.done():
             self.exited.set_result(code if code >= 0 else 128 - code)
+        self._reaper.forget(self.pid)
 
     def _wait(self) -> int:
         if self._popen is not None:
@@ -103,7 +113,11 @@ class ContainerStarter:
                     forked.abandon()
                 return None
             if forked is not None:
-                process = ContainerProcess(forked.pid, self._reaper)
+                try:
+                    process = ContainerProcess(forked.pid, self._reaper)
+                except OSError:
+                    forked.abandon()
+                    raise
                 forked.release()
                 return process
             # Start on the event loop's thread: the process ends with the thread that started it.
