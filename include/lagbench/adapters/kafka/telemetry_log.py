@@ -22,8 +22,9 @@ class TelemetryLog:
 
     def __init__(self, bootstrap_servers: str, topic: str, *, queue_records: int = 100_000) -> None:
         """Open a producer; nothing is sent yet, and an unreachable broker is fine."""
-        self._topic = topic
+        self._servers, self._topic = bootstrap_servers, topic
         self.dropped = 0  # refused by the full queue, or given up after an outage
+        self._told_dropped = 0
         self._producer = Producer(
             {
                 **own_settings(bootstrap_servers),
@@ -52,8 +53,23 @@ class TelemetryLog:
             log.warning("telemetry record dropped: %s", error)
 
     def flush(self, timeout_seconds: float = 10.0) -> int:
-        """Wait until everything is delivered; returns how many records are still queued."""
-        return int(self._producer.flush(timeout_seconds))
+        """Wait until everything is delivered; returns how many records are still queued.
+
+        Those and the dropped ones are logged as an error: a process that ends now loses them.
+        """
+        left = int(self._producer.flush(timeout_seconds))
+        if left or self.dropped > self._told_dropped:
+            self._told_dropped = self.dropped
+            log.error(
+                "telemetry is missing in topic %s at %s: "
+                "%d records dropped so far, %d not delivered within %g s",
+                self._topic,
+                self._servers,
+                self.dropped,
+                left,
+                timeout_seconds,
+            )
+        return left
 
     def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:

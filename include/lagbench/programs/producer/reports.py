@@ -131,8 +131,8 @@ class Reports:
             else outbox.unknown_seqs.ranges(most=FAILED_RANGES_REPORTED),
         )
         self._send(record)
-        if left := sum(log.flush() for log in self._logs):
-            log.error("%d telemetry records were not delivered", left)
+        for telemetry in self._logs:
+            telemetry.flush()
         return record
 
     def summary(self, record: StreamFinished, elapsed_seconds: float, acked_seconds: float) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.core.telemetry.records import GroupJoined
 
@@ -42,3 +44,32 @@ def test_a_full_queue_drops_and_counts() -> None:
         log.send(GroupJoined(at=at, source="pod-a", member_id="member-1"))
 
     assert log.dropped == 15
+
+
+def test_a_flush_that_leaves_records_is_an_error_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log says how many records are missing and where: the records themselves cannot."""
+    log = TelemetryLog(NOBODY, "telemetry-7", queue_records=10)
+    for at in range(12):
+        log.send(GroupJoined(at=at, source="pod-a", member_id="member-1"))
+
+    log.flush(0.1)
+
+    (error,) = [found for found in caplog.records if found.levelname == "ERROR"]
+    text = error.getMessage()
+    assert "telemetry-7 at 127.0.0.1:1" in text
+    assert "2 records dropped so far, 10 not delivered" in text
+
+
+def test_a_flush_that_delivers_everything_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Also after an earlier flush has told what was dropped."""
+    log = TelemetryLog(NOBODY, "telemetry")
+    assert log.flush(0.1) == 0
+    assert caplog.records == []
+
+    log.dropped = 3
+    for _ in range(2):
+        assert log.flush(0.1) == 0
+
+    assert [found.levelname for found in caplog.records] == ["ERROR"]
