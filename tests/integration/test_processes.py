@@ -90,3 +90,17 @@ def test_the_groups_of_a_killed_reaper_end_with_its_owner(
 
     assert two[0].wait(timeout=60) == -signal.SIGKILL
     assert two[1].poll() is None
+
+
+def test_a_closed_reaper_starts_no_other(two: list[subprocess.Popen[bytes]]) -> None:
+    """A process that ends later is forgotten, and none can be watched any more."""
+    reaper = GroupReaper()
+    reaper.watch(two[0].pid)
+    pid = reaper.pid
+
+    reaper.close()
+    reaper.forget(two[0].pid)
+
+    assert reaper.pid == pid
+    with pytest.raises(BrokenPipeError):
+        reaper.watch(two[1].pid)

@@ -92,6 +92,7 @@ class GroupReaper:
     def __init__(self) -> None:
         """Start the reaper process; it lives until ``close`` or the end of this process."""
         self._process = _start_reaper()
+        self._is_closed = False
         self.watched: set[int] = set()
 
     @property
@@ -107,10 +108,12 @@ class GroupReaper:
     def forget(self, group: int) -> None:
         """No longer kill ``group``: it has ended, its number may be used again."""
         self.watched.discard(group)
-        self._say(f"-{group}\n")
+        if not self._is_closed:
+            self._say(f"-{group}\n")
 
     def close(self) -> None:
         """Kill what is still watched and end the reaper."""
+        self._is_closed = True
         if self._process.poll() is not None:  # it was killed, so it kills nothing
             for group in self.watched:
                 signal_group(group, signal.SIGKILL)
@@ -118,6 +121,8 @@ class GroupReaper:
         self._end()
 
     def _say(self, lines: str) -> None:
+        if self._is_closed:
+            raise BrokenPipeError("the reaper was closed")
         if self._process.poll() is None:
             with contextlib.suppress(BrokenPipeError):
                 self._write(lines)
