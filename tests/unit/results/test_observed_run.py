@@ -120,6 +120,13 @@ def _records() -> list[Record]:
     return found
 
 
+def _lag_rows(second: int) -> Sequence[tuple[int, int, int | None]]:
+    """Return the offsets of one second."""
+    return next(
+        r.partitions for r in _records() if isinstance(r, LagSample) and r.at == _at(second)
+    )
+
+
 def _pod(number: int, created: float = -100, gone: float | None = None) -> PodSeen:
     return PodSeen(
         at=_at(max(created, 0) if gone is None else gone),
@@ -257,6 +264,26 @@ def test_a_group_without_traffic_is_measured(tmp_path: Path) -> None:
     assert verdict.status == "undetermined"
     assert measures.load.spikes == 0
     assert measures.lag.peak_records == 200
+
+
+def test_a_recreated_topic_is_judged_and_noted(tmp_path: Path) -> None:
+    """The end offsets fall to 0 in the middle: the run has a verdict, which says so."""
+    cut_at, kept = _at(20), {row[0]: row for row in _lag_rows(20)}
+    records: list[Record] = [
+        msgspec.structs.replace(
+            record,
+            partitions=[(p, e - kept[p][1], c - kept[p][1]) for p, e, c in record.partitions],
+        )
+        if isinstance(record, LagSample) and record.at >= cut_at
+        else record
+        for record in _records()
+    ]
+    measures, verdict = _judged(_folder(tmp_path, records), {"drain_seconds": 60})
+    assert verdict.status == "pass", verdict.reasons
+    assert measures.load.spike_rate_per_second == pytest.approx(300, rel=0.05)
+    assert any(
+        "the end offset of 4 partitions fell, first at +20.0 s" in note for note in verdict.notes
+    )
 
 
 def test_without_two_readings_nothing_is_measured(tmp_path: Path) -> None:

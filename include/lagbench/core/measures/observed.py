@@ -9,6 +9,7 @@ from lagbench.core.measures.evidence import (
     contradictions_of_lag,
     contradictions_of_members,
     contradictions_of_policy,
+    first_cuts,
     gaps_between,
     gaps_text,
     member_pods,
@@ -41,6 +42,7 @@ def observation_notes(run: RunEvidence, found: Measures) -> Iterator[str]:
     if run.observation.policy_unknown:
         yield f"policy unknown: {run.observation.policy_unknown}"
     yield run.work.note
+    yield _cuts(run, found)
     rate, source = run.observation.pod_rate_per_second, run.observation.pod_rate_source
     known = "unknown" if rate is None else f"{rate:,.0f}/s"
     yield f"rate of one pod: {known} ({source})"
@@ -52,6 +54,18 @@ def observation_notes(run: RunEvidence, found: Measures) -> Iterator[str]:
     yield gaps_text("total lag", gaps, found.measured_from_at)
     yield _rebalances(found)
     yield from _members(run, until_at)
+
+
+def _cuts(run: RunEvidence, found: Measures) -> str:
+    cuts = first_cuts(run.lag)
+    if not cuts:
+        return ""
+    plural = "s" * (len(cuts) != 1)
+    return (
+        f"the end offset of {len(cuts)} partition{plural} fell, first "
+        f"{moment(found, min(cuts.values()))}: the topic was recreated, or records were cut off. "
+        "Load and work then count from the new offsets"
+    )
 
 
 def _rebalances(found: Measures) -> str:

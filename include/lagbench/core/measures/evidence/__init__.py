@@ -60,6 +60,7 @@ from lagbench.core.measures.evidence.load_taken import (
     log_behind,
 )
 from lagbench.core.measures.evidence.load_window import LoadWindow, SpikeWindow, load_window
+from lagbench.core.measures.evidence.log_cuts import cuts_until, first_cuts, growth
 from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE, measured_until
 from lagbench.core.measures.evidence.observation import (
     NO_POLICY,
@@ -154,9 +155,11 @@ __all__ = [
     "contradictions_of_the_end",
     "contradictions_of_the_producer",
     "contradictions_of_time_lag",
+    "cuts_until",
     "doubts_of_the_actions",
     "doubts_of_the_load",
     "fell_behind",
+    "first_cuts",
     "folder_format",
     "gaps_between",
     "gaps_text",
@@ -164,6 +167,7 @@ __all__ = [
     "group_events",
     "group_gaps",
     "group_strangers",
+    "growth",
     "held_back",
     "lag_of",
     "lag_series",

@@ -13,6 +13,7 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
+from lagbench.core.measures.evidence.log_cuts import cuts_until, growth
 from lagbench.core.measures.evidence.series import LagSeries
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Reals
@@ -27,24 +28,32 @@ SHORTEST_BUSY_SECONDS = 15.0
 def observed_rates(lag: LagSeries, *, from_at: int, until_at: int) -> list[tuple[float, float]]:
     """Return the load as rows of (second after ``from_at``, messages per second).
 
-    The last row ends the load; its rate is 0. Rows are ``STEP_SECONDS`` apart. Samples with an
-    unknown partition are left out, and the load between their neighbours is even.
+    The last row ends the load; its rate is 0. Rows are ``STEP_SECONDS`` apart. Where a partition is
+    unknown, its load between the neighbours is even. Where its log was cut, it took nothing.
     """
-    ends = lag.end_offsets.sum(axis=1)
-    known = ~np.isnan(ends)
-    if known.sum() < 2:
+    if lag.at.size < 2:
         return []
-    at, ends = lag.at[known], ends[known]
     length = (until_at - from_at) / NANOSECONDS
     seconds = [*np.arange(0.0, max(length - STEP_SECONDS / 2, STEP_SECONDS / 2), STEP_SECONDS)]
     edges = np.array([*seconds, length])
-    taken = np.interp(from_at + edges * NANOSECONDS, at, ends)
+    instants = from_at + edges * NANOSECONDS
+    taken = sum((_taken(lag, place, instants) for place in range(lag.partitions.size)), 0 * edges)
     rates = np.diff(taken) / np.diff(edges)
     rows = [
         (round(float(second), 3), round(float(rate), 3))
         for second, rate in zip(seconds, rates, strict=True)
     ]
     return [*rows, (round(length, 3), 0.0)]
+
+
+def _taken(lag: LagSeries, place: int, instants: Reals) -> Reals:
+    """Return what a partition's log had taken until each instant."""
+    ends = lag.end_offsets[:, place]
+    known = ~np.isnan(ends)
+    if not known.any():
+        return np.zeros_like(instants)
+    taken: Reals = np.interp(instants, lag.at[known], growth(ends[known], cuts_until(ends)[known]))
+    return taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +69,14 @@ def observed_pod_rate(records: Sequence[TelemetryRecord], lag: LagSeries) -> Pod
     total = lag.total
     committed = lag.end_offsets.sum(axis=1) - total
     members = _members(records, lag.at.tolist())
-    keys = [0 if np.isnan(c) else count for c, count in zip(committed, members, strict=True)]
+    cuts = np.sum([cuts_until(column) for column in lag.end_offsets.T], axis=0)
+    keys = [
+        (0 if np.isnan(offsets) else count, number)
+        for offsets, count, number in zip(committed, members, cuts.tolist(), strict=True)
+    ]
     best = PodRate(None, "the group was never busy for long enough to show it")
     longest, first = 0.0, 0
-    for count, same in groupby(keys):
+    for (count, _), same in groupby(keys):
         last = first + len(list(same))
         seconds = (lag.at[first:last] - lag.at[first]) / NANOSECONDS
         found = _busiest(seconds, committed[first:last], total[first:last]) if count else None

@@ -3,17 +3,19 @@
 A commit says that the messages up to it are done, not when. Between two commits of a partition the
 work is spread evenly, over at most ``SPREAD`` times the usual time between two commits: a longer
 pause is then seen as one. So an instant of work is known to the usual time between two commits.
-The end offsets say how many messages arrived between two samples.
+The end offsets say how many messages arrived between two samples. Where a log was cut, both
+count from its new offsets, and what waited in it no longer does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries
+from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries, cuts_until, growth
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance.partition_work import (
     Counts,
@@ -69,15 +71,18 @@ def work_by_commits(lag: LagSeries) -> CommittedWork | None:
     started_at = int(lag.at[0])
     edges = started_at + np.arange(size + 1, dtype=np.int64) * BIN_NS
     committed = lag.end_offsets - lag.by_partition
-    pauses = [_pauses(lag.at, column) for column in committed.T]
+    cuts = [cuts_until(column) for column in lag.end_offsets.T]
+    pauses = [_pauses(lag.at, *both) for both in zip(committed.T, cuts, strict=True)]
     known = np.concatenate(pauses) if pauses else np.empty(0)
     usual = float(np.median(known)) if known.size >= FEWEST_COMMITS else None
     count = int(lag.partitions.max(initial=-1)) + 1
     offered, done = np.zeros((count, size), np.int32), np.zeros((count, size), np.int32)
-    backlog = np.zeros(count, np.int64)
+    backlog, vanished = np.zeros(count, np.int64), np.zeros((count, size), np.int32)
     for place, partition in enumerate(lag.partitions.tolist()):
-        offered[partition] = _by_bin(edges, *_known(lag.at, lag.end_offsets[:, place]))
-        done[partition] = _by_bin(edges, *_worked(lag.at, committed[:, place], usual))
+        offered[partition] = _by_bin(edges, *_known(lag.at, lag.end_offsets[:, place], cuts[place]))
+        done[partition] = _by_bin(edges, *_worked(lag.at, committed[:, place], cuts[place], usual))
+        for at, messages in _cut_off(lag, place, cuts[place]):
+            vanished[partition, min((at - started_at) // BIN_NS, size - 1)] += messages
         waits = lag.by_partition[:, place][~np.isnan(lag.by_partition[:, place])]
         backlog[partition] = int(waits[0]) if waits.size else 0
     arrivals = delayed(offered)
@@ -85,7 +90,7 @@ def work_by_commits(lag: LagSeries) -> CommittedWork | None:
     commit_seconds = None if usual is None else usual / NANOSECONDS
     work = PartitionWork(
         arrivals=arrivals,
-        waiting=waiting_after(arrivals, done),
+        waiting=waiting_after(arrivals - vanished, done),
         done=done,
         lost=np.zeros(size, dtype=np.int64),
         pod_rates=None,
@@ -108,23 +113,30 @@ def _total(counts: Counts) -> Ints:
     return total
 
 
-def _known(at: Ints, offsets: Reals) -> tuple[Ints, Reals]:
-    """Return the readings of a partition, never falling: an offset set back is not new work."""
+def _known(at: Ints, offsets: Reals, cuts: Ints) -> tuple[Ints, Reals]:
+    """Return the growth of a partition's known offsets: one that is set back is not new work."""
     known = ~np.isnan(offsets)
-    highest: Reals = np.maximum.accumulate(offsets[known])
-    return at[known], highest
+    return at[known], growth(offsets[known], cuts[known])
 
 
-def _pauses(at: Ints, committed: Reals) -> npt.NDArray[np.float64]:
+def _cut_off(lag: LagSeries, place: int, cuts: Ints) -> Iterator[tuple[int, int]]:
+    """Return the cuts of a partition's log, each with how many messages fewer wait after it."""
+    waits = lag.by_partition[:, place]
+    for row in (np.flatnonzero(np.diff(cuts)) + 1).tolist():
+        before = waits[:row][~np.isnan(waits[:row])]
+        yield int(lag.at[row]), int(before[-1:].sum() - np.nan_to_num(waits[row]))
+
+
+def _pauses(at: Ints, committed: Reals, cuts: Ints) -> npt.NDArray[np.float64]:
     """Return the times between two commits of a partition in ns."""
-    instants, offsets = _known(at, committed)
+    instants, offsets = _known(at, committed, cuts)
     changes = np.flatnonzero(np.diff(offsets) > 0) + 1
     return np.diff(instants[changes]).astype(np.float64)
 
 
-def _worked(at: Ints, committed: Reals, usual: float | None) -> tuple[Ints, Reals]:
+def _worked(at: Ints, committed: Reals, cuts: Ints, usual: float | None) -> tuple[Ints, Reals]:
     """Return instants and offsets between which the work is even."""
-    instants, offsets = _known(at, committed)
+    instants, offsets = _known(at, committed, cuts)
     if instants.size < 2:
         return instants, offsets
     points: list[tuple[int, float]] = [(int(instants[0]), float(offsets[0]))]

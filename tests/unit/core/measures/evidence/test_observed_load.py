@@ -47,6 +47,24 @@ def test_the_load_is_not_known_from_one_sample() -> None:
     assert observed_rates(_series([5], [0]), from_at=0, until_at=SECOND) == []
 
 
+def test_a_recreated_topic_has_no_negative_load() -> None:
+    """The end offset falls to 0: the load before and after the fall counts, the fall itself not."""
+    ends = [10_000 + 100 * second for second in range(11)]
+    ends += [200 * second for second in range(10)]
+    rates = observed_rates(_series(ends, [0] * 21), from_at=0, until_at=20 * SECOND)
+    assert rates == [(0, 100), (5, 100), (10, 160), (15, 200), (20, 0)]
+
+
+def test_a_pods_rate_does_not_reach_over_a_cut_log() -> None:
+    """The committed offset falls with the end offset, and the rate is that of the longer part."""
+    ends = [90_000 + 300 * second for second in range(20)]
+    ends += [60_000 + 300 * second for second in range(30)]
+    commits: list[int | None] = [80_000 + 100 * second for second in range(20)]
+    commits += [100 * second for second in range(30)]
+    found = observed_pod_rate(_group(50, members=1), _series(ends, commits))
+    assert found.per_second == pytest.approx(100)
+
+
 def test_the_rate_of_a_pod_is_that_of_a_busy_member() -> None:
     """Two members that commit 200 a second while thousands wait do 100 a second each."""
     ends = [10_000 + 300 * second for second in range(30)]

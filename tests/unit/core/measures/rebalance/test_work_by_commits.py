@@ -47,6 +47,20 @@ def test_an_offset_set_back_is_no_new_work() -> None:
     assert int(found.rate.processed.sum()) == 300
 
 
+def test_the_load_and_work_of_a_recreated_topic_count() -> None:
+    """Both go on from the new, lower offsets, and what waited in the old log is gone."""
+    ends = [1_000, 1_100, 1_200, 10, 110, 210]
+    commits: list[int | None] = [500, 600, 700, 10, 60, 110]
+    found = work_by_commits(_series(ends, commits))
+    assert found is not None
+    offered = found.rate.offered.reshape(-1, 10).sum(axis=1)
+    assert offered.tolist() == [100, 100, 0, 100, 100]
+    assert [int(part.sum()) for part in np.split(found.rate.processed, [20])] == [200, 100]
+    assert found.work.waiting[0, 29] == pytest.approx(500, abs=20)
+    assert found.work.waiting[0, 31] == pytest.approx(0, abs=10)
+    assert found.work.waiting[0, -1] == pytest.approx(100, abs=30)
+
+
 def test_work_that_waited_at_the_start_counts_as_waiting() -> None:
     """A backlog of the first sample waits from the first bin on."""
     found = work_by_commits(_series([500] * 4, [100, 100, 100, 100]))
