@@ -30,6 +30,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 )
 
 from lagbench.adapters.kafka.kafka_connections import KafkaConnections, spoken
+from lagbench.adapters.kafka.log_starts import LogStarts
 from lagbench.adapters.kafka.sample_time import (
     DEFAULT_TIMEOUT_SECONDS,
     MARGIN_SECONDS,
@@ -93,6 +94,7 @@ class KafkaLagSource:
         self._now_ns, self._timeout_seconds = now_ns, timeout_seconds
         self._topics: dict[str, _Topic] = {}
         self._answer_sizes: dict[str, int] = {}
+        self._starts = LogStarts()
         self._deadline = 0.0
 
     @property
@@ -179,15 +181,13 @@ class KafkaLagSource:
         return found
 
     def _add_earliest(self, found: dict[GroupTopic, GroupSample]) -> None:
-        """Request the oldest offsets where a group has committed none; a missing one is fine.
+        """Request the log starts where the commits leave them in doubt; a missing one is fine.
 
         One request more per broker, and only while there is such a partition.
         """
-        unsure = {
-            item: (sample.committed == NO_OFFSET).nonzero()[0]
-            for item, sample in found.items()
-            if (sample.committed == NO_OFFSET).any()
-        }
+        now = time.monotonic()
+        asked = {item: self._starts.unsure(item, sample, now) for item, sample in found.items()}
+        unsure = {item: positions for item, positions in asked.items() if positions.size}
         places = {
             (item.topic, int(found[item].partitions[position]))
             for item, positions in unsure.items()

@@ -31,8 +31,8 @@ class GroupSample:
     ``partitions``: ascending, without repeats; the other arrays have its length and order.
     ``end``: the offset that the next record will get. ``committed``: the next record to be read;
     below 0 when the group has none (librdkafka reports -1001). ``earliest``: the first offset still
-    in the log, at least where ``committed`` is below 0; -1 where it was not requested, None if it
-    was requested nowhere.
+    in the log, where ``committed`` is below 0 or may lie before it; -1 where it was not requested,
+    None if it was requested nowhere.
     ``error``: not empty when the read failed; the arrays are then invalid and may be empty.
     """
 

@@ -1,0 +1,144 @@
+"""What a sample of the lag scaler asks a Kafka cluster for."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from confluent_kafka import TopicPartition
+
+from lagbench.adapters.kafka import kafka_connections, kafka_lag_source
+from lagbench.adapters.kafka.kafka_lag_source import KafkaLagSource
+from lagbench.core.lag_scaler import NO_OFFSET, GroupTopic
+from lagbench.core.lag_scaler.offset_history import OffsetHistory
+from lagbench.core.lag_scaler.partition_lag import OffsetReading
+
+ITEM = GroupTopic("enrich", "events")
+READING = OffsetReading("latest", scale_to_zero=False, limitation=None)
+
+
+class Cluster:
+    """A topic with two partitions; a test sets their offsets."""
+
+    def __init__(self) -> None:
+        """Keep the last 50 records of partition 0; partition 1 is whole."""
+        self.start, self.end = [1_000_000, 0], [1_000_050, 100]
+        self.committed = [1_000, 60]
+        self.starts_asked: list[list[int]] = []
+
+    def connect(self, *_: object, **__: object) -> Client:
+        """Open a client."""
+        return Client(self)
+
+
+class Client:
+    """Answers as the admin client does, at once."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Speak to ``cluster``."""
+        self._cluster = cluster
+
+    def poll(self, _seconds: float) -> int:
+        """Count nothing."""
+        return 0
+
+    def describe_topics(self, _topics: Any, **_: object) -> dict[str, Future[Any]]:
+        """Describe the topic."""
+        partitions = [SimpleNamespace(id=number) for number in range(2)]
+        return {"events": _done(SimpleNamespace(partitions=partitions))}
+
+    def list_offsets(self, request: dict[TopicPartition, Any], **_: object) -> dict[Any, Any]:
+        """Return the ends, or the starts."""
+        is_start = next(iter(request.values())) == "earliest"
+        if is_start:
+            self._cluster.starts_asked.append([place.partition for place in request])
+        offsets = self._cluster.start if is_start else self._cluster.end
+        return {p: _done(SimpleNamespace(offset=offsets[p.partition])) for p in request}
+
+    def list_consumer_group_offsets(self, request: Any, **_: object) -> dict[str, Future[Any]]:
+        """Return the commits."""
+        found = [
+            TopicPartition("events", number, offset)
+            for number, offset in enumerate(self._cluster.committed)
+            if offset != NO_OFFSET
+        ]
+        return {request[0].group_id: _done(SimpleNamespace(topic_partitions=found))}
+
+
+def _done(answer: object) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(answer)
+    return future
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Provide the cluster that the source connects to."""
+    cluster = Cluster()
+    monkeypatch.setattr(kafka_connections, "AdminClient", cluster.connect)
+    spec = SimpleNamespace(earliest=lambda: "earliest", latest=lambda: "latest")
+    monkeypatch.setattr(kafka_lag_source, "_SPEC", spec)
+    return cluster
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Provide a monotonic clock that a test moves."""
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    return now
+
+
+def test_records_that_retention_removed_behind_a_commit_are_not_lag(cluster: Cluster) -> None:
+    """A commit of 1,000 in a log that starts at 1,000,000 has the 50 records of the log to read."""
+    history = OffsetHistory(5)
+
+    history.append(KafkaLagSource({"bootstrap.servers": "k:9092"}).sample([ITEM])[ITEM])
+
+    end, committed = history.row(1)
+    assert READING.lag(end, committed, history.log_start).tolist() == [50, 40]
+    assert cluster.starts_asked == [[0, 1]]
+
+
+def test_log_starts_are_asked_for_where_a_commit_stands_still(
+    cluster: Cluster, clock: list[float]
+) -> None:
+    """Partition 0, whose commits move, is not asked for; nor is 1 while it has nothing to read."""
+    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
+    cluster.committed = [1_000_050, 100]
+    source.sample([ITEM])
+    for second in range(10, 40, 10):
+        clock[0] = 100.0 + second
+        cluster.end = [1_000_050 + second, 100 + second]
+        cluster.committed = [1_000_050 + second - 5, 100]
+        source.sample([ITEM])
+
+    assert cluster.starts_asked == [[1], [1], [1]]
+
+
+def test_log_starts_of_a_still_group_are_asked_for_at_most_every_five_seconds(
+    cluster: Cluster, clock: list[float]
+) -> None:
+    """A sampling interval of a second does not make it a request a second."""
+    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
+    for second in range(11):
+        clock[0] = 100.0 + second
+        source.sample([ITEM])
+
+    assert len(cluster.starts_asked) == 3
+
+
+def test_the_log_start_of_a_partition_without_a_commit_is_in_every_sample(
+    cluster: Cluster, clock: list[float]
+) -> None:
+    """With the policy earliest all its records are lag."""
+    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
+    cluster.committed = [NO_OFFSET, 100]
+    for _ in range(3):
+        clock[0] += 1.0
+        sample = source.sample([ITEM])[ITEM]
+        assert sample.earliest is not None
+        assert np.array_equal(sample.earliest, [1_000_000, NO_OFFSET])
