@@ -236,11 +236,11 @@ def _earliest(admin: AdminClient, places: list[Place], timeout_seconds: float) -
         return found
     for place, future in answers.items():
         try:
-            found[place] = int(
-                _answer(f"read the start of {place}", future, timeout_seconds).offset
-            )
+            start = int(_answer(f"read the start of {place}", future, timeout_seconds).offset)
         except NotReady:
             continue
+        if start >= 0:  # else -1001: an answer without an offset
+            found[place] = start
     return found
 
 

@@ -6,12 +6,14 @@ import contextlib
 import gc
 import weakref
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from lagbench.adapters.kafka.kafka_lag import _end, read_partitions
+from lagbench.adapters.kafka.kafka_lag import _end, read_offsets, read_partitions
+from lagbench.core.keda.loop import PartitionOffsets
 from lagbench.errors import NotReady
 
 
@@ -38,6 +40,37 @@ def test_an_end_without_an_offset_is_no_reading() -> None:
 
     with pytest.raises(NotReady, match="the answer has no offset"):
         _end(UnansweredAdmin(), ("events", 0), answer, 0.1)  # type: ignore[arg-type]
+
+
+class StartlessAdmin:
+    """Has the end of a partition, no commit, and for its start an answer without an offset."""
+
+    def __init__(self) -> None:
+        """Hold five messages."""
+        self.answers: list[object] = [SimpleNamespace(offset=5), EmptyAnswer()]
+
+    def list_offsets(self, request: dict[Any, Any], **_: object) -> dict[Any, Future[Any]]:
+        """Give the end to the first request, and nothing to the second."""
+        answer: Future[Any] = Future()
+        answer.set_result(self.answers.pop(0))
+        return dict.fromkeys(request, answer)
+
+    def consumer_of(self, _group: str) -> StartlessAdmin:
+        """Be the consumer too."""
+        return self
+
+    def committed(self, places: list[TopicPartition], **_: object) -> list[TopicPartition]:
+        """Return the places without an offset."""
+        return places
+
+
+def test_a_start_without_an_offset_is_not_known() -> None:
+    """As a start of -1001 it would make 5 messages a lag of 1006."""
+    admin: Any = StartlessAdmin()
+
+    found = read_offsets(admin, "enrich", [("events", 0)], wants_earliest=lambda _: True)
+
+    assert found == {("events", 0): PartitionOffsets(end=5, committed=None, earliest=None)}
 
 
 def fail_once(admin: Any) -> None:
