@@ -96,7 +96,9 @@ class ObjectRegistry:
         windows: dict[str, bytes] = dict(self._restored)
         for address, (sampler, _) in list(self._clusters.items()):
             for feed in list(sampler.feeds.values()):
-                if feed.newest_at_ns is not None:
+                # While another feed was saved, this one and its sampler may have been dropped.
+                is_watched = sampler.feeds.get(feed.key) is feed
+                if is_watched and feed.newest_at_ns is not None:
                     windows[window_identity(address, feed.key)] = await sampler.save(feed)
         objects = [
             SavedObject(namespace, name, dict(metadata))

@@ -159,9 +159,10 @@ async def _save(parts: _Parts) -> None:
     try:
         content = encode_state(await parts.registry.saved())
         await asyncio.to_thread(parts.state.write, content)
-    except NotReady as error:
+    except Exception as error:  # one that failed must not be the last: the task would end
         parts.metrics.state_writes.labels("failed").inc()
-        _log.warning("state not written", why=str(error))
+        trace = {} if isinstance(error, NotReady) else {"exc_info": error}
+        _log.warning("state not written", why=str(error), **trace)
     else:
         parts.metrics.state_writes.labels("good").inc()
 

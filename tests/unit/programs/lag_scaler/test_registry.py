@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -178,6 +179,27 @@ def test_a_restart_goes_on_with_the_stretch_before_anybody_asks() -> None:
 
     with_registry(setting, first)
     with_registry(setting, second)
+
+
+def test_groups_that_are_dropped_while_the_state_is_saved_do_not_fail_it() -> None:
+    """The first window waits for a slow sample; meanwhile both objects and their cluster go."""
+    setting = Setting()
+    gate = threading.Event()
+
+    async def steps(registry: ObjectRegistry) -> None:
+        await answered(registry, ref("a"), ref("b", consumerGroup="audit"))
+        ((sampler, _),) = registry._clusters.values()
+        sample = asyncio.create_task(sampler.in_thread(lambda: gate.wait(30)))
+        saving = asyncio.create_task(registry.saved())
+        await asyncio.sleep(0)
+        setting.monotonic = 601
+        registry.drop_idle()
+        gate.set()
+        assert await sample
+        state = await saving
+        assert list(state.windows) == ["kafka:kafka:9092 | events | enrich | 10 s"]
+
+    with_registry(setting, steps)
 
 
 def test_an_object_with_a_secret_is_not_saved_but_its_window_is() -> None:
