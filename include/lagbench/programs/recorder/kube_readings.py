@@ -11,6 +11,7 @@ from lagbench.core.kubernetes import parse_milli
 from lagbench.core.scenario import Workload
 from lagbench.core.telemetry import HpaSample, Record, ReplicaSample, ScaledObjectSample
 from lagbench.errors import NotReady
+from lagbench.programs.recorder.own_scalers import OwnScalers
 
 # What these read is an amount of work; of a Resource it is a share of the pods' own.
 _AMOUNTS = ("External", "Object", "Pods")
@@ -79,16 +80,25 @@ class HpaReading:
 class ScaledObjectReading:
     """The conditions of every ScaledObject that targets the workload, as KEDA stores them."""
 
-    def __init__(self, open_kube: Callable[[], Kube], *, deployment: str, source: str) -> None:
-        """Read the ScaledObjects of ``deployment``."""
+    def __init__(
+        self, open_kube: Callable[[], Kube], *, deployment: str, source: str, scalers: OwnScalers
+    ) -> None:
+        """Read the ScaledObjects of ``deployment``, and name them to ``scalers``."""
         self._open_kube = open_kube
         self._kube: Kube | None = None
-        self._deployment = deployment
+        self._deployment, self._scalers = deployment, scalers
         self._source = source
 
     def __call__(self, at: int) -> Iterable[Record]:
         """Return one sample per ScaledObject; none when another kind of policy is in force."""
         self._kube = self._kube or self._open_kube()
+        own = [
+            found
+            for found in self._kube.list("ScaledObject")
+            if found["spec"]["scaleTargetRef"].get("name") == self._deployment
+        ]
+        for found in own:
+            self._scalers.learn("ScaledObject", found)
         return [
             ScaledObjectSample(
                 at=at,
@@ -96,8 +106,7 @@ class ScaledObjectReading:
                 name=found["metadata"]["name"],
                 conditions=_conditions(found.get("status") or {}),
             )
-            for found in self._kube.list("ScaledObject")
-            if found["spec"]["scaleTargetRef"].get("name") == self._deployment
+            for found in own
         ]
 
 

@@ -27,6 +27,7 @@ from lagbench.programs.recorder.kube_readings import (
     ScaledObjectReading,
 )
 from lagbench.programs.recorder.object_watch import ObjectWatch
+from lagbench.programs.recorder.own_scalers import OwnScalers
 from lagbench.programs.recorder.sampling_grid import GridSampler, Read
 from lagbench.programs.recorder.sources import Watched, clocks_of, grid_of, watches_of
 from lagbench.programs.recorder.usage_readings import UsageReading
@@ -97,9 +98,10 @@ class GroupObserver:
         origin_at = time.time_ns()
         self._threads: list[GridSampler | ObjectWatch | ClockProbe] = []
         if cluster is not None:
-            reads |= _kube_reads(cluster)
+            scalers = OwnScalers()
+            reads |= _kube_reads(cluster, scalers)
             send, log_in = self.records.write, cluster.open_client
-            self._threads += watches_of(cluster.watched, log_in, send, since_at=origin_at)
+            self._threads += watches_of(cluster.watched, log_in, send, scalers, since_at=origin_at)
             self._threads += clocks_of(SOURCE, log_in, partial(_kube, cluster), send)
         self._threads += grid_of(
             reads,
@@ -140,7 +142,7 @@ class GroupObserver:
             each_second()
 
 
-def _kube_reads(cluster: ObservedCluster) -> dict[What, Read]:
+def _kube_reads(cluster: ObservedCluster, scalers: OwnScalers) -> dict[What, Read]:
     open_kube, deployment = partial(_kube, cluster), cluster.watched.deployment
     reads: dict[What, Read] = {
         "replicas": ReplicaReading(
@@ -150,7 +152,7 @@ def _kube_reads(cluster: ObservedCluster) -> dict[What, Read]:
     }
     if cluster.has_scaled_object:
         reads["scaled_object"] = ScaledObjectReading(
-            open_kube, deployment=deployment, source=SOURCE
+            open_kube, deployment=deployment, source=SOURCE, scalers=scalers
         )
     return reads
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.telemetry import HpaSample, KubeEvent, Record, ReplicasChanged, ReplicasWatched
 from lagbench.programs.recorder.kube_readings import hpa_sample
 from lagbench.programs.recorder.object_watch import ObjectWatch, log_end, present
+from lagbench.programs.recorder.own_scalers import OwnScalers
 
 _NANOSECONDS = 1_000_000_000
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
@@ -76,10 +78,12 @@ class ReplicaWatch(ObjectWatch):
 class HpaWatch(ObjectWatch):
     """Sends an HpaSample whenever the status of an HPA on the workload changed."""
 
-    def __init__(self, events: Events, send: Send, source: str, *, deployment: str) -> None:
-        """Follow the HPAs of ``deployment``."""
+    def __init__(
+        self, events: Events, send: Send, source: str, *, deployment: str, scalers: OwnScalers
+    ) -> None:
+        """Follow the HPAs of ``deployment``, and name them to ``scalers``."""
         super().__init__("hpa", events, send, source, is_sampled=True)
-        self._deployment = deployment
+        self._deployment, self._scalers = deployment, scalers
         self._reported: dict[str, tuple[object, ...]] = {}
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
@@ -87,6 +91,7 @@ class HpaWatch(ObjectWatch):
         log_end(kind, found)
         for hpa in present(kind, found):
             if hpa["spec"]["scaleTargetRef"].get("name") == self._deployment:
+                self._scalers.learn("HorizontalPodAutoscaler", hpa)
                 self._report(hpa_sample(hpa, at=at, source=self._source))
 
     def _report(self, seen: HpaSample) -> None:
@@ -104,14 +109,24 @@ class HpaWatch(ObjectWatch):
 
 
 class EventWatch(ObjectWatch):
-    """Sends the events of HPAs and ScaledObjects, and the warnings about consumer pods."""
+    """Sends the events of the workload's HPAs and ScaledObjects, and the pods' warnings."""
 
     def __init__(
-        self, events: Events, send: Send, source: str, *, deployment: str, since_at: int
+        self,
+        events: Events,
+        send: Send,
+        source: str,
+        *,
+        deployment: str,
+        scalers: OwnScalers,
+        since_at: int,
     ) -> None:
-        """Leave out what ended before ``since_at``: an earlier run's, kept for an hour."""
+        """Leave out what ended before ``since_at``: an earlier run's, kept for an hour.
+
+        An event of a scaler waits until ``scalers`` knows it as one of the workload.
+        """
         super().__init__("events", events, send, source)
-        self._deployment = deployment
+        self._deployment, self._scalers = deployment, scalers
         self._since_at = since_at // _NANOSECONDS * _NANOSECONDS
         self._reported: dict[str, tuple[object, ...]] = {}  # by uid
 
@@ -124,8 +139,13 @@ class EventWatch(ObjectWatch):
             seen = kube_event(event, at=at, source=self._source)
             uid, matters = event["metadata"]["uid"], (seen.last_at, seen.count)
             is_old = seen.last_at is not None and seen.last_at < self._since_at
-            if not is_old and self._reported.get(uid) != matters:
-                self._reported[uid] = matters
+            if is_old or self._reported.get(uid) == matters:
+                continue
+            self._reported[uid] = matters
+            if seen.object_kind in _SCALERS:
+                scaler = (seen.object_kind, seen.object_name)
+                self._scalers.once_known(scaler, partial(self._send, seen))
+            else:
                 self._send(seen)
 
     def _concerns(self, event: Mapping[str, Any]) -> bool:

@@ -25,6 +25,7 @@ from lagbench.programs.recorder.kube_readings import (
 )
 from lagbench.programs.recorder.node_clocks import ClockSources
 from lagbench.programs.recorder.object_watch import ObjectWatch
+from lagbench.programs.recorder.own_scalers import OwnScalers
 from lagbench.programs.recorder.pod_watch import PodWatch
 from lagbench.programs.recorder.sampling_grid import GridSampler, Read
 from lagbench.programs.recorder.scaling_watch import EventWatch, HpaWatch, ReplicaWatch
@@ -62,6 +63,7 @@ def build_sources(
         )
 
     group = GroupReading(settings, group=options.group, topic=options.topic, source=source)
+    scalers = OwnScalers()
     pids = {"recorder": os.getpid(), **options.observed_pids}
     reads: dict[What, Read] = {
         "lag": LagReading(settings, group=options.group, topic=options.topic, source=source),
@@ -71,7 +73,7 @@ def build_sources(
         ),
         "hpa": HpaReading(open_kube, deployment=options.deployment, source=source),
         "scaled_object": ScaledObjectReading(
-            open_kube, deployment=options.deployment, source=source
+            open_kube, deployment=options.deployment, source=source, scalers=scalers
         ),
         "usage": UsageReading(pids, source=source),
     }
@@ -81,7 +83,7 @@ def build_sources(
     watched = Watched(
         options.namespace, options.deployment, options.workload, options.pod_selector, source
     )
-    watches = watches_of(watched, open_client, send, since_at=origin_at)
+    watches = watches_of(watched, open_client, send, scalers, since_at=origin_at)
     return [*samplers, *watches, *clocks_of(source, open_client, open_kube, send)]
 
 
@@ -124,6 +126,7 @@ def watches_of(
     watched: Watched,
     open_client: Callable[[], ApiClient],
     send: Callable[[Record], None],
+    scalers: OwnScalers,
     *,
     since_at: int,
 ) -> list[ObjectWatch]:
@@ -146,8 +149,10 @@ def watches_of(
     return [
         PodWatch(pods, send, source),
         ReplicaWatch(workloads, send, source, deployment=deployment),
-        HpaWatch(hpas, send, source, deployment=deployment),
-        EventWatch(kube_events, send, source, deployment=deployment, since_at=since_at),
+        HpaWatch(hpas, send, source, deployment=deployment, scalers=scalers),
+        EventWatch(
+            kube_events, send, source, deployment=deployment, scalers=scalers, since_at=since_at
+        ),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -15,6 +16,7 @@ from lagbench.programs.recorder.kube_readings import (
     ScaledObjectReading,
     hpa_sample,
 )
+from lagbench.programs.recorder.own_scalers import OwnScalers
 
 HPA: dict[str, Any] = {
     "metadata": {"name": "keda-hpa-consumer"},
@@ -129,7 +131,10 @@ def test_the_conditions_of_the_scaled_objects_of_the_deployment_are_reported() -
     other = {"metadata": {"name": "c"}, "spec": {"scaleTargetRef": {"name": "elsewhere"}}}
     stored = kube(None, reported, new, other)
 
-    reading = ScaledObjectReading(lambda: stored, deployment="consumer", source="recorder")
+    scalers, known = OwnScalers(), list[str]()
+    reading = ScaledObjectReading(
+        lambda: stored, deployment="consumer", source="recorder", scalers=scalers
+    )
 
     assert list(reading(7)) == [
         ScaledObjectSample(
@@ -137,6 +142,9 @@ def test_the_conditions_of_the_scaled_objects_of_the_deployment_are_reported() -
         ),
         ScaledObjectSample(at=7, source="recorder", name="b", conditions=[]),
     ]
+    for name in ("a", "b", "c"):
+        scalers.once_known(("ScaledObject", name), partial(known.append, name))
+    assert known == ["a", "b"]
 
 
 def test_only_hpas_of_the_deployment_count() -> None:

@@ -16,6 +16,7 @@ from lagbench.core.telemetry.records import (
     ReplicasChanged,
     ReplicasWatched,
 )
+from lagbench.programs.recorder.own_scalers import OwnScalers
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     HpaWatch,
@@ -80,7 +81,7 @@ def test_without_managed_fields_the_writer_is_not_reported() -> None:
 def test_an_hpas_status_is_reported_when_it_changed() -> None:
     """The same status again is no news; another Deployment's HPA is none of ours."""
     sent: list[Record] = []
-    watch = HpaWatch(nothing, sent.append, "recorder", deployment="consumer")
+    watch = HpaWatch(nothing, sent.append, "recorder", deployment="consumer", scalers=OwnScalers())
 
     def hpa(desired: int, target: str = "consumer") -> dict[str, Any]:
         return {
@@ -94,6 +95,16 @@ def test_an_hpas_status_is_reported_when_it_changed() -> None:
     watch.take("MODIFIED", hpa(6), at=12)
 
     assert [(s.at, s.desired) for s in sent if isinstance(s, HpaSample)] == [(10, 2), (12, 6)]
+
+
+def own_scalers(hpa: str) -> OwnScalers:
+    """Know an HPA of the workload, which the ScaledObject ``consumer`` owns."""
+    scalers = OwnScalers()
+    owner = {"kind": "ScaledObject", "name": "consumer"}
+    scalers.learn(
+        "HorizontalPodAutoscaler", {"metadata": {"name": hpa, "ownerReferences": [owner]}}
+    )
+    return scalers
 
 
 def event(
@@ -120,6 +131,7 @@ def test_events_of_the_autoscaler_and_warnings_of_consumers_are_kept() -> None:
         sent.append,
         "recorder",
         deployment="consumer",
+        scalers=own_scalers("h"),
         since_at=NINE_SECONDS_PAST_TEN + SECOND // 2,
     )
 
@@ -141,10 +153,37 @@ def test_events_of_the_autoscaler_and_warnings_of_consumers_are_kept() -> None:
     assert kept[0].last_at == NINE_SECONDS_PAST_TEN
 
 
+def test_events_of_another_workloads_autoscaler_are_left_out() -> None:
+    """Those of an HPA that is not known yet wait until it proves to scale the workload."""
+    sent: list[Record] = []
+    scalers = OwnScalers()
+    events = EventWatch(
+        nothing, sent.append, "r", deployment="consumer", scalers=scalers, since_at=0
+    )
+    hpas = HpaWatch(nothing, sent.append, "r", deployment="consumer", scalers=scalers)
+    kinds = ("HorizontalPodAutoscaler", "ScaledObject")
+    for number, (kind, name) in enumerate((k, n) for k in kinds for n in ("own", "other")):
+        events.take("ADDED", event(str(number), kind, name, last="09"), at=10)
+    assert sent == []
+
+    owner = {"kind": "ScaledObject", "name": "own"}
+    for name, target in (("own", "consumer"), ("other", "elsewhere")):
+        metadata = {"name": name, "ownerReferences": [owner | {"name": name}]}
+        spec = {"scaleTargetRef": {"name": target}}
+        hpas.take("ADDED", {"metadata": metadata, "spec": spec}, at=11)
+    events.take("ADDED", event("8", kinds[0], "own", last="12"), at=13)
+    events.take("ADDED", event("9", kinds[0], "other", last="12"), at=13)
+
+    kept = [(r.at, r.object_kind, r.object_name) for r in sent if isinstance(r, KubeEvent)]
+    assert sorted(kept) == [(10, kinds[0], "own"), (10, kinds[1], "own"), (13, kinds[0], "own")]
+
+
 def test_an_event_of_the_newer_form_says_the_same() -> None:
     """EventTime and a series instead of first, last and count."""
     sent: list[Record] = []
-    watch = EventWatch(nothing, sent.append, "r", deployment="consumer", since_at=0)
+    watch = EventWatch(
+        nothing, sent.append, "r", deployment="consumer", scalers=own_scalers("h"), since_at=0
+    )
     newer = event("1", "ScaledObject", "consumer", last="09") | {
         "firstTimestamp": None,
         "lastTimestamp": None,

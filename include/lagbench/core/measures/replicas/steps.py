@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry import KubeEvent, ReplicasChanged, Scaled, TelemetryRecord
+from lagbench.core.telemetry import HpaSample, KubeEvent, ReplicasChanged, Scaled, TelemetryRecord
 
 By = Literal["keda", "hpa", "user", "unknown"]
 
@@ -68,10 +68,13 @@ def replica_steps(records: Sequence[TelemetryRecord]) -> list[ReplicaStep]:
     """Return every reported step once, by instant."""
     scaled = [record for record in records if isinstance(record, Scaled)]
     watched = [record for record in records if isinstance(record, ReplicasChanged)]
+    own = {record.name for record in records if isinstance(record, HpaSample)}
     rescales = [
         record
         for record in records
-        if isinstance(record, KubeEvent) and record.reason == "SuccessfulRescale"
+        if isinstance(record, KubeEvent)
+        and record.reason == "SuccessfulRescale"
+        and (not own or record.object_name in own)  # of another workload: an older recorder's
     ]
     steps = [
         ReplicaStep(r.at, r.replicas_before, r.replicas_after, r.by, r.reason, is_exact=True)

@@ -7,16 +7,16 @@ from tests.fakes.replica_records import SECOND, sample, scaled, watched_step
 
 from lagbench.core.measures.replicas.flapping import replica_changes
 from lagbench.core.measures.replicas.steps import ReplicaChange
-from lagbench.core.telemetry.records import KubeEvent, TelemetryRecord
+from lagbench.core.telemetry.records import HpaSample, KubeEvent, TelemetryRecord
 
 
-def rescale(second: float, size: int) -> KubeEvent:
+def rescale(second: float, size: int, hpa: str = "h") -> KubeEvent:
     """Return the HPA's event."""
     return KubeEvent(
         at=round(second * SECOND),
         source="recorder",
         object_kind="HorizontalPodAutoscaler",
-        object_name="h",
+        object_name=hpa,
         type="Normal",
         reason="SuccessfulRescale",
         message=f"New size: {size}; reason: external metric above target",
@@ -59,6 +59,17 @@ def test_the_hpas_event_gives_the_reason() -> None:
         "hpa",
         "New size: 6; reason: external metric above target",
     )
+
+
+def test_the_event_of_another_workloads_hpa_is_no_reason() -> None:
+    """Of the same size in the same second; the samples name the workload's own HPA."""
+    own = HpaSample(
+        at=SECOND, source="recorder", name="h", desired=2, current=2, metrics=[], conditions=[]
+    )
+    step = watched_step(1.4, 2, 6, "kubectl")
+    (change,) = changes(own, sample(1, 2), step, rescale(1.5, 6, "elsewhere"), sample(2, 6))
+
+    assert (change.by, change.reason) == ("user", "")
 
 
 def test_two_steps_within_a_second_are_both_kept() -> None:
