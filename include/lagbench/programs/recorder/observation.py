@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.measures.evidence import STOPPING_PHASE
 from lagbench.core.telemetry import Phase, Record, What, encode_record
+from lagbench.errors import NotReady
 from lagbench.programs.recorder.clock_probe import ClockProbe
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
 from lagbench.programs.recorder.kube_readings import (
@@ -52,20 +53,32 @@ class ObservedCluster:
 
 
 class RecordsFile:
-    """A file with a record per line; a line is whole, or the last one."""
+    """A file with a record per line; a line is whole, or the last one.
+
+    After a failed write nothing more is written: the threads that read continue, and the caller
+    looks at ``problem``.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open the file; an earlier one of that name is an error."""
         self._file = path.open("xb", buffering=0)
         self._lock = threading.Lock()
+        self.path = path
+        self.problem: OSError | None = None
         self.newest: dict[str, Record] = {}  # by kind, for a display
 
     def write(self, record: Record) -> None:
         """Append a record; after the end of the observation nothing is written."""
-        line = encode_record(record) + b"\n"
+        left = memoryview(encode_record(record) + b"\n")
         with self._lock:
-            if not self._file.closed:
-                self._file.write(line)
+            if self._file.closed or self.problem is not None:
+                return
+            try:
+                while left:  # unbuffered, so a nearly full disk may take a part
+                    left = left[self._file.write(left) :]
+            except OSError as error:
+                self.problem = error
+            else:
                 self.newest[type(record).__name__] = record
 
     def close(self) -> None:
@@ -134,11 +147,19 @@ class GroupObserver:
         self.records.close()
 
     def wait(self, seconds: float, each_second: Callable[[], None] = lambda: None) -> None:
-        """Observe for ``seconds``; an interrupt of the process ends it early."""
+        """Observe for ``seconds``; an interrupt of the process ends it early.
+
+        :raises NotReady: a reading could not be written; what was written before can be judged.
+        """
         ends_at, pause = time.monotonic() + seconds, threading.Event()
         while (left := ends_at - time.monotonic()) > 0:
             pause.wait(min(_LOOK_SECONDS, left))
             self._clock_watch.look()
+            if (problem := self.records.problem) is not None:
+                raise NotReady(
+                    f"could not write {self.records.path}: {problem.strerror}. The readings until "
+                    "then are there: lagbench report judges them"
+                ) from problem
             each_second()
 
 
