@@ -19,9 +19,9 @@ times out while the broker stops ends the process (see ``adapters.kafka_lag``).
 """
 _ANSWER_LIMIT_SECONDS = 3.0
 """Then a request is given up with its client: after an outage it may never be answered (seen for
-92 s), while that of a new client is. The old client is kept: closing it would end the request."""
-
-
+92 s), while that of a new client is. The old client is kept while its request is open: closing it
+would end the request. Each request that is given up without an answer between doubles the limit."""
+_LONGEST_ANSWER_LIMIT_SECONDS = 60.0
 _MEMBERS_EVERY_SECONDS = 10.0
 _AT_REST = frozenset({"stable", "empty", "dead"})
 """States of a group in which no rebalance is in progress."""
@@ -66,7 +66,8 @@ class GroupReading:
         self._admin = self._connect()
         self._asked: GroupRequest | None = None
         self._asked_at = 0.0
-        self._given_up: list[KafkaAdmin] = []
+        self._given_up: list[tuple[KafkaAdmin, GroupRequest]] = []
+        self._limit_seconds = _ANSWER_LIMIT_SECONDS
         self._is_in_doubt = False
         self._reported: list[GroupMember] | None = None  # None: unknown since the last reading
         self._reported_at = 0.0
@@ -109,6 +110,7 @@ class GroupReading:
 
     def _describe(self) -> GroupSnapshot:
         """Ask, or wait on for what was asked for: the coordinator has one request at a time."""
+        self._given_up = [kept for kept in self._given_up if not kept[1].done()]
         if self._asked is None:
             if self._is_in_doubt:
                 self._admin.check_reachable()  # raises; no request is left open that way
@@ -123,9 +125,12 @@ class GroupReading:
             self._is_in_doubt = not asked.done()
             if asked.done():
                 self._asked = None
-            elif time.monotonic() - self._asked_at > _ANSWER_LIMIT_SECONDS:
-                self._given_up.append(self._admin)
+            elif time.monotonic() - self._asked_at > self._limit_seconds:
+                self._given_up.append((self._admin, asked))
                 self._admin, self._asked = self._connect(), None
+                longer_seconds = 2 * self._limit_seconds
+                self._limit_seconds = min(longer_seconds, _LONGEST_ANSWER_LIMIT_SECONDS)
+        self._limit_seconds = _ANSWER_LIMIT_SECONDS
         return found
 
     def _connect(self) -> KafkaAdmin:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from concurrent.futures import Future
 from typing import Any
 
@@ -21,7 +22,7 @@ class FakeBroker:
 
     def __init__(self) -> None:
         """Be up."""
-        self.is_up = True
+        self.is_up = self.has_coordinator = True
         self.now_seconds = 0.0
         self.group = STABLE
         self.clients: list[FakeAdmin] = []
@@ -50,7 +51,7 @@ class FakeAdmin:
         """Ask."""
         assert limit_seconds > 600
         self.asked.append(Future())
-        if self._broker.is_up:
+        if self._broker.is_up and self._broker.has_coordinator:
             self.asked[-1].set_result(self._broker.group)
         return self.asked[-1]
 
@@ -107,6 +108,35 @@ def test_an_outage_leaves_one_request_open_and_ends(broker: FakeBroker) -> None:
     broker.is_up = True
     assert readings(reading, 2) == [True, True]
     assert len(broker.clients) == 2
+
+
+def test_a_coordinator_that_is_away_for_long_costs_few_clients(broker: FakeBroker) -> None:
+    """The broker answers, the coordinator does not: half an hour is 32 clients, not 450."""
+    reading = GroupReading(
+        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
+    )
+    broker.has_coordinator = False
+    assert not any(readings(reading, 1800))
+    assert len(broker.clients) < 40
+
+    broker.has_coordinator = True
+    assert any(readings(reading, 62))
+
+
+def test_a_client_is_let_go_when_its_request_has_ended(broker: FakeBroker) -> None:
+    """It was kept for the request alone, and has threads and connections of its own."""
+    reading = GroupReading(
+        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
+    )
+    broker.has_coordinator = False
+    readings(reading, 5)
+    given_up = weakref.ref(broker.clients.pop(0))
+    assert given_up() is not None
+
+    broker.has_coordinator = True
+    given_up().asked[0].set_exception(NotReady("timed out"))  # type: ignore[union-attr]
+    readings(reading, 70)
+    assert given_up() is None
 
 
 def member(client_id: str, *places: tuple[str, int]) -> GroupMember:
