@@ -41,6 +41,7 @@ class KafkaConnections:
         """
         self._settings = dict(settings)
         self._groups: dict[str, int] = {}
+        self._free: list[int] = []
         self._sent: dict[int, int] = {}
         self._sent_by_replaced = 0
         self._doubtful: set[int] = set()
@@ -60,10 +61,18 @@ class KafkaConnections:
 
     def of_group(self, group: str) -> AdminClient:
         """Return the connection that is always used for this group."""
-        number = self._groups.setdefault(group, len(self._groups)) // GROUPS_PER_CONNECTION
+        if group not in self._groups:
+            self._groups[group] = self._free.pop() if self._free else len(self._groups)
+        number = self._groups[group] // GROUPS_PER_CONNECTION
         while len(self._clients) <= number:
             self._clients.append(self._connect(len(self._clients)))
         return self._clients[number]
+
+    def forget(self, group: str) -> None:
+        """Give the place of a group to the next new one."""
+        number = self._groups.pop(group, None)
+        if number is not None:
+            self._free.append(number)
 
     def doubt(self, client: AdminClient) -> None:
         """Note that a client got no answer."""

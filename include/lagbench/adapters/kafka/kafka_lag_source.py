@@ -48,6 +48,9 @@ from lagbench.core.lag_scaler import (
 PARTITIONS_KEPT_SECONDS = 10.0
 """Longest age of a topic's known partitions, as with our consumers (``RECOVERY``): what waits in
 new ones counts as soon as they may be read. One request renews all topics."""
+FORGOTTEN_AFTER_SECONDS = 600.0
+"""Then a group that no sample asked for is forgotten; one sampled less often begins as a new one.
+"""
 ENTRIES_UNDER_WAY = 1_000
 """Committed offsets that are asked for at the same time, whatever the number of groups."""
 _FIRST_ANSWER_ENTRIES = 100  # expected of a group that has never answered
@@ -95,6 +98,7 @@ class KafkaLagSource:
         self._topics: dict[str, _Topic] = {}
         self._answer_sizes: dict[str, int] = {}
         self._starts = LogStarts()
+        self._wanted_at: dict[GroupTopic, float] = {}
         self._deadline = 0.0
 
     @property
@@ -129,8 +133,26 @@ class KafkaLagSource:
                 mine = np.full(len(partitions), NO_OFFSET, dtype=np.int64)
             found[item] = GroupSample(at_ns, partitions, end, mine)
         self._add_earliest(found)
+        self._forget_unwanted(wanted)
         self._connections.serve()
         return found
+
+    def _forget_unwanted(self, wanted: Sequence[GroupTopic]) -> None:
+        """Forget what no sample asked for lately: groups come and go in a long life."""
+        now = time.monotonic()
+        self._wanted_at.update(dict.fromkeys(wanted, now))
+        old = [i for i, at in self._wanted_at.items() if now - at > FORGOTTEN_AFTER_SECONDS]
+        for item in old:
+            del self._wanted_at[item]
+            self._starts.forget(item)
+        if not old:
+            return
+        groups = {item.group for item in self._wanted_at}
+        for group in {item.group for item in old} - groups:
+            self._answer_sizes.pop(group, None)
+            self._connections.forget(group)
+        for topic in {item.topic for item in old} - {item.topic for item in self._wanted_at}:
+            self._topics.pop(topic, None)
 
     def _learn_partitions(self, names: Sequence[str]) -> dict[str, Problem]:
         """Renew what is too old, all topics in one request; return what went wrong by topic."""

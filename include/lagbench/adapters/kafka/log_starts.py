@@ -33,6 +33,10 @@ class LogStarts:
         """Begin without a sample."""
         self._seen: dict[GroupTopic, _Seen] = {}
 
+    def forget(self, item: GroupTopic) -> None:
+        """Forget the last sample of a group and topic."""
+        self._seen.pop(item, None)
+
     def unsure(self, item: GroupTopic, sample: GroupSample, now: float) -> npt.NDArray[np.intp]:
         """Return the places of the partitions whose log start is to be requested.
 

@@ -28,9 +28,11 @@ class Cluster:
         self.start, self.end = [1_000_000, 0], [1_000_050, 100]
         self.committed = [1_000, 60]
         self.starts_asked: list[list[int]] = []
+        self.clients = 0
 
     def connect(self, *_: object, **__: object) -> Client:
         """Open a client."""
+        self.clients += 1
         return Client(self)
 
 
@@ -142,3 +144,16 @@ def test_the_log_start_of_a_partition_without_a_commit_is_in_every_sample(
         sample = source.sample([ITEM])[ITEM]
         assert sample.earliest is not None
         assert np.array_equal(sample.earliest, [1_000_000, NO_OFFSET])
+
+
+def test_groups_that_come_and_go_share_the_connections(
+    cluster: Cluster, clock: list[float]
+) -> None:
+    """A thousand groups one after another need the connections of those that are sampled."""
+    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
+    for number in range(1_000):
+        clock[0] += 60.0
+        item = GroupTopic(f"preview-{number}", "events")
+        assert not source.sample([ITEM, item])[item].error
+
+    assert cluster.clients == 2
