@@ -1,7 +1,7 @@
 """Register the objects that KEDA requests, each with the cluster that is sampled for it.
 
 KEDA's call identifies an object: namespace, name and the trigger's metadata. Other metadata is
-another object; the old one is dropped when it has not been requested for some time.
+another object; the old one is dropped when it has not been requested for some time (``calls``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import structlog
 from prometheus_client.core import Metric
 
 from lagbench.core.lag_scaler import GroupWindow, InvalidMetadata, SourceAddress, parse_lag_settings
+from lagbench.programs.lag_scaler.calls import Calls
 from lagbench.programs.lag_scaler.cluster_sampler import ClusterSampler
 from lagbench.programs.lag_scaler.feed import FeedKey
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
@@ -32,6 +33,7 @@ from lagbench.wire import externalscaler_pb2 as wire
 
 _Key = tuple[str, str, frozenset[tuple[str, str]]]
 _REFUSALS_KEPT = 1_000  # to log each once; more would be somebody's mistake, or worse
+_CALLS_KEPT = 1_000  # of dropped objects, which may only be asked about seldom
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -55,6 +57,7 @@ class ObjectRegistry:
         self._objects: dict[_Key, Watched] = {}
         self._clusters: dict[SourceAddress, tuple[ClusterSampler, asyncio.Task[None]]] = {}
         self._refused: OrderedDict[_Key, None] = OrderedDict()
+        self._calls_of_dropped: OrderedDict[_Key, Calls] = OrderedDict()
         self._restored: dict[str, bytes] = {}
         metrics.collect_from(self._collected)
 
@@ -75,14 +78,17 @@ class ObjectRegistry:
 
     def touch(self, watched: Watched) -> None:
         """Note that an object was requested."""
-        watched.asked_at = self._monotonic()
+        watched.calls.take(self._monotonic())
 
     def drop_idle(self) -> None:
         """Drop the objects that were not requested for too long, and clusters without any."""
-        asked_after = self._monotonic() - self._idle_seconds
+        now = self._monotonic()
         for key, watched in list(self._objects.items()):
-            if watched.asked_at < asked_after:
+            if watched.calls.have_ended(now, idle_seconds=self._idle_seconds):
                 del self._objects[key]
+                self._calls_of_dropped[key] = watched.calls
+                if len(self._calls_of_dropped) > _CALLS_KEPT:
+                    self._calls_of_dropped.popitem(last=False)
                 self._clusters[watched.settings.source][0].dismiss(watched)
                 _log.info("dropped: no more calls", object=watched.name)
         for address, (sampler, task) in list(self._clusters.items()):
@@ -143,6 +149,7 @@ class ObjectRegistry:
         if settings.unknown_keys:
             _log.warning("unknown metadata", object=full_name, keys=settings.unknown_keys)
         watched = Watched(full_name, settings, now_ns=self._now_ns, metrics=self._metrics)
+        watched.calls = self._calls_of_dropped.pop(key, watched.calls)
         self._sampler(settings.source).admit(watched)
         rule = settings.rule.model_dump(exclude_defaults=True)
         _log.info("watching", object=full_name, cluster=settings.source.name, rule=rule)

@@ -11,6 +11,7 @@ import structlog
 
 from lagbench.core.explain import Step, explain
 from lagbench.core.lag_scaler import Decision, LagSettings, LagUnavailable, WatchedRule
+from lagbench.programs.lag_scaler.calls import Calls
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -44,7 +45,7 @@ class Watched:
         self.name, self.settings = name, settings
         self.rule: WatchedRule | None = None
         self.listeners: set[asyncio.Event] = set()
-        self.asked_at = 0.0
+        self.calls = Calls()
         self._now_ns, self._metrics = now_ns, metrics
         self._answered = asyncio.Event()
         self._state: _State | None = None

@@ -100,7 +100,7 @@ def test_objects_on_one_group_share_a_sample_and_keep_their_own_rules() -> None:
 
 
 def test_an_object_nobody_asks_about_for_ten_minutes_is_dropped() -> None:
-    """The one that is asked about stays; with the last one, the cluster's sampling ends."""
+    """The one that is asked about rarely stays; with the last one, the cluster's sampling ends."""
     setting = Setting()
 
     async def steps(registry: ObjectRegistry) -> None:
@@ -113,10 +113,47 @@ def test_an_object_nobody_asks_about_for_ten_minutes_is_dropped() -> None:
         registry.drop_idle()
         assert len(registry) == 1
         assert b"lagbench_scaler_objects 1.0" in setting.figures.exposition()[1]
-        setting.monotonic = 1_300
+        setting.monotonic = 599 + 2.5 * 599 + 1
         registry.drop_idle()
         assert len(registry) == 0
         assert b"lagbench_scaler_groups{" not in setting.figures.exposition()[1]
+
+    with_registry(setting, steps)
+
+
+def test_an_object_that_is_polled_seldom_keeps_its_window() -> None:
+    """With a pollingInterval of 900 s it is dropped once; then its lag persists at a poll."""
+    setting = Setting()
+
+    async def steps(registry: ObjectRegistry) -> None:
+        await answered(registry, ref("a"))
+        setting.monotonic = 601
+        registry.drop_idle()
+        assert len(registry) == 0
+        setting.monotonic = 900
+        (watched,) = await answered(registry, ref("a"))
+        setting.monotonic = 1_799
+        registry.drop_idle()
+        assert registry.find(ref("a")) is watched
+        setting.monotonic += 2.5 * 900 + 1
+        registry.drop_idle()
+        assert len(registry) == 0
+
+    with_registry(setting, steps)
+
+
+def test_an_object_that_is_made_again_the_next_day_is_a_new_one() -> None:
+    """The time between is no distance between polls: it would be sampled for days."""
+    setting = Setting()
+
+    async def steps(registry: ObjectRegistry) -> None:
+        await answered(registry, ref("a"))
+        for second in (601, 86_400, 87_001):
+            setting.monotonic = second
+            registry.drop_idle()
+            assert len(registry) == 0
+            if second == 86_400:
+                await answered(registry, ref("a"))
 
     with_registry(setting, steps)
 
