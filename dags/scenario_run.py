@@ -8,9 +8,11 @@ the scenario's SLOs.
 
 * **plan_cell** rejects wrong input before anything starts and makes the run folder.
 * A run that misses an SLO fails **slo_gate**, after the report is written.
-* **remove_workloads** always runs and fails the run when it could not clean up; so does
-  **require_verdict** when the run was ended before its verdict. When the accounting failed, the
-  topics are copied into the run folder before they go: `lagbench account RUN` repeats it.
+* **remove_workloads** runs whenever **bench_up** or **create_topics** did. When the accounting
+  failed, the topics are copied into the run folder before they go: `lagbench account RUN` repeats
+  it.
+* **require_verdict** fails the run when it was ended before its verdict, or when the last try of
+  **remove_workloads** or **bench_down** failed.
 * The run's conf, policy, seed and versions are in `plan_cell`'s result and in the run folder's
   `manifest.json`; the verdict is `verdict`'s result, with a link to the report.
 """
@@ -139,18 +141,22 @@ def bench_down(run_folder: str) -> list[str]:
 @teardown(on_failure_fail_dagrun=True)
 @task(execution_timeout=MINUTES)
 def require_verdict(run_folder: str) -> None:
-    """Fail a run that ended before its verdict.
+    """Fail a run that ended before its verdict, or that was not cleaned up.
 
     A run that a user marks as failed continues with its teardowns, and the other tasks are skipped.
-    Airflow 3.3.2 then marks the run as a success, because skipped tasks count as successful.
+    Airflow 3.3.2 then marks the run as a success, because skipped tasks count as successful. Nor
+    does it count a failed teardown that has another teardown behind it: of the teardowns, only this
+    task's state is part of the run's.
     """
     from lagbench.adapters.runs.topic_copies import how_to_account
+    from lagbench.orchestrator.opened_clusters import clean_up_failures
 
     folder = CellRun.open(run_folder).folder
+    problems = [f"the clean-up failed: {failure}" for failure in clean_up_failures(folder.path)]
     if not folder.verdict.is_file():
-        raise AirflowFailException(
-            f"the run ended without a verdict; see {run_folder}{how_to_account(folder)}"
-        )
+        problems.insert(0, f"the run ended without a verdict{how_to_account(folder)}")
+    if problems:
+        raise AirflowFailException(f"{'; '.join(problems)}; see {run_folder}")
 
 
 @dag(
