@@ -33,6 +33,9 @@ CANCEL_GRACE_SECONDS = 5
 """For the hook ``on_kill`` of the task. At SIGTERM Airflow's runner calls it and continues the run,
 so the process seldom ends before this time, which the user waits after Ctrl-C."""
 
+_LAST_TASK_BEGINS = "[DAG TEST] starting task_id=require_verdict "
+"""It fails whenever an earlier task has prevented the verdict, and does not know why."""
+
 ASK_SECONDS = 1.0
 SILENCE_SECONDS = 120.0
 """A server that computes, or starts again, is silent for longer than one request waits."""
@@ -100,8 +103,10 @@ class ProcessDagRun:
             self._reaper.close()
 
     def log_tail(self, lines: int) -> str:
-        """Return the last lines of the process's output."""
-        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+        """Return the last lines of the process's output, without those of the last task."""
+        output = self.log_path.read_text(errors="replace").splitlines()
+        end = next((n for n, line in enumerate(output) if _LAST_TASK_BEGINS in line), len(output))
+        return "\n".join(output[:end][-lines:])
 
     def where_to_look(self) -> str:
         """Return the log's path."""

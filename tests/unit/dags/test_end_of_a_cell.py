@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -93,6 +95,17 @@ def test_a_run_without_a_verdict_fails_whatever_its_clean_up(cell: Any, folder: 
 
     with pytest.raises(AirflowFailException, match="ended without a verdict"):
         conclude(cell, folder)
+
+
+def test_a_run_that_ended_before_its_folder_was_made_fails(cell: Any) -> None:
+    """The first task of a run that is marked as failed at once is skipped and has no result."""
+    task = cell.get_task("require_verdict")
+    ti = SimpleNamespace(xcom_pull=lambda **_: None)
+    again = copy.copy(task)
+    again.render_template_fields({"ti": ti})
+
+    with pytest.raises(AirflowFailException, match="before plan_cell had made its run folder"):
+        again.python_callable(*again.op_args, **again.op_kwargs)
 
 
 def conclude(cell: Any, folder: RunFolder) -> None:
