@@ -29,6 +29,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from lagbench.core.spark import time_limit_seconds
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
+from lagbench_airflow.kills import ends_when_killed
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.checks import ReconcileCheckOperator, RunRebalancesCheckOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
@@ -81,7 +82,7 @@ def bench_up(run_folder: str) -> dict[str, Any]:
     from lagbench_airflow.bench_life import bring_bench_up
 
     cell = CellRun.open(run_folder)
-    with wrong_input_is_final(), phase(cell.folder, "bench_up"):
+    with wrong_input_is_final(), ends_when_killed(), phase(cell.folder, "bench_up"):
         up = bring_bench_up(log.info, cell=cell)
         cell.update_manifest(cluster={"kubernetes": up["kubernetes"]})
         for group in cell.groups:
@@ -96,7 +97,7 @@ def create_topics(run_folder: str) -> dict[str, int]:
     from lagbench_airflow.run_topics import create_run_topics
 
     cell = CellRun.open(run_folder)
-    with wrong_input_is_final(), phase(cell.folder, "create_topics"):
+    with wrong_input_is_final(), ends_when_killed(), phase(cell.folder, "create_topics"):
         return create_run_topics(cell)
 
 

@@ -30,8 +30,8 @@ from lagbench.orchestrator.airflow_server import AirflowServer, api_token
 
 DAG_ID = "scenario_run"
 CANCEL_GRACE_SECONDS = 5
-"""For the hook ``on_kill`` of the task. At SIGTERM Airflow's runner calls it and continues the run,
-so the process seldom ends before this time, which the user waits after Ctrl-C."""
+"""For the end of the task. At SIGTERM the task ends, and Airflow's runner continues the run, so the
+process seldom ends before this time, which the user waits after Ctrl-C."""
 
 _LAST_TASK_BEGINS = "[DAG TEST] starting task_id=require_verdict "
 """It fails whenever an earlier task has prevented the verdict, and does not know why."""

@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperator
 from lagbench.core.cluster import RunTarget
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
+from lagbench_airflow.kills import ends_when_killed
 from lagbench_airflow.phases import phase
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class CellOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Do the work inside a phase of the task's name."""
-        with wrong_input_is_final():
+        with wrong_input_is_final(), ends_when_killed():
             cell = CellRun.open(self.run_folder)
             servers = self.bootstrap_servers() if self.is_measured else None
             with phase(cell.folder, self.task_id, bootstrap_servers=servers):

@@ -1,0 +1,43 @@
+"""End a task that Airflow kills: its teardown may run beside it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class TaskKilled(BaseException):
+    """Airflow ends the task.
+
+    No ``Exception``: a handler of errors must not continue the work. Airflow repeats the task if it
+    has retries left and was not marked as failed.
+    """
+
+
+@contextmanager
+def ends_when_killed() -> Iterator[None]:
+    """Raise ``TaskKilled`` in the body at the first SIGTERM; for the main thread.
+
+    Airflow's own handler, which is called first, calls ``on_kill`` and returns. The task would then
+    continue until it is killed after some seconds, and what it creates beside the teardown would
+    stay. ``on_kill`` cannot raise instead, because Airflow calls it after a timeout, too, and a
+    task that has timed out would have no retry.
+    """
+    before, own_pid, is_ending = signal.getsignal(signal.SIGTERM), os.getpid(), False
+
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal is_ending
+        if callable(before):
+            before(number, frame)
+        if not is_ending and os.getpid() == own_pid:
+            is_ending = True
+            raise TaskKilled("the task was killed (SIGTERM)")
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
