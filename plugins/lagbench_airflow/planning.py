@@ -75,7 +75,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     if samples:
         folder.write_text(folder.payload, samples)
     if manifest:
-        folder.write_text(folder.own_deployment, manifest)
+        folder.write_text(folder.own_deployment, manifest, mode=0o600)
     conf = {
         "scenario": file_name(str(params["scenario"])),
         "policy": file_name(params.get("policy") or "") or None,  # None: the scenario's own

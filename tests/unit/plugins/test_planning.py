@@ -7,13 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from tests.unit.plugins.conftest import SERVERS, World
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog.catalog import checked_cell, load_policy
+from lagbench.catalog.own_consumers import read_own_deployment
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.errors import WrongInput
+from lagbench.project import PROJECT_ROOT
 from lagbench.results.baseline import cell_of
 from lagbench_airflow import planning, run_topics
 from lagbench_airflow.cell_run import CellRun
@@ -115,3 +118,32 @@ def test_the_samples_are_kept_as_they_were_checked(
     assert folder.payload.read_text(encoding="utf-8") == '{"customer": "é"}\n'
     with pytest.raises(WrongInput, match=r"payload\.file"):
         planning.plan_run(params, dag_run="d")
+
+
+def test_only_the_owner_reads_a_manifest_with_secrets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The run folder has the values, from which localkube makes the Secret of the pods."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setattr(targets, "is_embedded", lambda: True)
+    connection = SimpleNamespace(extra_dejson={"kube_config_path": "/bench"})
+    monkeypatch.setattr(targets, "connection", lambda _: connection)
+    data = PROJECT_ROOT / "tests" / "data"
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}}
+    deployment = (data / "own_consumers" / "wrong-consumer.yaml").read_text()
+    manifest = f"{deployment}---\n{yaml.safe_dump(secret | {'stringData': {'key': 'hush'}})}"
+    (tmp_path / "own.yaml").write_text(manifest)
+    scenario = yaml.safe_load((data / "scenarios" / "tiny_own.yaml").read_text())
+    scenario["consumer"] |= {"manifest": "own.yaml"}
+    scenario["payload"]["file"] = str(data / "scenarios" / "tiny_orders.jsonl")
+    scenario["allow_overscale"] = True
+    (tmp_path / "tiny_own.yaml").write_text(yaml.safe_dump(scenario))
+
+    planned = planning.plan_run({"scenario": str(tmp_path / "tiny_own.yaml")}, dag_run="d")
+
+    folder = RunFolder(Path(planned["run_folder"]))
+    assert folder.own_deployment.stat().st_mode & 0o777 == 0o600
+    own = read_own_deployment(
+        folder.own_deployment, CellRun.open(str(folder.path)).scenario.consumer
+    )
+    assert own.secrets["login"]["stringData"] == {"key": "hush"}

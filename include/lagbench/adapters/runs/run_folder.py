@@ -109,7 +109,10 @@ class RunFolder:
 
     @property
     def own_deployment(self) -> Path:
-        """The user's Deployment, as it was given; only a run of consumer.kind own has the file."""
+        """The user's Deployment, as it was given; only a run of consumer.kind own has the file.
+
+        It may hold Secrets with their values: only its owner may read it.
+        """
         return self.path / "own-deployment.yaml"
 
     @property
@@ -238,15 +241,15 @@ class RunFolder:
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
         self.write_text(path, text + "\n")
 
-    def write_text(self, path: Path | str, text: str) -> None:
-        """Replace ``path`` by ``text``, atomically."""
+    def write_text(self, path: Path | str, text: str, *, mode: int = 0o644) -> None:
+        """Replace ``path`` by ``text``, atomically; by default all users may read it."""
         path = self.path / path
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(text)
-            Path(name).chmod(0o644)  # mkstemp makes 0600; a report is there to be read
+            Path(name).chmod(mode)  # mkstemp makes 0600; a report is there to be read
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)

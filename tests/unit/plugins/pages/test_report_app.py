@@ -225,3 +225,18 @@ def test_no_route_is_open(runs: Path) -> None:
     for route in routes:
         asked = [dependency.call for dependency in route.dependant.dependencies]
         assert any("requires_access_dag" in getattr(call, "__qualname__", "") for call in asked)
+
+
+@pytest.mark.parametrize("place", ["", "second-group/"])
+def test_a_manifest_that_may_have_secrets_is_not_served(runs: Path, place: str) -> None:
+    """Who may look at runs need not know the user's Secrets, by whatever name in the folder."""
+    manifest = runs / "a-run" / place / "own-deployment.yaml"
+    manifest.parent.mkdir(exist_ok=True)
+    manifest.write_text("kind: Secret")
+    (runs / "a-run" / "link.yaml").symlink_to(manifest)
+
+    replies = [
+        client().get(f"/runs/a-run/{path}") for path in (f"{place}{manifest.name}", "link.yaml")
+    ]
+
+    assert [reply.status_code for reply in replies] == [404, 404]
