@@ -25,6 +25,9 @@ _SETTING_OF_PARAM = {
     "spike_hold_seconds": "profile.spike_hold_seconds",
 }
 
+OPENLINEAGE = "openlineage"
+"""Airflow's TriggerDagRunOperator adds it to the conf when OpenLineage is on."""
+
 
 def scenario_run_params() -> dict[str, Param]:
     """Return the form; an empty field keeps the value of the scenario's file."""
@@ -109,6 +112,18 @@ def lifecycle_params() -> dict[str, Param]:
             title="Also delete runs that did not pass",
         ),
     }
+
+
+def refuse_unknown(params: Mapping[str, Any]) -> None:
+    """Reject a key of the conf that nothing reads: its value would not be what is measured.
+
+    :raises WrongInput: names the first such key, and the fields of the form.
+    """
+    form = list(scenario_run_params())
+    known = {*form, *_SETTING_OF_PARAM, OPENLINEAGE}
+    for name in sorted(params.keys() - known):
+        allowed = f"a field of the form: {', '.join(form)}"
+        raise WrongInput(where="conf", field=name, value=params[name], allowed=allowed)
 
 
 def settings_of(params: Mapping[str, Any]) -> dict[str, str]:

@@ -35,7 +35,7 @@ from lagbench.errors import WrongInput
 from lagbench.results.prediction import predict_run
 from lagbench_airflow.hooks import target
 from lagbench_airflow.hooks.kube import settings_of_cluster
-from lagbench_airflow.params import settings_of
+from lagbench_airflow.params import refuse_unknown, settings_of
 
 
 def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
@@ -43,6 +43,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
 
     Nothing is started: wrong input ends the run here.
     """
+    refuse_unknown(params)
     overrides = settings_of(params)
     cell = checked_cell(
         str(params["scenario"]), policy=params.get("policy") or None, overrides=overrides

@@ -11,7 +11,7 @@ from tests.fakes import airflow_home  # noqa: F401
 from lagbench.catalog.catalog import load_scenario
 from lagbench.catalog.catalog_files import list_policies, list_scenarios
 from lagbench.errors import WrongInput
-from lagbench_airflow.params import scenario_run_params, settings_of
+from lagbench_airflow.params import refuse_unknown, scenario_run_params, settings_of
 
 from airflow.sdk.definitions.param import ParamsDict  # isort: skip
 
@@ -54,6 +54,17 @@ def test_overrides_are_lines_or_an_object(given: object) -> None:
 def test_the_form_s_field_wins() -> None:
     """A field of the form beats the same setting in the overrides."""
     assert settings_of({"seed": 9, "overrides": "seed=3"}) == {"seed": "9"}
+
+
+def test_a_key_that_is_no_field_is_refused() -> None:
+    """A misspelt key would measure the default in its place; the message names the fields."""
+    with pytest.raises(WrongInput, match=r"polcy = 'lag-quick' .*scenario, policy, "):
+        refuse_unknown({"scenario": "quick_spike", "polcy": "lag-quick"})
+
+
+def test_what_earlier_confs_and_airflow_give_is_taken() -> None:
+    """The earlier name of a field is read, and OpenLineage's key is none of the user's."""
+    refuse_unknown({**dict.fromkeys(scenario_run_params()), "drain": "on", "openlineage": {}})
 
 
 def test_a_line_without_a_sign_is_refused() -> None:

@@ -147,3 +147,15 @@ def test_only_the_owner_reads_a_manifest_with_secrets(
         folder.own_deployment, CellRun.open(str(folder.path)).scenario.consumer
     )
     assert own.secrets["login"]["stringData"] == {"key": "hush"}
+
+
+def test_an_unknown_key_of_the_conf_ends_the_plan(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing is planned, so that no default is measured in place of what was meant."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path / "runs"))
+
+    with pytest.raises(WrongInput, match="polcy"):
+        planning.plan_run({"scenario": "quick_spike", "polcy": "lag-quick"}, dag_run="d")
+
+    assert not (tmp_path / "runs").exists()
