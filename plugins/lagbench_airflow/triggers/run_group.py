@@ -76,7 +76,9 @@ class RunGroupStableTrigger(ConsumerGroupStableTrigger):
         """Compare members and owned partitions with the pods of the run."""
         names = RunNames(self.run_id, is_second=self.is_second)
         kube = self.clients.kube(self.kubernetes_conn_id)
-        workload = kube.get(self.workload, names.consumers) or {}
+        workload = kube.get(self.workload, names.consumers)
+        if workload is None:  # a group without members is not what it wants
+            return Reading(is_met=False, seen={self.workload: f"{names.consumers} does not exist"})
         wanted = int((workload.get("spec") or {}).get("replicas") or 0)
         partitions = self.partitions()
         group = self.described()
