@@ -145,9 +145,11 @@ class ConditionSensor(BaseSensorOperator):
         now, inline_seconds = time.time(), wait_seconds
         if self.deferrable and wait_seconds > self.defer_after_seconds + DEFERRAL_SETTLES_SECONDS:
             inline_seconds = self.defer_after_seconds
-        event = run_inline(condition(now + inline_seconds))
+        inline = condition(now + inline_seconds)
+        event = run_inline(inline)
         if Reason(event["reason"]) is Reason.TIMED_OUT and inline_seconds < wait_seconds:
             trigger = condition(now + wait_seconds)
+            trigger.continue_from(inline)
             trigger.not_before_at = time.time() + DEFERRAL_SETTLES_SECONDS
             self.log.info("deferred; last seen: %s", event["seen"])
             self.defer(

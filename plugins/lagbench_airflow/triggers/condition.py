@@ -84,6 +84,9 @@ class ConditionTrigger(BaseTrigger):
     def parameters(self) -> dict[str, Any]:
         """Return the arguments of the subclass, as JSON."""
 
+    def continue_from(self, earlier: ConditionTrigger) -> None:
+        """Take over what the trigger of the same wait before this one has found; here nothing."""
+
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and all arguments."""
         bounds = {

@@ -16,14 +16,23 @@ class EveryGroupTrigger(ConditionTrigger):
     """Fires when the condition of each group holds; moot as soon as one can no longer hold.
 
     Conditions that are to hold for some time must hold together. Without such a time each counts
-    once it was met, because it may have ended in one group before it begins in the other.
+    once it was met, because it may have ended in one group before it begins in the other. ``met``
+    has what was seen in the groups in which that was so before this trigger.
     """
 
-    def __init__(self, *, parts: Mapping[str, Part], **bounds: float) -> None:
+    def __init__(
+        self,
+        *,
+        parts: Mapping[str, Part],
+        met: Mapping[str, Mapping[str, Any]] | None = None,
+        **bounds: float,
+    ) -> None:
         """Keep the conditions by the name of their group."""
         super().__init__(**bounds)
         self.parts = {name: (str(part[0]), dict(part[1])) for name, part in parts.items()}
-        self._met: dict[str, Reading] = {}
+        self.met = {
+            name: Reading(is_met=True, seen=dict(seen)) for name, seen in (met or {}).items()
+        }
         self._triggers: dict[str, ConditionTrigger] = {}
         for name, (path, arguments) in self.parts.items():
             module, _, kind = path.rpartition(".")
@@ -43,7 +52,15 @@ class EveryGroupTrigger(ConditionTrigger):
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments."""
-        return {"parts": {name: list(part) for name, part in self.parts.items()}}
+        return {
+            "parts": {name: list(part) for name, part in self.parts.items()},
+            "met": {name: reading.seen for name, reading in self.met.items()},
+        }
+
+    def continue_from(self, earlier: ConditionTrigger) -> None:
+        """Take over in which groups the condition was met."""
+        if isinstance(earlier, EveryGroupTrigger):
+            self.met = dict(earlier.met)
 
     def read(self) -> Reading:
         """Read the condition of each group."""
@@ -55,11 +72,11 @@ class EveryGroupTrigger(ConditionTrigger):
         )
 
     def _read(self, name: str) -> Reading:
-        if name in self._met:
-            return self._met[name]
+        if name in self.met:
+            return self.met[name]
         reading = self._triggers[name].read()
         if reading.is_met and not self.hold_seconds:
-            self._met[name] = reading
+            self.met[name] = reading
         return reading
 
 

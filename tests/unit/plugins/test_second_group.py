@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
+from airflow.sdk.exceptions import TaskDeferred
 from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, World
 
@@ -21,6 +24,7 @@ from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOp
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
 from lagbench_airflow.operators.start_recorder import StartRecorderOperator
+from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.sensors.run_replicas import RunReplicasSettledSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading, Reason, run_inline
 from lagbench_airflow.triggers.every_group import EveryGroupTrigger, trigger_of_groups
@@ -181,6 +185,43 @@ def test_the_conditions_of_both_groups_survive_the_move_to_a_triggerer() -> None
     again = EveryGroupTrigger(**arguments)
     assert again.serialize() == made.serialize()
     assert run_inline(again)["seen"]["second_group"] == {"reading": 3}
+
+
+class GoneAfter(Fixed):
+    """Can no longer be met after it was."""
+
+    def read(self) -> Reading:
+        """Count."""
+        reading = super().read()
+        return replace(reading, is_moot=self.readings > self.met_until)
+
+
+class WaitsForBoth(ConditionSensor):
+    """Waits for one group that is met at once and then gone, and one that is met after that."""
+
+    def condition(self, deadline_at: float) -> ConditionTrigger:
+        """Return the conditions as they are in this part of the wait."""
+        bounds = {"deadline_at": deadline_at, "hold_seconds": 0.0, "poll_seconds": 0.0}
+        is_inline = deadline_at <= time.time()
+        first = GoneAfter(met_from=1, met_until=1 if is_inline else 0, **bounds)
+        return trigger_of_groups([first, Fixed(met_from=99 if is_inline else 2, **bounds)])
+
+    def check_connections(self) -> None:
+        """Need none."""
+
+
+def test_what_one_group_has_met_survives_the_deferral() -> None:
+    """Its condition can no longer be met in the triggerer, which still waits for the other's."""
+    sensor = WaitsForBoth(task_id="both", deferrable=True, timeout=600)
+    with pytest.raises(TaskDeferred) as deferral:
+        sensor.execute({})
+    trigger: Any = deferral.value.trigger
+    _, arguments = trigger.serialize()
+
+    event = run_inline(EveryGroupTrigger(**arguments | {"not_before_at": 0.0}))
+
+    assert event["reason"] == Reason.REACHED
+    assert event["seen"] == {"first_group": {"reading": 1}, "second_group": {"reading": 2}}
 
 
 def test_a_run_with_one_group_has_the_trigger_itself(world: World) -> None:
