@@ -47,7 +47,7 @@ def _log_in(conn_id: str, extra: Mapping[str, object], patience_seconds: float) 
     from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
     from kubernetes import client, config
 
-    is_in_cluster = _field(extra, "in_cluster") in ("True", "true")
+    is_in_cluster = asks_for_own_account(extra)
     own = None if is_in_cluster else client.Configuration()
     try:
         hook = KubernetesHook(conn_id, client_configuration=own, in_cluster=is_in_cluster)
@@ -98,7 +98,7 @@ def embedded_access(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> EmbeddedAcc
 
     state = bench.running(bench.state_dir())
     extra = _extra(kubernetes_conn_id)
-    path = _field(extra, "kube_config_path")
+    path = provider_field(extra, "kube_config_path")
     if state is None or path != str(state.kubeconfig):
         return None
     parts = {"broker": state.broker, "localkube": state.localkube, "supervisor": state.supervisor}
@@ -108,7 +108,12 @@ def embedded_access(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> EmbeddedAcc
     )
 
 
-def _field(extra: Mapping[str, object], name: str) -> str:
-    """Return a field of the provider, which older forms store with a prefix."""
+def asks_for_own_account(extra: Mapping[str, object]) -> bool:
+    """Return whether the connection names the account of the pod in which the task runs."""
+    return provider_field(extra, "in_cluster") in ("True", "true")
+
+
+def provider_field(extra: Mapping[str, object], name: str) -> str:
+    """Return a field of the provider, which older forms store with a prefix; empty: not set."""
     value = extra.get(name, extra.get(f"extra__kubernetes__{name}"))
     return "" if value is None else str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 from airflow.sdk import BaseHook
@@ -12,6 +13,7 @@ from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.errors import NotReady
 from lagbench.orchestrator.target import CONTEXT_PREFIX
+from lagbench_airflow.hooks.kube import asks_for_own_account, open_kube, provider_field
 
 CONNECTIONS = ("kafka_default", "kubernetes_default", "spark_default")
 
@@ -32,11 +34,22 @@ def is_embedded() -> bool:
 
 
 def target_name() -> str:
-    """Return the target of runs in the form of ``--target``; in_cluster: the pod's own cluster."""
+    """Return the target of runs, by which cells of different clusters differ.
+
+    It is in the form of ``--target`` if the connection names a context; in_cluster: the pod's own
+    cluster. Without either it is the address of the API server: kubeconfigs of different clusters
+    may have one current context, as those of k8s/runner-kubeconfig.sh do.
+
+    :raises NotReady: the kubeconfig cannot be used.
+    """
     if is_embedded():
         return EMBEDDED
     extra = connection("kubernetes_default").extra_dejson
-    return f"{CONTEXT_PREFIX}{extra.get('cluster_context') or 'in_cluster'}"
+    context = provider_field(extra, "cluster_context")
+    if context or asks_for_own_account(extra):
+        return f"{CONTEXT_PREFIX}{context or 'in_cluster'}"
+    with closing(open_kube()) as kube:
+        return f"server:{kube.api_client.configuration.host}"
 
 
 def connection(name: str) -> Any:

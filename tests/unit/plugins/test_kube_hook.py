@@ -12,6 +12,7 @@ from kubernetes.config import incluster_config
 
 from lagbench.errors import NotReady
 from lagbench_airflow.hooks.kube import open_kube
+from lagbench_airflow.hooks.target import target_name
 
 VARIABLE = "AIRFLOW_CONN_KUBERNETES_DEFAULT"
 
@@ -113,3 +114,22 @@ def test_a_connection_that_nobody_defined_does_not_find_some_cluster(
 
     with pytest.raises(NotReady, match="is not defined"):
         open_kube()
+
+
+@pytest.mark.parametrize(
+    ("extra", "name"),
+    [
+        ({"kube_config": kubeconfig(6004)}, "server:https://127.0.0.1:6004"),
+        ({"kube_config": kubeconfig(6005)}, "server:https://127.0.0.1:6005"),
+        ({"kube_config": kubeconfig(6005), "cluster_context": "c6005"}, "context:c6005"),
+        ({"in_cluster": True}, "context:in_cluster"),
+        ({"extra__kubernetes__in_cluster": True}, "context:in_cluster"),
+    ],
+)
+def test_runs_on_two_clusters_are_no_runs_of_one_cell(
+    monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], name: str
+) -> None:
+    """A kubeconfig without a named context is known by its server, not as the pod's own cluster."""
+    connect(monkeypatch, **extra)
+
+    assert target_name() == name
