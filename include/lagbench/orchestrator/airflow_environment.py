@@ -49,7 +49,6 @@ def airflow_environment(state_dir: Path, connections: Mapping[str, str]) -> dict
     """
     root, home = PROJECT_ROOT, airflow_home(state_dir)
     ours = {
-        "AIRFLOW_HOME": str(home),
         # A task ends without the handlers that delete its temporary files.
         "TMPDIR": str(temporary_folder(state_dir)),
         "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
@@ -69,8 +68,10 @@ def airflow_environment(state_dir: Path, connections: Mapping[str, str]) -> dict
         **connections,
     }
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    # A kubeconfig or a Java of the user's shell must not affect this bench.
+    # A kubeconfig or a Java of the user's shell must not affect this bench, nor this bench the
+    # database in the home of the user's own Airflow.
     fixed = {name: connections[name] for name in ("KUBECONFIG", "JAVA_HOME") if name in connections}
+    fixed["AIRFLOW_HOME"] = str(home)
     return {**ours, **os.environ, **fixed, "PATH": path, STATE_VARIABLE: str(state_dir)}
 
 

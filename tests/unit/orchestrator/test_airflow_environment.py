@@ -9,6 +9,7 @@ import pytest
 from lagbench.orchestrator.airflow_environment import (
     admin_password,
     airflow_environment,
+    airflow_home,
     empty_temporary_folder,
     passwords_file,
 )
@@ -28,6 +29,13 @@ def test_a_users_kubeconfig_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyP
     environment = airflow_environment(tmp_path, {"KUBECONFIG": "embedded"})
 
     assert environment["KUBECONFIG"] == "embedded"
+
+
+def test_a_users_own_airflow_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shell's AIRFLOW_HOME has another Airflow's database, which must not be migrated."""
+    monkeypatch.setenv("AIRFLOW_HOME", "/home/me/airflow")
+
+    assert airflow_environment(tmp_path, {})["AIRFLOW_HOME"] == str(airflow_home(tmp_path))
 
 
 def test_the_password_is_made_once_and_private(tmp_path: Path) -> None:
