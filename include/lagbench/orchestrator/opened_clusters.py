@@ -25,7 +25,8 @@ from lagbench.errors import LagbenchError, NotReady, StillWaiting
 from lagbench.orchestrator.target import KIND, ClusterTarget
 
 CLEAN_UP_LIMIT_SECONDS = 360
-"""Deletion of two kinds of policies: 60 s each; of pods: 180 s; each call to Kafka: 15 s."""
+"""Deletion of two kinds of policies: 60 s each; of pods: 180 s, or more with a long grace period;
+each call to Kafka: 15 s."""
 REMOVE_WORKLOADS, BENCH_DOWN = "remove_workloads", "bench_down"
 _WHERE_KUBECTL_LOOKS = "~/.kube/config"
 

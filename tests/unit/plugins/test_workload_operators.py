@@ -85,6 +85,21 @@ def test_a_left_stateful_set_is_removed(world: World) -> None:
     assert not world.kube.objects
 
 
+@pytest.mark.parametrize(
+    ("spec", "waited"),
+    [({"terminationGracePeriodSeconds": 600}, 630), ({}, 180)],
+)
+def test_the_clean_up_waits_as_long_as_a_pod_may_take(
+    world: World, spec: dict[str, int], waited: int
+) -> None:
+    """A user's pod that works to the end of a long grace period is no failure of the clean-up."""
+    labels = {RUN_ID_LABEL: world.names.run_id}
+    world.kube.apply({"kind": "Pod", "metadata": {"name": "mine", "labels": labels}, "spec": spec})
+
+    with pytest.raises(StillWaiting, match=f"waited {waited} s for Pod"):
+        _remove_everything(world)
+
+
 def test_the_fence_stops_in_order(world: World, fence: FenceRunOperator) -> None:
     """Consumers stop before the recorder, so that their last seconds are recorded."""
     start(world)

@@ -13,6 +13,9 @@ from lagbench.core.cluster import POLICY_KINDS, SWEEP_SECONDS
 from lagbench.core.scenario import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX, RunNames
 
 PODS_GONE_TIMEOUT_SECONDS = 180.0
+_AFTER_GRACE_SECONDS = 30.0
+"""For the end of a pod whose processes are killed after its grace period."""
+_DEFAULT_GRACE_SECONDS = 30
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "Service")
 ON_A_CLUSTER = ("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount", "ConfigMap")
 """Kinds that a run creates beside its workloads on a cluster; not on localkube."""
@@ -90,5 +93,16 @@ def remove_workloads(
         kube.wait_gone(
             kind, label_selector=label_selector, timeout_seconds=POLICY_GONE_TIMEOUT_SECONDS
         )
-    kube.wait_gone("Pod", label_selector=label_selector, timeout_seconds=PODS_GONE_TIMEOUT_SECONDS)
+    leaving_seconds = _leaving_seconds(kube, label_selector)
+    kube.wait_gone("Pod", label_selector=label_selector, timeout_seconds=leaving_seconds)
     return removed
+
+
+def _leaving_seconds(kube: Kube, label_selector: str) -> float:
+    """Return how long the pods may take to end: a user's own may have a long grace period."""
+    pods = kube.list("Pod", label_selector=label_selector)
+    graces = [
+        float((pod.get("spec") or {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS))
+        for pod in pods
+    ]
+    return max(PODS_GONE_TIMEOUT_SECONDS, max(graces, default=0.0) + _AFTER_GRACE_SECONDS)
