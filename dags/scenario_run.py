@@ -114,14 +114,16 @@ def slo_gate(verdict: dict[str, Any]) -> None:
 def remove_workloads(run_folder: str) -> dict[str, Any]:
     """Delete policies, pods, topics and groups; release the cluster's Lease.
 
-    If the accounting failed, the topics are first copied into the run folder unchanged; a retry
-    continues with the next topic.
+    If the accounting failed, the topics are copied into the run folder unchanged before they are
+    deleted; a retry continues with the next topic.
     """
     from lagbench_airflow.bench_life import clean_up
 
+    ti = get_current_context()["ti"]
     cell = CellRun.open(run_folder)
     with phase(cell.folder, "remove_workloads"):
-        return clean_up(log.info, folder=cell.folder)
+        is_last_try = ti.try_number > ti.max_tries
+        return clean_up(log.info, folder=cell.folder, is_last_try=is_last_try)
 
 
 @teardown(on_failure_fail_dagrun=True)

@@ -88,33 +88,59 @@ def _leased(kube: Kube, cell: CellRun) -> Iterator[None]:
     """Take the Lease, which the teardown releases; after a failure here no teardown runs."""
     lease = ClusterLease(kube, lease_holder())
     lease.acquire(cell.names.run_id, duration_seconds=longest_run_seconds(cell.scenario))
+    with _released_on_failure(kube):
+        yield
+
+
+@contextmanager
+def _released_on_failure(kube: Kube) -> Iterator[None]:
+    """Release the Lease if the body fails."""
     try:
         yield
     except BaseException:  # also the task's own time limit
         with suppress(NotReady):  # the first error is reported
-            lease.release()
+            ClusterLease(kube, lease_holder()).release()
         raise
 
 
-def clean_up(say: Say, *, folder: RunFolder) -> dict[str, Any]:
+def clean_up(say: Say, *, folder: RunFolder, is_last_try: bool) -> dict[str, Any]:
     """Remove all workloads, topics and groups of runs, and release a cluster's namespace.
 
-    Topics that are not accounted for are first copied into the run folder.
+    Topics that are not accounted for are copied into the run folder when the workloads have gone.
+    If that fails, all topics stay. So does the Lease, for the next try; the last one releases it.
     """
     if target.is_embedded():
         _start_broker(say)
-    for group in folder.groups:
-        for topic in keep_evidence(_kafka_settings, group):
-            say(f"copied {topic} to {group.path / 'copies'}: lagbench account {folder.run_id}")
     with (
         closing(open_kube(patience_seconds=PATIENCE_SECONDS)) as kube,
         KafkaHook().get_conn() as admin,
     ):
         if target.is_embedded():
-            removed = remove_everything(kube, admin, say, is_embedded=True)
+            removed = remove_everything(
+                kube, admin, say, is_embedded=True, before_topics=lambda: _copy(say, folder)
+            )
             bring_autoscaler_back(kube, say)
             return asdict(removed)
-        return asdict(clear_cluster(kube, admin, say, holder=lease_holder(), run_id=folder.run_id))
+
+        def copy_or_release() -> None:
+            with _released_on_failure(kube) if is_last_try else nullcontext():
+                _copy(say, folder)
+
+        removed = clear_cluster(
+            kube,
+            admin,
+            say,
+            holder=lease_holder(),
+            run_id=folder.run_id,
+            before_topics=copy_or_release,
+        )
+        return asdict(removed)
+
+
+def _copy(say: Say, folder: RunFolder) -> None:
+    for group in folder.groups:
+        for topic in keep_evidence(_kafka_settings, group):
+            say(f"copied {topic} to {group.path / 'copies'}: lagbench account {folder.run_id}")
 
 
 def _start_broker(say: Say) -> None:

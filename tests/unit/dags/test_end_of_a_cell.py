@@ -15,6 +15,7 @@ from tests.unit.plugins.conftest import RUN_ID, SCALED_OBJECT, SCENARIO
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.project import PROJECT_ROOT
+from lagbench_airflow import bench_life
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from airflow.models.dagrun import DagRun  # isort: skip
@@ -95,6 +96,26 @@ def test_a_run_without_a_verdict_fails_whatever_its_clean_up(cell: Any, folder: 
 
     with pytest.raises(AirflowFailException, match="ended without a verdict"):
         conclude(cell, folder)
+
+
+@pytest.mark.parametrize(("try_number", "is_last_try"), [(1, False), (2, False), (3, True)])
+def test_the_clean_up_knows_its_last_try(
+    cell: Any,
+    folder: RunFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    try_number: int,
+    *,
+    is_last_try: bool,
+) -> None:
+    """After it nothing is tried again, so it must not keep the cluster's Lease."""
+    task = cell.get_task("remove_workloads")
+    context = {"ti": SimpleNamespace(try_number=try_number, max_tries=task.retries)}
+    monkeypatch.setitem(task.python_callable.__globals__, "get_current_context", lambda: context)
+    monkeypatch.setattr(bench_life, "clean_up", lambda _, **given: given)
+
+    given = task.python_callable(run_folder=str(folder.path))
+
+    assert given["is_last_try"] is is_last_try
 
 
 def test_a_run_that_ended_before_its_folder_was_made_fails(cell: Any) -> None:

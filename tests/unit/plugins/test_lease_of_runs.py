@@ -10,10 +10,11 @@ import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.fakes.fake_leases import FakeLeases
 from tests.unit.plugins.bench_world import bench_up, stand_in_for_bench
-from tests.unit.plugins.conftest import World
+from tests.unit.plugins.conftest import World, workload
 
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.core.cluster.lease import longest_run_seconds
+from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.errors import NotReady
 from lagbench_airflow import bench_life
 from lagbench_airflow.cell_run import CellRun
@@ -48,7 +49,7 @@ def test_a_cell_holds_the_lease_until_its_teardown(world: World, leases: FakeLea
     assert leases.lease is not None
     longest = longest_run_seconds(CellRun.open(str(world.folder.path)).scenario)
     assert leases.lease["spec"]["leaseDurationSeconds"] == longest
-    bench_life.clean_up(lambda _: None, folder=world.folder)
+    bench_life.clean_up(lambda _: None, folder=world.folder, is_last_try=False)
     assert leases.lease is None
 
 
@@ -78,6 +79,41 @@ def test_a_sweep_that_fails_gives_the_lease_back(
         bench_up(world)
 
     assert leases.writes == ["create", "delete"]
+
+
+@pytest.mark.parametrize(("is_last_try", "holder"), [(False, "here"), (True, None)])
+def test_a_copy_that_fails_leaves_no_workloads(
+    world: World,
+    leases: FakeLeases,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_last_try: bool,
+    holder: str | None,
+) -> None:
+    """The topics stay for the next try, and the namespace is free when there is none."""
+
+    def silent(*_: Any) -> None:
+        raise NotReady("the topic returned no record")
+
+    monkeypatch.setattr(bench_life, "keep_evidence", silent)
+    bench_up(world)
+    world.kube.apply(labelled_job(world))
+    world.admin.topics[world.names.events_topic] = {0: 0}
+
+    with pytest.raises(NotReady, match="no record"):
+        bench_life.clean_up(lambda _: None, folder=world.folder, is_last_try=is_last_try)
+
+    assert not world.kube.list("Job")
+    assert world.names.events_topic in world.admin.topics
+    assert leases.holder == holder
+
+
+def labelled_job(world: World) -> dict[str, Any]:
+    """Return an object of the run."""
+    job = workload("Job", world.names.producer_job)
+    job["metadata"]["labels"] = {RUN_ID_LABEL: world.names.run_id}
+    job["spec"]["template"]["metadata"]["labels"] = {RUN_ID_LABEL: world.names.run_id}
+    return job
 
 
 def test_the_bench_by_hand_takes_nothing(world: World, leases: FakeLeases) -> None:

@@ -36,17 +36,28 @@ class Removed:
     groups: list[str]
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 def remove_everything(
-    kube: Kube, admin: KafkaAdmin, say: Callable[[str], None], *, is_embedded: bool
+    kube: Kube,
+    admin: KafkaAdmin,
+    say: Callable[[str], None],
+    *,
+    is_embedded: bool,
+    before_topics: Callable[[], None] = _nothing,
 ) -> Removed:
     """Remove every run's workloads, topics and groups; one cell runs at a time, so all are dead.
 
     Topics go after the pods: a pod that lost its topic would log errors and hang in its shutdown.
     Groups go before them: only a run's topic distinguishes its group from one that others own.
+    ``before_topics`` is called between workloads and topics; if it fails, all topics stay.
     """
     kinds = WORKLOADS + (ON_LOCALKUBE if is_embedded else ON_A_CLUSTER)
     workloads = remove_workloads(kube, f"{RUN_ID_LABEL}", kinds)
     say(f"removed workloads {workloads}")  # before Kafka, which may be away
+    before_topics()
     topics = admin.topic_names(TOPIC_PREFIX)
     runs = [found[1] for topic in topics if (found := _EVENTS_OF_RUN.fullmatch(topic))]
     names = [RunNames(run_id) for run_id in runs]
@@ -61,7 +72,13 @@ def remove_everything(
 
 
 def clear_cluster(
-    kube: Kube, admin: KafkaAdmin, say: Callable[[str], None], *, holder: str, run_id: str
+    kube: Kube,
+    admin: KafkaAdmin,
+    say: Callable[[str], None],
+    *,
+    holder: str,
+    run_id: str,
+    before_topics: Callable[[], None] = _nothing,
 ) -> Removed:
     """Remove everything at the end of a run on a cluster, and give the namespace back.
 
@@ -70,7 +87,7 @@ def clear_cluster(
     """
     lease = ClusterLease(kube, holder)
     lease.acquire(run_id, duration_seconds=SWEEP_SECONDS)
-    removed = remove_everything(kube, admin, say, is_embedded=False)
+    removed = remove_everything(kube, admin, say, is_embedded=False, before_topics=before_topics)
     lease.release()
     return removed
 
