@@ -267,17 +267,6 @@ def test_a_group_that_does_not_settle_ends_the_wait(world: World) -> None:
     assert run(RunGroupSettledSensor, world)["reason"] == "timed_out"
 
 
-def test_a_group_without_its_workload_is_not_settled(world: World) -> None:
-    """Without pods and without members nothing differs, but nothing consumes either."""
-    start_consumers(world, 2)
-    del world.kube.objects["Deployment", "consumer"]
-    del world.admin.groups[world.names.group]
-
-    assert run(RunGroupSettledSensor, world)["seen"] == {"Deployment": "consumer does not exist"}
-    with pytest.raises(StillWaiting, match="does not exist"):
-        run(RunGroupStableSensor, world)
-
-
 def test_a_stranger_at_the_end_does_not_cost_the_evidence(world: World) -> None:
     """Refused, it would end the run without a verdict; the verdict names it instead."""
     start_consumers(world, 2)
