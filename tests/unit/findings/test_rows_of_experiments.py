@@ -4,7 +4,14 @@ import re
 from statistics import fmean
 
 import pytest
-from tests.unit.findings.kept import FINDINGS, kept_runs, page, replicas_text, steps_text
+from tests.unit.findings.kept import (
+    FINDINGS,
+    is_cell,
+    kept_runs,
+    page,
+    replicas_text,
+    steps_text,
+)
 
 from lagbench.core.measures import NAMED, Measures
 
@@ -259,3 +266,39 @@ def test_what_waiting_costs_is_quoted_from_its_runs() -> None:
         assert row in page("persistent_lag")
         accounting = measures.accounting
         assert (accounting.lost, accounting.duplicated, scaling.flips) == (0, 0, 0)
+
+
+def test_the_parts_of_the_reaction_are_quoted_from_their_runs() -> None:
+    """Each row of reaction_parts has the sync, the start and the price of its run."""
+    for record, measures in kept_runs("reaction_parts"):
+        scaling, reaction = measures.scaling, measures.reaction
+        parts = {link.name: link.part_seconds or 0 for link in reaction.links}
+        sync = parts["t1"] + parts["t2"] + parts["t3"]
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {steps_text(measures)} | {sync:.1f} s | "
+            f"{reaction.assigned_seconds - sync:.1f} s | {reaction.assigned_seconds:.1f} s | "
+            f"{measures.lag.time_lag_seconds.p99:.1f} s | {measures.lag.peak_records:,} | "
+            f"{measures.drain.drain_seconds:.1f} s | {NAMED['rebalances'].read(measures):.0f} | "
+            f"{scaling.pod_minutes:.1f}, {scaling.pod_minutes_after:.1f} |"
+        )
+        assert row in page("reaction_parts")
+        assert reaction.ruling_clock == "hpa_sync"
+        accounting = measures.accounting
+        assert (accounting.lost, accounting.duplicated, scaling.flips) == (0, 0, 0)
+
+
+def test_where_the_reaction_goes_is_the_mean_of_its_runs() -> None:
+    """Each part in the table of reaction_parts is the mean of twelve runs of both cells."""
+    names = {
+        "t1": "lag crosses the threshold",
+        "t5": "until the pod is Ready",
+        "t7": "until it has its first partition",
+    }
+    for name, title in names.items():
+        means = []
+        for cell in ("lag", "sync_5"):
+            runs = [m for record, m in kept_runs("reaction_parts") if is_cell(record, cell)]
+            assert len(runs) == 12
+            links = [{link.name: link.part_seconds or 0 for link in m.reaction.links} for m in runs]
+            means.append(fmean(of[name] + (of["t6"] if name == "t7" else 0) for of in links))
+        assert f"| {title} | {means[0]:.1f} s | {means[1]:.1f} s |" in page("reaction_parts")
