@@ -41,6 +41,10 @@ class PolicyLimits:
     """The lag per replica at which a trigger scales; None: no trigger compares records of lag with
     a number for each replica. A formula replaces the triggers' targets, and with ``metricType:
     Value`` the target is the group's."""
+    group_target_records: float | None = None
+    """The total lag at which a trigger with ``metricType: Value`` scales, at any replica count."""
+    has_formula: bool = False
+    """A formula replaces the triggers' targets: no number of records decides."""
     most_replicas: int | None = None
     """The most replicas that a trigger other than CPU and memory requests; None: the ceiling."""
     leaks_one_replica: bool = False
@@ -67,6 +71,31 @@ class PolicyLimits:
         """Return whether lag alone never wants more replicas than partitions, except for one."""
         return self.partition_cap != "none"
 
+    def scales_above_records(self, replicas: int) -> float | None:
+        """Return the total lag above which ``replicas`` are too few; None: no number decides.
+
+        The HPA takes the highest proposal, so the lowest number of all triggers counts. Without a
+        trigger on records, it is the annotation's for each replica.
+        """
+        if self.has_formula:
+            return None
+        of_replica, of_group = self.scales_at_records, self.group_target_records
+        if of_replica is None and of_group is None:
+            of_replica = self.lag_threshold_records
+        of_all = None if of_replica is None else of_replica * max(1, replicas)
+        return min((number for number in (of_group, of_all) if number is not None), default=None)
+
+    def scales_above_text(self, replicas: int | None) -> str:
+        """Return where ``scales_above_records`` comes from; None: the replicas are unknown."""
+        if self.has_formula:
+            return "a formula replaces the triggers' targets"
+        of_group, count = self.group_target_records, max(1, replicas or 0)
+        if of_group is not None and of_group == self.scales_above_records(count):
+            return f"the target {of_group:g} of the whole group (metricType: Value)"
+        if self.lag_threshold_records is None:
+            return self.threshold_rule
+        return f"{self.threshold_rule} x {'unknown' if replicas is None else count} replicas"
+
 
 def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> PolicyLimits:
     """Return the limits of a ScaledObject or a HorizontalPodAutoscaler.
@@ -88,6 +117,8 @@ def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> Poli
         )
         averaging = [] if is_composite else [t for t in triggers if not _is_of_the_group(t)]
         of_replica = _lowest(averaging, where)
+        whole = [] if is_composite else [t for t in triggers if _is_of_the_group(t)]
+        of_group = _lowest(whole, where)
         asked = [_asked(trigger) for trigger in triggers]
         reads_load = is_composite or None in asked
         return PolicyLimits(
@@ -98,6 +129,8 @@ def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> Poli
             partition_cap="none" if is_composite else _partition_cap(triggers),
             leaks_one_replica=not is_composite and any(map(_leaks_one_replica, triggers)),
             scales_at_records=None if of_replica is None else of_replica[0],
+            group_target_records=None if of_group is None else of_group[0],
+            has_formula=is_composite,
             most_replicas=None
             if reads_load
             else max((n for n in asked if n is not None), default=0),

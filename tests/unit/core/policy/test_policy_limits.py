@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.policy.limits import policy_limits
+from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.errors import WrongInput
 
 
@@ -162,3 +162,21 @@ def test_an_even_distribution_leaks_no_replica() -> None:
 
     assert policy_limits(scaled_object({"triggers": [kafka(500)]})).leaks_one_replica
     assert not policy_limits(scaled_object({"triggers": [even]})).leaks_one_replica
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        (PolicyLimits(2, 12, 500, "lagThreshold 500"), "lagThreshold 500 x 3 replicas"),
+        (PolicyLimits(2, 12, None, "states no threshold"), "states no threshold"),
+        (
+            policy_limits(scaled_object({"triggers": [kafka(500, metricType="Value")]})),
+            "the target 500 of the whole group (metricType: Value)",
+        ),
+    ],
+)
+def test_the_lag_that_adds_a_replica_is_said_with_its_source(
+    limits: PolicyLimits, text: str
+) -> None:
+    """The replicas are a part of it only where they multiply the threshold."""
+    assert limits.scales_above_text(3) == text

@@ -1,7 +1,8 @@
 """Build the reaction chain: from the load step to the first record done by a new pod.
 
 t0 load step         planned instant of the first spike's start
-t1 lag crosses       total lag rises above lagThreshold x replicas at t0 (interpolated)
+t1 lag crosses       total lag rises above lagThreshold x replicas at t0 (interpolated), or above
+                     the group's target (due.py)
 t2 autoscaler reads  first sync (or poll) after t1 whose metric is above that; a cluster's HPA
                      shows it only in its status (t2_reading.py)
 t3 desired changes   desired replicas rise
@@ -118,13 +119,12 @@ def reaction(given: ReactionInput) -> Reaction:
     threshold, count = given.crossing_records, given.replicas_at_step
     clock, clock_text = ruling_clock(count)
     stamps, pod = reaction_stamps(given, clock)
-    replicas = "unknown" if count is None else max(1, count)
     return _chain(
         _place(stamps, TITLES_OF_TASKS if given.has_tasks else TITLES),
         _assigned(stamps),
         pod,
         threshold_records=threshold,
-        threshold_text=f"{given.limits.threshold_rule} x {replicas} replicas",
+        threshold_text=given.limits.scales_above_text(count),
         is_threshold_crossed=_is_crossed(given, stamps),
         ruling_clock=clock,
         ruling_clock_text=clock_text,

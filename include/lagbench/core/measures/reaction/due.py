@@ -1,9 +1,10 @@
 """Decide whether a load step needed pods, and whether any could come.
 
 A step needs pods when after it total lag stays above lagThreshold x replicas x (1 + tolerance of
-the HPA) for a whole sync of the HPA. If all useful replicas (the ceiling, or one for each
-partition) are already Ready, no pod can come. During a gap in the lag samples it may have needed
-them.
+the HPA) for a whole sync of the HPA. With ``metricType: Value`` the target is the group's: the
+replicas do not multiply it. With a formula the lag that adds a pod is not known. If all useful
+replicas (the ceiling, or one for each partition) are already Ready, no pod can come. During a gap
+in the lag samples it may have needed them.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def pods_due(
     """Return whether the step at ``step_at`` asked for pods until ``until_at``.
 
     ``load_needs``: the pods that the rate after it needs; None: not known. It decides alone if the
-    policy states no threshold.
+    policy states no threshold; but a formula may follow the lag.
     """
     most = useful_replicas(limits, partitions)
     wanted, ready = at_step.wanted, at_step.ready
@@ -84,12 +85,13 @@ def pods_due(
         return Due(None, "the replicas at the load step are unknown")
     if wanted >= most and ready is not None and ready >= most:
         return Due(False, f"{wanted} replicas were Ready at the load step, and more cannot help")
-    if limits.lag_threshold_records is not None:
-        threshold = limits.lag_threshold_records * max(1, wanted)
+    threshold = limits.scales_above_records(wanted)
+    if threshold is not None:
         return _due_by_lag(lag, threshold, limits, step_at, until_at)
-    if load_needs is not None and ready is not None and ready >= load_needs:
+    is_enough = load_needs is not None and ready is not None and ready >= load_needs
+    if is_enough and not limits.has_formula:
         return Due(False, f"{ready} replicas were Ready at the load step; it needs no more")
-    return Due(None, limits.threshold_rule)
+    return Due(None, limits.scales_above_text(wanted))
 
 
 def _due_by_lag(

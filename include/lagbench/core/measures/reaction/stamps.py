@@ -57,8 +57,8 @@ class ReactionInput:
     @property
     def crossing_records(self) -> float | None:
         """Total lag above which more pods are due than at the load step."""
-        per_replica, count = self.limits.lag_threshold_records, self.replicas_at_step
-        return None if per_replica is None or count is None else per_replica * max(1, count)
+        count = self.replicas_at_step
+        return None if count is None else self.limits.scales_above_records(count)
 
     @property
     def lag_gaps(self) -> list[Gap]:
