@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.measures.accounting import accounting_measure, moved_text
+from lagbench.core.measures.accounting import (
+    Accounting,
+    accounting_measure,
+    moved_text,
+    never_done,
+)
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.measures.end_state import EndState, end_state
 from lagbench.core.measures.evidence import (
@@ -87,6 +92,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
     group = replica_group(run, from_at, until_at)
     cost = rebalance_measures(run, group, from_at, until_at)
     drain = _drain(run, until_at)
+    accounting = _accounting(run)
     return _with_notes(
         Measures(
             run_id=run_id,
@@ -104,20 +110,12 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             load=run.load,
             validity=_validity(run, from_at, until_at),
             reaction=_reaction(run, group, until_at),
-            lag=_lag(run, group, from_at, until_at),
+            lag=_lag(run, group, accounting, from_at, until_at),
             drain=drain,
             rebalances=cost.rebalances,
             scaling=scaling_measure(run, group, from_at, until_at),
             paid_for_itself=_paid(run, group, cost.episodes, drain, until_at),
-            accounting=accounting_measure(
-                run.accounting,
-                run.bad_messages,
-                run_format=folder_format(run.manifest),
-                fence=run.fence,
-                unknown_telemetry=run.unknown_records,
-                commit_moves=run.commit_moves,
-                poisoned_seqs=failing_seqs(run.scenario),
-            ),
+            accounting=accounting,
             observer_cost=observer_cost(run.records, from_at, until_at),
             start_cost=start_cost(run.records, run.timelines),
             end_state=_end_state(run, until_at),
@@ -305,7 +303,21 @@ def _percentiles(run: RunEvidence, name: str) -> Seconds:
     return Seconds(**{part: found.get(part) for part in ("p50", "p95", "p99", "max")})
 
 
-def _lag(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Lag:
+def _accounting(run: RunEvidence) -> Accounting:
+    return accounting_measure(
+        run.accounting,
+        run.bad_messages,
+        run_format=folder_format(run.manifest),
+        fence=run.fence,
+        unknown_telemetry=run.unknown_records,
+        commit_moves=run.commit_moves,
+        poisoned_seqs=failing_seqs(run.scenario),
+    )
+
+
+def _lag(
+    run: RunEvidence, group: Group, accounting: Accounting, from_at: int, until_at: int
+) -> Lag:
     found = lag_measure(
         run.lag,
         from_at=from_at,
@@ -320,7 +332,12 @@ def _lag(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Lag:
         run.offered, run.rate, stream_started_at=run.load.stream_started_at, until_at=until_at
     )
     return found.model_copy(
-        update={"time_lag_seconds_after": known, "build_up": grown, "after_idle": waited}
+        update={
+            "time_lag_seconds_after": known,
+            "build_up": grown,
+            "after_idle": waited,
+            "never_done": never_done(accounting, run.bad_messages, run.offered.total),
+        }
     )
 
 

@@ -14,8 +14,8 @@ def lag_results(measures: Measures, slos: Slos) -> list[SloResult]:
     return [
         _drain(measures, slos),
         _falls(measures, slos),
-        _time_lag(measures, slo_of("time_lag_p95_seconds", slos.time_lag_p95_seconds)),
-        _time_lag(measures, slo_of("time_lag_p99_seconds", slos.time_lag_p99_seconds)),
+        _time_lag(measures, slo_of("time_lag_p95_seconds", slos.time_lag_p95_seconds), 95),
+        _time_lag(measures, slo_of("time_lag_p99_seconds", slos.time_lag_p99_seconds), 99),
     ]
 
 
@@ -69,11 +69,26 @@ def _falls(measures: Measures, slos: Slos) -> SloResult:
     return not_asked(result, measures, "lag", measures.drain.open_lag_gaps)
 
 
-def _time_lag(measures: Measures, slo: Slo) -> SloResult:
-    found = measures.lag.time_lag_seconds
-    if NAMED[slo.name].read(measures) is None:
+def _time_lag(measures: Measures, slo: Slo, percent: int) -> SloResult:
+    """Judge the percentile of all messages: it lies above that of the messages that were done."""
+    found, undone = measures.lag.time_lag_seconds, measures.lag.never_done
+    if slo.limit is not None and undone is not None and not undone.leaves(percent):
+        reason = f"{undone.text}: {percent} % of all were not done in any time"
+        return slo.result("fail", None, reason)
+    value = NAMED[slo.name].read(measures)
+    if value is None:
         return slo.result("undetermined", None, "the time lag was not measured")
     reason = "done minus planned"
     if found.p50 is not None and found.max is not None:
         reason += f": p50 {found.p50:.2f} s, max {found.max:.2f} s"
-    return slo.judge(measures, reason)
+    if undone is None or not undone.at_most:
+        return slo.judge(measures, reason)
+    reason = f"{reason}; {undone.text}"
+    most = measures.lag.time_lag_at_most(percent)
+    if most is not None:
+        return slo.compare(value, reason, low=value, high=most)
+    result = slo.judge(measures, reason)
+    if result.status != "pass":
+        return result
+    text = f"{reason}: so it is not known in which time {percent} % of all were done"
+    return slo.result("undetermined", value, text)

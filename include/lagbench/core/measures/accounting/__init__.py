@@ -8,6 +8,7 @@ from lagbench.core.measures.accounting.accounting import (
 )
 from lagbench.core.measures.accounting.commit_moves import CommitMove, commits_moved_back
 from lagbench.core.measures.accounting.moved_text import moved_text
+from lagbench.core.measures.accounting.never_done import never_done
 from lagbench.core.measures.accounting.sums import SUMS, broken_sums
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "broken_sums",
     "commits_moved_back",
     "moved_text",
+    "never_done",
 ]

@@ -8,11 +8,13 @@ from lagbench.core.measures.lag.drain import (
 )
 from lagbench.core.measures.lag.idle_wait import idle_wait
 from lagbench.core.measures.lag.lag import Lag, Seconds, first_crossing, lag_measure, last_committed
+from lagbench.core.measures.lag.never_done import NeverDone
 
 __all__ = [
     "Drain",
     "DrainThreshold",
     "Lag",
+    "NeverDone",
     "Seconds",
     "build_up",
     "drain_measure",

@@ -18,6 +18,7 @@ import numpy as np
 from lagbench.core.measures.evidence import LagSeries
 from lagbench.core.measures.lag.build_up import BuildUp
 from lagbench.core.measures.lag.idle_wait import IdleWait
+from lagbench.core.measures.lag.never_done import NeverDone
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
 from lagbench.core.measures.statistics import Reals
 
@@ -39,12 +40,13 @@ class Lag(MeasureModel):
     peak_partition: int | None  # the partition with the most lag of any sample
     peak_partition_records: int | None
     at_spike_end_records: int | None
-    time_lag_seconds: Seconds  # of messages planned in the planned window
+    time_lag_seconds: Seconds  # of messages planned in the planned window, and done
     samples: int
     unknown_samples: int
     time_lag_seconds_after: Seconds | None = None  # of messages planned after it: the tail
     build_up: BuildUp | None = None  # of the fastest spike; None: no spike, or older measures
     after_idle: IdleWait | None = None  # None: the plan has no idle stretch, or older measures
+    never_done: NeverDone | None = None  # None: no accounting, or older measures
 
     named: ClassVar[tuple[NamedMeasure[Lag], ...]] = (
         NamedMeasure("peak_lag_records", "Peak lag", "messages", 0, lambda lag: lag.peak_records),
@@ -65,6 +67,18 @@ class Lag(MeasureModel):
             lambda lag: None if lag.after_idle is None else lag.after_idle.seconds,
         ),
     )
+
+    def time_lag_at_most(self, percent: int) -> float | None:
+        """Return a time within which ``percent`` of all messages surely were done; None: none."""
+        needed = float(percent)
+        if self.never_done is not None:
+            of_done = self.never_done.percent_of_done(percent)
+            if of_done is None:
+                return None
+            needed = of_done
+        found = self.time_lag_seconds
+        known = ((50, found.p50), (95, found.p95), (99, found.p99), (100, found.max))
+        return next((at for rank, at in known if rank >= needed and at is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
