@@ -120,6 +120,17 @@ def _records() -> list[Record]:
     return found
 
 
+def _idle_records() -> list[Record]:
+    """Return the records of a group that was never seen busy, so the rate of a pod is unknown."""
+    rows = [(p, 1000, 1000) for p in range(4)]
+    return [
+        msgspec.structs.replace(record, partitions=rows)
+        if isinstance(record, LagSample)
+        else record
+        for record in _records()
+    ]
+
+
 def _lag_rows(second: int) -> Sequence[tuple[int, int, int | None]]:
     """Return the offsets of one second."""
     return next(
@@ -217,20 +228,26 @@ def test_the_observed_load_can_be_rehearsed(tmp_path: Path) -> None:
 
 def test_without_a_pods_rate_no_spike_is_denied(tmp_path: Path) -> None:
     """The group was never seen busy: drain, floor and the return to it neither pass nor fail."""
-    rows = [(p, 1000, 1000) for p in range(4)]
-    idle: list[Record] = [
-        msgspec.structs.replace(record, partitions=rows)
-        if isinstance(record, LagSample)
-        else record
-        for record in _records()
-    ]
-    measures, verdict = _judged(_folder(tmp_path, idle), {"drain_seconds": 60})
+    measures, verdict = _judged(_folder(tmp_path, _idle_records()), {"drain_seconds": 60})
     by_name = {slo.name: slo for slo in verdict.slos}
     assert measures.load.spikes == 0
     assert verdict.status == "undetermined"
     open_slos = {"drain_seconds", "baseline_at_floor", "flips"}
     assert {name for name, slo in by_name.items() if slo.status == "undetermined"} == open_slos
     assert "--pod-rate" in by_name["drain_seconds"].reason
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("reaction_seconds", 5), ("lag_falls_at_full_parallelism", True)]
+)
+def test_without_a_pods_rate_a_limit_that_needs_a_spike_passes_nothing(
+    tmp_path: Path, name: str, limit: float
+) -> None:
+    """Whether there was an occasion is not known, so the limit that the user set stays open."""
+    _, verdict = _judged(_folder(tmp_path, _idle_records()), {name: limit})
+    found = next(slo for slo in verdict.slos if slo.name == name)
+    assert found.status == "undetermined"
+    assert any(reason.startswith(found.title) for reason in verdict.reasons)
 
 
 def test_a_missed_drain_fails(tmp_path: Path) -> None:

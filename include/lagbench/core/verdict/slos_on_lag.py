@@ -57,14 +57,15 @@ def _undrained(slo: Slo, drain: Drain, spike_ended_at: int) -> SloResult:
 
 
 def _falls(measures: Measures, slos: Slos) -> SloResult:
+    unknown = measures.spikes_unknown if measures.load.spikes == 0 else ""
     result = claim_result(
         "lag_falls_at_full_parallelism",
         "Lag falls at full parallelism",
         is_judged=slos.lag_falls_at_full_parallelism,
-        holds=measures.drain.falls_monotonically,
-        reason=measures.drain.monotone_text,
+        holds=None if unknown else measures.drain.falls_monotonically,
+        reason=unknown or measures.drain.monotone_text,
     )
-    if measures.load.spikes == 0:
+    if measures.load.spikes == 0 and not unknown:
         return not_applicable(result)
     return not_asked(result, measures, "lag", measures.drain.open_lag_gaps)
 

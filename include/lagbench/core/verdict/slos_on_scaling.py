@@ -27,6 +27,8 @@ def _reaction(measures: Measures, slos: Slos) -> SloResult:
     slo = slo_of("reaction_seconds", slos.reaction_seconds)
     chain = measures.reaction
     if measures.load.spikes == 0:
+        if measures.spikes_unknown:
+            return slo.result("undetermined", None, measures.spikes_unknown)
         return not_applicable(slo.result("pass", None, "the plan of the load has no spike"))
     result = _of_outcome(slo, measures)
     if result.status == "pass" and chain.unknown_text:
