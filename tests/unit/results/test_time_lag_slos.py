@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.fakes.tampered_run import TamperedRun, slo
+from tests.fakes.tampered_run import SECOND, TamperedRun, slo
 
 P95, P99 = "time_lag_p95_seconds", "time_lag_p99_seconds"
 
@@ -62,3 +62,59 @@ def test_a_percentile_by_clocks_that_nobody_bounded_is_undetermined(
     run.set_slos(**{name: 300})
 
     assert slo(run.judge(), name).status == "undetermined"
+
+
+def cluster_with_bounds(run: TamperedRun, *, pods_seconds: float, producer: bool) -> None:
+    """Let the run be a cluster's: the pods' clocks are known to so much, the producer's to 1 s."""
+    run.edit_json("manifest.json", lambda found: {**found, "fidelity": "kubernetes"})
+    sent = run.records("stream_started")[0]["source"]
+    bounds = {"node-a": (pods_seconds, list(run.folder.read_json("accounting.json")["by_pod"]))}
+    if producer:
+        bounds["node-b"] = (1.0, [sent])
+    for clock, (seconds, pods) in bounds.items():
+        run.add_records(
+            {
+                "kind": "clock_offset",
+                "at": run.at(5),
+                "source": run.records("replica_sample")[0]["source"],
+                "clock": clock,
+                "pods": pods,
+                "low_ns": -round(seconds * SECOND),
+                "high_ns": round(seconds * SECOND),
+                "answers": 30,
+                "since_at": run.at(-5),
+            }
+        )
+
+
+@pytest.mark.parametrize(
+    ("limit", "status"),
+    [(9.3, "fail"), (9.4, "undetermined"), (15.3, "undetermined"), (15.4, "pass")],
+)
+def test_a_percentile_is_judged_with_the_bounds_of_both_clocks(
+    run: TamperedRun, limit: float, status: str
+) -> None:
+    """12.34 s: the pods' clocks are known to 2 s and the producer's to 1 s, so 9.34 to 15.34 s."""
+    cluster_with_bounds(run, pods_seconds=2, producer=True)
+    run.set_slos(**{P95: limit})
+
+    assert slo(run.judge(), P95).status == status
+
+
+def test_a_producer_whose_clock_is_not_bounded_leaves_the_time_lag_open(run: TamperedRun) -> None:
+    """It planned the messages, so no bound of the pods' clocks is enough."""
+    cluster_with_bounds(run, pods_seconds=0.001, producer=False)
+    run.set_slos(**{P95: 300})
+
+    found = slo(run.judge(), P95)
+
+    assert found.status == "undetermined"
+    assert found.reason.endswith("the clock of the producer, or of a pod, is not bounded")
+
+
+def test_one_clock_makes_a_percentile_exact(run: TamperedRun) -> None:
+    """On the embedded bench the interval is the value itself."""
+    found = run.measure().lag
+
+    assert found.clock_error_seconds == 0
+    assert found.time_lag_interval(12.5) == (12.5, 12.5)

@@ -336,13 +336,13 @@ def _lag(
             "time_lag_seconds_after": known,
             "build_up": grown,
             "after_idle": waited,
+            "clock_error_seconds": run.time_lag_error_seconds,
             "never_done": never_done(accounting, run.bad_messages, run.offered.total),
         }
     )
 
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:
-    clock = run.producers_clock
     limits = run.policies.at(run.load.last_spike_ended_at)
     return drain_measure(
         run.lag,
@@ -354,7 +354,7 @@ def _drain(run: RunEvidence, until_at: int) -> Drain:
         pod_rate=run.pod_rate_per_second,
         held=held_back(run.records, run.offered, run.load.stream_started_at),
         hidden=run.hidden,
-        clock_error_seconds=None if clock is None else clock.error_ns / NANOSECONDS,
+        clock_error_seconds=run.producers_error_seconds,
     )
 
 

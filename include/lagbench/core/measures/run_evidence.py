@@ -167,6 +167,24 @@ class RunEvidence:
         source = next((r.source for r in self.records if isinstance(r, recorded)), "")
         return self.clocks.of_pod(source)
 
+    @property
+    def producers_error_seconds(self) -> float | None:
+        """The largest error of a planned instant; None: the producer's clock is not bounded."""
+        clock = self.producers_clock
+        return None if clock is None else clock.error_ns / NANOSECONDS
+
+    @property
+    def time_lag_error_seconds(self) -> float | None:
+        """The largest error of done_at - planned_at; None: one of the clocks is not bounded.
+
+        The pods that are named in the accounting stamped what they did. Records of an output topic
+        have the broker's stamp, of which the recorder reads no clock.
+        """
+        pods = (self.accounting or {}).get("by_pod") or {}
+        done = self.clocks.error_seconds(() if self.accounting_level == "output" else pods)
+        planned = self.producers_error_seconds
+        return None if done is None or planned is None else done + planned
+
     @cached_property
     def sample_until_at(self) -> int | None:
         """The end of the planned window: the scenario sets it, and the tail comes after."""

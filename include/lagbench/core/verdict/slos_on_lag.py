@@ -82,13 +82,15 @@ def _time_lag(measures: Measures, slo: Slo, percent: int) -> SloResult:
     reason = "done minus planned"
     if found.p50 is not None and found.max is not None:
         reason += f": p50 {found.p50:.2f} s, max {found.max:.2f} s"
+    unbounded = "the clock of the producer, or of a pod, is not bounded"
     if undone is None or not undone.at_most:
-        return slo.judge(measures, reason)
+        return slo.judge(measures, reason, unbounded=unbounded)
     reason = f"{reason}; {undone.text}"
-    most = measures.lag.time_lag_at_most(percent)
-    if most is not None:
-        return slo.compare(value, reason, low=value, high=most)
-    result = slo.judge(measures, reason)
+    least = measures.lag.time_lag_interval(value)
+    most = measures.lag.time_lag_interval(measures.lag.time_lag_at_most(percent))
+    if least is not None and most is not None:
+        return slo.compare(value, reason, low=least[0], high=most[1])
+    result = slo.judge(measures, reason, unbounded=unbounded)
     if result.status != "pass":
         return result
     text = f"{reason}: so it is not known in which time {percent} % of all were done"

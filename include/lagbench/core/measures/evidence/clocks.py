@@ -11,7 +11,7 @@ that clock's error; it widens the interval of each value that depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -95,6 +95,12 @@ class ClockSet:
             return self.by_name.get(self.name_of_pod[pod])
         shared = {name for of, name in self.name_of_pod.items() if of.startswith(f"{pod}-")}
         return self.by_name.get(shared.pop()) if len(shared) == 1 else None
+
+    def error_seconds(self, pods: Iterable[str]) -> float | None:
+        """Return the largest error of a stamp of these pods; None: one's clock is not bounded."""
+        clocks = [self.of_pod(pod) for pod in pods]
+        known = [clock.error_ns for clock in clocks if clock is not None]
+        return None if len(known) < len(clocks) else max(known, default=0) / NANOSECONDS
 
 
 _THIS_MACHINE = Clock("this machine", OffsetBound(0, 0), is_steady=True, answers=0)

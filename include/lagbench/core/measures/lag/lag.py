@@ -19,7 +19,7 @@ from lagbench.core.measures.evidence import LagSeries
 from lagbench.core.measures.lag.build_up import BuildUp
 from lagbench.core.measures.lag.idle_wait import IdleWait
 from lagbench.core.measures.lag.never_done import NeverDone
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
 from lagbench.core.measures.statistics import Reals
 
 
@@ -47,17 +47,33 @@ class Lag(MeasureModel):
     build_up: BuildUp | None = None  # of the fastest spike; None: no spike, or older measures
     after_idle: IdleWait | None = None  # None: the plan has no idle stretch, or older measures
     never_done: NeverDone | None = None  # None: no accounting, or older measures
+    clock_error_seconds: float | None = 0.0  # of a time lag, by two clocks; None: not bounded
 
     named: ClassVar[tuple[NamedMeasure[Lag], ...]] = (
         NamedMeasure("peak_lag_records", "Peak lag", "messages", 0, lambda lag: lag.peak_records),
         NamedMeasure(
-            "time_lag_p50_seconds", "Time lag p50", "s", 1, lambda lag: lag.time_lag_seconds.p50
+            "time_lag_p50_seconds",
+            "Time lag p50",
+            "s",
+            1,
+            lambda lag: lag.time_lag_seconds.p50,
+            lambda lag: lag.time_lag_interval(lag.time_lag_seconds.p50),
         ),
         NamedMeasure(
-            "time_lag_p95_seconds", "Time lag p95", "s", 1, lambda lag: lag.time_lag_seconds.p95
+            "time_lag_p95_seconds",
+            "Time lag p95",
+            "s",
+            1,
+            lambda lag: lag.time_lag_seconds.p95,
+            lambda lag: lag.time_lag_interval(lag.time_lag_seconds.p95),
         ),
         NamedMeasure(
-            "time_lag_p99_seconds", "Time lag p99", "s", 1, lambda lag: lag.time_lag_seconds.p99
+            "time_lag_p99_seconds",
+            "Time lag p99",
+            "s",
+            1,
+            lambda lag: lag.time_lag_seconds.p99,
+            lambda lag: lag.time_lag_interval(lag.time_lag_seconds.p99),
         ),
         NamedMeasure(
             "first_event_wait_seconds",
@@ -67,6 +83,11 @@ class Lag(MeasureModel):
             lambda lag: None if lag.after_idle is None else lag.after_idle.seconds,
         ),
     )
+
+    def time_lag_interval(self, seconds: float | None) -> Interval | None:
+        """Return the bounds of a time lag; None: not measured, or a clock is not bounded."""
+        error = self.clock_error_seconds
+        return None if seconds is None or error is None else (seconds - error, seconds + error)
 
     def time_lag_at_most(self, percent: int) -> float | None:
         """Return a time within which ``percent`` of all messages surely were done; None: none."""

@@ -184,3 +184,17 @@ def test_a_step_of_a_clock_counts_during_the_run() -> None:
 
     assert len(found) == 2
     assert "stepped by -4.000 s at +40.0 s" in found[1]
+
+
+def test_the_error_of_several_pods_is_the_largest_of_their_clocks() -> None:
+    """One pod without a bound has none, and neither have all."""
+    near, far = (
+        offset(-2, 1, clock="n1", pods=("pod-a",)),
+        offset(-30, 10, clock="n2", pods=("pod-b",)),
+    )
+    found = clock_set([near, far], "kubernetes")
+
+    assert found.error_seconds(["pod-a"]) == 0.002
+    assert found.error_seconds(["pod-a", "pod-b"]) == 0.03
+    assert found.error_seconds(["pod-a", "elsewhere"]) is None
+    assert found.error_seconds([]) == ONE_CLOCK.error_seconds(["pod-a"]) == 0
