@@ -48,11 +48,13 @@ def test_samples_that_know_nothing_are_a_gap(run: TamperedRun) -> None:
     assert run.measure().drain.precision_seconds == pytest.approx(12, abs=1)
 
 
-@pytest.mark.parametrize(("limit", "status"), [(13, "undetermined"), (12, "fail"), (14, "pass")])
-def test_a_limit_inside_the_last_second_is_not_decided(
+@pytest.mark.parametrize(
+    ("limit", "status"), [(12, "fail"), (13, "undetermined"), (14, "undetermined"), (15, "pass")]
+)
+def test_a_limit_inside_two_samples_is_not_decided(
     run: TamperedRun, limit: float, status: str
 ) -> None:
-    """Drained between 12.6 s and 13.6 s after the spike."""
+    """The sample of 12.6 s is above, and that of 13.6 s was read until 14.6 s at the latest."""
     run.set_slos(drain_seconds=limit)
 
     assert slo(run.judge(), "drain_seconds").status == status

@@ -41,6 +41,7 @@ from lagbench.core.measures.evidence.format import (
 )
 from lagbench.core.measures.evidence.gaps import (
     GAP_SECONDS,
+    READ_WITHIN_SECONDS,
     Gap,
     TelemetryGap,
     gaps_between,
@@ -113,6 +114,7 @@ __all__ = [
     "NO_POLICY",
     "OBSERVED_FIELD",
     "ONE_CLOCK",
+    "READ_WITHIN_SECONDS",
     "STOPPING_PHASE",
     "Clock",
     "ClockReading",

@@ -19,6 +19,7 @@ from lagbench.core.measures.evidence.actions import (
     PlayedAction,
     balancers_at,
 )
+from lagbench.core.measures.evidence.gaps import READ_WITHIN_SECONDS
 from lagbench.core.measures.evidence.load_taken import FEWEST_WAITING
 from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE
 from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce
@@ -43,8 +44,6 @@ _POLICY_GONE_SECONDS = 5.0
 """Time for which the policy may still scale after the phase that deletes it has started."""
 _STAMP_SLACK_SECONDS = 1.0
 """Two programs on one machine may stamp the same event this far apart."""
-_COMMIT_SLACK_NS = 1_500_000_000
-"""Offsets may have been read this long after the stamp of their sample."""
 _SESSION_SLACK_SECONDS = 10.0
 """Time for the broker to check, and for a dead pod's successor to be replaced too."""
 _EARLIER_PHASES = (
@@ -143,7 +142,7 @@ def contradictions_of_commits(
         return []
     done = np.concatenate([[0], np.cumsum(rate.processed)])
     committed = (lag.end_offsets - lag.by_partition).sum(axis=1)
-    ends = (lag.at + _COMMIT_SLACK_NS - rate.started_at) // BIN_NS
+    ends = (lag.at + round(READ_WITHIN_SECONDS * NANOSECONDS) - rate.started_at) // BIN_NS
     until = done[np.clip(ends, 0, done.size - 1)]
     ahead = np.nan_to_num(committed - until - lost, nan=0.0)
     worst = int(ahead.max(initial=0.0))

@@ -16,6 +16,13 @@ of milliseconds, three make 4 s. A limit of 3.0 s would make a gap of two lost r
 by the jitter alone; 3.5 s is as far from 3 s as from 4 s.
 """
 
+READ_WITHIN_SECONDS = 1.5
+"""Offsets may have been read this long after the stamp of their sample.
+
+The recorder stamps a sample before it reads. It reads one sample at a time, so a reading has ended
+when the next one is stamped.
+"""
+
 
 class TelemetryGap(MeasureModel):
     """A gap in the readings of ``what``."""

@@ -6,7 +6,9 @@ total does not count as drained. Neither does a low total while too much waits i
 client, where it is not lag yet (``evidence/load_taken.py``).
 
 The lag came down after the last sample that is known to be above the threshold, so the drain's
-precision is the distance to that sample (``above_until_at``): a gap in between widens it.
+precision is the distance to that sample (``above_until_at``): a gap in between widens it. A sample
+is stamped before it is read, so the lag came down until the end of the reading at the latest: the
+next sample's stamp, or READ_WITHIN_SECONDS if that is earlier.
 
 Skew limit: a partition is read by one pod, so no drain is shorter than the hottest partition's
 backlog at the spike's end divided by one pod's rate.
@@ -22,6 +24,7 @@ import numpy as np
 
 from lagbench.core.measures.evidence import (
     NOTHING_HIDDEN,
+    READ_WITHIN_SECONDS,
     HeldBack,
     Hidden,
     LagSeries,
@@ -52,6 +55,7 @@ class Drain(MeasureModel):
     above_until_at: int | None = None  # lag was last known above the threshold (spike end, if not)
     open_lag_gaps: tuple[tuple[int, int], ...] = ()  # they alone leave the monotone fall open
     clock_error_seconds: float | None = 0.0  # of the spike's end; None: that clock is not bounded
+    read_within_seconds: float = 0.0  # of ``drained_at``: the most that its reading took
 
     named: ClassVar[tuple[NamedMeasure[Drain], ...]] = (
         NamedMeasure(
@@ -70,7 +74,8 @@ class Drain(MeasureModel):
         seconds, error = self.drain_seconds, self.clock_error_seconds
         if seconds is None or error is None:
             return None
-        return seconds - (self.precision_seconds or 0.0) - error, seconds + error
+        low = seconds - (self.precision_seconds or 0.0) - error
+        return low, seconds + self.read_within_seconds + error
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ def drain_measure(
         precision_seconds=_seconds_between(above_until_at, drained_at),
         above_until_at=above_until_at,
         clock_error_seconds=clock_error_seconds,
+        read_within_seconds=_read_within(series, drained_at),
         threshold_records=threshold.records,
         threshold_text=threshold.text,
         falls_monotonically=fall.falls_monotonically,
@@ -149,6 +155,15 @@ def _drained(
     above = series.at[((total > threshold) | is_held) & (series.at <= last_at)]
     since_at = int(above[-1]) if above.size else spike_ended_at
     return drained_at, max(since_at, spike_ended_at)
+
+
+def _read_within(series: LagSeries, at: int | None) -> float:
+    """Return the most that the reading of the sample stamped ``at`` took; 0 without a sample."""
+    if at is None:
+        return 0.0
+    later = series.at[series.at > at]
+    until_next = (int(later[0]) - at) / NANOSECONDS if later.size else READ_WITHIN_SECONDS
+    return min(until_next, READ_WITHIN_SECONDS)
 
 
 def _seconds_between(start_at: int | None, end_at: int | None) -> float | None:

@@ -57,6 +57,42 @@ def test_drained_at_the_first_sample_at_the_threshold() -> None:
     assert found.precision_seconds == 1
 
 
+def sampled(*pairs: tuple[float, int]) -> LagSeries:
+    """Total lag at uneven seconds."""
+    return lag_series(
+        at=[round(second * SECOND) for second, _ in pairs],
+        partition=[7] * len(pairs),
+        end_offset=[10_000] * len(pairs),
+        committed=[10_000 - lag for _, lag in pairs],
+    )
+
+
+@pytest.mark.parametrize(
+    ("later", "high"),
+    [
+        (((60.9, 0),), 59.9),  # the next sample begins when this one was read
+        (((60.1, 0),), 59.1),
+        (((65.9, 0),), 60.4),  # a gap after it: no reading takes longer than 1.5 s
+        ((), 60.4),
+    ],
+)
+def test_lag_may_have_come_down_while_its_sample_was_read(
+    later: tuple[tuple[float, int], ...], high: float
+) -> None:
+    """The sample of 59.9 s shows 0: its stamp is older than the reading, so 58.9 s is too early."""
+    found = drain(sampled((0, 900), (1, 900), (58.9, 900), (59.9, 0), *later))
+
+    assert found.drain_seconds == pytest.approx(58.9)
+    assert found.drain_interval == pytest.approx((57.9, high))
+
+
+def test_older_measures_have_a_drain_that_ends_with_its_sample() -> None:
+    """They do not say how long the reading may have taken."""
+    fields = drain(lags(900, 900, 600, 100, 0)).model_dump(exclude={"read_within_seconds"})
+
+    assert Drain.model_validate(fields).drain_interval == (1, 2)
+
+
 def test_an_unknown_total_drains_nothing() -> None:
     """The sample at 2 s is missing, so the one at 3 s counts, known to within 1 s of it."""
     assert drain(lags(900, 900, None, 50)).drain_seconds == 2
