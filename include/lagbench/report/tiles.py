@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lagbench.core.measures import NAMED, Measures
+from lagbench.core.measures.rebalance import Rebalances
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,18 @@ def _build_up(measures: Measures) -> str:
 def _dip(measures: Measures) -> str:
     if measures.spark is not None:
         return "not asked: the group of a Spark consumer has no members"
-    area = _value("rebalance_area_seconds", measures)
-    return f"deepest, in a 1 s window; {area} of work; {measures.rebalances.after_start} rebalances"
+    area, found = _value("rebalance_area_seconds", measures), measures.rebalances
+    window = _dip_window(found)
+    deepest = "deepest" if window is None else f"deepest, in a {window:g} s window"
+    return f"{deepest}; {area} of work; {found.after_start} rebalances"
+
+
+def _dip_window(found: Rebalances) -> float | None:
+    """Return the width of the deepest window of a scale step: it is wider at low rates."""
+    steps = [each for each in found.episodes if each.trigger in ("scale_up", "scale_down")]
+    known = [each for each in steps if each.dip_percent is not None]
+    deepest = max(known, key=lambda each: each.dip_percent or 0.0, default=None)
+    return None if deepest is None else deepest.window_seconds
 
 
 def _flips(measures: Measures) -> str:
