@@ -118,3 +118,27 @@ def test_one_clock_makes_a_percentile_exact(run: TamperedRun) -> None:
 
     assert found.clock_error_seconds == 0
     assert found.time_lag_interval(12.5) == (12.5, 12.5)
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.3, "fail"), (0.01, "pass")])
+def test_a_run_that_lost_messages_kept_its_time_lag_only_if_few_are_missing(
+    run: TamperedRun, share: float, status: str
+) -> None:
+    """Lost messages of the planned window are counted by their sequence numbers."""
+    planned = run.measure().lag.never_done
+    assert planned is not None
+    assert planned.at_most == 0
+    lost = round(share * planned.planned)
+    nothing = dict.fromkeys(("entity_id", "pod", "other_pod", "at", "cause_at", "cause_pod"))
+    rows = [
+        {**nothing, "class": "lost", "partition": 0, "offset": n, "seq": n, "cause": "none"}
+        for n in range(lost)
+    ]
+    run.write_rows("bad_messages", [{**row, "detail": "never processed"} for row in rows])
+    run.set_accounting(lost=lost)
+    run.set_slos(**{P95: 300, "lost": None})
+
+    found = slo(run.judge(), P95)
+
+    assert found.status == status
+    assert f"{lost:,} of {planned.planned:,} messages were never done" in found.reason
