@@ -53,6 +53,7 @@ def _holds(name: str, expected: ExpectedValue, measures: Measures) -> bool | Non
     value = measure.read(measures)
     if value is None:
         return None
-    bounds = None if measure.interval is None else measure.interval(measures)
-    low, high = bounds or (value, value)
-    return expected.holds(low, high)
+    if measure.interval is None:
+        return expected.holds(value, value)
+    bounds = measure.interval(measures)
+    return None if bounds is None else expected.holds(*bounds)  # None: it is not bounded
