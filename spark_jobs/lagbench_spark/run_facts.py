@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -69,7 +69,7 @@ class RunFacts:
     producer: str | None
     clocks: PodClocks
     holdings: Holdings
-    killed_at: Mapping[str, int]
+    kills: Mapping[str, Sequence[int]]  # by pod, in order of time
     causes: CauseFinder
     strangers: int  # records of a known kind that lack fields of the kind
 
@@ -104,7 +104,7 @@ def facts_of(
         group.sort(key=lambda record: record["at"])
     started = by_kind["stream_started"][-1] if by_kind["stream_started"] else {}
     finished = by_kind["stream_finished"][-1] if by_kind["stream_finished"] else {}
-    fates, killed_at = _fates(by_kind, are_silent=are_silent)
+    fates, kills = _fates(by_kind, are_silent=are_silent)
     return RunFacts(
         planned=finished.get("planned", started.get("planned_total")),
         acked=finished.get("acked"),
@@ -116,8 +116,8 @@ def facts_of(
         first_partitions=_count(started.get("partitions")),
         producer=started.get("source"),
         clocks=clocks,
-        holdings=holdings(_moves(by_kind), _ends(by_kind, killed_at)),
-        killed_at=killed_at,
+        holdings=holdings(_moves(by_kind), _ends(by_kind, kills)),
+        kills=kills,
         causes=CauseFinder(
             rebalances=_rebalances(by_kind),
             fates=fates,
@@ -207,8 +207,9 @@ def _moves(by_kind: Records) -> list[Move]:
     ]
 
 
-def _ends(by_kind: Records, killed_at: Mapping[str, int]) -> dict[str, int]:
-    return {record["source"]: record["at"] for record in by_kind["pod_stopped"]} | dict(killed_at)
+def _ends(by_kind: Records, kills: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    stopped = {record["source"]: record["at"] for record in by_kind["pod_stopped"]}
+    return stopped | {pod: instants[-1] for pod, instants in kills.items()}
 
 
 def _rebalances(by_kind: Records) -> dict[int, list[Instant]]:
@@ -222,25 +223,43 @@ def _rebalances(by_kind: Records) -> dict[int, list[Instant]]:
 
 def _fates(
     by_kind: Records, *, are_silent: bool
-) -> tuple[dict[str, list[Instant]], dict[str, int]]:
-    """Return each pod's SIGTERM and, if it was killed, its death; and the deaths alone."""
+) -> tuple[dict[str, list[Instant]], dict[str, list[int]]]:
+    """Return each pod's SIGTERM and each time it was killed; and the kills alone."""
     fates: dict[str, list[Instant]] = defaultdict(list)
     for record in by_kind["sigterm_received"]:
         fates[record["source"]].append(Instant(record["at"], "sigterm", record["source"]))
     for pod, at in (_asked_to_end(by_kind) if are_silent else {}).items():
         fates[pod].append(Instant(at, "sigterm", pod))
     ended_itself = {record["source"] for record in by_kind["pod_stopped"]} | set(fates)
-    killed_at: dict[str, int] = {}
-    for record in by_kind["pod_seen"]:
+    kills = _kills(by_kind["pod_seen"], ended_itself)
+    for pod, instants in kills.items():
+        fates[pod] += [Instant(at, "killed", pod) for at in instants]
+    return {pod: sorted(instants) for pod, instants in fates.items()}, kills
+
+
+def _kills(
+    seen: Iterable[Mapping[str, Any]], ended_itself: Collection[str]
+) -> dict[str, list[int]]:
+    """Return when each pod was killed: a container that is started again may be killed again.
+
+    Older records do not say how many containers have ended: one kill of each pod object counts.
+    """
+    kills: dict[str, list[int]] = defaultdict(list)
+    ended_of: dict[tuple[str, Any], int] = {}
+    were_killed: set[tuple[str, Any]] = set()
+    for record in seen:
         pod, code, gone_at = record["pod"], record.get("exit_code"), record.get("gone_at")
+        life = pod, record.get("created_at")
+        before, ended = ended_of.get(life, 0), _count(record.get("containers_ended")) or 0
+        ended_of[life] = max(before, ended)
         is_gone = code is not None or gone_at is not None
         is_gone = is_gone or record.get("phase") == "Failed"  # absent from older runs
         was_killed = code in _KILLED_EXIT_CODES or record.get("exit_reason") == "OOMKilled"
-        if was_killed or (is_gone and pod not in ended_itself):
-            killed_at.setdefault(pod, gone_at or record["at"])
-    for pod, at in killed_at.items():
-        fates[pod].append(Instant(at, "killed", pod))
-    return {pod: sorted(instants) for pod, instants in fates.items()}, killed_at
+        is_new = ended > before or life not in were_killed
+        if is_new and (was_killed or (is_gone and pod not in ended_itself)):
+            were_killed.add(life)
+            kills[pod].append(gone_at or record["at"])
+    return {pod: sorted(instants) for pod, instants in kills.items()}
 
 
 def _asked_to_end(by_kind: Records) -> dict[str, int]:

@@ -3,67 +3,128 @@
 A write is in the ledger only when its batch, or its transaction, is. The next owner repeats the
 work that a killed pod had done since then, and no record shows it. The upper bound is the pod's
 busiest second, for the whole time in which it was not heard of.
+
+A container that was killed is started again in its pod: its later work and reports are those of
+another process. So each kill is bounded by what happened since the kill before.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from lagbench_spark.holdings import Holding
 from lagbench_spark.transforms.rates import POD_BIN_NS, bin_of
 from lagbench_spark.work import Work
 
 _NANOSECONDS = 1_000_000_000
 
+Kills = Mapping[str, Sequence[int]]
+
 
 class Unledgered(NamedTuple):
-    """Upper bound of a killed pod's writes that are in no ledger; ``seconds`` is their time."""
+    """Upper bound of a killed pod's writes that are in no ledger; ``seconds`` is their time.
+
+    ``messages`` None: the ledger holds no work at all, so no rate is known.
+    """
 
     pod: str
     killed_at: int
     seconds: float
-    messages: int
+    messages: int | None
+
+
+class Ledgered(NamedTuple):
+    """The work in the ledger of a pod that had been killed ``kills`` times before."""
+
+    pod: str
+    kills: int
+    most: int  # in its busiest second
+    last_at: int
 
 
 def unledgered_work(work: Work) -> list[Unledgered]:
-    """Return the bound for each pod that was killed, by pod.
-
-    It counts from the pod's last row of the ledger, or from its last report that nothing was
-    queued or begun, if that is later.
-    """
-    killed = work.facts.killed_at
-    if not killed:
+    """Return the bound for each kill, by pod."""
+    kills = work.facts.kills
+    if not kills:
         return []
-    rows = work.processed.filter(F.col("pod").isin(*killed))
-    last = {
-        row["pod"]: row["last"]
-        for row in rows.groupBy("pod").agg(F.max("done_at").alias("last")).collect()
-    }
-    by_second = rows.groupBy("pod", bin_of(F.col("done_at"), POD_BIN_NS).alias("second")).count()
-    most = {
-        row["pod"]: row["most"]
-        for row in by_second.groupBy("pod").agg(F.max("count").alias("most")).collect()
-    }
-    idle = _last_idle(work)
-    found = []
-    for pod, killed_at in sorted(killed.items()):
-        if pod not in last:
-            continue  # it has done nothing
-        since_at = max(last[pod], idle.get(pod, 0))
-        seconds = max(0, killed_at - since_at) / _NANOSECONDS
-        found.append(Unledgered(pod, killed_at, seconds, math.ceil(seconds * most[pod])))
-    return found
+    done_at = F.col("done_at")
+    process = F.col("pod"), _kills_before(kills).alias("kills")
+    by_second = work.processed.groupBy(*process, bin_of(done_at, POD_BIN_NS).alias("second")).agg(
+        F.count(F.lit(1)).alias("count"), F.max("done_at").alias("last_at")
+    )
+    found = by_second.groupBy("pod", "kills").agg(
+        F.max("count").alias("most"), F.max("last_at").alias("last_at")
+    )
+    ledgered = [Ledgered(**row.asDict()) for row in found.collect()]
+    return bounds(kills, ledgered, _idle(work), work.facts.holdings.held)
 
 
-def _last_idle(work: Work) -> dict[str, int]:
-    """Return when each killed pod last reported that it had nothing to do."""
+def bounds(
+    kills: Kills,
+    ledgered: Iterable[Ledgered],
+    idle: Mapping[str, Sequence[int]],
+    held: Iterable[Holding],
+) -> list[Unledgered]:
+    """Return the bound for each kill, by pod.
+
+    It counts from the last row of the ledger before the kill, or from the last report that nothing
+    was queued or begun, if that is later. Without a row the first transaction may be open: then it
+    counts from the first assignment, and a pod that never worked had the rate of the busiest one.
+
+    :param idle: when each pod reported that nothing was queued or begun.
+    """
+    last_at = {(found.pod, found.kills): found.last_at for found in ledgered}
+    most: dict[str, int] = defaultdict(int)
+    for found in ledgered:
+        most[found.pod] = max(most[found.pod], found.most)
+    busiest = max(most.values(), default=None)
+    assigned: dict[str, list[int]] = defaultdict(list)
+    for holding in held:
+        assigned[holding.pod].append(holding.from_at)
+    unledgered = []
+    for pod, instants in sorted(kills.items()):
+        for number, killed_at in enumerate(instants):
+            before = instants[number - 1] if number else 0
+            given = (at for at in assigned[pod] if before < at <= killed_at)
+            since_at = last_at.get((pod, number), min(given, default=None))
+            if since_at is None:
+                continue  # it had nothing to work on
+            quiet = (at for at in idle.get(pod, ()) if before < at <= killed_at)
+            seconds = (killed_at - max([since_at, *quiet])) / _NANOSECONDS
+            rate = most.get(pod, busiest)
+            messages = None if rate is None else math.ceil(seconds * rate)
+            unledgered.append(Unledgered(pod, killed_at, seconds, messages))
+    return unledgered
+
+
+def _kills_before(kills: Kills) -> Column:
+    """Return how often a row's pod had been killed before the row was done."""
+    at = F.col("done_at")
+    pairs = [
+        part
+        for pod, instants in sorted(kills.items())
+        for part in (F.lit(pod), F.array(*map(F.lit, instants)))
+    ]
+    of_pod = F.try_element_at(F.create_map(*pairs), F.col("pod"))
+    earlier = F.filter(of_pod, lambda killed_at: killed_at < at)
+    return F.coalesce(F.array_size(earlier), F.lit(0))
+
+
+def _idle(work: Work) -> dict[str, list[int]]:
+    """Return when each killed pod reported that it had nothing to do."""
     fields = "inflight bigint, queued bigint"
     reported: Any = work.telemetry.filter(
-        (F.col("kind") == "consumer_progress") & F.col("source").isin(*work.facts.killed_at)
+        (F.col("kind") == "consumer_progress") & F.col("source").isin(*work.facts.kills)
     ).select("source", "at", F.from_json("record", fields).alias("figures"))
     nothing = reported.filter((F.col("figures.inflight") == 0) & (F.col("figures.queued") == 0))
-    last = nothing.groupBy("source").agg(F.max("at").alias("at")).collect()
     clocks = work.facts.clocks
-    return {row["source"]: clocks.on_recorders(row["at"], row["source"]) for row in last}
+    idle: dict[str, list[int]] = defaultdict(list)
+    for row in nothing.select("source", "at").collect():
+        idle[row["source"]].append(clocks.on_recorders(row["at"], row["source"]))
+    return idle

@@ -15,7 +15,12 @@ from pyspark.sql import SparkSession
 from tests.integration.local_spark import local_spark
 from tests.unit.spark_jobs import mutations
 from tests.unit.spark_jobs.run_tables import write_run
-from tests.unit.spark_jobs.synthetic_run import MILLISECOND, SyntheticRun, clean_run
+from tests.unit.spark_jobs.synthetic_run import (
+    MILLISECOND,
+    STREAM_STARTED_AT,
+    SyntheticRun,
+    clean_run,
+)
 
 from lagbench.core.measures.accounting.accounting import BadMessage, accounting_measure
 from lagbench.core.measures.checks import reconciliation
@@ -168,6 +173,25 @@ def test_repeat_after_a_kill_blames_the_killed_pod(spark: SparkSession, tmp_path
     assert {(r["pod"], r["other_pod"], r["cause_pod"]) for r in rows} == {
         ("pod-c", "pod-a", "pod-a")
     }
+
+
+def test_a_restarted_container_does_not_hide_the_bound_of_its_kill(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The container works on in its pod: the rows after the kill say nothing about it."""
+    run = clean_run()
+    handover_at = STREAM_STARTED_AT + 5_000 * MILLISECOND
+    idle_at = handover_at - 300 * MILLISECOND
+    is_left_out = (run.work["pod"] == "pod-a") & (run.work["done_at"] > idle_at)
+    run.work = run.work[~is_left_out | (run.work["done_at"] > handover_at)]
+    mutations.kill_pod(run, "pod-a", handover_at)
+
+    content, _ = accounted(spark, tmp_path, run)
+
+    (bound,) = content["unledgered_bound"]
+    assert (bound["pod"], bound["killed_at"]) == ("pod-a", handover_at)
+    assert 0.3 <= bound["seconds"] < 0.35
+    assert bound["messages"] >= math.ceil(bound["seconds"] * 100)
 
 
 def test_repeats_on_spark_are_counted_by_batch(spark: SparkSession, tmp_path: Path) -> None:

@@ -253,8 +253,11 @@ def lose_and_repeat(
 
 def kill_at_the_handover(run: SyntheticRun, pod: str, rows: int) -> None:
     """Kill the former owner; the heir repeats its last ``rows`` messages."""
-    begun_at = _replay(run, rows)
-    killed_at = begun_at - 2 * MILLISECOND
+    kill_pod(run, pod, _replay(run, rows) - 2 * MILLISECOND)
+
+
+def kill_pod(run: SyntheticRun, pod: str, killed_at: int) -> None:
+    """Record that the pod was killed."""
     run.telemetry.append(
         PodSeen(
             at=killed_at + 500 * MILLISECOND,

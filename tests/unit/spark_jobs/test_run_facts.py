@@ -90,6 +90,32 @@ def test_pod_that_vanished_was_killed() -> None:
     }
 
 
+def test_each_kill_of_a_restarted_container_is_kept() -> None:
+    """The exit code stays the same in its pod; the number of ends tells the kills apart."""
+    reported = []
+    for at, ended in ((100, 0), (200, 1), (250, 1), (300, 2), (320, 1), (350, 2)):
+        record = seen("a", exit_code=137 if at > 100 else None, gone_at=None)
+        record.at, record.containers_ended = at, ended
+        reported.append(record)
+    removed = seen("a", exit_code=137, gone_at=400)
+    removed.containers_ended = 2
+    next_life = seen("a", exit_code=137, gone_at=450)
+    next_life.created_at, next_life.containers_ended = 410, 1
+
+    found = facts(*reported, removed, next_life)
+
+    assert found.kills == {"a": [200, 300, 450]}
+    assert [instant.at for instant in found.causes.fates["a"]] == [200, 300, 450]
+
+
+def test_older_records_tell_one_kill_of_a_pod_object() -> None:
+    """They repeat the exit code and do not count the ends: a repetition is no kill."""
+    restarted = seen("a", exit_code=137, gone_at=None)
+    restarted.at = 200
+
+    assert facts(restarted, seen("a", exit_code=137, gone_at=400)).kills == {"a": [200]}
+
+
 def test_pod_that_failed_as_a_whole_was_killed() -> None:
     """Its node was lost: no exit code, the object stays, the phase is Failed."""
     lost = seen("a", exit_code=None, gone_at=None)

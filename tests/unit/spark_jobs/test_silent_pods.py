@@ -26,7 +26,7 @@ def test_a_silent_pods_deletion_is_its_sigterm() -> None:
     """It is no kill: the pod got the signal, and its code did nothing with it."""
     found = facts(are_silent=True)
 
-    assert found.killed_at == {}
+    assert found.kills == {}
     (blame,) = found.causes.blame(
         message_classes.DUPLICATED, 0, ("consumer-b", "consumer-a"), [(7, 50 * SECOND)]
     )
@@ -39,7 +39,7 @@ def test_a_silent_pods_deletion_is_its_sigterm() -> None:
 
 def test_lagbenchs_own_pods_report_their_sigterm_themselves() -> None:
     """One of them that ends without a report was killed."""
-    assert facts(are_silent=False).killed_at == {"consumer-a": 41 * SECOND}
+    assert facts(are_silent=False).kills == {"consumer-a": [41 * SECOND]}
 
 
 def test_the_owner_of_an_output_topic_stands_for_every_pod() -> None:

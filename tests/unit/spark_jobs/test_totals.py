@@ -23,7 +23,7 @@ def _facts(**changes: Any) -> RunFacts:
         producer=None,
         clocks=ONE_CLOCK,
         holdings=Holdings([], []),
-        killed_at={},
+        kills={},
         causes=CauseFinder({}, {}, {}),
         strangers=0,
     )

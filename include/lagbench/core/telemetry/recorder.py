@@ -143,6 +143,7 @@ class PodSeen(Record, tag="pod_seen"):
     finished_at: int | None = None  # its last container's end, once the phase is final
     node: str = ""  # the pod has its clock, once it is scheduled
     address: str = ""  # its IP; absent from older runs
+    containers_ended: int | None = None  # how often its container has ended; absent likewise
 
 
 class PodsListed(Record, tag="pods_listed"):

@@ -141,18 +141,20 @@ def _without_header(measures: Measures) -> int:
 
 
 def _unledgered(measures: Measures) -> str:
-    """Return the possible unrecorded work of killed pods; empty: none was killed."""
+    """Return the possible unrecorded work of killed pods; empty: none was killed at work."""
     killed = measures.accounting.unledgered
     if not killed:
         return ""
-    most = sum(found.messages for found in killed)
+    counts = [found.messages for found in killed if found.messages is not None]
+    is_bounded = len(counts) == len(killed)
+    most = f"at most {sum(counts)} more" if is_bounded else "an unknown number more"
     pods = ", ".join(
         f"{found.pod} {found.seconds:.2f} s {moment(measures, found.killed_at)}"
         for found in killed[:NAMED_GROUPS]
     )
     more = f" and {len(killed) - NAMED_GROUPS} more" if len(killed) > NAMED_GROUPS else ""
     return (
-        f"at most {most} more were done by killed pods ({pods}{more}) and are not in the ledger:"
+        f"{most} were done by killed pods ({pods}{more}) and are not in the ledger:"
         " whether they were done again is unknown"
     )
 

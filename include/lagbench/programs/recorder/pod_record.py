@@ -42,6 +42,7 @@ def pod_seen(pod: Mapping[str, Any], *, at: int, source: str, gone_at: int | Non
         finished_at=None if is_exact else _instant(notes, "finished", _finished(status)),
         node=str((pod.get("spec") or {}).get("nodeName") or ""),
         address=str(status.get("podIP") or ""),
+        containers_ended=_containers_ended(container),
     )
 
 
@@ -60,7 +61,20 @@ def what_matters(seen: PodSeen) -> tuple[object, ...]:
         seen.finished_at,
         seen.node,
         seen.address,
+        seen.containers_ended,
     )
+
+
+def _containers_ended(container: Mapping[str, Any]) -> int | None:
+    """Return how often the container has ended; None: its restarts are not reported.
+
+    Exit code and start may be the same after the next kill. On a cluster the number falls by 1
+    while the container waits to be started again.
+    """
+    restarts = container.get("restartCount")
+    if restarts is None:
+        return None
+    return int(restarts) + ("terminated" in (container.get("state") or {}))
 
 
 def _ready_since(status: Mapping[str, Any]) -> str | None:

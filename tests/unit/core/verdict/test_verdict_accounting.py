@@ -161,6 +161,20 @@ def test_double_processing_is_judged_by_the_ledger_and_says_what_it_cannot_know(
     )
 
 
+def test_unbounded_work_of_a_killed_pod_is_said_to_be_unknown() -> None:
+    """No rate is known of one of two pods, so the sum is unknown, which is not the other's."""
+    started_at = GOOD.load.stream_started_at
+    assert started_at is not None
+    killed = tuple(
+        UnledgeredWork(pod=pod, killed_at=started_at, seconds=2.0, messages=messages)
+        for pod, messages in (("consumer-03", 800), ("consumer-04", None))
+    )
+
+    found = result(judge(changed("accounting", unledgered=killed), SLOS), "duplicated")
+
+    assert "an unknown number more were done by killed pods (consumer-03 2.00 s" in found.reason
+
+
 def test_strange_work_leaves_no_class_settled() -> None:
     """A processing of no known message may be a repeat of any."""
     verdict = judge(changed("accounting", unknown_message=1), SLOS)

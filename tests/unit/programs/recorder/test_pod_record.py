@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.programs.recorder.pod_record import pod_seen
+from lagbench.programs.recorder.pod_record import pod_seen, what_matters
 
 SECOND = 1_000_000_000
 
@@ -95,6 +95,24 @@ def test_an_ended_container_keeps_its_start_and_reports_its_exit() -> None:
 
     assert (seen.exit_code, seen.exit_reason) == (137, "Error")
     assert seen.started_at == instant("10:00:02")
+
+
+def test_a_second_kill_of_the_container_is_another_record() -> None:
+    """Its first start and its exit code stay the same on localkube: the ends are counted."""
+    ended = {"exitCode": 137, "reason": "Error", "startedAt": "2026-11-21T10:00:02Z"}
+    states: list[dict[str, Any]] = [
+        {"restartCount": 0, "state": {"terminated": ended}},
+        {"restartCount": 1, "state": {"running": {}}, "lastState": {"terminated": ended}},
+        {"restartCount": 1, "state": {"terminated": ended}},
+    ]
+    found = [pod(containerStatuses=[state]) for state in states]
+    for shown in found:
+        shown["metadata"]["annotations"] = {"lagbench.io/started-at-ns": "23"}
+
+    first, again, second = (pod_seen(s, at=1, source="recorder", gone_at=None) for s in found)
+
+    assert [s.containers_ended for s in (first, again, second)] == [1, 1, 2]
+    assert what_matters(first) == what_matters(again) != what_matters(second)
 
 
 def test_an_evicted_pod_reports_its_phase_and_its_end() -> None:

@@ -24,12 +24,15 @@ class UnknownOwnership(MeasureModel):
 
 
 class UnledgeredWork(MeasureModel):
-    """Upper bound of messages that a killed pod processed without a row in the ledger."""
+    """Upper bound of messages that a killed pod processed without a row in the ledger.
+
+    ``messages`` None: no rate of work is known.
+    """
 
     pod: str
     killed_at: int
     seconds: float
-    messages: int
+    messages: int | None
 
 
 class MovedKeys(MeasureModel):
