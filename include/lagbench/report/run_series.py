@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import NANOSECONDS, Measures
 from lagbench.core.measures.evidence import (
+    GAP_SECONDS,
     PodTimeline,
     by_life,
     observed_members,
@@ -46,6 +47,8 @@ DRAWN_KINDS = (
 )
 CPU_KINDS = ("consumer_progress",)
 MEMBER_KINDS = ("group_sample", "group_members", "pod_seen")
+SAMPLE_SECONDS = 1.0
+"""From one reading to the next, and from one bin of the time lag to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,6 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
     desired, ready = _replicas(folder, origin_at)
     offered, consumed = _rates(folder, origin_at)
     cpu_mean, cpu_highest = _cpu(folder, origin_at)
-    latency = _columns(folder, "latency", ("at", "p99_seconds"))
     return RunSeries(
         origin_at=origin_at,
         origin_name=origin_name,
@@ -123,7 +125,7 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
         ready=ready,
         offered=offered,
         consumed=consumed,
-        latency_p99=_series(latency, "p99_seconds", origin_at),
+        latency_p99=_latency(folder, origin_at),
         cpu_mean=cpu_mean,
         cpu_highest=cpu_highest,
         phases=_phases(records, origin_at),
@@ -164,12 +166,36 @@ def _lag(folder: RunFolder, measures: Measures, origin_at: int) -> tuple[Series,
         return empty, empty
     found = read_lag(folder, first_partitions=measures.scaling.partitions)
     seconds = (found.at - origin_at) / NANOSECONDS
-    return Series(seconds, found.total), Series(seconds, found.by_partition.max(axis=1))
+    lines = Series(seconds, found.total), Series(seconds, found.by_partition.max(axis=1))
+    total, hottest = (_broken(line, GAP_SECONDS) for line in lines)
+    return total, hottest
 
 
 def _replicas(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
     rows = _columns(folder, "replicas", ("at", "spec", "ready"))
-    return _series(rows, "spec", origin_at), _series(rows, "ready", origin_at)
+    lines = (_series(rows, name, origin_at) for name in ("spec", "ready"))
+    spec, ready = (_broken(line, GAP_SECONDS) for line in lines)
+    return spec, ready
+
+
+def _latency(folder: RunFolder, origin_at: int) -> Series:
+    """Time lag by second; a second in which no message was done has no row."""
+    rows = _columns(folder, "latency", ("at", "p99_seconds"))
+    return _broken(_series(rows, "p99_seconds", origin_at), 1.5 * SAMPLE_SECONDS)
+
+
+def _broken(line: Series, limit_seconds: float) -> Series:
+    """Return the line with a gap wherever neighbours are further apart than ``limit_seconds``.
+
+    A failed reading has no row, and a chart joins neighbouring rows. So the first and the last
+    sample that are missing become NaN.
+    """
+    is_gap = np.diff(line.seconds) > limit_seconds
+    after = line.seconds[:-1][is_gap] + SAMPLE_SECONDS
+    before = line.seconds[1:][is_gap] - SAMPLE_SECONDS
+    missing = np.unique(np.round(np.concatenate([after, before]), 3))
+    places = np.searchsorted(line.seconds, missing)
+    return Series(np.insert(line.seconds, places, missing), np.insert(line.values, places, np.nan))
 
 
 def _rates(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:

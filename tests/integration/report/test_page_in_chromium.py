@@ -36,6 +36,18 @@ INKED = """
   })
 """
 """Whether each canvas has more colours than an empty one."""
+OF_THE_LINE = """
+  (() => {
+    const canvas = document.querySelectorAll('.plot canvas')[3];
+    const box = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    const ink = document.createElement('canvas').getContext('2d');
+    ink.fillStyle = lagbench.theme.ink('main');
+    ink.fillRect(0, 0, 1, 1);
+    const [wanted] = new Uint32Array(ink.getImageData(0, 0, 1, 1).data.buffer);
+    return new Uint32Array(box.buffer).filter((colour) => colour === wanted).length;
+  })()
+"""
+"""How many pixels of the time lag's panel have the colour of its line."""
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +128,24 @@ def test_a_panel_without_a_value_is_hidden_and_named(browser: Page, folder: RunF
     assert browser.run(hidden) == ["CPU of a consumer pod cores"]
     axis = browser.run("document.querySelector('.axis-name').textContent")
     assert axis.endswith("; not measured: CPU of a consumer pod")
+
+
+def test_a_sample_between_two_gaps_is_drawn_as_a_point(browser: Page, folder: RunFolder) -> None:
+    """No line leads to it: a run that does a message now and then would show nothing."""
+    page = folder.report.read_text(encoding="utf-8")
+    begin, data, end = re.split(r'(?<=id="run-data">)(.*?)(?=</script>)', page, flags=re.DOTALL)
+    block = json.loads(data)
+    latency = block["tables"]["latency"]
+    inked = []
+    for every in (2, len(latency["ms"])):
+        values = [5 if at % every == 1 else None for at in range(len(latency["ms"]))]
+        latency["columns"]["p99"] = values
+        changed = folder.path / "lone_samples.html"
+        changed.write_text(begin + json.dumps(block) + end, encoding="utf-8")
+        browser.open(changed.resolve().as_uri())
+        inked.append(browser.run(OF_THE_LINE))
+
+    assert inked[0] > inked[1] > 0
 
 
 def test_the_arrows_read_the_samples(browser: Page, folder: RunFolder) -> None:

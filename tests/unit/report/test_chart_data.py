@@ -77,6 +77,52 @@ def test_what_was_not_read_is_null(folder: RunFolder, measures: Measures) -> Non
     assert block(series, measures)["tables"]["latency"]["columns"]["p99"] == [None, 5]
 
 
+def test_a_reading_that_failed_breaks_the_line(tmp_path: Path) -> None:
+    """Its row is missing: without a null, the chart would join what was read before and after."""
+    run = tampered(tmp_path)
+
+    def lost(row: Row) -> Row | None:
+        return None if 15 <= run.seconds(row["at"]) < 30 else row
+
+    for table in ("lag", "replicas", "latency"):
+        run.edit_rows(table, lost)
+    measures = run.measure()
+    tables = block(read_series(run.folder, measures), measures)["tables"]
+
+    start = (run.stream_started_at - (measures.load.first_spike_started_at or 0)) // 1_000_000
+    for table, column in (("lag", "total"), ("replicas", "ready"), ("latency", "p99")):
+        milliseconds = list(accumulate(tables[table]["ms"]))
+        assert milliseconds == sorted(set(milliseconds))
+        values = tables[table]["columns"][column]
+        inside = [
+            value
+            for at, value in zip(milliseconds, values, strict=True)
+            if 15_000 <= at - start < 30_000
+        ]
+        assert inside == [None, None], table
+        assert all(len(found) == len(values) for found in tables[table]["columns"].values())
+
+
+def test_a_second_without_a_finished_message_breaks_the_time_lag(tmp_path: Path) -> None:
+    """A missing bin is a gap; two lost readings of the lag are none."""
+    run = tampered(tmp_path)
+
+    def lost(row: Row) -> Row | None:
+        return None if 20 <= run.seconds(row["at"]) < 22 else row
+
+    measures = run.measure()
+    before = read_series(run.folder, measures)
+    for table in ("lag", "latency"):
+        run.edit_rows(table, lost)
+    after = read_series(run.folder, measures)
+
+    def gaps(series: Series) -> int:
+        return int(np.isnan(series.values).sum())
+
+    assert gaps(after.total_lag) == gaps(before.total_lag)
+    assert gaps(after.latency_p99) == gaps(before.latency_p99) + 2
+
+
 def test_a_missing_table_is_empty(folder: RunFolder, measures: Measures) -> None:
     """Without samples there are neither instants nor values."""
     nothing = Series(np.empty(0), np.empty(0))

@@ -64,6 +64,17 @@
     };
   }
 
+  /** Return the samples between two gaps: no line shows them, so that they are drawn as points. */
+  function isolated(plot, at) {
+    const isGap = (index) => plot.data[at][index] === null || plot.data[at][index] === undefined;
+    const [first, last] = plot.series[0].idxs;
+    const found = [];
+    for (let index = first; index <= last; index++) {
+      if (!isGap(index) && isGap(index - 1) && isGap(index + 1)) found.push(index);
+    }
+    return found.length ? found : null;
+  }
+
   function series(line) {
     const stepped = window.uPlot.paths.stepped({ align: 1 });
     return {
@@ -73,7 +84,7 @@
       width: line.width,
       dash: line.dash,
       paths: line.shape === "steps" ? stepped : undefined,
-      points: { show: false },
+      points: { show: false, filter: isolated, fill: ink(line.ink) },
       spanGaps: false,
     };
   }
