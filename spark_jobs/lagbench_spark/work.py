@@ -111,7 +111,7 @@ def read_work(folder: RunFolder, fence: Fence) -> Work:
         folder=folder,
         fence=fence,
         facts=facts,
-        events=own_events(logged, facts.plan),
+        events=_planned_on_recorders_clock(own_events(logged, facts.plan), facts),
         processed=processed,
         strangers=strangers,
         spans=spans,
@@ -143,9 +143,15 @@ def _on_recorders_clock(processed: DataFrame, facts: RunFacts) -> DataFrame:
         name: F.coalesce(F.try_subtract(name, _shift_of(F.col("pod"), shifts)), name)
         for name in _STAMPS
     }
-    if facts.producer in shifts:
-        columns["planned_at"] = F.try_subtract("planned_at", F.lit(shifts[facts.producer]))
-    return processed.withColumns(columns)
+    return _planned_on_recorders_clock(processed.withColumns(columns), facts)
+
+
+def _planned_on_recorders_clock(rows: DataFrame, facts: RunFacts) -> DataFrame:
+    """Subtract from the planned instants the known lead of the producer's clock."""
+    shift_ns = facts.clocks.shifts.get(facts.producer or "")
+    if not shift_ns:
+        return rows
+    return rows.withColumn("planned_at", F.try_subtract("planned_at", F.lit(shift_ns)))
 
 
 def _shift_of(pod: Column, shifts: Mapping[str, int]) -> Column:

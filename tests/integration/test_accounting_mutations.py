@@ -22,9 +22,13 @@ from tests.unit.spark_jobs.synthetic_run import (
     clean_run,
 )
 
+from lagbench.adapters.runs.run_folder import RunFolder as RecordedFolder
 from lagbench.core.measures.accounting.accounting import BadMessage, accounting_measure
 from lagbench.core.measures.checks import reconciliation
+from lagbench.core.measures.evidence import BIN_NS
 from lagbench.core.telemetry.records import StreamStarted
+from lagbench.results.message_tables import Shifts, read_partition_work
+from lagbench.results.run_tables import read_rate
 from lagbench.shared_with_spark import message_classes
 from lagbench.shared_with_spark.spark_member import spark_member
 from lagbench_spark.accounting import account
@@ -259,6 +263,25 @@ def test_work_on_strangers_is_nobodys_message(spark: SparkSession, tmp_path: Pat
     timeline = spark.read.parquet(str(tmp_path / "tables" / "timeline"))
     assert timeline.count() < 1_000  # bins of ten seconds, not of centuries
     assert timeline.agg({"offered": "sum"}).collect()[0][0] == 3_000
+
+
+def test_the_offered_rate_is_on_the_recorders_clock(spark: SparkSession, tmp_path: Path) -> None:
+    """The producer is known to be 3 s ahead: offered and done are compared on one clock."""
+    ahead_ns = 3_000 * MILLISECOND
+    run = clean_run()
+    mutations.put_the_producers_clock_ahead(run, ahead_ns)
+    write_run(run, tmp_path)
+
+    draw(read_work(RunFolder(spark, str(tmp_path)), parse_fence(fence_of(tmp_path))))
+
+    folder = RecordedFolder(tmp_path)
+    rate = read_rate(folder)
+    offered_at = rate.started_at + np.flatnonzero(rate.offered) * BIN_NS
+    assert offered_at.min() == STREAM_STARTED_AT - ahead_ns
+    assert rate.offered.sum() == 3_000
+    work = read_partition_work(folder, rate, run.partitions, {}, Shifts(planned_ns=ahead_ns))
+    assert work is not None
+    assert work.doubt == ""
 
 
 def test_a_garbled_stamp_is_counted_and_spreads_over_no_time(

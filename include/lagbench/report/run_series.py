@@ -1,6 +1,7 @@
 """Read the series that the report draws from a run folder's tables.
 
-Every instant becomes seconds since ``origin_at`` (the first spike, else the stream's start).
+Every instant becomes seconds since ``origin_at`` (the first spike, else the stream's start), on the
+recorder's clock as in the measures.
 A missing table gives an empty series: the page reports it and draws the rest.
 """
 
@@ -17,9 +18,12 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import NANOSECONDS, Measures
 from lagbench.core.measures.evidence import (
     GAP_SECONDS,
+    ClockSet,
     PodTimeline,
     by_life,
+    clock_set,
     observed_members,
+    on_recorders_clock,
     pod_timelines,
 )
 from lagbench.core.measures.pods import consumer_cpu
@@ -43,6 +47,7 @@ DRAWN_KINDS = (
     "partitions_revoked",
     "pod_seen",
     "pods_listed",
+    "clock_offset",
     *SAID_KINDS,
 )
 CPU_KINDS = ("consumer_progress",)
@@ -108,14 +113,16 @@ class RunSeries:
 def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
     """Read the tables of ``folder``; missing tables give empty series."""
     origin_at, origin_name = _origin(measures)
-    drawn = _records(folder, DRAWN_KINDS)
+    stamped = _records(folder, DRAWN_KINDS)
+    clocks = clock_set(stamped, measures.fidelity)
+    drawn = on_recorders_clock(stamped, clocks)
     if measures.observation is not None:
         drawn = sorted([*drawn, *observed_members(_records(folder, MEMBER_KINDS))], key=_at)
     records = by_life(drawn)
     total, hottest = _lag(folder, measures, origin_at)
     desired, ready = _replicas(folder, origin_at)
     offered, consumed = _rates(folder, origin_at)
-    cpu_mean, cpu_highest = _cpu(folder, origin_at)
+    cpu_mean, cpu_highest = _cpu(folder, clocks, origin_at)
     return RunSeries(
         origin_at=origin_at,
         origin_name=origin_name,
@@ -129,7 +136,7 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
         cpu_mean=cpu_mean,
         cpu_highest=cpu_highest,
         phases=_phases(records, origin_at),
-        pods=_pods(records, origin_at),
+        pods=_pods(records, clock_set(records, measures.fidelity), origin_at),
         said=scaling_log(records, origin_at),
     )
 
@@ -211,9 +218,9 @@ def _rates(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
     return rate("offered"), rate("processed")
 
 
-def _cpu(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
+def _cpu(folder: RunFolder, clocks: ClockSet, origin_at: int) -> tuple[Series, Series]:
     """CPU of the consumer pods: mean and highest, in cores."""
-    found = consumer_cpu(_records(folder, CPU_KINDS))
+    found = consumer_cpu(on_recorders_clock(_records(folder, CPU_KINDS), clocks))
     seconds = (found.at - origin_at) / NANOSECONDS
     return Series(seconds, found.mean), Series(seconds, found.highest)
 
@@ -242,10 +249,10 @@ def _phases(records: list[TelemetryRecord], origin_at: int) -> tuple[Span, ...]:
     return tuple(sorted(spans, key=lambda span: span.start))
 
 
-def _pods(records: list[TelemetryRecord], origin_at: int) -> tuple[PodRow, ...]:
+def _pods(records: list[TelemetryRecord], clocks: ClockSet, origin_at: int) -> tuple[PodRow, ...]:
     owned: dict[str, list[tuple[int, int]]] = {}
     last: dict[str, PodSeen] = {}
-    timelines = pod_timelines(records)
+    timelines = pod_timelines(records, clocks)
     for record in records:
         if isinstance(record, PartitionsAssigned | PartitionsRevoked):
             owned.setdefault(record.source, []).append((record.at, len(record.owned)))

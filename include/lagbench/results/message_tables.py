@@ -1,11 +1,15 @@
 """Read the tables ``events`` and ``processed``, a row per message, into bins by partition.
 
 They are read in batches with numpy: 20 million rows take seconds, and 16 bytes of memory each.
+
+Both have the stamps of the producer and of the pods. They are moved to the recorder's clock, as
+Spark does for the table ``timeline``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -32,15 +36,33 @@ _BATCH_ROWS = 1 << 20
 _SAMPLED_EVERY = 101
 
 
+@dataclass(frozen=True, slots=True)
+class Shifts:
+    """The known leads of the clocks, subtracted from the stamps of the producer and of each pod."""
+
+    planned_ns: int = 0
+    by_pod: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, pods: pa.Array) -> Ints:
+        """Return the shift of each row's pod."""
+        names, codes = _by_name(pods)
+        by_code = np.array([self.by_pod.get(name, 0) for name in names], dtype=np.int64)
+        return by_code[codes]
+
+
+NO_SHIFTS = Shifts()
+
+
 def read_partition_work(
     folder: RunFolder,
     rate: RateSeries,
     partitions: int,
     committed: Mapping[int, int | None],
+    shifts: Shifts = NO_SHIFTS,
 ) -> PartitionWork | None:
     """Return waiting and finished messages by partition; None: a table is missing.
 
-    ``committed``: the last committed offset by partition.
+    ``committed``: the last committed offset by partition. ``shifts``: of a single clock, none.
 
     :raises NotReady: a table cannot be read.
     """
@@ -48,22 +70,23 @@ def read_partition_work(
     if not all(parts.values()) or not rate.processed.size:
         return None
     try:
-        return _read(parts["events"], parts["processed"], rate, partitions, committed)
+        return _read(parts, rate, partitions, committed, shifts)
     except (OSError, pa.ArrowException) as broken:
         raise NotReady(f"run {folder.reference}: its messages cannot be read: {broken}") from broken
 
 
 def _read(
-    events: list[Path],
-    processed: list[Path],
+    parts: Mapping[str, list[Path]],
     rate: RateSeries,
     partitions: int,
     committed: Mapping[int, int | None],
+    shifts: Shifts,
 ) -> PartitionWork:
+    events, processed = parts["events"], parts["processed"]
     places = _Places.of(events, partitions)
     planned = np.full(places.size, NEVER, dtype=np.int64)
     for batch in _batches(events, ["partition", "offset", "planned_at", "logged_at"]):
-        at = batch.column("planned_at").to_numpy(zero_copy_only=False)
+        at = batch.column("planned_at").to_numpy(zero_copy_only=False) - shifts.planned_ns
         if batch.column("planned_at").null_count:
             logged = batch.column("logged_at").to_numpy(zero_copy_only=False)
             at = np.where(np.isnan(at), logged, at)
@@ -75,11 +98,12 @@ def _read(
     columns = ["partition", "offset", "started_at", "done_at", "pod"]
     for rows in _batches(processed, columns):
         batch = rows.filter(pc.is_valid(rows.column("partition")))  # the others are of no message
-        done_at = batch.column("done_at").to_numpy()
+        stamped_at = batch.column("done_at").to_numpy()
+        done_at = stamped_at - shifts.of(batch.column("pod")) if shifts.by_pod else stamped_at
         place, is_known = places.find(batch)
         np.minimum.at(done, place, done_at[is_known])
         pods.add(batch.column("pod"), (done_at - rate.started_at) // (POD_BINS * BIN_NS))
-        costs.append((done_at - batch.column("started_at").to_numpy())[::_SAMPLED_EVERY])
+        costs.append((stamped_at - batch.column("started_at").to_numpy())[::_SAMPLED_EVERY])
     done[planned == NEVER] = NEVER  # of no message in the log
     shape = (places.partitions, rate.processed.size)
     is_lost = (done == NEVER) & (planned != NEVER) & places.below(committed)
@@ -166,9 +190,7 @@ class _Pods:
         self.counts: dict[str, Ints] = {}
 
     def add(self, pods: pa.Array, second: Ints) -> None:
-        encoded = pods if isinstance(pods, pa.DictionaryArray) else pods.dictionary_encode()
-        names = encoded.dictionary.to_pylist()
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        names, codes = _by_name(pods)
         inside = (second >= 0) & (second < self.seconds)
         flat = codes[inside].astype(np.int64) * self.seconds + second[inside]
         found = np.bincount(flat, minlength=len(names) * self.seconds)
@@ -180,6 +202,12 @@ class _Pods:
         rows = [self.counts[name] for name in names]
         empty = np.zeros((0, self.seconds), dtype=np.int32)
         return PodRates(names, np.stack(rows).astype(np.int32) if rows else empty)
+
+
+def _by_name(pods: pa.Array) -> tuple[list[str], Ints]:
+    """Return the names of pods, and the place of each row's pod among them."""
+    encoded = pods if isinstance(pods, pa.DictionaryArray) else pods.dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
 
 
 def _batches(parts: list[Path], columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import RunEvidence, first_partitions
 from lagbench.core.measures.accounting import CommitMove, commits_moved_back
 from lagbench.core.measures.evidence import (
+    ClockSet,
     LagSeries,
     Observation,
     PodLives,
@@ -37,9 +38,10 @@ from lagbench.core.measures.rebalance import (
 )
 from lagbench.core.policy import CheckedPolicy, PolicyLimits, unscaled_limits
 from lagbench.core.scenario import Scenario, SwapPolicy, knows_work
+from lagbench.core.telemetry import StreamStarted, TelemetryRecord
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results import run_tables
-from lagbench.results.message_tables import read_partition_work
+from lagbench.results.message_tables import Shifts, read_partition_work
 from lagbench.results.planned_places import misplaced_messages
 
 
@@ -51,7 +53,8 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     """
     stamped, unknown = run_tables.read_telemetry(folder)
     manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
-    named = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
+    clocks = clock_set(stamped, manifest["fidelity"])
+    named = on_recorders_clock(stamped, clocks)
     observed = observation_of(manifest)
     if observed is not None:
         named = sorted([*named, *observed_members(named)], key=lambda record: record.at)
@@ -86,7 +89,9 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         work=by_commits.work
         if by_commits is not None
         else _by_life(
-            read_partition_work(folder, rate, scenario.partitions, last_committed(lag))
+            read_partition_work(
+                folder, rate, scenario.partitions, last_committed(lag), _shifts(named, clocks)
+            )
             if knows_work(level)
             else None,
             pod_lives(named),
@@ -122,6 +127,14 @@ def _committed_work(lag: LagSeries) -> CommittedWork:
     if found is None:
         raise NotReady("the offsets of the group were not read twice: nothing can be measured")
     return found
+
+
+def _shifts(records: Sequence[TelemetryRecord], clocks: ClockSet) -> Shifts:
+    """Return the shifts of the messages' stamps; planned instants have the producer's clock."""
+    producers = [record.source for record in records if isinstance(record, StreamStarted)]
+    of_pods = clocks.shifts
+    planned_ns = of_pods.get(producers[-1], 0) if producers else 0
+    return Shifts(planned_ns, of_pods)
 
 
 def _by_life(work: PartitionWork | None, lives: PodLives, rate: RateSeries) -> PartitionWork | None:

@@ -13,7 +13,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
 from lagbench.core.measures.rebalance.partition_work import PartitionWork
 from lagbench.errors import NotReady
-from lagbench.results.message_tables import read_partition_work
+from lagbench.results.message_tables import NO_SHIFTS, Shifts, read_partition_work
 
 START = 1_000 * BIN_NS
 BINS = 50
@@ -33,11 +33,19 @@ def work(
     *,
     committed: dict[int, int | None] | None = None,
     pods: list[str] | None = None,
+    shifts: Shifts = NO_SHIFTS,
 ) -> PartitionWork | None:
-    """Return the work of a folder with these messages; the timeline tells the same."""
+    """Return the work of a folder with these messages; the timeline tells the same.
+
+    The stamps in the tables are ahead by ``shifts``.
+    """
     folder = RunFolder.create("messages", root)
-    planned_at = [START + place * BIN_NS for _, _, place in planned]
-    done_at = [START + place * BIN_NS + 7 for _, _, place in done]
+    pods = pods or ["a"] * len(done)
+    planned_at = [START + place * BIN_NS + shifts.planned_ns for _, _, place in planned]
+    done_at = [
+        START + place * BIN_NS + 7 + shifts.by_pod.get(pod, 0)
+        for (_, _, place), pod in zip(done, pods, strict=True)
+    ]
     write(
         folder,
         "events",
@@ -56,7 +64,7 @@ def work(
             "offset": pa.array([row[1] for row in done], type=pa.int64()),
             "started_at": pa.array([at - 3_000_000 for at in done_at], type=pa.int64()),
             "done_at": pa.array(done_at, type=pa.int64()),
-            "pod": pods or ["a"] * len(done),
+            "pod": pods,
         },
     )
     first: dict[tuple[int, int], int] = {}
@@ -69,7 +77,7 @@ def work(
         np.bincount([row[2] for row in planned], minlength=BINS),
         np.bincount([at for key, at in first.items() if key in known], minlength=BINS),
     )
-    return read_partition_work(folder, rate, 2, committed or {})
+    return read_partition_work(folder, rate, 2, committed or {}, shifts)
 
 
 def test_messages_are_counted_by_partition_and_bin(tmp_path: Path) -> None:
@@ -84,6 +92,27 @@ def test_messages_are_counted_by_partition_and_bin(tmp_path: Path) -> None:
     assert found.waiting[0, 5:11].tolist() == [0, 2, 2, 2, 1, 0]
     assert found.waiting[1, 6:10].tolist() == [0, 1, 1, 0]
     assert found.message_seconds == pytest.approx(0.003)
+
+
+def test_stamps_are_moved_to_the_recorders_clock(tmp_path: Path) -> None:
+    """The producer is 3 s ahead, pod b half a second behind: the bins are those of one clock."""
+    planned = [(0, 0, 3), (0, 1, 4), (1, 0, 5)]
+    done, pods = [(0, 0, 12), (0, 1, 13), (1, 0, 14)], ["a", "b", "b"]
+    shifts = Shifts(planned_ns=30 * BIN_NS, by_pod={"b": -5 * BIN_NS, "producer": 30 * BIN_NS})
+
+    found = work(tmp_path / "several", planned, done, pods=pods, shifts=shifts)
+    expected = work(tmp_path / "one", planned, done, pods=pods)
+
+    assert found is not None
+    assert expected is not None
+    assert found.doubt == expected.doubt == ""
+    assert np.array_equal(found.waiting, expected.waiting)
+    assert found.done is not None
+    assert expected.done is not None
+    assert np.array_equal(found.done, expected.done)
+    assert found.message_seconds == expected.message_seconds
+    assert found.pod_rates is not None
+    assert found.pod_rates.done[:, :2].tolist() == [[0, 1], [0, 2]]
 
 
 def test_a_message_done_twice_counts_once(tmp_path: Path) -> None:

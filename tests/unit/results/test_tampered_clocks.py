@@ -6,8 +6,11 @@ The recorded run: 150/s, from 8 s to 28 s 1,500/s, until 32 s 150/s again; 1 pod
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.fakes.tampered_run import SECOND, Row, TamperedRun, new_pods, slo
+
+from lagbench.report.run_series import read_series
 
 
 def test_a_clock_that_stepped_invalidates_the_run(run: TamperedRun) -> None:
@@ -104,6 +107,43 @@ def test_a_known_offset_is_taken_off_every_record(run: TamperedRun) -> None:
     ]
     assert slo(verdict, "reaction_seconds").status == "pass"
     assert slo(verdict, "reaction_seconds").value == pytest.approx(3.754, abs=0.01)
+
+
+def test_known_offsets_of_producer_and_pods_leave_the_same_figures(run: TamperedRun) -> None:
+    """Producer 3 s ahead, pods 0.5 s: the messages are the timeline's, which Spark has shifted."""
+    expected = run.measure()
+    (producer,) = {record["source"] for record in run.records("stream_started")}
+    pods = {record["source"] for record in run.records("consumer_progress")}
+    others = {record["source"] for record in run.records()} - pods - {producer}
+    drawn = read_series(run.folder, expected)
+    on_cluster(run, pods, behind_seconds=-0.5)
+    on_cluster(run, {producer}, behind_seconds=-3)
+    ahead = {**dict.fromkeys(pods, SECOND // 2), producer: 3 * SECOND}
+
+    def start(row: Row) -> Row:
+        return {**row, "stream_started_at": row["stream_started_at"] + 3 * SECOND}
+
+    run.edit_records(start, "stream_started")
+    for name in ("manifest.json", "fence.json"):
+        run.edit_json(name, start)
+    run.edit_rows("events", lambda row: {**row, "planned_at": row["planned_at"] + 3 * SECOND})
+    for name in ("started_at", "done_at"):
+        run.edit_rows("processed", lambda row, of=name: {**row, of: row[of] + ahead[row["pod"]]})
+    bound_clock(run, "node-p", {producer}, ahead_seconds=3)
+    bound_clock(run, "node-b", pods, ahead_seconds=0.5)
+    bound_clock(run, "node-a", others, ahead_seconds=0)
+    bound_clock(run, "API server", set(), ahead_seconds=0)
+
+    found = run.measure()
+
+    assert found.rate_doubt == expected.rate_doubt == ""
+    assert found.load.stream_started_at == expected.load.stream_started_at
+    assert found.rebalances.episodes == expected.rebalances.episodes
+    shown = read_series(run.folder, found)
+    assert {row.pod: row.seconds.tolist() for row in shown.pods} == {
+        row.pod: row.seconds.tolist() for row in drawn.pods
+    }
+    assert np.array_equal(shown.cpu_mean.values, drawn.cpu_mean.values, equal_nan=True)
 
 
 def test_a_limit_inside_the_bound_of_two_clocks_is_not_decided(run: TamperedRun) -> None:

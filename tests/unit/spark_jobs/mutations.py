@@ -221,6 +221,11 @@ def hide_zombies_by_a_clock_ahead(run: SyntheticRun) -> None:
     _report_clocks(run, {"pod-a": 0, "pod-b": 0, "pod-c": 500 * MILLISECOND})
 
 
+def put_the_producers_clock_ahead(run: SyntheticRun, by_ns: int) -> None:
+    """Bound the clocks: the stream was planned that much earlier than the producer's stamps say."""
+    _report_clocks(run, {"pod-a": 0, "pod-b": 0, "pod-c": 0, "producer": by_ns})
+
+
 def leave_one_of_a_key_to_the_next_owner(run: SyntheticRun) -> None:
     """Let the heir begin with a message whose key has a later one done by the former owner."""
     rows = _rows_of(run, HANDED_OVER, "pod-a")

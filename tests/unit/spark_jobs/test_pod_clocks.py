@@ -45,6 +45,7 @@ def test_the_rule_is_that_of_the_core() -> None:
             known = expected.of_pod(pod)
             clock = None if known is None else PodClock(known.shift_ns, known.error_ns)
             assert found.of(pod) == clock
+        assert found.shifts == expected.shifts
 
 
 def test_one_machine_has_one_clock() -> None:

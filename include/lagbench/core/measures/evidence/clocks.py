@@ -80,6 +80,12 @@ class ClockSet:
     name_of_pod: Mapping[str, str] = field(default_factory=dict)
     unbounded_pods: tuple[str, ...] = ()
 
+    @property
+    def shifts(self) -> dict[str, int]:
+        """The shifts by pod, without those that are 0."""
+        clocks = {pod: self.by_name[name] for pod, name in self.name_of_pod.items()}
+        return {pod: clock.shift_ns for pod, clock in clocks.items() if clock.shift_ns}
+
     def of_api_server(self) -> Clock | None:
         """Return the API server's clock; None: not bounded."""
         return _THIS_MACHINE if self.is_one_clock else self.by_name.get(API_SERVER)
