@@ -69,12 +69,13 @@ def _containers_ended(container: Mapping[str, Any]) -> int | None:
     """Return how often the container has ended; None: its restarts are not reported.
 
     Exit code and start may be the same after the next kill. On a cluster the number falls by 1
-    while the container waits to be started again.
+    while the container waits to be started again; localkube counts the restart before the start.
     """
-    restarts = container.get("restartCount")
+    restarts, state = container.get("restartCount"), container.get("state") or {}
     if restarts is None:
         return None
-    return int(restarts) + ("terminated" in (container.get("state") or {}))
+    has_ended = "terminated" in state and state != container.get("lastState")
+    return int(restarts) + has_ended
 
 
 def _ready_since(status: Mapping[str, Any]) -> str | None:

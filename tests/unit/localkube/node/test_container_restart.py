@@ -181,6 +181,7 @@ def test_a_killed_container_costs_its_workload_no_pod(resource: Resource, tmp_pa
         assert cluster.status(resource)["readyReplicas"] == 0
         seen = pod_seen(cluster.pods()[0], at=1, source="recorder", gone_at=None)
         assert (seen.exit_code, seen.exit_reason) == (KILLED, "Error")
+        assert seen.containers_ended == 1
 
         cluster.starter.door.set()
         await cluster.settle()
@@ -189,6 +190,8 @@ def test_a_killed_container_costs_its_workload_no_pod(resource: Resource, tmp_pa
         assert "running" in container["state"]
         assert container["restartCount"] == 1
         assert container["lastState"]["terminated"]["exitCode"] == KILLED
+        seen = pod_seen(cluster.pods()[0], at=2, source="recorder", gone_at=None)
+        assert seen.containers_ended == 1
         assert cluster.phases() == {"Pending", "Running"}
 
     on_cluster(tmp_path, check)

@@ -115,6 +115,14 @@ def test_a_second_kill_of_the_container_is_another_record() -> None:
     assert what_matters(first) == what_matters(again) != what_matters(second)
 
 
+def test_a_container_that_is_about_to_start_again_ended_once() -> None:
+    """The restart is already counted on localkube, and the end before it is still shown."""
+    ended = {"terminated": {"exitCode": 137, "finishedAt": "2026-11-21T10:00:09Z"}}
+    found = pod(containerStatuses=[{"restartCount": 1, "state": ended, "lastState": ended}])
+
+    assert pod_seen(found, at=1, source="recorder", gone_at=None).containers_ended == 1
+
+
 def test_an_evicted_pod_reports_its_phase_and_its_end() -> None:
     """Its object stays: the last container's end is the end of its time."""
     ended = {"exitCode": 137, "reason": "Error", "finishedAt": "2026-11-21T10:01:02Z"}
