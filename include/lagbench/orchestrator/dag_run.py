@@ -98,9 +98,10 @@ class ProcessDagRun:
         if self._process is not None:
             end_process(self._process.pid, grace_seconds=CANCEL_GRACE_SECONDS)
             self._process.wait(timeout=10)
-            fail_abandoned_runs(self._state_dir)
         if self._reaper is not None:
             self._reaper.close()
+        if self._process is not None:
+            fail_abandoned_runs(self._state_dir)
 
     def log_tail(self, lines: int) -> str:
         """Return the last lines of the process's output, without those of the last task."""

@@ -64,12 +64,16 @@ def test_a_percentile_by_clocks_that_nobody_bounded_is_undetermined(
     assert slo(run.judge(), name).status == "undetermined"
 
 
-def cluster_with_bounds(run: TamperedRun, *, pods_seconds: float, producer: bool) -> None:
+def cluster_with_bounds(
+    run: TamperedRun, *, pods_seconds: float, producer: bool, nodes: int = 2
+) -> None:
     """Let the run be a cluster's: the pods' clocks are known to so much, the producer's to 1 s."""
     run.edit_json("manifest.json", lambda found: {**found, "fidelity": "kubernetes"})
     sent = run.records("stream_started")[0]["source"]
     bounds = {"node-a": (pods_seconds, list(run.folder.read_json("accounting.json")["by_pod"]))}
-    if producer:
+    if producer and nodes == 1:
+        bounds["node-a"][1].append(sent)
+    elif producer:
         bounds["node-b"] = (1.0, [sent])
     for clock, (seconds, pods) in bounds.items():
         run.add_records(
@@ -110,6 +114,13 @@ def test_a_producer_whose_clock_is_not_bounded_leaves_the_time_lag_open(run: Tam
 
     assert found.status == "undetermined"
     assert found.reason.endswith("the clock of the producer, or of a pod, is not bounded")
+
+
+def test_on_one_node_the_difference_of_two_stamps_is_exact(run: TamperedRun) -> None:
+    """Both are of the node's clock, whatever its offset is."""
+    cluster_with_bounds(run, pods_seconds=2, producer=True, nodes=1)
+
+    assert run.measure().lag.clock_error_seconds == 0
 
 
 def test_one_clock_makes_a_percentile_exact(run: TamperedRun) -> None:

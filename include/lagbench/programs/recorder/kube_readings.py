@@ -59,22 +59,26 @@ class ReplicaReading:
 class HpaReading:
     """The status of every HPA that targets the workload; none when nothing scales it."""
 
-    def __init__(self, open_kube: Callable[[], Kube], *, deployment: str, source: str) -> None:
-        """Read the HPAs of ``deployment``."""
+    def __init__(
+        self, open_kube: Callable[[], Kube], *, deployment: str, source: str, scalers: OwnScalers
+    ) -> None:
+        """Read the HPAs of ``deployment``, and name them to ``scalers``."""
         self._open_kube = open_kube
         self._kube: Kube | None = None
-        self._deployment = deployment
+        self._deployment, self._scalers = deployment, scalers
         self._source = source
 
     def __call__(self, at: int) -> Iterable[Record]:
         """Return one sample per HPA."""
         self._kube = self._kube or self._open_kube()
-        hpas = self._kube.list("HorizontalPodAutoscaler")
-        return [
-            hpa_sample(hpa, at=at, source=self._source)
-            for hpa in hpas
-            if hpa["spec"]["scaleTargetRef"].get("name") == self._deployment
+        own = [
+            found
+            for found in self._kube.list("HorizontalPodAutoscaler")
+            if found["spec"]["scaleTargetRef"].get("name") == self._deployment
         ]
+        for found in own:
+            self._scalers.learn("HorizontalPodAutoscaler", found)
+        return [hpa_sample(found, at=at, source=self._source) for found in own]
 
 
 class ScaledObjectReading:
@@ -99,6 +103,9 @@ class ScaledObjectReading:
         ]
         for found in own:
             self._scalers.learn("ScaledObject", found)
+            # Known without the right to list HPAs.
+            if name := (found.get("status") or {}).get("hpaName"):
+                self._scalers.learn("HorizontalPodAutoscaler", {"metadata": {"name": name}})
         return [
             ScaledObjectSample(
                 at=at,

@@ -169,7 +169,7 @@ def _kube_reads(cluster: ObservedCluster, scalers: OwnScalers) -> dict[What, Rea
         "replicas": ReplicaReading(
             open_kube, deployment=deployment, source=SOURCE, workload=cluster.watched.workload
         ),
-        "hpa": HpaReading(open_kube, deployment=deployment, source=SOURCE),
+        "hpa": HpaReading(open_kube, deployment=deployment, source=SOURCE, scalers=scalers),
     }
     if cluster.has_scaled_object:
         reads["scaled_object"] = ScaledObjectReading(

@@ -14,6 +14,8 @@ _EXACT = "lagbench.io/{}-at-ns"
 _EXACT_PRECISION_NS = 1
 _WHOLE_SECONDS_PRECISION_NS = 1_000_000_000
 
+_NOT_STARTED = "ContainerStatusUnknown"
+
 
 def pod_seen(pod: Mapping[str, Any], *, at: int, source: str, gone_at: int | None) -> PodSeen:
     """Return what ``pod`` (a v1 Pod as JSON) says; ``gone_at`` is when the object went away."""
@@ -74,8 +76,10 @@ def _containers_ended(container: Mapping[str, Any]) -> int | None:
     restarts, state = container.get("restartCount"), container.get("state") or {}
     if restarts is None:
         return None
-    has_ended = "terminated" in state and state != container.get("lastState")
-    return int(restarts) + has_ended
+    ended = state.get("terminated")
+    # A container that was removed before it was started again has not ended once more.
+    is_new = state != container.get("lastState") and (ended or {}).get("reason") != _NOT_STARTED
+    return int(restarts) + (ended is not None and is_new)
 
 
 def _ready_since(status: Mapping[str, Any]) -> str | None:

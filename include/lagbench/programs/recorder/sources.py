@@ -71,7 +71,7 @@ def build_sources(
         "replicas": ReplicaReading(
             open_kube, deployment=options.deployment, source=source, workload=options.workload
         ),
-        "hpa": HpaReading(open_kube, deployment=options.deployment, source=source),
+        "hpa": HpaReading(open_kube, deployment=options.deployment, source=source, scalers=scalers),
         "scaled_object": ScaledObjectReading(
             open_kube, deployment=options.deployment, source=source, scalers=scalers
         ),

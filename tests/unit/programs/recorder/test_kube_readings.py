@@ -150,9 +150,33 @@ def test_the_conditions_of_the_scaled_objects_of_the_deployment_are_reported() -
 def test_only_hpas_of_the_deployment_count() -> None:
     """Another workload's HPA is not this run's."""
     other = HPA | {"spec": {"scaleTargetRef": {"name": "elsewhere"}}}
-    reading = HpaReading(lambda: kube(None, other, HPA), deployment="consumer", source="r")
+    scalers, known = OwnScalers(), list[str]()
+    reading = HpaReading(
+        lambda: kube(None, other, HPA), deployment="consumer", source="r", scalers=scalers
+    )
 
     assert len(list(reading(7))) == 1
+    own = ("HorizontalPodAutoscaler", HPA["metadata"]["name"])
+    scalers.once_known(own, partial(known.append, "own"))
+    assert known == ["own"]
+
+
+def test_the_hpa_of_a_scaled_object_is_known_without_the_right_to_list_hpas() -> None:
+    """KEDA names it in the status, and its events are this run's."""
+    scalers, known = OwnScalers(), list[str]()
+    found = {
+        "metadata": {"name": "a"},
+        "spec": {"scaleTargetRef": {"name": "consumer"}},
+        "status": {"hpaName": "keda-hpa-a"},
+    }
+    reading = ScaledObjectReading(
+        lambda: kube(None, found), deployment="consumer", source="r", scalers=scalers
+    )
+
+    list(reading(7))
+
+    scalers.once_known(("HorizontalPodAutoscaler", "keda-hpa-a"), partial(known.append, "own"))
+    assert known == ["own"]
 
 
 def test_an_hpa_without_status_has_unknown_replicas() -> None:

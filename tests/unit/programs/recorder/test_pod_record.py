@@ -123,6 +123,15 @@ def test_a_container_that_is_about_to_start_again_ended_once() -> None:
     assert pod_seen(found, at=1, source="recorder", gone_at=None).containers_ended == 1
 
 
+def test_a_container_that_is_removed_before_its_start_has_not_ended_again() -> None:
+    """It waited in back-off, and its kill before that is counted."""
+    ended = {"terminated": {"exitCode": 137, "finishedAt": "2026-11-21T10:00:09Z"}}
+    never = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
+    found = pod(containerStatuses=[{"restartCount": 2, "state": never, "lastState": ended}])
+
+    assert pod_seen(found, at=1, source="recorder", gone_at=None).containers_ended == 2
+
+
 def test_an_evicted_pod_reports_its_phase_and_its_end() -> None:
     """Its object stays: the last container's end is the end of its time."""
     ended = {"exitCode": 137, "reason": "Error", "finishedAt": "2026-11-21T10:01:02Z"}

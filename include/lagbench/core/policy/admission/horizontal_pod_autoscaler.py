@@ -47,6 +47,8 @@ _METRIC = entry(
         "type": text(),
     },
 )
+_QUANTITIES = ("averageValue", "value", "tolerance")
+"""The API server takes a number for them; KEDA's schema of ``behavior`` does not."""
 _HPA = entry(
     "HorizontalPodAutoscaler",
     {
@@ -85,7 +87,8 @@ def refuse_wrong_hpa_fields(manifest: Mapping[str, Any], *, where: str) -> None:
             allowed="the fields of autoscaling/v2; the API server rejects unknown ones",
         )
     for error in schema_errors(without_nulls(manifest), _HPA, ""):
-        if error.is_type_error:
+        is_quantity = error.value == "number" and error.field.rpartition(".")[2] in _QUANTITIES
+        if error.is_type_error and not is_quantity:
             raise WrongInput(
                 where=where,
                 field=error.field.removeprefix("."),

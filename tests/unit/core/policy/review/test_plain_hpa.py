@@ -66,3 +66,15 @@ def test_metadata_that_is_no_object_is_rejected() -> None:
     (found,) = review_policy(manifest, where="file").findings
 
     assert found.field == "metadata"
+
+
+def test_a_quantity_may_be_a_number() -> None:
+    """The API server reads 0.5 as 500m, and a tolerance of 0.05 without quotes."""
+    target = {"type": "AverageValue", "averageValue": 0.5}
+    external = {"metric": {"name": "m"}, "target": target}
+    found = review(
+        metrics=[{"type": "External", "external": external}],
+        behavior={"scaleUp": {"tolerance": 0.05}},
+    )
+
+    assert found.is_accepted
