@@ -302,3 +302,19 @@ def test_where_the_reaction_goes_is_the_mean_of_its_runs() -> None:
             links = [{link.name: link.part_seconds or 0 for link in m.reaction.links} for m in runs]
             means.append(fmean(of[name] + (of["t6"] if name == "t7" else 0) for of in links))
         assert f"| {title} | {means[0]:.1f} s | {means[1]:.1f} s |" in page("reaction_parts")
+
+
+def test_what_a_forecast_gains_is_quoted_from_its_runs() -> None:
+    """Each row of prescale has the steps, the time lag and the price of its run."""
+    for record, measures in kept_runs("prescale"):
+        scaling, lag = measures.scaling, measures.lag
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {steps_text(measures)} | "
+            f"{lag.time_lag_seconds.p99:.1f} s | {lag.time_lag_seconds.p50:.1f} s | "
+            f"{lag.peak_records:,} | {measures.drain.drain_seconds:.1f} s | "
+            f"{NAMED['rebalances'].read(measures):.0f} | "
+            f"{scaling.pod_minutes:.1f}, {scaling.pod_minutes_after:.1f} |"
+        )
+        assert row in page("prescale")
+        accounting = measures.accounting
+        assert (accounting.lost, accounting.duplicated, scaling.flips) == (0, 0, 0)
