@@ -95,14 +95,19 @@ def test_a_planned_run_reports_its_cell(
     assert cell_of(folder) == cell
 
 
+def plan_embedded_runs(monkeypatch: pytest.MonkeyPatch, runs: Path) -> None:
+    """Let runs be planned for the embedded bench, into ``runs``."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(runs))
+    monkeypatch.setattr(targets, "is_embedded", lambda: True)
+    connection = SimpleNamespace(extra_dejson={"kube_config_path": "/bench"})
+    monkeypatch.setattr(targets, "connection", lambda _: connection)
+
+
 def test_the_samples_are_kept_as_they_were_checked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The run folder has the file; one that changed after its check ends the plan."""
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path / "runs"))
-    monkeypatch.setattr(targets, "is_embedded", lambda: True)
-    connection = SimpleNamespace(extra_dejson={"kube_config_path": "/bench"})
-    monkeypatch.setattr(targets, "connection", lambda _: connection)
+    plan_embedded_runs(monkeypatch, tmp_path / "runs")
     monkeypatch.setattr(planning, "settings_of_cluster", ClusterSettings)
     file = tmp_path / "orders.jsonl"
     file.write_text('{"customer": "é"}\n', encoding="utf-8")
@@ -124,10 +129,7 @@ def test_only_the_owner_reads_a_manifest_with_secrets(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The run folder has the values, from which localkube makes the Secret of the pods."""
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path / "runs"))
-    monkeypatch.setattr(targets, "is_embedded", lambda: True)
-    connection = SimpleNamespace(extra_dejson={"kube_config_path": "/bench"})
-    monkeypatch.setattr(targets, "connection", lambda _: connection)
+    plan_embedded_runs(monkeypatch, tmp_path / "runs")
     data = PROJECT_ROOT / "tests" / "data"
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}}
     deployment = (data / "own_consumers" / "wrong-consumer.yaml").read_text()

@@ -46,11 +46,10 @@ class PolicyLimits:
     has_formula: bool = False
     """A formula replaces the triggers' targets: no number of records decides."""
     most_replicas: int | None = None
-    """The most replicas that a trigger other than CPU and memory requests; None: the ceiling."""
+    """The most replicas that hours request, if besides them there are CPU and memory alone; None: a
+    trigger follows lag or another measure of the load."""
     leaks_one_replica: bool = False
     """KEDA's cap divides whole numbers: just above it the HPA rounds up to one replica more."""
-    reads_load: bool = True
-    """A trigger follows lag or another measure of the load; false: CPU, memory and hours alone."""
     flags: ControllerFlags = field(default_factory=ControllerFlags)
     """Flags of the HPA's controller that the policy sets for itself."""
 
@@ -58,6 +57,11 @@ class PolicyLimits:
     def started_replicas(self) -> int:
         """Return the floor while there is anything to do: a policy that goes to 0 starts at 1."""
         return max(self.floor_replicas, 1)
+
+    @property
+    def reads_load(self) -> bool:
+        """Return whether a trigger follows the load; not if CPU, memory and hours alone decide."""
+        return self.most_replicas is None
 
     @property
     def reachable_replicas(self) -> int:
@@ -115,26 +119,20 @@ def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> Poli
         is_composite = bool(
             ((spec.get("advanced") or {}).get("scalingModifiers") or {}).get("formula")
         )
-        averaging = [] if is_composite else [t for t in triggers if not _is_of_the_group(t)]
-        of_replica = _lowest(averaging, where)
-        whole = [] if is_composite else [t for t in triggers if _is_of_the_group(t)]
-        of_group = _lowest(whole, where)
-        asked = [_asked(trigger) for trigger in triggers]
-        reads_load = is_composite or None in asked
+        targets = [] if is_composite else triggers
+        of_replica = _lowest([t for t in targets if not _is_of_the_group(t)], where)
+        of_group = _lowest([t for t in targets if _is_of_the_group(t)], where)
         return PolicyLimits(
             floor_replicas=int(spec.get("minReplicaCount") or 0),
             ceiling_replicas=int(spec.get("maxReplicaCount") or KEDA_DEFAULT_CEILING),
             lag_threshold_records=threshold,
             threshold_rule=rule,
-            partition_cap="none" if is_composite else _partition_cap(triggers),
-            leaks_one_replica=not is_composite and any(map(_leaks_one_replica, triggers)),
+            partition_cap=_partition_cap(targets),
+            leaks_one_replica=any(map(_leaks_one_replica, targets)),
             scales_at_records=None if of_replica is None else of_replica[0],
             group_target_records=None if of_group is None else of_group[0],
             has_formula=is_composite,
-            most_replicas=None
-            if reads_load
-            else max((n for n in asked if n is not None), default=0),
-            reads_load=reads_load,
+            most_replicas=None if is_composite else _most_of(triggers),
             flags=flags,
         )
     if kind == "HorizontalPodAutoscaler":
@@ -149,7 +147,6 @@ def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> Poli
             threshold_rule=rule,
             ceiling_field="spec.maxReplicas",
             most_replicas=None if reads_load else 0,
-            reads_load=reads_load,
             flags=flags,
         )
     allowed = "ScaledObject or HorizontalPodAutoscaler"
@@ -163,7 +160,7 @@ def unscaled_limits(replicas: int | None) -> PolicyLimits:
     """
     count = max(1, replicas or 1)
     rule = "no policy is known, so no lag threshold"
-    return PolicyLimits(count, count, None, rule, most_replicas=count, reads_load=False)
+    return PolicyLimits(count, count, None, rule, most_replicas=count)
 
 
 def is_lag_scaler(trigger: Mapping[str, Any]) -> bool:
@@ -202,6 +199,13 @@ def _partition_cap(triggers: Sequence[Mapping[str, Any]]) -> PartitionCap:
 def _is_of_the_group(trigger: Mapping[str, Any]) -> bool:
     """Return whether the target is held against the whole metric, not against its share a pod."""
     return trigger.get("metricType") == "Value"
+
+
+def _most_of(triggers: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the most replicas that the triggers request at any load; None: one follows a load."""
+    asked = [_asked(trigger) for trigger in triggers]
+    known = [count for count in asked if count is not None]
+    return max(known, default=0) if len(known) == len(asked) else None
 
 
 def _asked(trigger: Mapping[str, Any]) -> int | None:
