@@ -27,7 +27,6 @@ CELL = LiveCell(
     settled_seconds=80.0,
     floor_replicas=1,
     ceiling_replicas=4,
-    lag_threshold=100.0,
     spikes=[LiveSpike(start_seconds=10, end_seconds=30)],
     slos=live_slos(Slos()),
 )

@@ -8,6 +8,7 @@ from lagbench.core.live.line import LiveAction, LiveCell, LiveLine, LivePhase, S
 from lagbench.core.live.rates import LiveRates, is_fresh
 from lagbench.core.live.slos_so_far import SlosSoFar
 from lagbench.core.measures import NANOSECONDS
+from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import Slos
 from lagbench.core.telemetry import (
     ActionEnded,
@@ -27,6 +28,7 @@ class Course:
         self,
         cell: LiveCell,
         slos: Slos,
+        limits: PolicyLimits,
         *,
         reports_owners: bool = True,
         reports_work: bool = True,
@@ -40,7 +42,7 @@ class Course:
         self._lag, self._lag_at = LiveLag(cell.partitions), 0
         self._rates, self._so_far = (
             LiveRates(),
-            SlosSoFar(slos, cell, reports_owners=reports_owners),
+            SlosSoFar(slos, cell, limits, reports_owners=reports_owners),
         )
         self._commits = None if reports_work else CommitRate()
         self._replicas: tuple[int, ReplicaSample] | None = None

@@ -11,8 +11,6 @@ from typing import Literal
 
 import msgspec
 
-from lagbench.core.kubernetes import HPA_TOLERANCE
-
 SloState = Literal["holds", "broken", "open", "at_end"]
 """``open``: its occasion has not come or is in progress. ``at_end``: the accounting decides it."""
 
@@ -48,8 +46,6 @@ class LiveCell(msgspec.Struct, kw_only=True, frozen=True):
     settled_seconds: float | None  # last change of replicas, as predicted; None: not predicted
     floor_replicas: int
     ceiling_replicas: int
-    lag_threshold: float | None
-    hpa_tolerance: float = HPA_TOLERANCE  # as a part of the threshold
     spikes: list[LiveSpike]
     slos: list[LiveSlo]
 

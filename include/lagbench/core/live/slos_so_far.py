@@ -10,6 +10,7 @@ from lagbench.core.live.line import LiveCell, LiveSlo, SloStanding
 from lagbench.core.live.replicas_so_far import ReplicasSoFar
 from lagbench.core.live.spikes_so_far import SpikesSoFar
 from lagbench.core.measures import NAMED
+from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import Slos
 from lagbench.core.telemetry import Record
 from lagbench.core.verdict import CLAIM, slo_of
@@ -23,7 +24,9 @@ def live_slos(slos: Slos) -> list[LiveSlo]:
 class SlosSoFar:
     """Takes records; returns the standing of each SLO that has a limit."""
 
-    def __init__(self, slos: Slos, cell: LiveCell, *, reports_owners: bool = True) -> None:
+    def __init__(
+        self, slos: Slos, cell: LiveCell, limits: PolicyLimits, *, reports_owners: bool = True
+    ) -> None:
         """Start before the stream: every SLO is open.
 
         Without ``reports_owners`` no reading shows that a pod got a partition, so the reaction is
@@ -32,7 +35,7 @@ class SlosSoFar:
         self._reports_owners = reports_owners
         self._limits = _limits(slos)
         self._replicas = ReplicasSoFar(cell)
-        self._spikes = SpikesSoFar(cell)
+        self._spikes = SpikesSoFar(cell, limits)
         self._has_started = False
 
     def start(self, stream_started_at: int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from lagbench.core.live.line import LiveCell
 from lagbench.core.measures import NANOSECONDS
+from lagbench.core.policy import PolicyLimits
 from lagbench.core.telemetry import PartitionsAssigned, PodSeen, Record, ReplicaSample
 
 
@@ -42,6 +43,7 @@ class SpikesSoFar:
     """The spikes that have begun, and what came after each."""
 
     cell: LiveCell
+    limits: PolicyLimits
     _spikes: list[_Spike] = field(default_factory=list)
     _pods: dict[str, _Pod] = field(default_factory=dict)
     _replicas: int | None = None
@@ -71,14 +73,16 @@ class SpikesSoFar:
 
     def take_lag(self, at: int, total: int | None) -> None:
         """Update with the total lag at ``at``; None: it is unknown."""
-        threshold, replicas = self.cell.lag_threshold, self._replicas
-        if total is None or threshold is None:
+        if total is None:
             return
-        held = threshold * max(replicas or 0, 1) * (1 + self.cell.hpa_tolerance)
+        held = self.limits.scales_above_records(self._replicas or 0)
+        asks_above = None if held is None else held * (1 + self.limits.flags.tolerance_in_force)
+        drained = self.limits.lag_threshold_records
         for spike in self._spikes:
-            if at >= spike.started_at and total > held:
+            if asks_above is not None and at >= spike.started_at and total > asks_above:
                 spike.needs_pods = True
-            if at >= spike.ended_at and total <= threshold and spike.drained_at is None:
+            is_first = at >= spike.ended_at and spike.drained_at is None
+            if is_first and drained is not None and total <= drained:
                 spike.drained_at = at
 
     def reaction(self, now: int) -> tuple[float, bool] | None:
@@ -92,7 +96,7 @@ class SpikesSoFar:
 
     def drain(self, now: int) -> tuple[float, bool] | None:
         """Return the drain after the last spike in seconds, and whether it has ended."""
-        if not self._spikes or self.cell.lag_threshold is None:
+        if not self._spikes or self.limits.lag_threshold_records is None:
             return None
         last = self._spikes[-1]
         if now < last.ended_at:

@@ -9,14 +9,14 @@ from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live import LiveCell, LiveSpike, live_slos
-from lagbench.core.policy import CheckedPolicy
+from lagbench.core.policy import CheckedPolicy, PolicyLimits
 from lagbench.core.scenario import Scenario
 from lagbench.core.scenario.stream import load_spikes, offered_load
 from lagbench.errors import NotReady
 
 
-def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario]:
-    """Return the cell of the folder's group, and its scenario.
+def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario, PolicyLimits]:
+    """Return the cell of the folder's group, its scenario and the limits of its policy.
 
     :raises NotReady: a file that plan_cell writes is missing or broken.
     """
@@ -40,15 +40,13 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario]:
         settled_seconds=_settled_seconds(folder),
         floor_replicas=limits.started_replicas,
         ceiling_replicas=limits.ceiling_replicas,
-        lag_threshold=limits.lag_threshold_records,
-        hpa_tolerance=limits.flags.tolerance_in_force,
         spikes=[
             LiveSpike(start_seconds=spike.start_seconds, end_seconds=spike.end_seconds)
             for spike in load_spikes(load, floor_rate_per_second=floor_rate)
         ],
         slos=live_slos(scenario.slos),
     )
-    return cell, scenario
+    return cell, scenario, limits
 
 
 def _settled_seconds(folder: RunFolder) -> float | None:

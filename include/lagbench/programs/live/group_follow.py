@@ -24,12 +24,13 @@ class GroupFollow:
 
         :raises NotReady: the run folder is not whole, or the file has a follower already.
         """
-        cell, scenario = read_cell(folder)
+        cell, scenario, limits = read_cell(folder)
         self._folder = folder
         kind = kind_of(scenario.consumer.kind)
         self._course = Course(
             cell,
             scenario.slos,
+            limits,
             reports_owners=kind.reports_owners,
             reports_work=kind.has_reports,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lagbench.core.live import Course, LiveCell
+from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import Slos
 from lagbench.core.telemetry import LagSample
 
@@ -18,15 +19,18 @@ CELL = LiveCell(
     settled_seconds=None,
     floor_replicas=1,
     ceiling_replicas=4,
-    lag_threshold=None,
     spikes=[],
     slos=[],
+)
+
+NO_THRESHOLD = PolicyLimits(
+    floor_replicas=1, ceiling_replicas=4, lag_threshold_records=None, threshold_rule="none"
 )
 
 
 def rate(*commits: tuple[int, int | None], later_seconds: int = 0) -> float | None:
     """Return the rate after a second each of the two partitions' commits."""
-    course = Course(CELL, Slos(), reports_owners=False, reports_work=False)
+    course = Course(CELL, Slos(), NO_THRESHOLD, reports_owners=False, reports_work=False)
     for second, (first, other) in enumerate(commits):
         partitions = [(0, 10_000, first), (1, 10_000, other)]
         sample = LagSample(at=second * S, source="recorder", partitions=partitions)

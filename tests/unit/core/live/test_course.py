@@ -15,6 +15,7 @@ from lagbench.core.live import (
     encode_line,
     live_slos,
 )
+from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import Slos
 from lagbench.core.telemetry import (
     ActionEnded,
@@ -35,7 +36,16 @@ S = 1_000_000_000
 SLOS = Slos()
 
 
-def cell(*spikes: tuple[float, float], threshold: float | None = 100.0) -> LiveCell:
+LIMITS = PolicyLimits(
+    floor_replicas=1,
+    ceiling_replicas=4,
+    lag_threshold_records=100.0,
+    threshold_rule="lagThreshold 100",
+    scales_at_records=100.0,
+)
+
+
+def cell(*spikes: tuple[float, float]) -> LiveCell:
     """Return a cell of 60 planned seconds with two partitions at the stream's start."""
     return LiveCell(
         run_id="a-run",
@@ -46,7 +56,6 @@ def cell(*spikes: tuple[float, float], threshold: float | None = 100.0) -> LiveC
         settled_seconds=80.0,
         floor_replicas=1,
         ceiling_replicas=4,
-        lag_threshold=threshold,
         spikes=[LiveSpike(start_seconds=a, end_seconds=b) for a, b in spikes],
         slos=live_slos(SLOS),
     )
@@ -118,7 +127,7 @@ def members(at: int, **owned: list[int]) -> GroupMembers:
 
 def course_of(*records: Record) -> Course:
     """Return a course that has taken the records, each when it was sent."""
-    course = Course(cell(), SLOS)
+    course = Course(cell(), SLOS, LIMITS)
     for record in records:
         course.take(record, record.at)
     return course
@@ -126,7 +135,7 @@ def course_of(*records: Record) -> Course:
 
 def test_nothing_seen_is_not_zero() -> None:
     """Before any record every figure is None."""
-    line = Course(cell(), SLOS).line(S)
+    line = Course(cell(), SLOS, LIMITS).line(S)
 
     figures = [line.second, line.lag, line.replicas, line.time_lag_seconds]
     rates = [line.planned_per_second, line.produced_per_second, line.processed_per_second]
@@ -136,7 +145,7 @@ def test_nothing_seen_is_not_zero() -> None:
 
 def test_the_first_line_alone_has_the_cell() -> None:
     """A reader that begins at the first line learns the cell; it is not repeated."""
-    course = Course(cell(), SLOS)
+    course = Course(cell(), SLOS, LIMITS)
 
     assert course.line(S).run == cell()
     assert course.line(2 * S).run is None
@@ -219,7 +228,7 @@ def test_only_changed_assignments_are_told() -> None:
 
 def test_what_happened_is_told_once() -> None:
     """Phases and actions are in the first line after them, and in no other."""
-    course = Course(cell(), SLOS)
+    course = Course(cell(), SLOS, LIMITS)
     course.take_phase(LivePhase(at=S, name="inject_spike", state="started"))
     begun = ActionStarted(
         at=S, source="actions", number=0, action="kill_pod", targets=["a"], planned_at=None

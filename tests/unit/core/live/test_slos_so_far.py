@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
-from tests.unit.core.live.test_course import S, cell, lag, replicas, stream_started
+from dataclasses import replace
 
+import pytest
+from tests.unit.core.live.test_course import LIMITS, S, cell, lag, replicas, stream_started
+
+from lagbench.core.hpa import ControllerFlags
 from lagbench.core.live import Course, SloStanding
+from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import Slos
 from lagbench.core.telemetry import PartitionsAssigned, PodSeen, Record, Scaled
 
@@ -16,7 +20,7 @@ def standings(
     *records: Record, at: float, slos: Slos | None = None, spikes: tuple[tuple[float, float], ...]
 ) -> dict[str, SloStanding]:
     """Return the standings at a second of the stream, which starts at 1,000 s."""
-    course = Course(cell(*spikes), slos or Slos(drain_seconds=20, pod_minutes=1))
+    course = Course(cell(*spikes), slos or Slos(drain_seconds=20, pod_minutes=1), LIMITS)
     course.take(stream_started(0), 0)
     for record in records:
         course.take(record, record.at)
@@ -163,7 +167,7 @@ def test_pod_minutes_end_with_the_planned_window() -> None:
 
 def test_only_a_changed_standing_is_told() -> None:
     """The second line repeats nothing that has not changed."""
-    course = Course(cell(SPIKE), Slos())
+    course = Course(cell(SPIKE), Slos(), LIMITS)
     course.take(stream_started(0), 0)
     course.take(replicas(S, 1), S)
     course.line(2 * S)
@@ -176,7 +180,7 @@ def test_a_reaction_that_no_pod_reports_is_left_to_the_end() -> None:
     slos = Slos(reaction_seconds=5)
     shown = {}
     for reports_owners in (True, False):
-        course = Course(cell(SPIKE), slos, reports_owners=reports_owners)
+        course = Course(cell(SPIKE), slos, LIMITS, reports_owners=reports_owners)
         course.take(stream_started(0), 0)
         late = above(25, 100_000)
         course.take(late, late.at)
@@ -186,15 +190,35 @@ def test_a_reaction_that_no_pod_reports_is_left_to_the_end() -> None:
     assert shown[False] == (None, "at_end")
 
 
-def test_a_policy_with_a_tolerance_of_its_own_needs_pods_by_that() -> None:
-    """130 messages exceed a threshold of 100 by more than the HPA's 10 %, and not by 50 %."""
-    slos = Slos(reaction_seconds=5)
-    shown = {}
-    for tolerance in (0.1, 0.5):
-        course = Course(msgspec.structs.replace(cell(SPIKE), hpa_tolerance=tolerance), slos)
-        course.take(stream_started(0), 0)
-        late = above(25, 130)
-        course.take(late, late.at)
-        shown[tolerance] = course.line(round(29 * S)).standing["reaction_seconds"][1]
+@pytest.mark.parametrize(
+    ("limits", "standing"),
+    [
+        (LIMITS, "broken"),
+        (replace(LIMITS, flags=ControllerFlags(tolerance=0.5)), "open"),
+        (replace(LIMITS, scales_at_records=None, group_target_records=120.0), "open"),
+        (replace(LIMITS, scales_at_records=None, group_target_records=115.0), "broken"),
+        (replace(LIMITS, has_formula=True), "open"),
+    ],
+)
+def test_the_policy_says_which_lag_needs_pods(limits: PolicyLimits, standing: str) -> None:
+    """130 messages ask for a second pod by 100 a pod, not by a wider tolerance or target."""
+    course = Course(cell(SPIKE), Slos(reaction_seconds=5), limits)
+    course.take(stream_started(0), 0)
+    late = above(25, 130)
+    course.take(late, late.at)
 
-    assert shown == {0.1: "broken", 0.5: "open"}
+    assert course.line(round(29 * S)).standing["reaction_seconds"][1] == standing
+
+
+def test_a_target_of_the_whole_group_holds_at_each_replica_count() -> None:
+    """With ``metricType: Value`` four replicas do not multiply the target."""
+    of_group = replace(LIMITS, scales_at_records=None, group_target_records=100.0)
+    shown = {}
+    for limits in (LIMITS, of_group):
+        course = Course(cell(SPIKE), Slos(reaction_seconds=5), limits)
+        course.take(stream_started(0), 0)
+        for record in (replicas(round(20 * S), 4), above(25, 300)):
+            course.take(record, record.at)
+        shown[limits] = course.line(round(29 * S)).standing["reaction_seconds"][1]
+
+    assert shown == {LIMITS: "open", of_group: "broken"}

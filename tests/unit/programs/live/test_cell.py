@@ -26,23 +26,13 @@ def folder(tmp_path: Path) -> RunFolder:
 
 def test_the_cell_has_load_limits_and_slos(folder: RunFolder) -> None:
     """Spikes and length come from the profile, bounds and threshold from the policy."""
-    cell, _ = read_cell(folder)
+    cell, _, limits = read_cell(folder)
 
     assert cell.spikes == [LiveSpike(start_seconds=5, end_seconds=15)]
-    assert (cell.planned_seconds, cell.lag_threshold) == (20, 100)
+    assert (cell.planned_seconds, limits.lag_threshold_records) == (20, 100)
     assert (cell.floor_replicas, cell.ceiling_replicas, cell.policy) == (2, 4, "lag")
     assert "flips" in [slo.name for slo in cell.slos]
     assert "drain_seconds" not in [slo.name for slo in cell.slos]
-
-
-def test_the_cell_has_the_tolerance_of_its_policy(folder: RunFolder) -> None:
-    """The annotation decides, without one the HPA's default."""
-    metadata = {**SCALED_OBJECT["metadata"], "annotations": {"lagbench.io/hpa-tolerance": "0.02"}}
-    default, _ = read_cell(folder)
-    folder.write_text(folder.policy, yaml.safe_dump({**SCALED_OBJECT, "metadata": metadata}))
-
-    assert default.hpa_tolerance == 0.1
-    assert read_cell(folder)[0].hpa_tolerance == 0.02
 
 
 @pytest.mark.parametrize(
