@@ -21,11 +21,23 @@ from lagbench.core.cluster.own_deployment import (
     write_texts,
 )
 from lagbench.core.cluster.own_kafka import OWN_KAFKA_SECRET, KafkaSettings
+from lagbench.core.cluster.own_rollout import rollout_of
 from lagbench.core.scenario import ConsumerSettings
 
 ENVIRONMENT_SECRET = "consumer-environment"  # noqa: S105 - the name of an object
 _PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 _KEPT = ("name", "image", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts")
+_CONTAINER_FIELDS = {*_KEPT, *_PROBES, "lifecycle", "workingDir", "imagePullPolicy"}
+_POD_FIELDS = {
+    "containers",
+    "initContainers",
+    "volumes",
+    "terminationGracePeriodSeconds",
+    "automountServiceAccountToken",
+    "restartPolicy",
+    "imagePullSecrets",
+}
+"""Honoured, noted one by one, or without a meaning where no image runs."""
 _FIELDS = (
     "metadata.name",
     "metadata.namespace",
@@ -109,6 +121,7 @@ def own_consumer_as_process(
     workload["spec"] = {
         "replicas": replicas,
         "selector": workload["spec"]["selector"],
+        **rollout_of(own),
         "template": {
             "metadata": workload["spec"]["template"]["metadata"],
             "spec": {
@@ -144,6 +157,8 @@ def _variables(work: _Adaptation, container: dict[str, Any]) -> None:
             sources.append({"secretRef": {"name": ENVIRONMENT_SECRET}})
         elif not (source.get(kind) or {}).get("optional"):
             raise work.own.refuse(f"{place}.{kind}", name, _IN_FILE)
+        else:
+            work.note(f"the optional {kind} {name}, which is not in the file")
     container["envFrom"] = [one for n, one in enumerate(sources) if one not in sources[:n]]
     container["env"] = [
         variable
@@ -182,6 +197,7 @@ def _source(work: _Adaptation, variable: dict[str, Any], place: str) -> dict[str
         if reference.get("key") in keys:
             return variable
         if reference.get("optional"):
+            work.note(f"the variable {name}: its optional {kind} is not in the file")
             return None
         asked = f"{reference.get('name')}/{reference.get('key')}"
         raise work.own.refuse(f"{place}.valueFrom.{kind}", asked, f"{name} in: {_IN_FILE}")
@@ -308,5 +324,11 @@ def _note_the_rest(work: _Adaptation) -> None:
         work.note(f"the hook {hook} of the container")
     if (container.get("resources") or {}).get("limits"):
         work.note("limits of resources, which are not enforced")
+    for what, found, known in (
+        ("the pod", pod, _POD_FIELDS),
+        ("the container", container, _CONTAINER_FIELDS),
+    ):
+        if others := sorted(name for name, value in found.items() if value and name not in known):
+            work.note(f"fields of {what}: {', '.join(others)}")
     if container.get("workingDir"):
         work.note(f"workingDir {container['workingDir']}: the command runs in {work.folder}")

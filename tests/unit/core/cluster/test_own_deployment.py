@@ -133,6 +133,7 @@ def test_a_probe_on_a_port_that_the_process_does_not_know_is_left_out() -> None:
 
     assert not {"readinessProbe", "livenessProbe"} & set(container_of(found.workload))
     assert any("{port.8080}" in note for note in found.notes)
+    assert "left out on one machine: fields of the pod: serviceAccountName" in found.notes
 
 
 def test_secrets_come_from_the_file_of_variables() -> None:
@@ -146,6 +147,7 @@ def test_secrets_come_from_the_file_of_variables() -> None:
     of_file = {"name": secret["metadata"]["name"], "key": "DATABASE_PASSWORD"}
     assert variables(container)["DATABASE_PASSWORD"] == {"secretKeyRef": of_file}
     assert "FEATURE_FLAGS" not in variables(container)
+    assert any("the variable FEATURE_FLAGS" in note for note in found.notes)
     assert "left out: Service of secret.yaml" in found.notes
 
 
