@@ -38,6 +38,7 @@ from lagbench.core.cluster import (
     cluster_settings,
     rights_of_run,
 )
+from lagbench.core.policy import require_kafka_log_in
 from lagbench.core.scenario import KindName, RunNames, Scenario
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
@@ -115,7 +116,7 @@ class ClusterTarget:
         """
         if self.kafka_config is not None:
             for policy in policies:
-                _require_authentication(policy)
+                require_kafka_log_in(policy, where="policy")
         rights = rights_of_run(self.settings(), policies, kinds)
         with self.open_kube() as kube:
             check_cluster(
@@ -244,20 +245,6 @@ def _kafka_config(given: Mapping[str, str], file: str) -> str | None:
         _refuse(missing, "", allowed, where=file)
     read_settings(Path(path).expanduser())
     return str(Path(path).expanduser().absolute())
-
-
-def _require_authentication(policy: Mapping[str, Any]) -> None:
-    """Reject a kafka trigger without a login: KEDA does not read the Secret of the pods."""
-    for number, trigger in enumerate((policy.get("spec") or {}).get("triggers") or []):
-        metadata = trigger.get("metadata") or {}
-        is_kafka = trigger.get("type") in {"kafka", "apache-kafka"}
-        if is_kafka and not trigger.get("authenticationRef") and "sasl" not in metadata:
-            _refuse(
-                f"spec.triggers[{number}].authenticationRef",
-                "",
-                "a TriggerAuthentication with the login of KEDA: this Kafka is secured",
-                where="policy",
-            )
 
 
 def _kubeconfig() -> str | None:

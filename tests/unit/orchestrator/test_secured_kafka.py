@@ -70,6 +70,8 @@ def test_one_without_the_other_is_refused(settings: Path, line: str, missing: st
         ({"type": "kafka", "metadata": {}}, True),
         ({"type": "kafka", "metadata": {}, "authenticationRef": {"name": "login"}}, False),
         ({"type": "kafka", "metadata": {"sasl": "scram_sha512"}}, False),
+        ({"type": "kafka", "metadata": {"tls": "enable"}}, False),
+        ({"type": "kafka", "metadata": {"tls": "disable"}}, True),
         ({"type": "cron", "metadata": {}}, False),
     ],
 )

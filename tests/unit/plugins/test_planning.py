@@ -95,6 +95,21 @@ def test_a_planned_run_reports_its_cell(
     assert cell_of(folder) == cell
 
 
+def test_a_policy_without_a_log_in_is_refused_on_a_secured_kafka(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also for a run that nobody started with lagbench run: KEDA could not read its lag."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    monkeypatch.setattr(targets, "is_embedded", lambda: False)
+    secured = ClusterSettings(kafka_secret="kafka-login")  # noqa: S106 - the name of an object
+    monkeypatch.setattr(planning, "settings_of_cluster", lambda: secured)
+
+    with pytest.raises(WrongInput, match="authenticationRef"):
+        planning.plan_run({"scenario": "quick_spike"}, dag_run="d")
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def plan_embedded_runs(monkeypatch: pytest.MonkeyPatch, runs: Path) -> None:
     """Let runs be planned for the embedded bench, into ``runs``."""
     monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(runs))

@@ -2,6 +2,7 @@
 
 from lagbench.core.policy.checked_policy import CheckedPolicy, check_fit, check_policy
 from lagbench.core.policy.controller import require_own_controller
+from lagbench.core.policy.kafka_log_in import require_kafka_log_in
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import (
     KEDA_DEFAULT_LAG_THRESHOLD,
@@ -30,6 +31,7 @@ __all__ = [
     "check_policy",
     "is_lag_scaler",
     "loop_gain",
+    "require_kafka_log_in",
     "require_one_start",
     "require_own_controller",
     "standing_lag_seconds",
