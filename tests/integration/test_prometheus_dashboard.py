@@ -53,7 +53,7 @@ PARTITIONS = 4
 SCRAPE_SECONDS = 2
 APPS = {"consumer", "recorder", "lagbench-lag-scaler"}
 # Grafana's for a scrape interval of 2 s: four of them.
-VARIABLES = {"$namespace": NAMESPACE, "$__rate_interval": "8s"}
+VARIABLES = {"$namespace": NAMESPACE, "$run_group": "first", "$__rate_interval": "8s"}
 # What a run that goes well leaves empty: nobody fails to answer, and a rebalance of two pods may
 # be over between two readings of the group.
 MAY_BE_EMPTY = {"Failed readings and scrapes B", "annotation Rebalances"}
@@ -147,12 +147,16 @@ def test_the_dashboards_choices_are_the_run_and_its_namespace(run: DashboardRun)
     for variable in committed_dashboard()["templating"]["list"]:
         query = variable["query"]["query"]
         metric, _, label = query.removeprefix("label_values(").rpartition(", ")
-        match = metric.replace("$namespace", NAMESPACE)
+        match = metric.replace("$namespace", NAMESPACE).replace("$run_id", run.names.run_id)
         found[variable["name"]] = run.prometheus.ask(
             f"label/{label.removesuffix(')')}/values", **{"match[]": match}
         )
 
-    assert found == {"namespace": [NAMESPACE], "run_id": [run.names.run_id]}
+    assert found == {
+        "namespace": [NAMESPACE],
+        "run_id": [run.names.run_id],
+        "run_group": ["first"],
+    }
 
 
 def test_every_program_answers_prometheus(run: DashboardRun) -> None:

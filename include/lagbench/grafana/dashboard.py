@@ -7,7 +7,7 @@ from typing import Literal
 
 from lagbench.grafana.group_sections import AUTOSCALER, GROUP
 from lagbench.grafana.layout import DASHED, DATASOURCE, Graph, Json, Section, placed, series
-from lagbench.grafana.queries import NAMESPACE, RUN, rate
+from lagbench.grafana.queries import NAMESPACE, OF_GROUP, RUN, rate
 from lagbench.grafana.work_sections import BENCH, LAG_SCALER, WORK
 
 SCHEMA_VERSION = 41
@@ -36,21 +36,22 @@ def dashboard() -> Json:
             "list": [
                 _variable("namespace", "Namespace", "lagbench_group_members", sort=1),
                 _variable("run_id", "Run", f"lagbench_group_members{{{NAMESPACE}}}", sort=2),
+                _variable("run_group", "Group", f"lagbench_group_members{{{RUN}}}", sort=1),
             ]
         },
         "annotations": {
             "list": [
-                _annotation("Phases", "blue", f"lagbench_phase{{{RUN}}}", title="{{phase}}"),
+                _annotation("Phases", "blue", f"lagbench_phase{{{OF_GROUP}}}", title="{{phase}}"),
                 _annotation(
                     "Spike",
                     "red",
-                    f'lagbench_load_planned_rate{{{RUN},step="spike_start"}}',
+                    f'lagbench_load_planned_rate{{{OF_GROUP},step="spike_start"}}',
                     title="spike",
                 ),
                 _annotation(
                     "Rebalances",
                     "yellow",
-                    f'lagbench_group_state{{{RUN},state!~"stable|empty"}}',
+                    f'lagbench_group_state{{{OF_GROUP},state!~"stable|empty"}}',
                     title="{{state}}",
                     enable=False,
                 ),
@@ -105,12 +106,12 @@ _OVERVIEW = Section(
             "Blue regions are the run's phases, red ones the spike as planned. A gap is a failed "
             "reading, not a zero.",
             [
-                (f"sum(lagbench_lag_records{{{RUN}}})", "lag"),
-                (f'sum(lagbench_replicas{{{RUN},state="wanted"}})', "replicas wanted"),
-                (f'sum(lagbench_replicas{{{RUN},state="ready"}})', "replicas ready"),
-                (f"sum(lagbench_load_planned_rate{{{RUN}}})", "planned/s"),
+                (f"sum(lagbench_lag_records{{{OF_GROUP}}})", "lag"),
+                (f'sum(lagbench_replicas{{{OF_GROUP},state="wanted"}})', "replicas wanted"),
+                (f'sum(lagbench_replicas{{{OF_GROUP},state="ready"}})', "replicas ready"),
+                (f"sum(lagbench_load_planned_rate{{{OF_GROUP}}})", "planned/s"),
                 (f"sum({_ACKED})", "sent/s"),
-                (f"sum(consume_rate{{{RUN}}})", "processed/s"),
+                (f"sum(consume_rate{{{OF_GROUP}}})", "processed/s"),
             ],
             overrides=[
                 series(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.grafana.layout import STEP, Graph, Section, States, dashed
-from lagbench.grafana.queries import NAMESPACE, RUN, increase, quantile, slope
+from lagbench.grafana.queries import NAMESPACE, OF_GROUP, increase, quantile, slope
 
 GROUP = Section(
     "Partitions and the group",
@@ -11,7 +11,7 @@ GROUP = Section(
         Graph(
             "Lag by partition",
             "A hot partition drains at one consumer's pace, whatever the replicas.",
-            [(f"lagbench_partition_lag_records{{{RUN}}}", "{{partition}}")],
+            [(f"lagbench_partition_lag_records{{{OF_GROUP}}}", "{{partition}}")],
         ),
         Graph(
             "Committed per second by partition",
@@ -29,9 +29,9 @@ GROUP = Section(
             "Members and rebalances",
             "Members of the group, those without a partition, and the rebalances that pods report.",
             [
-                (f"sum(lagbench_group_members{{{RUN}}})", "members"),
-                (f"sum(lagbench_group_idle_members{{{RUN}}})", "idle members"),
-                (f"sum(increase(rebalances_total{{{RUN}}}[$__rate_interval]))", "rebalances"),
+                (f"sum(lagbench_group_members{{{OF_GROUP}}})", "members"),
+                (f"sum(lagbench_group_idle_members{{{OF_GROUP}}})", "idle members"),
+                (f"sum(increase(rebalances_total{{{OF_GROUP}}}[$__rate_interval]))", "rebalances"),
             ],
             style=STEP,
         ),
@@ -47,7 +47,7 @@ GROUP = Section(
         States(
             "State of the group",
             "As the broker reports it; all states except stable and empty are a rebalance.",
-            [(f"lagbench_group_state{{{RUN}}}", "{{state}}")],
+            [(f"lagbench_group_state{{{OF_GROUP}}}", "{{state}}")],
             one="yes",
             zero="no",
         ),
@@ -60,8 +60,8 @@ AUTOSCALER = Section(
             "Replicas: decided, wanted, existing, ready",
             "The HPA's decision, then its effect on the Deployment.",
             [
-                (f"lagbench_hpa_desired_replicas{{{RUN}}}", "decided by {{hpa}}"),
-                (f"sum by (state) (lagbench_replicas{{{RUN}}})", "{{state}}"),
+                (f"lagbench_hpa_desired_replicas{{{OF_GROUP}}}", "decided by {{hpa}}"),
+                (f"sum by (state) (lagbench_replicas{{{OF_GROUP}}})", "{{state}}"),
             ],
             unit="none",
             style=STEP,
@@ -71,8 +71,8 @@ AUTOSCALER = Section(
             "An averageValue is already divided by the replicas: at the target, replicas do not "
             "change.",
             [
-                (f"lagbench_hpa_metric{{{RUN}}}", "{{metric}} {{type}}"),
-                (f"lagbench_hpa_metric_target{{{RUN}}}", "target of {{metric}} {{type}}"),
+                (f"lagbench_hpa_metric{{{OF_GROUP}}}", "{{metric}} {{type}}"),
+                (f"lagbench_hpa_metric_target{{{OF_GROUP}}}", "target of {{metric}} {{type}}"),
             ],
             style=STEP,
             overrides=[dashed("target of .*")],
@@ -80,7 +80,7 @@ AUTOSCALER = Section(
         States(
             "Conditions of the HPA",
             "AbleToScale, ScalingActive, ScalingLimited as the API server stores them.",
-            [(f"lagbench_hpa_condition{{{RUN}}}", "{{condition}}")],
+            [(f"lagbench_hpa_condition{{{OF_GROUP}}}", "{{condition}}")],
             one="true",
             zero="false",
         ),

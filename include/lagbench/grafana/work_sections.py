@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from lagbench.grafana.layout import STACK, STEP, Graph, Section
-from lagbench.grafana.queries import RUN, increase, quantile, rate
+from lagbench.grafana.queries import OF_GROUP, increase, quantile, rate
+
+_ALLOWED = f"sum(lagbench_consumer_concurrency{{{OF_GROUP}}})"
 
 WORK = Section(
     "Consumers and load",
@@ -11,14 +13,14 @@ WORK = Section(
         Graph(
             "Processed per second by consumer",
             "Stacked: the sum is the group's throughput.",
-            [(f"consume_rate{{{RUN}}}", "{{pod}}")],
+            [(f"consume_rate{{{OF_GROUP}}}", "{{pod}}")],
             unit="cps",
             style=STACK,
         ),
         Graph(
             "Partitions by consumer",
             "Stacked: below the number of partitions, some have no owner.",
-            [(f"assigned_partitions{{{RUN}}}", "{{pod}}")],
+            [(f"assigned_partitions{{{OF_GROUP}}}", "{{pod}}")],
             unit="none",
             style={**STACK, **STEP},
         ),
@@ -26,7 +28,7 @@ WORK = Section(
             "Busy and CPU share of the consumers",
             "Busy: share of the allowed writes in flight. CPU: of one core, mean and highest.",
             [
-                (f"sum(inflight{{{RUN}}}) / sum(lagbench_consumer_concurrency{{{RUN}}})", "busy"),
+                (f"sum(inflight{{{OF_GROUP}}}) / {_ALLOWED}", "busy"),
                 (f"avg({rate('lagbench_consumer_cpu_seconds_total')})", "CPU, mean"),
                 (f"max({rate('lagbench_consumer_cpu_seconds_total')})", "CPU, highest"),
             ],
@@ -41,15 +43,15 @@ WORK = Section(
         Graph(
             "Lateness of the load",
             "Sent after planned, in the last second. A run whose p99 exceeds 100 ms is invalid.",
-            [(f"lagbench_load_lateness_seconds{{{RUN}}}", "{{quantile}}")],
+            [(f"lagbench_load_lateness_seconds{{{OF_GROUP}}}", "{{quantile}}")],
             unit="s",
         ),
         Graph(
             "Records queued and in flight",
             "Fetched and not begun; begun and not ended.",
             [
-                (f"sum(lagbench_consumer_queued_records{{{RUN}}})", "queued"),
-                (f"sum(inflight{{{RUN}}})", "in flight"),
+                (f"sum(lagbench_consumer_queued_records{{{OF_GROUP}}})", "queued"),
+                (f"sum(inflight{{{OF_GROUP}}})", "in flight"),
             ],
         ),
     ],
@@ -81,7 +83,7 @@ LAG_SCALER = Section(
             "By group and topic.",
             [
                 (
-                    f"max by (group, topic) (lagbench_scaler_sample_age_seconds{{{RUN}}})",
+                    f"max by (group, topic) (lagbench_scaler_sample_age_seconds{{{OF_GROUP}}})",
                     "{{group}}",
                 )
             ],
@@ -114,7 +116,7 @@ BENCH = Section(
         Graph(
             "Memory of the bench's parts",
             "Resident set.",
-            [(f"lagbench_component_memory_bytes{{{RUN}}}", "{{component}}")],
+            [(f"lagbench_component_memory_bytes{{{OF_GROUP}}}", "{{component}}")],
             unit="bytes",
         ),
         Graph(
@@ -125,7 +127,7 @@ BENCH = Section(
                     increase("lagbench_recorder_gaps_total", by="what"),
                     "reading of {{what}}",
                 ),
-                (f"count by (app) (up{{{RUN}}} == 0)", "{{app}} not scraped"),
+                (f"count by (app) (up{{{OF_GROUP}}} == 0)", "{{app}} not scraped"),
             ],
             style=STEP,
         ),

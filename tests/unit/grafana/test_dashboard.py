@@ -51,15 +51,16 @@ def test_queries_use_the_dashboards_variables_only() -> None:
     assert used == names | {"__rate_interval"}
 
 
-def test_every_query_is_of_one_namespace() -> None:
-    """Two benches on one Prometheus do not mix; ours are also of one run."""
+def test_every_query_is_of_one_namespace_and_one_group_of_a_run() -> None:
+    """Two benches on one Prometheus, or two groups of a run, do not add up to one number."""
     for query in QUERIES:
         selectors = re.findall(r"\{([^}]*)\}", query.expr)
 
         assert selectors
         for selector in selectors:
             assert 'namespace="$namespace"' in selector, query
-            assert query.is_of_keda or 'run_id="$run_id"' in selector, query
+            for chosen in ('run_id="$run_id"', 'run_group="$run_group"'):
+                assert query.is_of_keda or chosen in selector, query
 
 
 def test_one_graph_overlays_lag_replicas_and_throughput_with_the_phases() -> None:

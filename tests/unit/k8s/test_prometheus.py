@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from tests.unit.k8s.base_pods import pod_spec, workloads
 
+from lagbench.adapters.kube.manifest_files import base_manifest
+from lagbench.core.cluster.manifests import (
+    RunTarget,
+    consumer_for_run,
+    lag_scaler_for_run,
+    recorder_for_run,
+)
+from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.project import PROJECT_ROOT
 
 CLUSTER = PROJECT_ROOT / "k8s/base/monitoring/prometheus.yml"
 EMBEDDED = PROJECT_ROOT / "k8s/compose/prometheus.yml"
+RUN = RunNames("quick-spike-1")
 SCRAPED = ("Deployment/consumer", "Deployment/recorder", "Deployment/lagbench-lag-scaler")
 
 
 def test_both_give_a_pods_series_the_same_labels() -> None:
-    """The dashboard's queries hold in both places: app, run_id, namespace, pod."""
+    """The dashboard's queries hold in both places: app, run_id, run_group, namespace, pod."""
     assert labels_given(CLUSTER) == labels_given(EMBEDDED)
-    assert set(labels_given(CLUSTER)) == {"app", "run_id", "namespace", "pod"}
+    assert set(labels_given(CLUSTER)) == {"app", "run_id", "run_group", "namespace", "pod"}
+
+
+@pytest.mark.parametrize("path", [CLUSTER, EMBEDDED], ids=["cluster", "embedded"])
+@pytest.mark.parametrize("kind", ["consumer", "recorder", "lag-scaler"])
+def test_the_series_of_two_groups_of_a_run_differ_in_the_label_run_group(
+    path: Path, kind: str
+) -> None:
+    """Both groups' pods have the run's id, and only ``run_group`` keeps their sums apart."""
+    first, second = (group_label(path, pod_labels(kind, names)) for names in (RUN, RUN.second))
+
+    assert (first, second) == ("first", "second")
+    assert group_label(path, {"app.kubernetes.io/name": "lagbench-autoscaler"}) is None
 
 
 def test_both_scrape_alike_and_often() -> None:
@@ -57,6 +82,33 @@ def test_keda_is_scraped_by_the_names_of_its_services() -> None:
         "keda-metrics-apiserver": ["keda-metrics-apiserver.keda.svc:8080"],
     }
     assert {item["metadata"]["namespace"] for item in documents} == {"lagbench"}
+
+
+def pod_labels(kind: str, names: RunNames) -> dict[str, str]:
+    """Return the labels of a group's pods."""
+    target, committed = RunTarget(names, "127.0.0.1:19092"), base_manifest(kind, "Deployment")
+    made = {
+        "consumer": lambda: consumer_for_run(committed, target, ConsumerSettings(), replicas=1),
+        "recorder": lambda: recorder_for_run(committed, target),
+        "lag-scaler": lambda: lag_scaler_for_run(committed, target),
+    }[kind]()
+    return dict(made["spec"]["template"]["metadata"]["labels"])
+
+
+def group_label(path: Path, labels: Mapping[str, str]) -> str | None:
+    """Return what the relabelling makes of a pod's labels as ``run_group``."""
+    given = {
+        f"__meta_kubernetes_pod_label_{re.sub('[^a-z0-9]', '_', name)}": value
+        for name, value in labels.items()
+    }
+    found = None
+    for rule in rules(path):
+        if rule.get("target_label") != "run_group":
+            continue
+        (source,) = rule["source_labels"]
+        if re.fullmatch(rule["regex"], given.get(source, "")):
+            found = str(rule["replacement"])
+    return found
 
 
 def rules(path: Any) -> list[dict[str, Any]]:
