@@ -29,6 +29,7 @@ OF_OBJECT = 'namespace="lagbench",scaledobject="consumer"'
 
 State = Mapping[str, str]
 """What continues, in promtool's notation of series (``2x60``: 2, sixty times more)."""
+OF_STATE = {"run_id": "r1", "run_group": "second"}
 CALM: State = {
     "lag": f"500x{SCRAPES}",
     "desired": f"4x{SCRAPES}",
@@ -122,10 +123,11 @@ def series_in_production(state: State) -> dict[str, str]:
 
 
 def series_of_the_bench(state: State) -> dict[str, str]:
-    """Return what recorder and KEDA tell of a state, beside a calm run of another name."""
+    """Return what recorder and KEDA tell of a state, beside another run and group that are calm."""
     known: dict[str, str] = {}
-    for run, reported in (("r1", state), ("calm", CALM)):
-        of_run = f'run_id="{run}"'
+    reports = (("r1", "first", CALM), ("r1", "second", state), ("calm", "first", CALM))
+    for run, group, reported in reports:
+        of_run = f'run_id="{run}",run_group="{group}"'
         of_hpa = f'{of_run},hpa="keda-hpa-consumer"'
         target = f'{of_hpa},metric="s0-kafka-events",type="averageValue"'
         ready = f'{of_run},scaled_object="consumer",condition="Ready"'
@@ -213,7 +215,7 @@ def _expected(rule: AlertRule, is_bench: bool) -> dict[str, Any]:
     of_series: dict[str, str] = {}
     if is_bench:
         of_keda = {"namespace": "lagbench", "scaledObject": "consumer"}
-        of_series = of_keda if rule.name == "ScalerErrors" else {"run_id": "r1"}
+        of_series = of_keda if rule.name == "ScalerErrors" else OF_STATE
     return {
         "exp_labels": {**reported["labels"], **of_series},
         "exp_annotations": reported["annotations"],

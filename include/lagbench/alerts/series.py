@@ -2,7 +2,7 @@
 
 Both give vectors of one label set, so that the rules can compare and join them directly. The
 vectors of a policy have no label, because its names are in the selectors. Those of the bench have
-``run_id``.
+``run_id`` and ``run_group``: a run may have two consumer groups, each with a policy of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 ERROR_WINDOW = "5m"
 FALL_SECONDS = 120
+_OF_A_GROUP = "by (run_id, run_group)"
 _ERRORS = "keda_scaler_detail_errors_total"
 
 
@@ -97,24 +98,26 @@ def lag_of_a_run() -> LagSeries:
     """Return the lag of every run that the bench's Prometheus sees."""
     target = 'lagbench_hpa_metric_target{metric!~"cpu|memory",type="averageValue"}'
     return LagSeries(
-        lag="max by (run_id) (lagbench_lag_records)",
-        lag_before=f"max by (run_id) (lagbench_lag_records offset {FALL_SECONDS}s)",
-        partitions="count by (run_id) (lagbench_partition_end_offset)",
-        threshold=f"max by (run_id) ({target})",
+        lag=f"max {_OF_A_GROUP} (lagbench_lag_records)",
+        lag_before=f"max {_OF_A_GROUP} (lagbench_lag_records offset {FALL_SECONDS}s)",
+        partitions=f"count {_OF_A_GROUP} (lagbench_partition_end_offset)",
+        threshold=f"max {_OF_A_GROUP} ({target})",
     )
 
 
 def object_of_a_run() -> ObjectSeries:
     """Return the recorder's series of the policy in force, and KEDA's of the namespace."""
     desired = "lagbench_hpa_desired_replicas"
+    active = 'lagbench_hpa_condition{condition="ScalingActive"}'
+    ready = 'lagbench_scaled_object_condition{condition="Ready"}'
+    existing, wanted = (f'lagbench_replicas{{state="{state}"}}' for state in ("existing", "wanted"))
     return ObjectSeries(
-        desired=f"max by (run_id) ({desired})",
-        existing='max by (run_id) (lagbench_replicas{state="existing"})',
-        ceiling="max by (run_id) (lagbench_hpa_max_replicas)",
-        desired_changes=lambda seconds: f"max by (run_id) (changes({desired}[{seconds}s]))",
-        cannot_read='min by (run_id) (lagbench_hpa_condition{condition="ScalingActive"}) == 0'
-        '\nand max by (run_id) (lagbench_replicas{state="wanted"}) > 0',
-        not_ready='min by (run_id) (lagbench_scaled_object_condition{condition="Ready"}) == 0',
+        desired=f"max {_OF_A_GROUP} ({desired})",
+        existing=f"max {_OF_A_GROUP} ({existing})",
+        ceiling=f"max {_OF_A_GROUP} (lagbench_hpa_max_replicas)",
+        desired_changes=lambda seconds: f"max {_OF_A_GROUP} (changes({desired}[{seconds}s]))",
+        cannot_read=f"min {_OF_A_GROUP} ({active}) == 0\nand max {_OF_A_GROUP} ({wanted}) > 0",
+        not_ready=f"min {_OF_A_GROUP} ({ready}) == 0",
         scaler_errors=_errors("by (namespace, scaledObject) ", [""]),
     )
 

@@ -26,6 +26,7 @@ ON_LAG = {
     "ConsumersStuckBelowPartitions",
     "LagNotFallingAtCeiling",
 }
+OF_KEDA_OBJECT = "namespace, scaledObject"
 ON_OBJECT = {"NoMetricAndNoFallback", "ScaledObjectNotReady", "ScalerErrors"}
 _METRIC = re.compile(r"\b((?:kafka|kube|keda|lagbench)_[a-z_]+)\b(?![\"=])")
 
@@ -84,6 +85,14 @@ def test_the_rules_of_the_bench_ask_what_the_bench_exports() -> None:
     assert {rule.name for rule in rules_of_bench()} == ON_LAG | ON_OBJECT
     assert names
     assert names <= exported_names() | OF_KEDA
+
+
+def test_the_rules_of_the_bench_keep_the_two_groups_of_a_run_apart() -> None:
+    """Partitions of both groups are not counted together, nor one's lag held to other replicas."""
+    for rule in rules_of_bench():
+        by = set(re.findall(r"\bby \(([^)]*)\)", rule.expr))
+
+        assert by == {OF_KEDA_OBJECT if rule.name == "ScalerErrors" else "run_id, run_group"}
 
 
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
