@@ -63,6 +63,14 @@ def test_every_query_is_of_one_namespace_and_one_group_of_a_run() -> None:
                 assert query.is_of_keda or chosen in selector, query
 
 
+def test_a_rebalance_that_all_pods_report_counts_once() -> None:
+    """The graph takes the pod that saw the most rebalances, not the sum over the pods."""
+    (query,) = (query for query in QUERIES if "rebalances_total" in query.metrics)
+
+    assert query.expr.startswith("max(increase(rebalances_total{")
+    assert query.legend == "rebalances (most seen by a pod)"
+
+
 def test_one_graph_overlays_lag_replicas_and_throughput_with_the_phases() -> None:
     """It is the first graph and as wide as the dashboard; phases and spike are shown on it."""
     found = committed_dashboard()
