@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lagbench.alerts.rule_files import RuleGroup
@@ -77,7 +78,7 @@ def rules_of_policy(manifest: Mapping[str, Any], *, where: str) -> list[AlertRul
         stand_in=_stand_in(spec),
     )
     labels = {"namespace": spec.namespace, "scaledobject": spec.name}
-    return alert_rules(list(_lags(spec.triggers)), scaled, waits, labels)
+    return alert_rules(list(_lags(spec)), scaled, waits, labels)
 
 
 def rules_of_bench() -> list[AlertRule]:
@@ -109,14 +110,17 @@ def _of_hpa(manifest: Mapping[str, Any], where: str) -> list[AlertRule]:
     return alert_rules([], scaled, waits, labels)
 
 
-def _lags(triggers: tuple[Trigger, ...]) -> Iterator[LagSeries]:
-    """Yield the lag of each lag trigger, once per group and topic."""
+def _lags(spec: ScaledObjectSpec) -> Iterator[LagSeries]:
+    """Yield the lag of each lag trigger, once per group and topic.
+
+    A formula replaces the triggers' targets: then no number of records decides.
+    """
     seen = set()
-    for trigger in triggers:
+    for trigger in spec.triggers:
         lag = _lag(trigger)
         if lag is not None and (lag.group, lag.topic) not in seen:
             seen.add((lag.group, lag.topic))
-            yield lag
+            yield lag if spec.modifiers is None else replace(lag, threshold=None)
 
 
 def _lag(trigger: Trigger) -> LagSeries | None:

@@ -192,6 +192,18 @@ def test_a_trigger_on_seconds_has_no_threshold_in_records() -> None:
     assert "\nand sum(" in found["LagNotFallingAtCeiling"].expr
 
 
+def test_a_formula_leaves_no_threshold_in_records() -> None:
+    """Its result is held against its own target, so the trigger's lagThreshold counts nothing."""
+    given = manifest("lag-standard")
+    given["spec"]["triggers"][0] |= {"name": "lag"}
+    given["spec"]["advanced"] = {"scalingModifiers": {"formula": "lag / 10", "target": "1000"}}
+
+    found = rules(given)
+
+    assert set(found) == (ON_LAG | ON_OBJECT) - {"ConsumersStuckBelowPartitions"}
+    assert "10000" not in found["LagNotFallingAtCeiling"].expr
+
+
 def test_a_policy_without_lag_is_watched_for_its_metric_only() -> None:
     """CPU alone says nothing of partitions; an HPA of one's own has no ScaledObject either."""
     cpu = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "70"}}
