@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -129,19 +130,18 @@ def series_of_the_bench(state: State) -> dict[str, str]:
     for run, group, reported in reports:
         of_run = f'run_id="{run}",run_group="{group}"'
         of_hpa = f'{of_run},hpa="keda-hpa-consumer"'
-        target = f'{of_hpa},metric="s0-kafka-events",type="averageValue"'
-        ready = f'{of_run},scaled_object="consumer",condition="Ready"'
+        of_object = f'{of_run},scaled_object="consumer"'
         known |= {
             f"lagbench_lag_records{{{of_run}}}": reported["lag"],
             f"lagbench_hpa_desired_replicas{{{of_hpa}}}": reported["desired"],
             f"lagbench_hpa_max_replicas{{{of_hpa}}}": f"{CEILING}x{SCRAPES}",
-            f"lagbench_hpa_metric_target{{{target}}}": f"{THRESHOLD}x{SCRAPES}",
+            f"lagbench_scales_above_records{{{of_object}}}": _scales_above(reported["desired"]),
             f'lagbench_replicas{{{of_run},state="existing"}}': reported["existing"],
             f'lagbench_replicas{{{of_run},state="wanted"}}': reported["existing"],
             f'lagbench_hpa_condition{{{of_hpa},condition="ScalingActive"}}': _inverse(
                 reported["inactive"]
             ),
-            f"lagbench_scaled_object_condition{{{ready}}}": reported["ready"],
+            f'lagbench_scaled_object_condition{{{of_object},condition="Ready"}}': reported["ready"],
         }
         for partition in range(PARTITIONS):
             name = f'lagbench_partition_end_offset{{{of_run},partition="{partition}"}}'
@@ -149,6 +149,12 @@ def series_of_the_bench(state: State) -> dict[str, str]:
     errors = "keda_scaler_detail_errors_total"
     known[f'{errors}{{namespace="lagbench",scaledObject="consumer",scaler="s"}}'] = state["errors"]
     return known
+
+
+def _scales_above(desired: str) -> str:
+    """Return the lag at which each number of replicas is too low, with the HPA's tolerance."""
+    each = round(1.1 * THRESHOLD)
+    return re.sub(r"(\d+)x", lambda found: f"{each * max(1, int(found[1]))}x", desired)
 
 
 def _inverse(values: str) -> str:

@@ -62,7 +62,8 @@ def rules_of_policy(manifest: Mapping[str, Any], *, where: str) -> list[AlertRul
         return _of_hpa(manifest, where)
     spec = parse_scaled_object(manifest, where=where)
     behavior = parse_behavior(spec.behavior, where=where, field="behavior")
-    sync_seconds = math.ceil(controller_flags(manifest, where=where).sync_seconds_in_force)
+    flags = controller_flags(manifest, where=where)
+    sync_seconds = math.ceil(flags.sync_seconds_in_force)
     climb = 0
     if behavior is not None:
         climb = (behavior.scale_up.window_seconds or 0) + behavior.scale_up.longest_period_seconds
@@ -71,6 +72,7 @@ def rules_of_policy(manifest: Mapping[str, Any], *, where: str) -> list[AlertRul
         scaled_object=spec.name,
         hpa=spec.hpa_name,
         ceiling=spec.max_replica_count,
+        tolerance=flags.tolerance_in_force,
     )
     waits = Waits(
         climb=max(climb + 2 * sync_seconds, _SHORTEST_WAIT_SECONDS),
@@ -100,6 +102,7 @@ def _of_hpa(manifest: Mapping[str, Any], where: str) -> list[AlertRule]:
         scaled_object=None,
         hpa=name,
         ceiling=spec.max_replicas,
+        tolerance=controller_flags(manifest, where=where).tolerance_in_force,
     )
     waits = Waits(
         climb=_SHORTEST_WAIT_SECONDS,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lagbench.alerts.series import FALL_SECONDS, LagSeries, ObjectSeries
-from lagbench.core.hpa import HpaSettings
 
 Severity = Literal["warning", "critical"]
 
@@ -70,7 +69,7 @@ def _of_lag(
         yield AlertRule(
             name="ConsumersStuckBelowPartitions",
             expr=_all(
-                f"{lag.lag} > {_due(lag, scaled.desired)}",
+                f"{lag.lag} > {_due(lag, scaled)}",
                 f"{scaled.desired} < {scaled.ceiling}",
                 f"{scaled.desired} < {lag.partitions}",
                 f"{scaled.desired_changes(waits.climb)} == 0",
@@ -92,7 +91,7 @@ def _of_lag(
         "for.",
         labels=labels,
     )
-    floor = "0" if lag.threshold is None else _due(lag, scaled.desired)
+    floor = "0" if lag.threshold is None else _due(lag, scaled)
     at_ceiling, all_busy = (
         f"{scaled.desired} >= {scaled.ceiling}",
         f"{scaled.desired} >= {lag.partitions}",
@@ -149,10 +148,10 @@ def _of_object(
         )
 
 
-def _due(lag: LagSeries, desired: str) -> str:
+def _due(lag: LagSeries, scaled: ObjectSeries) -> str:
     """Return the lag above which the HPA adds replicas: below, its tolerance prevents it."""
-    scale = 1 + HpaSettings().tolerance
-    return f"{scale:g} * {lag.threshold}" + (f" * {desired}" if lag.is_per_replica else "")
+    tolerated = f"{1 + scaled.tolerance:g} * " if scaled.tolerance else ""
+    return f"{tolerated}{lag.threshold}" + (f" * {scaled.desired}" if lag.is_per_replica else "")
 
 
 def _all(*terms: str) -> str:

@@ -19,7 +19,7 @@ _ERRORS = "keda_scaler_detail_errors_total"
 
 @dataclass(frozen=True, slots=True)
 class LagSeries:
-    """The lag of one trigger. ``threshold`` (records): None if it counts something else."""
+    """The lag of one trigger. ``threshold`` (records): None if no number of records decides."""
 
     lag: str
     lag_before: str
@@ -43,6 +43,8 @@ class ObjectSeries:
     cannot_read: str
     not_ready: str
     scaler_errors: str
+    tolerance: float = 0.0
+    """The part of the threshold within which the HPA changes nothing; 0: the threshold has it."""
 
 
 def lag_in_production(
@@ -66,7 +68,7 @@ def lag_in_production(
 
 
 def object_in_production(
-    *, namespace: str, scaled_object: str | None, hpa: str, ceiling: int
+    *, namespace: str, scaled_object: str | None, hpa: str, ceiling: int, tolerance: float
 ) -> ObjectSeries:
     """Return kube-state-metrics' and KEDA's series of a policy; None: a user's own HPA."""
     of_hpa = {"namespace": namespace, "horizontalpodautoscaler": hpa}
@@ -91,17 +93,21 @@ def object_in_production(
         scaler_errors=_errors("", _of_scaled_object(namespace, scaled_object))
         if scaled_object
         else "",
+        tolerance=tolerance,
     )
 
 
 def lag_of_a_run() -> LagSeries:
-    """Return the lag of every run that the bench's Prometheus sees."""
-    target = 'lagbench_hpa_metric_target{metric!~"cpu|memory",type="averageValue"}'
+    """Return the lag of every run that the bench's Prometheus sees.
+
+    The recorder knows the policy in force: its threshold has replicas and tolerance in it.
+    """
     return LagSeries(
         lag=f"max {_OF_A_GROUP} (lagbench_lag_records)",
         lag_before=f"max {_OF_A_GROUP} (lagbench_lag_records offset {FALL_SECONDS}s)",
         partitions=f"count {_OF_A_GROUP} (lagbench_partition_end_offset)",
-        threshold=f"max {_OF_A_GROUP} ({target})",
+        threshold=f"min {_OF_A_GROUP} (lagbench_scales_above_records)",
+        is_per_replica=False,
     )
 
 

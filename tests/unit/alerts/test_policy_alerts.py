@@ -181,6 +181,27 @@ def test_a_threshold_of_all_replicas_together_is_not_multiplied() -> None:
     assert "> 1.1 * 10000\n" in rules(given)["ConsumersStuckBelowPartitions"].expr
 
 
+def test_the_tolerance_of_the_policy_counts() -> None:
+    """The threshold of the rules has the annotation's tolerance, not that of Kubernetes."""
+    given = manifest("lag-standard")
+    given["metadata"]["annotations"] = {"lagbench.io/hpa-tolerance": "0.2"}
+    wide = rules(given)["ConsumersStuckBelowPartitions"].expr
+    given["metadata"]["annotations"] = {"lagbench.io/hpa-tolerance": "0"}
+    none = rules(given)["ConsumersStuckBelowPartitions"].expr
+
+    assert "> 1.2 * 10000 * max(" in wide
+    assert "> 10000 * max(" in none
+
+
+def test_the_bench_compares_lag_with_the_targets_that_count_records_only() -> None:
+    """A target of the HPA alone does not say whether it counts records, so no rule uses it."""
+    found = {rule.name: rule.expr for rule in rules_of_bench()}
+
+    for name in ("ConsumersStuckBelowPartitions", "LagNotFallingAtCeiling"):
+        assert "> min by (run_id, run_group) (lagbench_scales_above_records)\n" in found[name]
+    assert not any("lagbench_hpa_metric_target" in expr for expr in found.values())
+
+
 def test_a_trigger_on_seconds_has_no_threshold_in_records() -> None:
     """It is watched for idle consumers and for lag that does not fall."""
     given = manifest("persistent-lag-aggressive")

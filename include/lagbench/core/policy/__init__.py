@@ -9,6 +9,7 @@ from lagbench.core.policy.limits import (
     LAG_SCALER_DEFAULT_THRESHOLD,
     PolicyLimits,
     is_lag_scaler,
+    lowest_target_records,
     unscaled_limits,
 )
 from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
@@ -31,6 +32,7 @@ __all__ = [
     "check_policy",
     "is_lag_scaler",
     "loop_gain",
+    "lowest_target_records",
     "require_kafka_log_in",
     "require_one_start",
     "require_own_controller",

@@ -86,8 +86,7 @@ class PolicyLimits:
         of_replica, of_group = self.scales_at_records, self.group_target_records
         if of_replica is None and of_group is None:
             of_replica = self.lag_threshold_records
-        of_all = None if of_replica is None else of_replica * max(1, replicas)
-        return min((number for number in (of_group, of_all) if number is not None), default=None)
+        return lowest_target_records(of_replica, of_group, replicas)
 
     def scales_above_text(self, replicas: int | None) -> str:
         """Return where ``scales_above_records`` comes from; None: the replicas are unknown."""
@@ -99,6 +98,14 @@ class PolicyLimits:
         if self.lag_threshold_records is None:
             return self.threshold_rule
         return f"{self.threshold_rule} x {'unknown' if replicas is None else count} replicas"
+
+
+def lowest_target_records(
+    of_replica: float | None, of_group: float | None, replicas: int
+) -> float | None:
+    """Return the total lag that ``replicas`` may hold by both targets; None: there is none."""
+    of_all = None if of_replica is None else of_replica * max(1, replicas)
+    return min((number for number in (of_group, of_all) if number is not None), default=None)
 
 
 def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> PolicyLimits:

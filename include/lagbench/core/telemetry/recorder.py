@@ -63,10 +63,18 @@ class HpaSample(Record, tag="hpa_sample"):
 
 
 class ScaledObjectSample(Record, tag="scaled_object_sample"):
-    """The conditions of a ScaledObject, in the form of those of the HPA; absent from older runs."""
+    """The conditions of a ScaledObject, in the form of those of the HPA; absent from older runs.
+
+    Then the lowest targets in records of lag, for each replica and for the group (``metricType:
+    Value``), and the tolerance of its HPA. A target is None if no trigger has it, and with a
+    formula. All three are None if they cannot be read, and in older runs.
+    """
 
     name: str
     conditions: list[str]
+    scales_at_records: float | None = None
+    group_target_records: float | None = None
+    tolerance: float | None = None
 
 
 class KubeEvent(Record, tag="kube_event"):

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.kubernetes import parse_milli
+from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import Workload
 from lagbench.core.telemetry import HpaSample, Record, ReplicaSample, ScaledObjectSample
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.recorder.own_scalers import OwnScalers
 
 # What these read is an amount of work; of a Resource it is a share of the pods' own.
@@ -82,7 +85,7 @@ class HpaReading:
 
 
 class ScaledObjectReading:
-    """The conditions of every ScaledObject that targets the workload, as KEDA stores them."""
+    """The conditions and targets of every ScaledObject that targets the workload, as stored."""
 
     def __init__(
         self, open_kube: Callable[[], Kube], *, deployment: str, source: str, scalers: OwnScalers
@@ -106,15 +109,25 @@ class ScaledObjectReading:
             # Known without the right to list HPAs.
             if name := (found.get("status") or {}).get("hpaName"):
                 self._scalers.learn("HorizontalPodAutoscaler", {"metadata": {"name": name}})
-        return [
-            ScaledObjectSample(
-                at=at,
-                source=self._source,
-                name=found["metadata"]["name"],
-                conditions=_conditions(found.get("status") or {}),
-            )
-            for found in own
-        ]
+        return [scaled_object_sample(found, at=at, source=self._source) for found in own]
+
+
+def scaled_object_sample(scaled: Mapping[str, Any], *, at: int, source: str) -> ScaledObjectSample:
+    """Return a ScaledObject as a record; without targets if KEDA would reject them."""
+    name, manifest = scaled["metadata"]["name"], {**scaled, "kind": "ScaledObject"}
+    sample = ScaledObjectSample(
+        at=at, source=source, name=name, conditions=_conditions(scaled.get("status") or {})
+    )
+    try:
+        limits = CheckedPolicy.of_run(manifest, where=f"ScaledObject {name}").limits
+    except WrongInput:
+        return sample
+    return msgspec.structs.replace(
+        sample,
+        scales_at_records=limits.scales_at_records,
+        group_target_records=limits.group_target_records,
+        tolerance=limits.flags.tolerance_in_force,
+    )
 
 
 def hpa_sample(hpa: Mapping[str, Any], *, at: int, source: str) -> HpaSample:

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from lagbench.core.kubernetes import parse_milli
+from lagbench.core.policy import lowest_target_records
 from lagbench.core.telemetry import (
     ConsumerProgress,
     GroupSample,
@@ -118,6 +119,13 @@ class Exposition:
         labels = ("scaled_object", "condition")
         text = "1 true, 0 false; of the ScaledObject"
         yield _gauge("scaled_object_condition", text, _condition_rows(scaled), labels)
+        text = "Total lag above which the HPA wants more than the wanted replicas"
+        due: list[Row] = [
+            ([policy.name], _scales_above(policy, replicas.spec))
+            for replicas in self._newest.samples(ReplicaSample, now=now)
+            for policy in scaled
+        ]
+        yield _gauge("scales_above_records", text, due, ("scaled_object",))
 
     def _group(self, now: int) -> Iterator[Metric]:
         groups = self._newest.samples(GroupSample, now=now)
@@ -204,6 +212,12 @@ def _condition_rows(samples: Iterable[HpaSample | ScaledObjectSample]) -> Iterat
         for text in sample.conditions:
             name, _, status = text.split(" ")[0].partition("=")
             yield [sample.name, name], {"True": 1, "False": 0}.get(status)
+
+
+def _scales_above(policy: ScaledObjectSample, replicas: int) -> float | None:
+    """Return the lag above target and tolerance; None: no number of records decides."""
+    target = lowest_target_records(policy.scales_at_records, policy.group_target_records, replicas)
+    return None if target is None else target * (1 + (policy.tolerance or 0.0))
 
 
 def _metric_rows(hpa: str, texts: Iterable[str]) -> Iterator[Row]:

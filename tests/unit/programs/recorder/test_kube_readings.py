@@ -15,6 +15,7 @@ from lagbench.programs.recorder.kube_readings import (
     ReplicaReading,
     ScaledObjectReading,
     hpa_sample,
+    scaled_object_sample,
 )
 from lagbench.programs.recorder.own_scalers import OwnScalers
 
@@ -138,13 +139,52 @@ def test_the_conditions_of_the_scaled_objects_of_the_deployment_are_reported() -
 
     assert list(reading(7)) == [
         ScaledObjectSample(
-            at=7, source="recorder", name="a", conditions=["Ready=False TriggerError"]
+            at=7,
+            source="recorder",
+            name="a",
+            conditions=["Ready=False TriggerError"],
+            tolerance=0.1,
         ),
-        ScaledObjectSample(at=7, source="recorder", name="b", conditions=[]),
+        ScaledObjectSample(at=7, source="recorder", name="b", conditions=[], tolerance=0.1),
     ]
     for name in ("a", "b", "c"):
         scalers.once_known(("ScaledObject", name), partial(known.append, name))
     assert known == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "targets"),
+    [
+        ({}, (1000.0, None, 0.2)),
+        ({"metricType": "Value"}, (None, 1000.0, 0.2)),
+        ({"metadata": {"lagThreshold": "many"}}, (None, None, None)),
+    ],
+    ids=["of each replica", "of the group", "not a number"],
+)
+def test_the_targets_of_a_scaled_object_are_reported(
+    fields: dict[str, Any], targets: tuple[float | None, ...]
+) -> None:
+    """They are those of the stored object, so that a policy that replaces another counts."""
+    trigger = {"type": "kafka", "metadata": {"lagThreshold": "1000"}, **fields}
+    scaled = {
+        "metadata": {"name": "a", "annotations": {"lagbench.io/hpa-tolerance": "0.2"}},
+        "spec": {"triggers": [trigger]},
+    }
+
+    seen = scaled_object_sample(scaled, at=7, source="recorder")
+
+    assert (seen.scales_at_records, seen.group_target_records, seen.tolerance) == targets
+
+
+def test_a_formula_leaves_no_target_of_a_trigger() -> None:
+    """With scalingModifiers no number of records decides."""
+    trigger = {"type": "kafka", "name": "lag", "metadata": {"lagThreshold": "1000"}}
+    modifiers = {"formula": "lag / 10", "target": "1000"}
+    spec = {"triggers": [trigger], "advanced": {"scalingModifiers": modifiers}}
+
+    seen = scaled_object_sample({"metadata": {"name": "a"}, "spec": spec}, at=7, source="r")
+
+    assert (seen.scales_at_records, seen.group_target_records) == (None, None)
 
 
 def test_only_hpas_of_the_deployment_count() -> None:

@@ -200,6 +200,31 @@ def test_the_conditions_of_a_scaled_object_are_reported() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("of_replica", "of_group", "shown"),
+    [(100.0, None, 375.0), (None, 200.0, 250.0), (100.0, 200.0, 250.0), (None, None, None)],
+)
+def test_the_lag_above_which_the_policy_scales_is_reported(
+    of_replica: float | None, of_group: float | None, shown: float | None
+) -> None:
+    """It is the lowest target at the wanted replicas, plus the tolerance; none has no series."""
+    scaled = ScaledObjectSample(
+        at=NOW,
+        source="r",
+        name="consumer",
+        conditions=[],
+        scales_at_records=of_replica,
+        group_target_records=of_group,
+        tolerance=0.25,
+    )
+    replicas = ReplicaSample(at=NOW, source="r", spec=3, current=2, ready=1)
+    name = "lagbench_scales_above_records"
+
+    expected = {} if shown is None else {("consumer",): shown}
+    assert named(scrape(scaled, replicas), name) == expected
+    assert named(scrape(scaled), name) == {}
+
+
 def test_a_phase_is_reported_while_it_goes_on() -> None:
     """Started phases have a series, ended and failed ones have none."""
     series = scrape(
