@@ -281,10 +281,14 @@ def prometheus_for_run(
 
 
 def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Manifest:
-    """Return the lag scaler's Deployment; each ScaledObject configures its sampling."""
+    """Return the lag scaler's Deployment; each ScaledObject configures its sampling.
+
+    It knows the run's Kafka as its own, the only one to which it sends the pods' login.
+    """
     manifest = for_group(deployment, target.names)
     named(manifest, manifest["metadata"]["name"], target)
-    pod_template(manifest, target)
+    container = first_container(pod_template(manifest, target))
+    set_environment(container, {"KAFKA_BROKERS": target.bootstrap_servers})
     return manifest
 
 

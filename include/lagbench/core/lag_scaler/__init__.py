@@ -25,7 +25,7 @@ from lagbench.core.lag_scaler.rule_parameters import (
 )
 from lagbench.core.lag_scaler.settings import LagSettings, parse_lag_settings
 from lagbench.core.lag_scaler.snapshot import SnapshotDiscarded, restore_window, save_window
-from lagbench.core.lag_scaler.source_address import KafkaCluster, SourceAddress
+from lagbench.core.lag_scaler.source_address import KafkaCluster, SourceAddress, is_own_cluster
 from lagbench.core.lag_scaler.window import GroupWindow
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "ages",
     "evidence_intervals",
     "failed_sample",
+    "is_own_cluster",
     "parse_lag_settings",
     "restore_window",
     "save_window",

@@ -66,6 +66,11 @@ class IggyServer(BaseModel):
 SourceAddress = KafkaCluster | IggyServer
 
 
+def is_own_cluster(cluster: KafkaCluster, environment: Mapping[str, str]) -> bool:
+    """Return whether the server's environment names this cluster, which alone gets its login."""
+    return _is_own("bootstrapServers", cluster.bootstrap_servers, environment)
+
+
 def read_source(reader: MetadataReader) -> tuple[SourceAddress, GroupTopic]:
     """Return the cluster and the group on it; missing values are noted in the reader."""
     if reader.choice("source", ("kafka", "iggy")) == "iggy":
@@ -82,7 +87,7 @@ def _read_kafka(reader: MetadataReader) -> tuple[KafkaCluster, GroupTopic]:
     problem = check_security(security, logins)
     for message in [*parameters.errors, *([problem] if problem else [])]:
         reader.refuse("tls, sasl", named["tls"] or named["sasl"], message)
-    pieces = tuple(piece.strip() for piece in servers.split(",") if piece.strip())
+    pieces = _servers(servers)
     if servers and not pieces:
         reader.refuse("bootstrapServers", servers, "host:port, several separated by commas")
     cluster = KafkaCluster(bootstrap_servers=pieces, security=security)
@@ -126,10 +131,20 @@ def _logins(reader: MetadataReader, address: str, defaults: Mapping[str, str]) -
 
     An object that gives any part of a login gives all of it: parts of two are never mixed.
     """
-    own_address = reader.environment.get(ENVIRONMENT_DEFAULTS[address], "").strip()
     brings_own = any(reader.given(name) for name in defaults)
-    may_default = not brings_own and reader.find(address) == own_address
+    servers = _servers(reader.find(address) or "")
+    may_default = not brings_own and _is_own(address, servers, reader.environment)
     return {
         name: reader.login(name, variable if may_default else None)
         for name, variable in defaults.items()
     }
+
+
+def _is_own(key: str, servers: tuple[str, ...], environment: Mapping[str, str]) -> bool:
+    """Return whether the environment's default of an address is these servers, in any order."""
+    own = _servers(environment.get(ENVIRONMENT_DEFAULTS[key], ""))
+    return bool(own) and set(own) == set(servers)
+
+
+def _servers(text: str) -> tuple[str, ...]:
+    return tuple(piece.strip() for piece in text.split(",") if piece.strip())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 
-from lagbench.core.lag_scaler import KafkaCluster, LagSource, SourceAddress
+from lagbench.core.lag_scaler import KafkaCluster, LagSource, SourceAddress, is_own_cluster
 
 SourceOpener = Callable[[SourceAddress, Callable[[], int]], LagSource]
 
@@ -15,16 +16,9 @@ def open_source(address: SourceAddress, now_ns: Callable[[], int]) -> LagSource:
     :raises NotReady: its settings cannot be used, for example a key that does not fit.
     """
     if isinstance(address, KafkaCluster):
-        from lagbench.adapters.kafka.client_settings import own_settings
         from lagbench.adapters.kafka.kafka_lag_process import KafkaLagProcess
-        from lagbench.adapters.kafka.kafka_security import security_settings
 
-        stated = address.security.sasl != "none" or address.security.is_tls
-        settings = {
-            **own_settings(",".join(address.bootstrap_servers)),
-            **(security_settings(address.security) if stated else {}),
-        }
-        return KafkaLagProcess(settings, now_ns=now_ns)
+        return KafkaLagProcess(kafka_settings(address, os.environ), now_ns=now_ns)
     from lagbench.adapters.iggy.iggy_connection import IggyConnection
     from lagbench.adapters.iggy.iggy_source import IggySource
 
@@ -37,3 +31,22 @@ def open_source(address: SourceAddress, now_ns: Callable[[], int]) -> LagSource:
         tls_ca_pem=address.ca,
     )
     return IggySource(connection, wall_clock_ns=now_ns)
+
+
+def kafka_settings(cluster: KafkaCluster, environment: Mapping[str, str]) -> dict[str, object]:
+    """Return the settings of a cluster's client; the file's only for the server's own cluster.
+
+    The file is the login of the server: any author of a ScaledObject names a cluster.
+
+    :raises NotReady: the login that the object states cannot be used.
+    """
+    from lagbench.adapters.kafka.client_settings import SERVERS, own_settings
+    from lagbench.adapters.kafka.kafka_security import security_settings
+
+    servers = ",".join(cluster.bootstrap_servers)
+    is_own = is_own_cluster(cluster, environment)
+    stated = cluster.security.sasl != "none" or cluster.security.is_tls
+    return {
+        **(own_settings(servers, environment) if is_own else {SERVERS: servers}),
+        **(security_settings(cluster.security) if stated else {}),
+    }

@@ -121,6 +121,14 @@ def test_a_budget_covers_the_run_s_pods_alone() -> None:
     assert selector == {"matchLabels": {"app": "consumer"}}
 
 
+def test_the_lag_scaler_knows_the_runs_kafka_as_its_own() -> None:
+    """Its own address is the only one to which it sends the login that the pods of a run have."""
+    made = lag_scaler_for_run(workload("Deployment", "lagbench-lag-scaler"), TARGET)
+
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    assert {"name": "KAFKA_BROKERS", "value": "127.0.0.1:19092"} in container["env"]
+
+
 def test_the_scaler_s_storage_is_a_setting() -> None:
     """A class goes into the claim; with `none` there is no claim and the volume is a folder."""
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "state"}, "spec": {}}

@@ -205,13 +205,13 @@ def test_sasl_without_a_login_is_refused() -> None:
 def test_the_servers_login_goes_to_its_own_cluster_only() -> None:
     """An object that names another address gets no password of ours."""
     environment = {
-        "KAFKA_BROKERS": "kafka-0:9092",
+        "KAFKA_BROKERS": "kafka-0:9092,kafka-1:9092",
         "KAFKA_SASL": "plaintext",
         "KAFKA_USERNAME": "scaler",
         "KAFKA_PASSWORD": "hunter2",
     }
 
-    own = parse(environment, bootstrapServers="kafka-0:9092")
+    own = parse(environment, bootstrapServers="kafka-1:9092, kafka-0:9092")
     foreign = refused(environment, bootstrapServers="evil:9092")
 
     assert isinstance(own.source, KafkaCluster)
