@@ -13,7 +13,6 @@ from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster import POLICY_KINDS, SCALED_OBJECT, Right, for_group, is_foreign
 from lagbench.core.scenario import (
-    CONSUMER_DEPLOYMENT,
     SPARK_DRIVER,
     SPARK_MASTER,
     RunNames,
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 _WORKLOADS = ("consumer", "recorder", "lag-scaler", SPARK_MASTER, SPARK_DRIVER)
 """Folders of k8s/base; with a second group, its own names too."""
+_ACTIONS = "actions"
+"""A folder whose objects have a fixed name, but not its Job, which has the run's."""
 ANY_RUN = "any"
 _KEPT = "PersistentVolumeClaim"  # stays from run to run, and an overlay may have made it
 KEDA_GROUP = "keda.sh"
@@ -121,16 +122,14 @@ def foreign_objects(kube: Kube, *, has_second_group: bool = False) -> Iterator[s
     """Name each object that a run would replace or scale although no run created it."""
     first = RunNames(ANY_RUN)
     for group in (first, first.second) if has_second_group else (first,):
-        for workload in _WORKLOADS:
-            committed = [base_manifest(workload, "Deployment"), *base_objects(workload)]
-            made = [for_group(manifest, group) for manifest in committed]
-            names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in made]
-            if workload == CONSUMER_DEPLOYMENT:
-                names.append(("StatefulSet", group.consumers))
-            for kind, name in names:
-                found = None if kind == _KEPT else kube.get(kind, name)
-                if found is not None and is_foreign(found):
-                    yield f"{kind}/{name}"
+        committed = [base_manifest(workload, "Deployment") for workload in _WORKLOADS]
+        committed += [found for folder in (*_WORKLOADS, _ACTIONS) for found in base_objects(folder)]
+        made = [for_group(manifest, group) for manifest in committed]
+        names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in made]
+        for kind, name in [*names, ("StatefulSet", group.consumers)]:
+            found = None if kind == _KEPT else kube.get(kind, name)
+            if found is not None and is_foreign(found):
+                yield f"{kind}/{name}"
         yield from policies_in_the_way(kube, group)
 
 

@@ -8,7 +8,9 @@ import pytest
 from tests.fakes.fake_kube import FakeKube
 
 from lagbench.adapters.kube.cluster_check import foreign_objects, policies_in_the_way
+from lagbench.adapters.kube.manifest_files import base_objects
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
+from lagbench.core.scenario.spark_consumer import SPARK_MASTER
 
 HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"
 
@@ -62,3 +64,21 @@ def test_a_workload_of_somebody_else_is_in_the_way(kind: str) -> None:
     kube.apply({**manifest, "metadata": {"name": "consumer", "labels": {RUN_ID_LABEL: "r1"}}})
 
     assert list(foreign_objects(kube)) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "companion",
+    [
+        pytest.param(companion, id=f"{folder}-{companion['kind']}")
+        for folder in ("consumer", "recorder", "lag-scaler", "actions", SPARK_MASTER)
+        for companion in base_objects(folder)
+        if companion["kind"] != "PersistentVolumeClaim"
+    ],
+)
+def test_a_companion_of_somebody_else_is_in_the_way(companion: dict[str, Any]) -> None:
+    """A run applies these beside its workloads, labels them as its own and deletes them."""
+    kind, name = companion["kind"], companion["metadata"]["name"]
+    kube = FakeKube()
+    kube.objects[kind, name] = {"kind": kind, "metadata": {"name": name}}
+
+    assert list(foreign_objects(kube)) == [f"{kind}/{name}"]  # type: ignore[arg-type]
