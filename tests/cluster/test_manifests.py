@@ -122,11 +122,9 @@ def test_another_namespace_is_one_line_in_each_file(cluster: Rig, tmp_path: Path
     namespaces = {item["metadata"].get("namespace") for item in rendered}
     assert namespaces == {"spikes", None}
     unscoped = {i["kind"] for i in rendered if "namespace" not in i["metadata"]}
-    assert unscoped == {"Namespace", "ClusterRole", "ClusterRoleBinding"}
+    assert unscoped == {"Namespace"}
     subjects = [s["namespace"] for item in rendered for s in item.get("subjects", [])]
     assert set(subjects) == {"spikes"}
-    rules = [rule for item in rendered if item["kind"] == "ClusterRole" for rule in item["rules"]]
-    assert [rule["resourceNames"] for rule in rules] == [["spikes"]]
 
 
 @pytest.mark.parametrize("key", ["NAMESPACE", "IMAGE", "KAFKA_BOOTSTRAP_SERVERS"])

@@ -27,7 +27,7 @@ def test_no_replacement_needs_a_key_of_the_file() -> None:
     sources = [
         replacement["source"]
         for part in ("", "workloads")
-        for replacement in read(part)["replacements"]
+        for replacement in read(part).get("replacements", [])
         if replacement["source"]["kind"] == "ConfigMap"
     ]
 
@@ -51,6 +51,19 @@ def test_what_is_left_out_is_as_the_base_has_it() -> None:
 def test_the_overlay_makes_no_claim() -> None:
     """Its class may be any, the default or none: the run that needs it makes it accordingly."""
     assert read("")["resources"] == ["../../base/namespace", "../../base/runner"]
+
+
+def test_the_overlay_has_no_object_of_the_whole_cluster_but_the_namespace() -> None:
+    """An object of the cluster has one name: a second namespace would take it from the first."""
+    folders = [CONTEXT / resource for resource in read("")["resources"]]
+    objects = [
+        found
+        for folder in folders
+        for file in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+        for found in yaml.safe_load_all((folder / file).read_text())
+    ]
+
+    assert {o["kind"] for o in objects if "namespace" not in o["metadata"]} == {"Namespace"}
 
 
 def test_the_own_controllers_image_can_be_named() -> None:

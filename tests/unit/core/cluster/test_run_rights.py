@@ -48,25 +48,17 @@ def test_the_check_covers_what_the_recorder_is_granted() -> None:
 
 
 def test_the_runner_may_do_nothing_else_in_its_namespace() -> None:
-    """Beyond what each run asks for there is the lag scaler's claim, which few runs make."""
+    """Beyond what each run asks for: the lag scaler's claim, and a look at the namespace."""
     unasked = granted("runner/rbac.yaml") - asked()
 
-    assert {resource for _, resource, _ in unasked} <= {"persistentvolumeclaims"}
+    assert {resource for _, resource, _ in unasked} <= {"persistentvolumeclaims", "namespaces"}
 
 
 def test_the_runner_may_not_lift_the_profile_of_its_namespace() -> None:
-    """Outside of the namespace it reads one object, the namespace itself, and changes nothing."""
-    text = (BASE / "runner/rbac.yaml").read_text()
-    (role,) = [item for item in yaml.safe_load_all(text) if item["kind"] == "ClusterRole"]
+    """It reads the namespace and changes nothing of it; a Role reaches no other namespace."""
+    rights = granted("runner/rbac.yaml")
 
-    assert role["rules"] == [
-        {
-            "apiGroups": [""],
-            "resources": ["namespaces"],
-            "resourceNames": ["lagbench"],
-            "verbs": ["get"],
-        }
-    ]
+    assert {verb for _, resource, verb in rights if resource == "namespaces"} == {"get"}
 
 
 @pytest.mark.parametrize(
