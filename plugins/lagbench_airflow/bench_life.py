@@ -59,12 +59,16 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
             kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         else:
             groups = () if cell is None else cell.groups
-            rights = rights_of_run(
-                settings_of_cluster(),
-                [one.policy.manifest for one in groups],
-                {one.scenario.consumer.kind for one in groups},
+            policies = [one.policy.manifest for one in groups]
+            kinds = {one.scenario.consumer.kind for one in groups}
+            rights = rights_of_run(settings_of_cluster(), policies, kinds)
+            check_cluster(
+                kube,
+                rights,
+                holder=lease_holder(),
+                has_second_group=len(groups) > 1,
+                policies=[*policies, *(p.manifest for one in groups for p in one.swapped.values())],
             )
-            check_cluster(kube, rights, holder=lease_holder(), has_second_group=len(groups) > 1)
             ready_namespace(kube)
         admin.check_reachable()
         # Fetched here, so that the pipeline does not wait; Spark's pods have their own.

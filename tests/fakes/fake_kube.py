@@ -8,6 +8,7 @@ from typing import Any
 
 from lagbench.core.keda.loop.handover import is_handed_over
 from lagbench.core.keda.loop.scale_loop import READY
+from lagbench.core.policy.admission import hpa_name
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import NotReady, StillWaiting
 
@@ -142,7 +143,7 @@ class FakeKube:
             ready = {"type": "Ready", "status": "True", "message": READY.message}
             stored["status"] = {"conditions": [ready]}
             if not (self.leaves_hpa or is_handed_over(stored)):
-                self._hpa(f"keda-hpa-{name}", stored)
+                self._hpa(hpa_name(stored), stored)
         if kind == "HorizontalPodAutoscaler" and self.is_autoscaler_up:
             stored["status"] = {"conditions": [{"type": "AbleToScale", "status": "True"}]}
         return copy.deepcopy(stored)

@@ -124,6 +124,7 @@ class ClusterTarget:
                 rights,
                 holder=stored_holder(state_dir()),
                 has_second_group=has_second_group,
+                policies=policies,
             )
             ready_namespace(kube)
         with self._open_admin() as admin:

@@ -52,6 +52,30 @@ def test_a_swap_to_an_hpa_deletes_the_scaled_object_first(world: World) -> None:
     assert ("HorizontalPodAutoscaler", "keda-hpa-consumer") not in world.kube.objects
 
 
+def _with_named_hpa() -> dict[str, Any]:
+    """Return a policy that names its HPA itself."""
+    advanced = {"horizontalPodAutoscalerConfig": {"name": "orders"}}
+    return SCALED_OBJECT | {"spec": {**SCALED_OBJECT["spec"], "advanced": advanced}}
+
+
+def test_a_policy_may_name_its_hpa(world: World) -> None:
+    """KEDA creates the HPA under the name in the policy, and the task waits for that one."""
+    world.with_policy(_with_named_hpa())
+
+    assert operator(world).execute(world.context)["hpa"] == "orders"
+
+
+def test_a_swap_waits_for_the_hpa_that_the_former_policy_named(world: World) -> None:
+    """An HPA that is left would scale the consumers beside the new policy."""
+    world.with_policy(_with_named_hpa())
+    operator(world).execute(world.context)
+    del world.kube.objects["HorizontalPodAutoscaler", "orders"]["owner"]  # not yet collected
+    world.with_policy(HPA)
+
+    with pytest.raises(StillWaiting, match="the former ScaledObject/consumer"):
+        operator(world).execute(world.context)
+
+
 @pytest.mark.parametrize("theirs", [HPA, SCALED_OBJECT], ids=["other-kind", "same-kind"])
 def test_an_object_of_somebody_else_is_neither_replaced_nor_deleted(
     world: World, theirs: dict[str, Any]

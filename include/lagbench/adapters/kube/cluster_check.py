@@ -5,13 +5,14 @@ All that is missing is reported at once, before anything is created.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.client.kube_errors import translated
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
-from lagbench.core.cluster import POLICY_KINDS, SCALED_OBJECT, Right, for_group, is_foreign
+from lagbench.core.cluster import HPA, POLICY_KINDS, SCALED_OBJECT, Right, for_group, is_foreign
+from lagbench.core.policy.admission import hpa_name
 from lagbench.core.scenario import (
     SPARK_DRIVER,
     SPARK_MASTER,
@@ -45,14 +46,20 @@ def ready_namespace(kube: Kube) -> None:
 
 
 def check_cluster(
-    kube: Kube, rights: Sequence[Right], *, holder: str, has_second_group: bool = False
+    kube: Kube,
+    rights: Sequence[Right],
+    *,
+    holder: str,
+    has_second_group: bool = False,
+    policies: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Reject a cluster in which a run cannot work, or would change objects of others.
 
     :param rights: what the run needs to do.
     :param holder: the Airflow that asks, as it holds the namespace's Lease; none is taken here.
-    :raises NotReady: no KEDA, a right that is missing, a rehearsal of another Airflow, or or a
-        foreign object in the way.
+    :param policies: the run's; empty: they are not known yet.
+    :raises NotReady: no KEDA, a right that is missing, a rehearsal of another Airflow, or a foreign
+        object in the way.
     """
     client = kube.api_client
     _require_keda(client)
@@ -65,7 +72,7 @@ def check_cluster(
             "Give it the Role of k8s/base/runner/rbac.yaml (kubectl apply -k k8s/overlays/context)"
         )
     ClusterLease(kube, holder).require_free()
-    found = foreign_objects(kube, has_second_group=has_second_group)
+    found = foreign_objects(kube, has_second_group=has_second_group, policies=policies)
     foreign = list(dict.fromkeys(found))  # accounts are of both groups
     if foreign:
         raise NotReady(
@@ -118,7 +125,9 @@ def _may_verb(client: Any, namespace: str, right: Right, verb: str) -> bool:
     return bool(answer.status.allowed)
 
 
-def foreign_objects(kube: Kube, *, has_second_group: bool = False) -> Iterator[str]:
+def foreign_objects(
+    kube: Kube, *, has_second_group: bool = False, policies: Sequence[Mapping[str, Any]] = ()
+) -> Iterator[str]:
     """Name each object that a run would replace or scale although no run created it."""
     first = RunNames(ANY_RUN)
     for group in (first, first.second) if has_second_group else (first,):
@@ -130,20 +139,36 @@ def foreign_objects(kube: Kube, *, has_second_group: bool = False) -> Iterator[s
             found = None if kind == _KEPT else kube.get(kind, name)
             if found is not None and is_foreign(found):
                 yield f"{kind}/{name}"
-        yield from policies_in_the_way(kube, group)
+        yield from policies_in_the_way(kube, group, policies)
 
 
-def policies_in_the_way(kube: Kube, group: RunNames) -> Iterator[str]:
-    """Name each policy that no run made and that scales the consumers, or has a policy's name.
+def policies_in_the_way(
+    kube: Kube, group: RunNames, policies: Sequence[Mapping[str, Any]] = ()
+) -> Iterator[str]:
+    """Name each policy that no run made and that scales the consumers, or has a name of the run's.
 
-    An apply would overwrite one of that name, whatever it scales.
+    An apply would overwrite one of a policy's name, whatever it scales. KEDA does not start a
+    policy if the name of its HPA is taken.
     """
+    of_keda = _hpas_of_keda(group, policies)
     for kind in POLICY_KINDS:
         for found in kube.list(kind):
             target = (found.get("spec") or {}).get("scaleTargetRef") or {}
-            owners = (found["metadata"].get("ownerReferences")) or []
-            is_on_ours = target.get("name") == group.consumers
-            is_kedas = any(owner.get("kind") == SCALED_OBJECT for owner in owners)
-            is_in_the_way = found["metadata"]["name"] == group.policy_object
-            if (is_in_the_way or (is_on_ours and not is_kedas)) and is_foreign(found):
-                yield f"{kind}/{found['metadata']['name']}"
+            owners = [
+                owner.get("name")
+                for owner in found["metadata"].get("ownerReferences") or []
+                if owner.get("kind") == SCALED_OBJECT
+            ]
+            name = found["metadata"]["name"]
+            is_on_ours = target.get("name") == group.consumers and not owners
+            is_taken = kind == HPA and name in of_keda and group.policy_object not in owners
+            is_in_the_way = name == group.policy_object or is_on_ours or is_taken
+            if is_in_the_way and is_foreign(found):
+                yield f"{kind}/{name}"
+
+
+def _hpas_of_keda(group: RunNames, policies: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the names of the HPAs that KEDA creates for the group's policies."""
+    metadata = {"name": group.policy_object}
+    specs = [policy["spec"] for policy in policies if policy.get("kind") == SCALED_OBJECT]
+    return {hpa_name({"metadata": metadata, "spec": spec}) for spec in ({}, *specs)}

@@ -12,11 +12,11 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster import HPA, POLICY_KINDS, SCALED_OBJECT, is_foreign
 from lagbench.core.keda.loop import is_driven, is_handed_over
 from lagbench.core.policy import PolicyLimits
+from lagbench.core.policy.admission import hpa_name
 from lagbench.core.scenario import RUN_ID_ANNOTATION, RUN_ID_LABEL, SWAP_ANNOTATION
 from lagbench.errors import NotReady
 
 TAKEN_UP_TIMEOUT_SECONDS = 120.0
-KEDA_HPA_PREFIX = "keda-hpa-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,11 @@ def refuse_foreign_policy(kube: Kube, name: str) -> None:
 def _delete_other_kind(kube: Kube, kind: str, name: str) -> None:
     """Delete the other kind, and KEDA's HPA with its ScaledObject: two autoscalers would fight."""
     other = HPA if kind == SCALED_OBJECT else SCALED_OBJECT
-    if not kube.delete(other, name):
+    found = kube.get(other, name)
+    if found is None or not kube.delete(other, name):
         return
-    kedas = [(HPA, f"{KEDA_HPA_PREFIX}{name}")] if other == SCALED_OBJECT else []
+    status = found.get("status") or {}
+    kedas = [(HPA, status.get("hpaName") or hpa_name(found))] if other == SCALED_OBJECT else []
     left = [(other, name), *kedas]
     kube.wait_until(
         lambda kube: all(kube.get(*object_) is None for object_ in left),
@@ -104,7 +106,7 @@ def _wait_taken_up(
     (15 s); KEDA's HPA may not have them yet.
     """
     kind, own_name = manifest["kind"], manifest["metadata"]["name"]
-    name = f"{KEDA_HPA_PREFIX}{own_name}" if kind == SCALED_OBJECT else own_name
+    name = hpa_name(manifest) if kind == SCALED_OBJECT else own_name
     wanted = (max(limits.floor_replicas, 1), limits.ceiling_replicas)
     seen: dict[str, Any] = {}
     found: dict[str, Any] = {}

@@ -51,6 +51,34 @@ def test_a_policy_is_in_the_way_by_its_name_or_its_target(
     assert reported == ([f"{found['kind']}/{found['metadata']['name']}"] if is_reported else [])
 
 
+def named_hpa(name: str) -> dict[str, Any]:
+    """Return a run's policy that names its HPA."""
+    advanced = {"horizontalPodAutoscalerConfig": {"name": name}}
+    return {"kind": SCALED_OBJECT, "metadata": {"name": "mine"}, "spec": {"advanced": advanced}}
+
+
+@pytest.mark.parametrize(
+    ("name", "owner", "policies", "is_reported"),
+    [
+        pytest.param("orders", "", [named_hpa("orders")], True, id="the-policy-names-it"),
+        pytest.param("orders", "web", [named_hpa("orders")], True, id="of-another-object"),
+        pytest.param("orders", "consumer", [named_hpa("orders")], False, id="of-our-object"),
+        pytest.param("orders", "", [], False, id="no-policy-names-it"),
+        pytest.param("keda-hpa-consumer", "", [], True, id="keda-s-own-name"),
+    ],
+)
+def test_an_hpa_with_the_name_of_a_policy_s_is_in_the_way(
+    name: str, owner: str, policies: list[dict[str, Any]], *, is_reported: bool
+) -> None:
+    """KEDA starts no policy whose HPA is another object's, whatever that one scales."""
+    kube = FakeKube()
+    kube.objects[HPA, name] = policy(HPA, name, "web", owner=owner)
+
+    reported = list(policies_in_the_way(kube, RunNames("any"), policies))  # type: ignore[arg-type]
+
+    assert reported == ([f"{HPA}/{name}"] if is_reported else [])
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_a_workload_of_somebody_else_is_in_the_way(kind: str) -> None:
     """The consumers can be either kind, so neither may be replaced by accident."""

@@ -18,6 +18,7 @@ from lagbench.core.policy.admission.schema_check import without_nulls
 from lagbench.core.policy.admission.webhook import (
     NOT_FOUND,
     RESOURCE_TRIGGERS,
+    hpa_name,
     polling_interval_decides,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "Schema",
     "admit",
     "finalizer_warnings",
+    "hpa_name",
     "polling_interval_decides",
     "refuse_wrong_hpa_fields",
     "request_problems",
