@@ -120,7 +120,7 @@ def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> No
         elif not is_embedded:  # the embedded bench has no volumes
             claim = claim_for_cluster(companion, target)
             if claim is not None:
-                kube.apply(claim)
+                kube.create(claim)  # what exists stays: its class and size cannot change
     deployment = lag_scaler_for_run(base_manifest("lag-scaler", "Deployment"), target)
     kube.apply(deployment)
     wait_ready(kube, deployment["metadata"]["name"], 1)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import yaml
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
 from lagbench.adapters.kube import manifest_files
@@ -141,6 +142,22 @@ def test_a_retry_is_safe(world: World) -> None:
     operator(world).execute(world.context)
 
     assert operator(world).execute(world.context)["diff"] == ""
+
+
+def test_the_lag_scaler_s_claim_of_an_earlier_run_stays_as_it_is(world: World) -> None:
+    """It may have been enlarged, and a claim cannot be made smaller."""
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "state"}, "spec": {"size": 64}}
+    path = manifest_files.BASE / "lag-scaler" / "claim.yaml"
+    path.write_text(yaml.safe_dump(claim))
+    world.kube.create({**claim, "spec": {"size": 128}})
+    address = "lagbench-lag-scaler.lagbench.svc.cluster.local:6000"
+    asking = {"type": "external", "metadata": {"scalerAddress": address}}
+    world.with_policy(SCALED_OBJECT | {"spec": SCALED_OBJECT["spec"] | {"triggers": [asking]}})
+
+    operator(world).execute(world.context)
+
+    kept = world.kube.objects["PersistentVolumeClaim", "state"]
+    assert kept["spec"] == {"size": 128}
 
 
 def test_a_policy_on_the_lag_scaler_brings_it_along(world: World) -> None:

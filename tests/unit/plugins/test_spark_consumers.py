@@ -32,9 +32,10 @@ class ClusterKube(FakeKube):
         return found
 
 
-def start(settings: ClusterSettings) -> ClusterKube:
+def start(settings: ClusterSettings, kube: ClusterKube | None = None) -> ClusterKube:
     """Start all parts; return what the cluster has then."""
-    kube, target = ClusterKube(), RunTarget(RunNames("a-run"), "kafka:9092", settings)
+    kube = kube or ClusterKube()
+    target = RunTarget(RunNames("a-run"), "kafka:9092", settings)
     start_spark_consumers(kube, CELL, target, is_embedded=False)  # type: ignore[arg-type]
     return kube
 
@@ -44,7 +45,7 @@ def test_the_parts_come_in_order(storage_class: str | None, claims: list[str]) -
     """The Service and what pods mount first; then master, workers, driver."""
     kube = start(ClusterSettings(storage_class=storage_class))
 
-    assert [call.removeprefix("apply ") for call in kube.calls] == [
+    assert [call.split(" ", 1)[1] for call in kube.calls] == [
         "Service/spark-stream-master",
         "PodDisruptionBudget/consumer",
         *claims,
@@ -64,6 +65,16 @@ def test_only_the_claim_outlives_the_run() -> None:
         if RUN_ID_LABEL not in (found["metadata"].get("labels") or {})
     ]
     assert kept == [CLAIM]
+
+
+def test_a_claim_that_exists_stays_as_it_is() -> None:
+    """Its class cannot change: a run with another one would be rejected by the API server."""
+    kube = start(ClusterSettings(storage_class="slow"))
+
+    start(ClusterSettings(storage_class="fast"), kube)
+
+    claim = kube.objects["PersistentVolumeClaim", "lagbench-spark-checkpoint"]
+    assert claim["spec"]["storageClassName"] == "slow"
 
 
 def test_workers_and_driver_get_the_address_of_the_service() -> None:
