@@ -88,9 +88,14 @@ class FakeKube:
         self.calls.append(f"merge {kind}/{name}")
         return self._store(_merged(self.objects[kind, name], changes))
 
-    def pod_logs(self, pod: str) -> str:
+    def pod_logs(self, pod: str, container: str | None = None) -> str:
         """Return the log, or fail as a server does for a pod that is gone."""
         self._up()
+        containers = self.objects.get(("Pod", pod), {}).get("spec", {}).get("containers", [])
+        if len(containers) > 1:
+            if container is None:
+                raise NotReady(f"a container name must be specified for pod {pod}")
+            pod = f"{pod}.{container}"
         if pod not in self.logs:
             raise NotReady(f"no log of {pod}")
         return self.logs[pod]
@@ -164,6 +169,7 @@ class FakeKube:
         self.objects["Pod", name] = {
             "kind": "Pod",
             "metadata": {"name": name, "labels": dict(labels)},
+            "spec": copy.deepcopy(owner["spec"]["template"].get("spec") or {}),
             "owner": (owner["kind"], owner["metadata"]["name"]),
         }
         self.logs[name] = f"log of {name}\n"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.telemetry_read import read_records
 from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.pod_logs import logs_of_pod
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog.own_consumers import read_own_deployment
 from lagbench.core.cluster import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
@@ -184,12 +185,11 @@ def collect_pod_logs(kube: Kube, folder: RunFolder, *, owner: str = "") -> list[
         name = str(pod["metadata"]["name"])
         if not name.startswith(owner):
             continue
-        try:
-            text = kube.pod_logs(name)
-        except NotReady:
-            continue
-        folder.write_text(folder.logs / f"{name}.log", text)
-        collected.append(name)
+        logs = logs_of_pod(kube, pod)
+        for log, text in logs.items():
+            folder.write_text(folder.logs / f"{log}.log", text)
+        if logs:
+            collected.append(name)
     return collected
 
 

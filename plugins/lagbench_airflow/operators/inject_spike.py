@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from lagbench.adapters.kafka.telemetry_read import first_record, last_record
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
+from lagbench.adapters.kube.pod_logs import last_words
 from lagbench.core.cluster import (
     SAMPLES_FILE,
     producer_job_for_run,
@@ -144,7 +145,6 @@ class InjectSpikeOperator(CellOperator):
 
     def _last_words(self, kube: Kube, cell: CellRun) -> str:
         for pod in kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={cell.names.run_id}"):
-            name = str(pod["metadata"]["name"])
-            if name.startswith(f"{cell.names.producer_job}-"):
-                return kube.pod_logs(name)[-1000:]
+            if str(pod["metadata"]["name"]).startswith(f"{cell.names.producer_job}-"):
+                return last_words(kube, pod)
         return "its pod was deleted"

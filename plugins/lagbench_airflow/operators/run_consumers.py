@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.pod_logs import logs_of_pod
 from lagbench.core.cluster import (
     ConsumersWay,
     broker_proxy_for_run,
@@ -200,13 +202,17 @@ def _what_keeps(kube: Kube, workload: str) -> list[str]:
         for container in status.get("containerStatuses") or []:
             waiting = (container.get("state") or {}).get("waiting") or {}
             reasons += [waiting[key] for key in ("reason", "message") if waiting.get(key)]
-        reported.append(f"Pod/{name}: {', '.join(dict.fromkeys(reasons))}{_last_words(kube, name)}")
+        reported.append(f"Pod/{name}: {', '.join(dict.fromkeys(reasons))}{_last_words(kube, pod)}")
     return reported
 
 
-def _last_words(kube: Kube, pod: str) -> str:
-    try:
-        lines = kube.pod_logs(pod).strip().splitlines()[-LOG_LINES:]
-    except NotReady:  # it has not started, or no longer exists
-        return ""
-    return f"; its log ends: {' | '.join(lines)}" if lines else ""
+def _last_words(kube: Kube, pod: Mapping[str, Any]) -> str:
+    ends = {
+        name: " | ".join(text.strip().splitlines()[-LOG_LINES:])
+        for name, text in logs_of_pod(kube, pod).items()
+    }
+    return "".join(
+        f"; {'its log' if name == pod['metadata']['name'] else f'the log {name}'} ends: {end}"
+        for name, end in ends.items()
+        if end
+    )

@@ -8,6 +8,7 @@ import yaml
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.pod_logs import last_words
 from lagbench.core.cluster import (
     actions_job_for_run,
     companion_for_run,
@@ -78,7 +79,7 @@ def _wait_ready(kube: Kube, cell: CellRun) -> None:
         for pod in own:
             status = pod.get("status") or {}
             if status.get("phase") == "Failed":
-                words = kube.pod_logs(str(pod["metadata"]["name"]))[-1000:]
+                words = last_words(kube, pod)
                 raise NotReady(f"the player of the actions ended before the stream: {words}")
             conditions = status.get("conditions") or []
             if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):

@@ -42,6 +42,7 @@ def player_pod(world: World, *, is_ready: bool = True, phase: str = "Running") -
     world.kube.objects["Pod", name] = {
         "kind": "Pod",
         "metadata": {"name": name, "labels": {RUN_ID_LABEL: world.names.run_id}},
+        "spec": {"containers": [{"name": "actions"}]},
         "status": {
             "phase": phase,
             "conditions": [{"type": "Ready", "status": str(is_ready)}],

@@ -172,6 +172,22 @@ def test_the_pods_logs_are_kept(world: World, fence: FenceRunOperator) -> None:
     assert kept == ["consumer-0.log", "recorder-0.log"]
 
 
+def test_the_log_of_each_container_is_kept(world: World, fence: FenceRunOperator) -> None:
+    """A sidecar gives its pod a second log; one container alone has the pod's name."""
+    start(world)
+    pod = world.kube.objects["Pod", "consumer-1"]
+    pod["spec"]["containers"].append({"name": "sidecar"})
+    world.kube.logs |= {"consumer-1.consumer": "work", "consumer-1.sidecar": "proxy"}
+
+    fence.execute(world.context)
+
+    logs = {path.name: path.read_text() for path in world.folder.logs.iterdir()}
+    assert logs["consumer-1.consumer.log"] == "work"
+    assert logs["consumer-1.sidecar.log"] == "proxy"
+    assert logs.keys() >= {"consumer-0.log", "recorder-0.log"}
+    assert "consumer-1.log" not in logs
+
+
 def test_a_retry_of_the_fence_is_safe(world: World, fence: FenceRunOperator) -> None:
     """With everything stopped already the fence is written again."""
     start(world)
@@ -258,6 +274,7 @@ def test_a_pod_that_is_not_ready_says_why(world: World) -> None:
     kube.objects["Deployment", "recorder"] = {"metadata": {"name": "recorder"}, "status": {}}
     kube.objects["Pod", "recorder-0"] = {
         "metadata": {"name": "recorder-0"},
+        "spec": {"containers": [{"name": "recorder"}]},
         "status": {
             "phase": "Pending",
             "conditions": [{"type": "Ready", "status": "False", "message": "not [recorder]"}],
@@ -272,6 +289,24 @@ def test_a_pod_that_is_not_ready_says_why(world: World) -> None:
     reported = str(late.value)
     assert "0 Ready; Pod/recorder-0: Pending, not [recorder], ErrImagePull" in reported
     assert reported.endswith("its log ends: first | last")
+
+
+def test_of_several_containers_each_log_is_reported_by_name(world: World) -> None:
+    """The API server gives no log of such a pod without the container's name."""
+    kube = world.kube
+    kube.objects["Deployment", "consumer"] = {"metadata": {"name": "consumer"}, "status": {}}
+    containers = [{"name": "app"}, {"name": "proxy"}]
+    kube.objects["Pod", "consumer-0"] = {
+        "metadata": {"name": "consumer-0"},
+        "spec": {"containers": containers},
+    }
+    kube.logs = {"consumer-0.app": "no broker\n", "consumer-0.proxy": "up\n"}
+
+    with pytest.raises(StillWaiting) as late:
+        wait_ready(kube, "consumer", 1)  # type: ignore[arg-type]
+
+    ends = "the log consumer-0.app ends: no broker; the log consumer-0.proxy ends: up"
+    assert str(late.value).endswith(ends)
 
 
 @pytest.fixture

@@ -260,14 +260,15 @@ class Kube:
                 _request_timeout=self._request_timeout_seconds,
             )
 
-    def pod_logs(self, pod: str) -> str:
-        """Return what the pod has written so far."""
+    def pod_logs(self, pod: str, container: str | None = None) -> str:
+        """Return what a container of the pod has written so far; None: the pod has only one."""
         from kubernetes.client import CoreV1Api
 
         with self._translated(f"read the log of Pod/{pod}"):
             text = CoreV1Api(self.api_client).read_namespaced_pod_log(
                 pod,
                 self.namespace,
+                container=container,
                 _request_timeout=self._request_timeout_seconds,
                 _preload_content=False,
             )

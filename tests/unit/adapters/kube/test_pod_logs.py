@@ -1,0 +1,64 @@
+"""Logs of pods with one container and with several."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import kubernetes.client
+import pytest
+from kubernetes.client import ApiClient, Configuration
+from tests.fakes.fake_kube import FakeKube
+
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.pod_logs import last_words, logs_of_pod
+
+
+def pod(*containers: str) -> dict[str, Any]:
+    """Return a pod of these containers."""
+    spec = {"containers": [{"name": name} for name in containers]}
+    return {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+
+
+def holding(found: dict[str, Any], **logs: str) -> Any:
+    """Return an API server with a pod and the logs of its containers."""
+    kube = FakeKube()
+    kube.objects["Pod", "p"] = found
+    kube.logs = {name.replace("_", "."): text for name, text in logs.items()}
+    return kube
+
+
+def test_the_log_of_a_single_container_is_the_pods() -> None:
+    """Its name is the pod's, also in a message."""
+    kube = holding(pod("main"), p="failed")
+
+    assert logs_of_pod(kube, pod("main")) == {"p": "failed"}
+    assert last_words(kube, pod("main")) == "failed"
+
+
+def test_each_of_several_containers_has_a_log_and_one_without_is_left_out() -> None:
+    """A container that still waits for its image hides the log of no other one."""
+    found = pod("main", "proxy", "waiting")
+    kube = holding(found, p_main="x" * 999 + "failed", p_proxy="up")
+
+    assert logs_of_pod(kube, found).keys() == {"p.main", "p.proxy"}
+    assert last_words(kube, found) == f"p.main: {'x' * 994}failed; p.proxy: up"
+
+
+def test_the_api_server_is_asked_for_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It rejects a request that names none of a pod's several containers."""
+    asked: list[tuple[Any, ...]] = []
+
+    class Core:
+        def __init__(self, _client: ApiClient) -> None:
+            pass
+
+        def read_namespaced_pod_log(self, name: str, namespace: str, **options: Any) -> Any:
+            asked.append((name, namespace, options["container"]))
+            return SimpleNamespace(data=b"said")
+
+    monkeypatch.setattr(kubernetes.client, "CoreV1Api", Core)
+    kube = Kube(ApiClient(Configuration()), namespace="n")
+
+    assert (kube.pod_logs("p", "main"), kube.pod_logs("p")) == ("said", "said")
+    assert asked == [("p", "n", "main"), ("p", "n", None)]
