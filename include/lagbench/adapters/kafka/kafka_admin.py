@@ -22,6 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 )
 
 from lagbench.adapters.kafka.kafka_calls import KafkaCalls, has_no_leader_yet
+from lagbench.adapters.kafka.kafka_connections import spoken
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot, group_snapshot
 from lagbench.core.scenario import GROUP_PREFIX, TOPIC_PREFIX
 from lagbench.errors import NotReady, WrongInput
@@ -167,10 +168,22 @@ class KafkaAdmin(KafkaCalls):
         self._poll_until(gone, f"delete {', '.join(names)}")
 
     def group_ids(self, prefix: str = GROUP_PREFIX) -> list[str]:
-        """Return the ids of the consumer groups that begin with ``prefix``, sorted."""
-        future = self._open.list_consumer_groups(request_timeout=self._timeout_seconds)
-        listing = self._answer(future, "list consumer groups")
-        return sorted(g.group_id for g in listing.valid if g.group_id.startswith(prefix))
+        """Return the ids of the consumer groups that begin with ``prefix``, sorted.
+
+        Each broker lists the groups that it coordinates.
+
+        :raises StillWaiting: a broker gave no list until the time limit.
+        """
+        purpose, found = "list consumer groups", set[str]()
+
+        def are_listed() -> tuple[bool, str]:
+            future = self._open.list_consumer_groups(request_timeout=self._timeout_seconds)
+            listing = self._answer(future, purpose)
+            found.update(group.group_id for group in listing.valid)
+            return not listing.errors, "; ".join(map(spoken, listing.errors))
+
+        self._poll_until(are_listed, purpose)
+        return sorted(group_id for group_id in found if group_id.startswith(prefix))
 
     def delete_group(self, group_id: str) -> None:
         """Delete a consumer group and its offsets; a missing group is fine.
