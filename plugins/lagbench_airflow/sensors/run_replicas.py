@@ -39,6 +39,7 @@ class RunReplicasSettledSensor(RunSensor):
             kind=cell.scenario.consumer.workload,
             least=least,
             most=most,
+            run_id=cell.names.run_id,
             kubernetes_conn_id=self.kubernetes_conn_id,
             deadline_at=deadline_at,
             hold_seconds=self.HOLD_SECONDS if tail is None else self.HOLD_UNDER_LOAD_SECONDS,

@@ -6,6 +6,7 @@ from typing import Any
 
 from lagbench.core.kubernetes import is_rolled_out, selector_string, wanted_replicas
 from lagbench.core.measures.evidence import FINAL_PHASES
+from lagbench.core.scenario import RUN_ID_LABEL
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
 
@@ -13,7 +14,8 @@ class ReplicasSettledTrigger(ConditionTrigger):
     """Fires when wanted, available and existing pods are equal, from ``least`` to ``most``.
 
     All are of the newest template: a rollout is a change in progress. ``most`` None: no limit;
-    ``namespace`` None: the namespace of the connection.
+    ``namespace`` None: the namespace of the connection. ``run_id``: only pods with the run's label
+    count, because those of others may have the same name and ``app``.
     """
 
     def __init__(
@@ -25,12 +27,13 @@ class ReplicasSettledTrigger(ConditionTrigger):
         namespace: str | None = None,
         least: int = 0,
         most: int | None = None,
+        run_id: str | None = None,
         **bounds: float,
     ) -> None:
         """Name the workload, its kind and namespace, the counts and the connection."""
         super().__init__(**bounds)
         self.workload, self.kind, self.namespace = workload, kind, namespace
-        self.least, self.most = least, most
+        self.least, self.most, self.run_id = least, most, run_id
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def parameters(self) -> dict[str, Any]:
@@ -41,6 +44,7 @@ class ReplicasSettledTrigger(ConditionTrigger):
             "namespace": self.namespace,
             "least": self.least,
             "most": self.most,
+            "run_id": self.run_id,
             "kubernetes_conn_id": self.kubernetes_conn_id,
         }
 
@@ -55,10 +59,9 @@ class ReplicasSettledTrigger(ConditionTrigger):
         workload = kube.get(self.kind, self.workload)
         if workload is None:
             return Reading(is_met=False, seen={self.kind: f"{self.workload} does not exist"})
-        selector = selector_string((workload.get("spec") or {}).get("selector") or {})
         pods = [
             pod
-            for pod in kube.list("Pod", label_selector=selector)
+            for pod in kube.list("Pod", label_selector=self._selector(workload))
             if _is_of(self.workload, pod) and not _has_ended(pod)
         ]
         wanted, status = wanted_replicas(workload), workload.get("status") or {}
@@ -72,6 +75,11 @@ class ReplicasSettledTrigger(ConditionTrigger):
         }
         is_still = is_rolled_out(workload) and len(pods) == wanted
         return Reading(is_met=is_still and is_in_range, seen=seen)
+
+    def _selector(self, workload: dict[str, Any]) -> str:
+        own = selector_string((workload.get("spec") or {}).get("selector") or {})
+        of_run = "" if self.run_id is None else f"{RUN_ID_LABEL}={self.run_id}"
+        return ",".join(filter(None, (own, of_run)))
 
 
 def _is_of(workload: str, pod: dict[str, Any]) -> bool:

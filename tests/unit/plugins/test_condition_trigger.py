@@ -44,6 +44,7 @@ TRIGGERS: list[ConditionTrigger] = [
     ConsumerLagAtMostTrigger(**LAG, **KAFKA, **BOUNDS),
     TrafficFinishedTrigger(job="j", ends_at=7.5, **KUBE, **BOUNDS),
     ReplicasSettledTrigger(workload="w", namespace="n", least=1, most=2, **KUBE, **BOUNDS),
+    ReplicasSettledTrigger(workload="w", run_id="r", **KUBE, **BOUNDS),
     WatchRebalancesTrigger(
         group="g", max_rebalances=1, watched=WATCHED, fires_from_at=9.0, **KAFKA, **BOUNDS
     ),

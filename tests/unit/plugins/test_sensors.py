@@ -339,6 +339,14 @@ def test_settled_means_nothing_in_motion(world: World) -> None:
     assert run(RunReplicasSettledSensor, world)["reached"] is True
 
 
+def test_a_pod_of_somebody_else_does_not_count_as_a_replica(world: World) -> None:
+    """It may have the consumers' app and a name like theirs, but not the run's label."""
+    start_consumers(world, 2)
+    theirs = {"name": "consumer-canary", "labels": {"app": "consumer"}}
+    world.kube.objects["Pod", "consumer-canary"] = {"metadata": theirs}
+    assert run(RunReplicasSettledSensor, world)["seen"]["existing"] == 2
+
+
 @pytest.mark.parametrize("kind", SENSORS)
 def test_a_wait_opens_no_client_twice(
     world: World, monkeypatch: pytest.MonkeyPatch, kind: type[RunSensor]
