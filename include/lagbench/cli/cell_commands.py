@@ -35,20 +35,16 @@ def report(run: RunArgument = "latest") -> int:
     Of an observation that was killed, the readings until then are judged.
     """
     from lagbench.adapters.runs.run_folder import find
-    from lagbench.report import write_report
-    from lagbench.report.junit import write_junit
-    from lagbench.results.measure import rejudge_run
+    from lagbench.report import report_again
     from lagbench.results.observed_run import complete_run, is_unfinished
 
     console, folder = Console(), find(run)
     if is_unfinished(folder):
         complete_run(folder)
-    verdict = rejudge_run(folder)
-    write_junit(folder)
-    path = write_report(folder)
+    verdict = report_again(folder)
     first = "; ".join((*verdict.judged_without, *verdict.deciding[:1]))
     console.print(f"{verdict.status}: {first}", highlight=False, soft_wrap=True)
-    console.print(f"report: {path}", highlight=False, soft_wrap=True)
+    console.print(f"report: {folder.report}", highlight=False, soft_wrap=True)
     return ExitCode.PASS
 
 

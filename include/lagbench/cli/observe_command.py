@@ -289,15 +289,11 @@ def reading_text(newest: Mapping[str, Record]) -> str:
 def _judge(console: Console, subject: _Subject, folder: RunFolder) -> None:
     """Measure, judge and report what was recorded."""
     from lagbench.cli.observed_policy import review_observed
-    from lagbench.report import write_report
-    from lagbench.report.junit import write_junit
-    from lagbench.results.measure import rejudge_run
+    from lagbench.report import report_again
     from lagbench.results.observed_run import complete_run
 
     seen = complete_run(folder)
     if subject.place is not None and subject.workload is not None:
         review_observed(console, folder, subject.place, subject.workload, seen)
-    rejudge_run(folder)
-    write_junit(folder)
-    write_report(folder)
+    report_again(folder)
     console.print(Text(""))

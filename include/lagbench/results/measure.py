@@ -57,8 +57,8 @@ def _judged_second(folder: RunFolder) -> Verdict:
 def rejudge_run(folder: RunFolder) -> Verdict:
     """Measure and judge a run again, whatever was measured before.
 
-    A folder that cannot be measured is undetermined: the verdict gives the reason, and no
-    earlier verdict stays.
+    A folder that cannot be measured is undetermined: the verdict gives the reason. No earlier
+    verdict, and no page or junit.xml of one, stays in the folder of either group.
 
     :raises LagbenchError: it cannot be measured.
     """
@@ -68,17 +68,27 @@ def rejudge_run(folder: RunFolder) -> Verdict:
         measure_run(folder)
         return judge_run(folder)
     except LagbenchError as problem:
+        if folder.second is not None:
+            _drop_pages(folder.second)
+            _judged_second(folder.second)
         _undetermined(folder, problem)
         raise
 
 
 def _undetermined(folder: RunFolder, problem: LagbenchError) -> Verdict:
-    """Write and return the verdict on a folder that cannot be measured."""
+    """Write and return the verdict on a folder that cannot be measured; it has no page."""
+    _drop_pages(folder)
     verdict = Verdict(
         run_id=folder.reference, status="undetermined", reasons=(str(problem),), slos=()
     )
     _write_verdict(folder, verdict)
     return verdict
+
+
+def _drop_pages(folder: RunFolder) -> None:
+    """Delete what shows an earlier verdict."""
+    for page in (folder.report, folder.junit):
+        page.unlink(missing_ok=True)
 
 
 def _write_verdict(folder: RunFolder, verdict: Verdict) -> None:

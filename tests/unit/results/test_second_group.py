@@ -6,32 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
-from tests.fakes.run_folder_builder import quick_spike_run
+from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.junit import write_junit
 from lagbench.report.page import write_report
 from lagbench.results.history import read_history
 from lagbench.results.measure import rejudge_run
-from lagbench.results.read_run import read_scenario
-
-
-def two_groups(root: Path, **slos: float) -> RunFolder:
-    """Return a run whose second group measured the same as the first; ``slos`` are its own."""
-    folder = quick_spike_run().write(root)
-    shutil.copytree(folder.path, root / "copy")
-    shutil.move(root / "copy", folder.path / "second_group")
-    data = read_scenario(folder).model_dump(mode="json") | {"second_group": {"slos": slos}}
-    whole = Scenario.model_validate(data)
-    seen = whole.of_second_group()
-    assert folder.second is not None
-    assert seen is not None
-    for group, scenario in ((folder, whole), (folder.second, seen)):
-        group.write_text(group.scenario, yaml.safe_dump(scenario.model_dump(mode="json")))
-    return folder
 
 
 def written(folder: RunFolder) -> Verdict:
