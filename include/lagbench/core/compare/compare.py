@@ -11,7 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measures import NAMED, MeasureModel, Measures, NamedMeasure
+from lagbench.core.measures import (
+    NAMED,
+    MeasureModel,
+    Measures,
+    NamedMeasure,
+    short_beside,
+    short_text,
+)
+
+_FIGURES = 6
+"""Figures of the numbers in a reason; more where they would not show what is above what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +86,10 @@ class ComparedMeasure(MeasureModel):
     @property
     def numbers(self) -> tuple[str, str, str]:
         """Reference, highest allowed value and value, as they are shown."""
-        shown = NAMED[self.name].number
-        return shown(self.reference), shown(self.allowed), shown(self.value)
+        value, allowed, reference = NAMED[self.name].numbers(
+            self.value, self.allowed, self.reference
+        )
+        return reference, allowed, value
 
 
 class Comparison(MeasureModel):
@@ -162,7 +174,6 @@ def _text(measure: ComparedMeasure) -> str:
     if measure.value is None or measure.reference is None or measure.allowed is None:
         missing = "this run" if measure.value is None else "the reference"
         return f"{measure.title}: not measured in {missing}"
-    return (
-        f"{measure.title}: {measure.value:g} {measure.unit}, reference {measure.reference:g}"
-        f" (at most {measure.allowed:g})"
-    )
+    value, allowed = short_beside(measure.value, measure.allowed, _FIGURES)
+    reference = short_text(measure.reference, _FIGURES)
+    return f"{measure.title}: {value} {measure.unit}, reference {reference} (at most {allowed})"

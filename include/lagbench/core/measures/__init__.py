@@ -8,7 +8,15 @@ from lagbench.core.measures.checks import (
 )
 from lagbench.core.measures.compute import compute_measures
 from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.model import NANOSECONDS, Fidelity, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import (
+    NANOSECONDS,
+    Fidelity,
+    MeasureModel,
+    NamedMeasure,
+    exact_text,
+    short_beside,
+    short_text,
+)
 from lagbench.core.measures.moment import moment
 from lagbench.core.measures.registry import NAMED
 from lagbench.core.measures.run_evidence import RunEvidence, first_partitions, hpa_sync_at_seconds
@@ -28,10 +36,13 @@ __all__ = [
     "RunEvidence",
     "Scaling",
     "compute_measures",
+    "exact_text",
     "first_partitions",
     "hpa_sync_at_seconds",
     "moment",
     "rebalance_count",
     "rebalances_within",
     "reconciliation",
+    "short_beside",
+    "short_text",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import count
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -40,17 +42,72 @@ class NamedMeasure(Generic[Of]):
 
     def number(self, value: float | None) -> str:
         """Return ``value`` without the unit; a dash if it was not measured."""
-        return _UNKNOWN if value is None else f"{value:,.{self.digits}f}"
+        return _with_decimals(value, self.digits)
 
-    def text(self, value: float | None) -> str:
-        """Return ``value`` with the unit; a dash if it was not measured."""
-        return _UNKNOWN if value is None else f"{self.number(value)} {self.unit}".strip()
+    def text(self, value: float | None, limit: float | None = None) -> str:
+        """Return ``value`` with the unit, on its side of ``limit``; a dash: not measured."""
+        if value is None:
+            return _UNKNOWN
+        shown = _with_decimals(value, self._decimals(value, limit))
+        return f"{shown} {self.unit}".strip()
+
+    def numbers(
+        self, value: float | None, limit: float | None, *more: float | None
+    ) -> tuple[str, ...]:
+        """Return all with the same decimals, which show on which side of the limit the value is."""
+        decimals = self._decimals(value, limit)
+        return tuple(_with_decimals(one, decimals) for one in (value, limit, *more))
+
+    def _decimals(self, value: float | None, limit: float | None) -> int:
+        if value is None or limit is None:
+            return self.digits
+        return _decimals_beside(value, limit, self.digits)
 
     def spread(self, median: float | None, low: float | None, high: float | None) -> str:
         """Return the median and, where it differs, the range; a dash without a value."""
         bounds = (self.number(low), self.number(high))
         between = f" ({bounds[0]} to {bounds[1]})" if bounds[0] != bounds[1] else ""
         return f"{self.number(median)}{between}"
+
+
+def exact_text(value: float) -> str:
+    """Return all digits of ``value``, without an exponent."""
+    return f"{Decimal(repr(float(value))).normalize():f}"
+
+
+def short_text(value: float, figures: int) -> str:
+    """Return ``value`` with ``figures`` figures, without an exponent; a whole part stays whole."""
+    return _stripped(value, _fewest(value, figures))
+
+
+def short_beside(value: float, limit: float, figures: int) -> tuple[str, str]:
+    """Return both as short texts, with decimals that show on which side of it the value is."""
+    decimals = _decimals_beside(value, limit, _fewest(value, figures))
+    return _stripped(value, decimals), _stripped(limit, decimals)
+
+
+def _fewest(value: float, figures: int) -> int:
+    return max(0, figures - 1 - Decimal(value).adjusted())
+
+
+def _stripped(value: float, decimals: int) -> str:
+    shown = f"{value:.{decimals}f}"
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
+def _with_decimals(value: float | None, decimals: int) -> str:
+    return _UNKNOWN if value is None else f"{value:,.{decimals}f}"
+
+
+def _decimals_beside(value: float, limit: float, fewest: int) -> int:
+    """Return the decimals that show whether ``value`` is above ``limit``, whole or rounded."""
+    is_above = value > limit
+    return next(
+        decimals
+        for decimals in count(fewest)
+        if (round(value, decimals) > round(limit, decimals)) is is_above
+        and (round(value, decimals) > limit) is is_above
+    )
 
 
 class MeasureModel(BaseModel):

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measures import NAMED, MeasureModel, Measures
+from lagbench.core.measures import NAMED, MeasureModel, Measures, exact_text, short_beside
 
 SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
 
@@ -18,6 +18,8 @@ SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
 CLAIM = "must hold"
 SECOND_GROUP_PREFIX = "second_group."
 """Begins the names of a second group's SLOs and measures in the results of the run."""
+_FIGURES = 4
+"""Figures of the ends of an interval; more where they would not show the limit between them."""
 
 
 class SloResult(MeasureModel):
@@ -26,6 +28,7 @@ class SloResult(MeasureModel):
     name: str  # the field of ``scenario.slos``
     title: str
     threshold: str  # in words, with its unit
+    limit: float | None = None  # the number in it; None: it has none
     value: float | None
     unit: str
     status: SloStatus
@@ -51,11 +54,16 @@ class SloResult(MeasureModel):
 
     @property
     def value_text(self) -> str:
-        """Return the value with its unit, or the answer; a dash without either."""
+        """Return the value with its unit, or the answer; a dash without either.
+
+        It has as many decimals as show on which side of the limit it lies.
+        """
         if self.value is None:
             return self.answer or "–"
         measure = NAMED.get(self.name.removeprefix(SECOND_GROUP_PREFIX))
-        return f"{self.value:g} {self.unit}" if measure is None else measure.text(self.value)
+        if measure is None:
+            return f"{exact_text(self.value)} {self.unit}"
+        return measure.text(self.value, self.limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ class Slo:
         """The limit in words."""
         if self.limit is None:
             return "reported only"
-        return f"at most {self.limit:g} {self.unit}".strip()
+        return f"at most {exact_text(self.limit)} {self.unit}".strip()
 
     def result(self, status: SloStatus, value: float | None, reason: str) -> SloResult:
         """Return the outcome; without a limit every status becomes ``not_judged``."""
@@ -80,6 +88,7 @@ class Slo:
             name=self.name,
             title=self.title,
             threshold=self.threshold,
+            limit=self.limit,
             value=value,
             unit=self.unit,
             status="not_judged" if self.limit is None else status,
@@ -101,7 +110,8 @@ class Slo:
             status = "fail"
         else:
             unit = f" {self.unit}" if self.unit else ""
-            reason = f"{reason}; it lies between {least:.4g} and {most:.4g}{unit}"
+            ends = (short_beside(end, self.limit, _FIGURES)[0] for end in (least, most))
+            reason = f"{reason}; it lies between {' and '.join(ends)}{unit}"
         interval = {"low": low, "high": high, "is_too_close": status == "undetermined"}
         return self.result(status, value, reason).model_copy(update=interval)
 

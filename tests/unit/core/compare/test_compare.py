@@ -110,3 +110,27 @@ def test_a_comparison_is_shown_with_the_decimals_of_its_measure() -> None:
     assert found["rebalance_area_seconds"].heading == "Rebalance area, s"
     assert found["reaction_seconds"].numbers == ("16.5", "32.5", "16.5")
     assert found["lost"].numbers == ("0", "0", "0")
+
+
+def test_a_regression_reads_as_above_what_is_allowed() -> None:
+    """30.04 against 30: the table and the reason show the decimals that decided."""
+    before = changed("scaling", pod_minutes=24.0)
+    now = changed("scaling", pod_minutes=30.04)
+
+    found = compare_measures(now, before)
+
+    (regression,) = found.regressions
+    assert regression.numbers == ("24.00", "30.00", "30.04")
+    assert found.reasons == ("Pod time: 30.04 pod-minutes, reference 24 (at most 30)",)
+
+
+def test_a_large_count_has_all_its_digits() -> None:
+    """A peak above a million is no power of ten."""
+    before = changed("lag", peak_records=1_000_001)
+    now = changed("lag", peak_records=1_500_002)
+
+    found = compare_measures(now, before)
+
+    (reason,) = found.reasons
+    assert reason.startswith("Peak lag: 1500002 messages, reference 1000001 (at most 1500001")
+    assert found.regressions[0].numbers == ("1,000,001.0", "1,500,001.5", "1,500,002.0")

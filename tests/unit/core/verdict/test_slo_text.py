@@ -1,0 +1,82 @@
+"""The numbers of an SLO as they are shown agree with its status."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lagbench.core.measures import NAMED
+from lagbench.core.verdict import SloResult, slo_of
+
+LIMITS = (0.0, 0.1, 29.97, 30.0, 90.0, 120.0, 999.95, 12_345.0, 1_234_567.0)
+DISTANCES = (0.0, 1e-9, 1e-4, 0.04, 0.05, 0.4, 0.5, 3.0, 1000.0)
+
+
+def numbers(text: str) -> list[float]:
+    """Return the numbers of a text, which has none with an exponent."""
+    assert not re.search(r"\de[+-]", text)
+    return [float(found.replace(",", "")) for found in re.findall(r"-?\d[\d,]*\.?\d*", text)]
+
+
+def judged(name: str, limit: float, value: float) -> SloResult:
+    """Return the outcome of an exact value."""
+    return slo_of(name, limit).compare(value, "seen")
+
+
+@pytest.mark.parametrize("name", ["pod_minutes", "reaction_seconds", "rebalance_area_seconds"])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_shown_value_is_on_its_side_of_the_shown_limit(name: str, limit: float) -> None:
+    """A value that fails reads as above its limit, one that passes as at or below it."""
+    for distance in DISTANCES:
+        for value in (limit - distance, limit + distance):
+            found = judged(name, limit, value)
+
+            (shown,), (threshold,) = numbers(found.value_text), numbers(found.threshold)
+
+            assert threshold == limit
+            assert (shown > threshold) == (found.status == "fail")
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_limit_that_lies_inside_an_interval_is_seen_inside(limit: float) -> None:
+    """The lower end reads as at or below the limit, the upper one as above it."""
+    for distance in DISTANCES[1:]:
+        found = slo_of("drain_seconds", limit).compare(
+            limit, "seen", low=limit - distance, high=limit + distance
+        )
+
+        least, most = numbers(found.reason.split("; ")[-1])
+
+        assert found.status == "undetermined"
+        assert least <= limit < most
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "value", "value_text", "threshold"),
+    [
+        ("pod_minutes", 30.0, 30.04, "30.04 pod-minutes", "at most 30 pod-minutes"),
+        ("reaction_seconds", 90.0, 90.04, "90.04 s", "at most 90 s"),
+        ("reaction_seconds", 90.0, 29.96, "30.0 s", "at most 90 s"),
+        ("reaction_seconds", 2.5, 3600.0, "3,600.0 s", "at most 2.5 s"),
+        ("lost", 0.0, 3.0, "3 messages", "at most 0 messages"),
+        ("peak_lag_records", 1_234_567.0, 12.0, "12 messages", "at most 1234567 messages"),
+    ],
+)
+def test_more_decimals_are_shown_only_where_they_decide(
+    name: str, limit: float, value: float, value_text: str, threshold: str
+) -> None:
+    """A value far from its limit has the decimals of its measure; a limit has all its digits."""
+    found = judged(name, limit, value)
+
+    assert name in NAMED
+    assert (found.value_text, found.threshold) == (value_text, threshold)
+
+
+def test_the_ends_of_an_interval_keep_four_figures() -> None:
+    """A count is whole, and an end far from the limit is short."""
+    short = slo_of("drain_seconds", 20.0).compare(24.0, "seen", low=12.34567, high=24.0)
+    large = slo_of("lost", 12_344.0).compare(12_345.0, "seen", low=12_341, high=12_345)
+
+    assert short.reason == "seen; it lies between 12.35 and 24 s"
+    assert large.reason == "seen; it lies between 12341 and 12345 messages"
