@@ -8,6 +8,7 @@ from rich.text import Text
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.comparison_table import print_comparison
+from lagbench.cli.wide_table import print_whole
 from lagbench.core.verdict import Verdict
 from lagbench.errors import ExitCode
 from lagbench.shared_with_spark import message_classes
@@ -51,7 +52,7 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
     for slo in verdict.slos:
         mark, colour = _MARKS[slo.status]
         table.add_row(Text(mark, style=colour), slo.title, slo.threshold, slo.value_text)
-    console.print(table)
+    print_whole(console, table)
     for slo in verdict.slos:
         if slo.status in ("fail", "undetermined"):
             mark, colour = _MARKS[slo.status]

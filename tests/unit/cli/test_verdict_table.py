@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from tests.fakes.nights import rehearse, write_night
 from tests.fakes.run_folder_builder import quick_spike_run
+from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.comparison_table import print_comparison
@@ -16,14 +17,21 @@ from lagbench.core.telemetry.records import ProducerProgress
 from lagbench.results.gate import accept
 from lagbench.results.measure import judge_run
 
+MARKS = {"pass": "✓", "fail": "✗", "undetermined": "?", "not_judged": "·"}
+
 
 def said(folder: RunFolder) -> str:
-    """Judge the run and return the table."""
+    """Judge the run and return what is printed of it."""
     judge_run(folder)
-    console = Console(width=400)
+    return "\n".join(printed(folder, columns=400))
+
+
+def printed(folder: RunFolder, *, columns: int) -> list[str]:
+    """Return the lines that are printed of a judged run."""
+    console = Console(width=columns)
     with console.capture() as captured:
         print_verdict(console, folder)
-    return captured.get()
+    return captured.get().splitlines()
 
 
 def compared(folder: RunFolder) -> str:
@@ -32,6 +40,22 @@ def compared(folder: RunFolder) -> str:
     with console.capture() as captured:
         print_comparison(console, folder)
     return captured.get()
+
+
+def test_marks_and_values_are_whole_at_80_columns(tmp_path: Path) -> None:
+    """The longest title of a second group takes neither the mark nor the value of its row."""
+    folder = two_groups(tmp_path, reaction_seconds=1)
+    verdict = judge_run(folder)
+
+    rows = printed(folder, columns=80)
+
+    for slo in verdict.slos:
+        assert any(
+            row.strip().startswith(MARKS[slo.status])
+            and slo.title in row
+            and row.rstrip().endswith(slo.value_text)
+            for row in rows
+        ), slo.title
 
 
 def test_what_the_log_lacks_stands_in_the_accounting_line(tmp_path: Path) -> None:
