@@ -53,16 +53,16 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
         mark, colour = _MARKS[slo.status]
         table.add_row(Text(mark, style=colour), slo.title, slo.threshold, slo.value_text)
     print_whole(console, table)
-    for slo in verdict.slos:
-        if slo.status in ("fail", "undetermined"):
-            mark, colour = _MARKS[slo.status]
-            console.print(Text(f"{mark} {slo.title}: {slo.reason}", style=colour))
+    explained = [slo for slo in verdict.slos if slo.status in ("fail", "undetermined")]
+    for slo in explained:
+        mark, colour = _MARKS[slo.status]
+        console.print(Text(f"{mark} {slo.title}: {slo.reason}", style=colour))
     _print_accounting(console, folder)
     mark, colour = _MARKS[verdict.status]
     console.print(Text(f"{mark} {verdict.status.upper()}", style=f"bold {colour}"))
-    shown = " ".join(slo.reason for slo in verdict.slos)
+    shown = " ".join(slo.reason for slo in explained)
     for reason in (*verdict.judged_without, *verdict.deciding[len(verdict.invalid) :]):
-        if reason.split(": ", 1)[-1] not in shown:  # the SLOs' own reasons are above
+        if reason.split(": ", 1)[-1] not in shown:  # these SLOs' own reasons are above
             console.print(f"  {reason}", highlight=False, markup=False)
     for note in verdict.notes:
         console.print(f"  note: {note}", highlight=False, markup=False)

@@ -101,6 +101,21 @@ def test_why_a_run_is_invalid_stands_at_the_top_and_once(tmp_path: Path) -> None
     assert "was Ready and assigned" in printed
 
 
+def test_a_reason_that_only_an_unjudged_slo_has_is_printed(tmp_path: Path) -> None:
+    """The table has no reason of an SLO that is not judged, so an open end with it is printed."""
+    folder: RunFolder = quick_spike_run().write(tmp_path)
+    verdict = judge_run(folder)
+    why = next(slo.reason for slo in verdict.slos if slo.status == "not_judged")
+    opened = verdict.model_copy(
+        update={"status": "undetermined", "reasons": (why,), "open_ends": (why,)}
+    )
+    folder.write_json(folder.verdict, opened.model_dump(mode="json"))
+
+    rows = printed(folder, columns=400)
+
+    assert rows[rows.index("? UNDETERMINED") + 1] == f"  {why}"
+
+
 def test_a_rehearsal_shows_what_the_gate_found(tmp_path: Path) -> None:
     """Both references with their numbers, why the night is red, and how to accept it."""
     rehearse(tmp_path, "night-1", created_at=1)
