@@ -10,7 +10,7 @@ from typing import Any
 
 from lagbench.catalog.catalog_files import is_path
 from lagbench.core.measures import Measures
-from lagbench.core.verdict import Verdict
+from lagbench.core.verdict import SECOND_GROUP_PREFIX, Verdict
 
 NEAR = 1.25
 """A drain of at most this many times its lower bound cannot be shortened much by more pods."""
@@ -51,6 +51,7 @@ class _Case:
     verdict: Verdict
     failed: frozenset[str]
     conf: Mapping[str, Any]
+    is_second: bool  # the second group of its run, whose commands act on the run
 
     def command(self, verb: str, *more: str) -> str:
         """Return a command on this run's scenario and policy, with the fields that it changed.
@@ -82,16 +83,21 @@ class _Case:
 
 
 def next_steps(
-    measures: Measures, verdict: Verdict, conf: Mapping[str, Any] = MappingProxyType({})
+    measures: Measures,
+    verdict: Verdict,
+    conf: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    is_second: bool = False,
 ) -> list[NextStep]:
     """Return the steps, the most urgent first.
 
     ``conf``: what the run was given, as its manifest has it: ``scenario`` and ``policy`` (a name of
     the catalog or a file; None: the scenario's own) and ``overrides`` (the fields changed by
-    ``--set``). Without it the names in the measures stand for both.
+    ``--set``). Without it the names in the measures stand for both. ``is_second``: the measures
+    are of the second group, which no command may mistake for the first.
     """
     failed = frozenset(slo.name for slo in verdict.slos if slo.status == "fail")
-    case = _Case(measures, verdict, failed, conf)
+    case = _Case(measures, verdict, failed, conf, is_second)
     return [step for rule in _RULES for step in rule(case)]
 
 
@@ -197,11 +203,12 @@ def _dips(case: _Case) -> Iterator[NextStep]:
             "work stood still for longer than its SLO allows, and the balancer is the consumer's",
         )
     else:
+        group = SECOND_GROUP_PREFIX if case.is_second else ""
         other = "cooperative-sticky" if case.measures.balancer == "consumer" else "consumer"
         yield NextStep(
             "rehearse the other rebalance protocol with the same seed, and compare",
             f"a rebalance cost more than its SLO allows, with balancer {case.measures.balancer}",
-            case.command("run", *case.again, f"--set=consumer.balancer={other}"),
+            case.command("run", *case.again, f"--set={group}consumer.balancer={other}"),
         )
 
 
@@ -210,6 +217,11 @@ def _sure(case: _Case) -> Iterator[NextStep]:
         yield NextStep(
             "rehearse this load with one change of the policy, before production gets it",
             "observed_load.csv of the run folder is its trace (profile.kind: trace)",
+        )
+    elif case.verdict.status == "pass" and case.is_second:
+        yield NextStep(  # the simulator plays the first group alone
+            "look for a cheaper policy of the second group that also holds",
+            "all judged SLOs hold: what is left is the price",
         )
     elif case.verdict.status == "pass":
         yield NextStep(

@@ -86,7 +86,9 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         slos=sorted(verdict.slos, key=lambda slo: STATUSES.index(slo.status)),
         tiles=tiles(measures),
         named=NAMED,
-        next_steps=next_steps(measures, verdict, manifest.get("conf") or {}),
+        next_steps=next_steps(
+            measures, verdict, manifest.get("conf") or {}, is_second=folder.is_second
+        ),
         links=_waterfall(measures),
         manifest=_flat(manifest),
         policy=folder.read_text(folder.policy) if folder.policy.exists() else "",

@@ -100,6 +100,20 @@ def test_a_dip_leads_to_the_other_protocol() -> None:
     assert "--seed 1 --set=consumer.balancer=consumer" in found
 
 
+def test_no_command_on_the_second_group_acts_on_the_first() -> None:
+    """A dip changes the second group's balancer, and no simulation of the first is proposed."""
+    measures = quick_spike_measures()
+    dipped = judge(measures, Slos(drain_seconds=120, rebalance_dip_percent=1))
+    passed = judge(measures, Slos(drain_seconds=120))
+
+    after_dip = text(next_steps(measures, dipped, is_second=True))
+    (step,) = next_steps(measures, passed, is_second=True)
+
+    assert "--set=second_group.consumer.balancer=consumer" in after_dip
+    assert "--set=consumer.balancer" not in after_dip
+    assert (step.command, "second group" in step.do) == ("", True)
+
+
 def test_a_command_repeats_the_changed_fields() -> None:
     """What the run changed stands in the command, quoted for a shell; the seed only once."""
     measures = quick_spike_measures()
