@@ -86,6 +86,8 @@ def _shortest(value: float) -> float | None:
 
 
 def _events(series: RunSeries, measures: Measures) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the events by kind; an end that is null was not seen: it lasts to the chart's edge."""
+
     def since(at: int | None) -> int | None:
         return None if at is None else round((at - series.origin_at) / NANOSECONDS_PER_MILLISECOND)
 
@@ -113,7 +115,7 @@ def _events(series: RunSeries, measures: Measures) -> dict[str, list[Mapping[str
             {
                 "name": action.kind.replace("_", " "),
                 "start": since(action.started_at),
-                "end": since(action.ended_at or action.started_at),
+                "end": since(action.ended_at),
             }
             for action in measures.actions
             if action.started_at is not None
@@ -122,7 +124,7 @@ def _events(series: RunSeries, measures: Measures) -> dict[str, list[Mapping[str
             {
                 "trigger": episode.trigger,
                 "start": since(episode.started_at),
-                "end": since(episode.ended_at or episode.started_at),
+                "end": since(episode.ended_at),
             }
             for episode in measures.rebalances.episodes
         ],

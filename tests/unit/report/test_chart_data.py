@@ -149,6 +149,27 @@ def test_events_stand_on_the_same_axis(folder: RunFolder, measures: Measures) ->
     assert steps == [(2, 6), (6, 10), (10, 12), (12, 7), (7, 2)]
 
 
+def test_what_never_ended_has_no_end(folder: RunFolder, measures: Measures) -> None:
+    """A rebalance that left a partition without an owner, and an action without an end, stay open.
+
+    A chart draws an end that is null at its right edge, and its start would be an instant.
+    """
+    first, *others = measures.rebalances.episodes
+    stuck = first.model_copy(update={"ended_at": None})
+    rebalances = measures.rebalances.model_copy(update={"episodes": (stuck, *others)})
+    start = measures.load.first_spike_started_at or 0
+    action = PlayedAction(
+        number=0, kind="pause_pod", started_at=start + SECOND, problem="began and never ended"
+    )
+    seen = measures.model_copy(update={"rebalances": rebalances, "actions": (action,)})
+
+    events = block(read_series(folder, seen), seen)["events"]
+
+    assert events["episodes"][0]["end"] is None
+    assert all(episode["end"] is not None for episode in events["episodes"][1:])
+    assert events["actions"] == [{"name": "pause pod", "start": 1000, "end": None}]
+
+
 def test_a_name_cannot_end_the_script(folder: RunFolder, measures: Measures) -> None:
     """A pod's name comes from a cluster: markup, quotes and line separators stay data."""
     name = "</script><script>alert('1')</script>\u2028\"&"
