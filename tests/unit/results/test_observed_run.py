@@ -362,3 +362,36 @@ def test_the_report_shows_the_group_and_no_accounting(tmp_path: Path) -> None:
     assert "group shop, observed" in page
     assert "15.00 (HPA sync" in page
     assert "Accounting by identity" not in page
+    assert "shop: accepted, nothing found." in page
+    assert "cannot run" not in page
+
+
+@pytest.mark.parametrize(
+    ("is_accepted", "said"),
+    [(True, "shop: accepted, but it cannot run"), (False, "shop: would be refused")],
+)
+def test_the_report_says_that_a_policy_cannot_run(
+    tmp_path: Path, *, is_accepted: bool, said: str
+) -> None:
+    """The API server may store a policy that KEDA cannot run: the page says so, as the terminal."""
+    folder = _folder(tmp_path, _records())
+    _judged(folder)
+    happens = {
+        "level": "broken",
+        "field": "triggers",
+        "value": "",
+        "happens": "none",
+        "instead": "",
+    }
+    check = {
+        "kind": "ScaledObject",
+        "name": "shop",
+        "accepted": is_accepted,
+        "can_run": False,
+        "loop_gain": None,
+        "pod_rate_per_second": None,
+        "findings": [happens],
+    }
+    (folder.path / "policy_check.json").write_text(json.dumps(check))
+
+    assert f"{said}.</p>" in write_report(folder).read_text()
