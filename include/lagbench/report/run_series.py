@@ -17,8 +17,10 @@ import pyarrow.parquet as pq
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import NANOSECONDS, Measures
 from lagbench.core.measures.evidence import (
+    BIN_NS,
     GAP_SECONDS,
     ClockSet,
+    LagSeries,
     PodTimeline,
     by_life,
     clock_set,
@@ -27,6 +29,8 @@ from lagbench.core.measures.evidence import (
     pod_timelines,
 )
 from lagbench.core.measures.pods import consumer_cpu
+from lagbench.core.measures.rebalance import rate_of_commits
+from lagbench.core.scenario import knows_work
 from lagbench.core.telemetry import (
     PartitionsAssigned,
     PartitionsRevoked,
@@ -38,7 +42,7 @@ from lagbench.core.telemetry import (
 )
 from lagbench.report.scaling_log import KINDS as SAID_KINDS
 from lagbench.report.scaling_log import LogRow, scaling_log
-from lagbench.results.run_tables import read_lag
+from lagbench.results.run_tables import read_lag, read_rate
 
 Floats = npt.NDArray[np.float64]
 DRAWN_KINDS = (
@@ -119,9 +123,10 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
     if measures.observation is not None:
         drawn = sorted([*drawn, *observed_members(_records(folder, MEMBER_KINDS))], key=_at)
     records = by_life(drawn)
-    total, hottest = _lag(folder, measures, origin_at)
+    lag = _read_lag(folder, measures)
+    total, hottest = _lag(lag, origin_at)
     desired, ready = _replicas(folder, origin_at)
-    offered, consumed = _rates(folder, origin_at)
+    offered, consumed = _rates(folder, measures, lag, origin_at)
     cpu_mean, cpu_highest = _cpu(folder, clocks, origin_at)
     return RunSeries(
         origin_at=origin_at,
@@ -166,14 +171,19 @@ def _series(columns: dict[str, Floats], name: str, origin_at: int) -> Series:
     return Series((columns["at"] - origin_at) / NANOSECONDS, columns[name])
 
 
-def _lag(folder: RunFolder, measures: Measures, origin_at: int) -> tuple[Series, Series]:
-    """Total and largest partition's lag; a sample with an unknown partition has neither."""
+def _read_lag(folder: RunFolder, measures: Measures) -> LagSeries | None:
     if not folder.table("lag").exists():
+        return None
+    return read_lag(folder, first_partitions=measures.scaling.partitions)
+
+
+def _lag(lag: LagSeries | None, origin_at: int) -> tuple[Series, Series]:
+    """Total and largest partition's lag; a sample with an unknown partition has neither."""
+    if lag is None:
         empty = Series(np.empty(0), np.empty(0))
         return empty, empty
-    found = read_lag(folder, first_partitions=measures.scaling.partitions)
-    seconds = (found.at - origin_at) / NANOSECONDS
-    lines = Series(seconds, found.total), Series(seconds, found.by_partition.max(axis=1))
+    seconds = (lag.at - origin_at) / NANOSECONDS
+    lines = Series(seconds, lag.total), Series(seconds, lag.by_partition.max(axis=1))
     total, hottest = (_broken(line, GAP_SECONDS) for line in lines)
     return total, hottest
 
@@ -205,17 +215,26 @@ def _broken(line: Series, limit_seconds: float) -> Series:
     return Series(np.insert(line.seconds, places, missing), np.insert(line.values, places, np.nan))
 
 
-def _rates(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
-    """Offered and consumed messages per second over a sliding second of 100-ms bins."""
+def _rates(
+    folder: RunFolder, measures: Measures, lag: LagSeries | None, origin_at: int
+) -> tuple[Series, Series]:
+    """Offered and consumed messages per second over a sliding second of 100-ms bins.
+
+    Where nothing else tells what was processed, the commits do, as in the measures.
+    """
     rows = _columns(folder, "timeline", ("at", "offered", "processed"))
+    at, offered, processed = rows["at"], rows["offered"], rows["processed"]
+    if at.size and lag is not None and not knows_work(measures.accounting_level):
+        rate = rate_of_commits(read_rate(folder), lag)
+        at = rate.started_at + BIN_NS * np.arange(rate.processed.size, dtype=np.float64)
+        offered, processed = (line.astype(np.float64) for line in (rate.offered, rate.processed))
     window = np.ones(10)
 
-    def rate(name: str) -> Series:
-        values = rows[name]
+    def rate_per_second(values: Floats) -> Series:
         smooth = np.convolve(values, window, mode="same") if values.size >= window.size else values
-        return Series((rows["at"] - origin_at) / NANOSECONDS, smooth)
+        return Series((at - origin_at) / NANOSECONDS, smooth)
 
-    return rate("offered"), rate("processed")
+    return rate_per_second(offered), rate_per_second(processed)
 
 
 def _cpu(folder: RunFolder, clocks: ClockSet, origin_at: int) -> tuple[Series, Series]:
