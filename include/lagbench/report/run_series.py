@@ -29,7 +29,7 @@ from lagbench.core.measures.evidence import (
     pod_timelines,
 )
 from lagbench.core.measures.pods import consumer_cpu
-from lagbench.core.measures.rebalance import rate_of_commits
+from lagbench.core.measures.rebalance import bins_without_reading, rate_of_commits
 from lagbench.core.scenario import knows_work
 from lagbench.core.telemetry import (
     PartitionsAssigned,
@@ -220,14 +220,18 @@ def _rates(
 ) -> tuple[Series, Series]:
     """Offered and consumed messages per second over a sliding second of 100-ms bins.
 
-    Where nothing else tells what was processed, the commits do, as in the measures.
+    Where only commits show what was processed, consumed is their rate, as in the measures. It is
+    missing where no offsets were read: a commit after a gap does not show when its work was done.
     """
     rows = _columns(folder, "timeline", ("at", "offered", "processed"))
     at, offered, processed = rows["at"], rows["offered"], rows["processed"]
-    if at.size and lag is not None and not knows_work(measures.accounting_level):
-        rate = rate_of_commits(read_rate(folder), lag)
+    is_observed = measures.observation is not None  # its table has the rate of its commits
+    if at.size and lag is not None and (is_observed or not knows_work(measures.accounting_level)):
+        table = read_rate(folder)
+        rate = table if is_observed else rate_of_commits(table, lag)
         at = rate.started_at + BIN_NS * np.arange(rate.processed.size, dtype=np.float64)
-        offered, processed = (line.astype(np.float64) for line in (rate.offered, rate.processed))
+        offered = rate.offered.astype(np.float64)
+        processed = np.where(bins_without_reading(rate, lag), np.nan, rate.processed)
     window = np.ones(10)
 
     def rate_per_second(values: Floats) -> Series:

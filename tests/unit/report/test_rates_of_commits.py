@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from tests.fakes.tampered_run import Row, tampered
+import pytest
+from tests.fakes.tampered_run import SECOND, Row, tampered
 
+from lagbench.core.measures.evidence import Observation
 from lagbench.report.run_series import Series, read_series
 
 
@@ -30,3 +33,28 @@ def test_a_consumer_of_which_only_commits_are_known_is_drawn_by_them(tmp_path: P
     assert messages(before.consumed) > 0
     assert abs(messages(after.consumed) / messages(before.consumed) - 1) < 0.05
     assert abs(messages(after.offered) / messages(before.offered) - 1) < 0.001
+
+
+@pytest.mark.parametrize(
+    "known_by",
+    [{"accounting_level": "commits"}, {"observation": Observation(group="shop", topic="orders")}],
+)
+def test_a_gap_of_the_readings_is_a_gap_of_the_consumed(
+    tmp_path: Path, known_by: dict[str, Any]
+) -> None:
+    """Without offsets for 15 s under load the line is broken, and no zero or burst is drawn."""
+    run = tampered(tmp_path)
+    measures = run.measure()
+    start_at = measures.load.first_spike_started_at or 0
+
+    def read_at(row: Row) -> bool:
+        return not 10 < (row["at"] - start_at) / SECOND < 25
+
+    run.edit_rows("lag", lambda row: row if read_at(row) else None)
+    found = read_series(run.folder, measures.model_copy(update=known_by)).consumed
+
+    inside = (found.seconds > 11) & (found.seconds < 24)
+    outside = (found.seconds > 28) & (found.seconds < 40)
+    assert inside.any()
+    assert np.isnan(found.values[inside]).all()
+    assert not np.isnan(found.values[outside]).any()

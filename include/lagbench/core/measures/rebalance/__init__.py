@@ -44,6 +44,7 @@ from lagbench.core.measures.rebalance.summary import (
 from lagbench.core.measures.rebalance.watched_group import GroupLook, WatchedGroup
 from lagbench.core.measures.rebalance.work_by_commits import (
     CommittedWork,
+    bins_without_reading,
     rate_of_commits,
     work_by_commits,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "Standstill",
     "WatchedGroup",
     "asleep_periods",
+    "bins_without_reading",
     "contradiction",
     "delayed",
     "episode_spans",

@@ -9,13 +9,20 @@ count from its new offsets, and what waited in it no longer does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries, cuts_until, growth
+from lagbench.core.measures.evidence import (
+    BIN_NS,
+    GAP_SECONDS,
+    LagSeries,
+    RateSeries,
+    cuts_until,
+    growth,
+)
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance.partition_work import (
     Counts,
@@ -72,9 +79,7 @@ def work_by_commits(lag: LagSeries) -> CommittedWork | None:
     edges = started_at + np.arange(size + 1, dtype=np.int64) * BIN_NS
     committed = lag.end_offsets - lag.by_partition
     cuts = [cuts_until(column) for column in lag.end_offsets.T]
-    pauses = [_pauses(lag.at, *both) for both in zip(committed.T, cuts, strict=True)]
-    known = np.concatenate(pauses) if pauses else np.empty(0)
-    usual = float(np.median(known)) if known.size >= FEWEST_COMMITS else None
+    usual = _usual_pause(lag.at, committed, cuts)
     count = int(lag.partitions.max(initial=-1)) + 1
     offered, done = np.zeros((count, size), np.int32), np.zeros((count, size), np.int32)
     backlog, vanished = np.zeros(count, np.int64), np.zeros((count, size), np.int32)
@@ -100,6 +105,46 @@ def work_by_commits(lag: LagSeries) -> CommittedWork | None:
     )
     total = RateSeries(started_at, _total(offered), _total(done))
     return CommittedWork(total, work, commit_seconds)
+
+
+def bins_without_reading(rate: RateSeries, lag: LagSeries) -> npt.NDArray[np.bool_]:
+    """Return the bins of ``rate``, which is by commits, in which it is not known.
+
+    They are those between two readings of a partition that are further apart than a gap, with the
+    time to the next seen commit on both sides if work waited: it holds work that was done in it, or
+    that was not yet committed.
+    """
+    committed = lag.end_offsets - lag.by_partition
+    cuts = [cuts_until(column) for column in lag.end_offsets.T]
+    usual = _usual_pause(lag.at, committed, cuts)
+    spread = None if usual is None else _spread_ns(usual)
+    found = np.zeros(rate.processed.size, dtype=np.bool_)
+    for place, column in enumerate(committed.T):
+        instants, done = _known(lag.at, column, cuts[place])
+        waits = lag.by_partition[~np.isnan(column), place] > 0
+        commits = instants[np.flatnonzero(np.diff(done) > 0) + 1]
+        for row in np.flatnonzero(np.diff(instants) > GAP_SECONDS * NANOSECONDS).tolist():
+            began_at, ended_at = int(instants[row]), int(instants[row + 1])
+            if waits[row]:
+                last_at = int(max(instants[0], *commits[commits <= began_at][-1:]))
+                began_at = last_at if spread is None else max(last_at, began_at - spread)
+            if waits[row + 1]:
+                next_at = int(min(instants[-1], *commits[commits > ended_at][:1]))
+                ended_at = next_at if spread is None else min(next_at, ended_at + spread)
+            found[rate.bin_of(began_at) : rate.bin_of(ended_at - 1) + 1] = True
+    return found
+
+
+def _usual_pause(at: Ints, committed: Reals, cuts: Sequence[Ints]) -> float | None:
+    """Return the median time between two commits of a partition in ns; None: too few commits."""
+    pauses = [_pauses(at, *both) for both in zip(committed.T, cuts, strict=True)]
+    known = np.concatenate(pauses) if pauses else np.empty(0)
+    return float(np.median(known)) if known.size >= FEWEST_COMMITS else None
+
+
+def _spread_ns(usual: float) -> int:
+    """Return the longest time over which the work of one commit is spread."""
+    return round(max(SPREAD * usual, NANOSECONDS))
 
 
 def _note(commit_seconds: float | None) -> str:
@@ -144,7 +189,7 @@ def _worked(at: Ints, committed: Reals, cuts: Ints, usual: float | None) -> tupl
         last_at, reached = points[-1]
         ended_at = int(instants[place])
         if usual is not None:
-            began_at = max(last_at, ended_at - round(max(SPREAD * usual, NANOSECONDS)))
+            began_at = max(last_at, ended_at - _spread_ns(usual))
             if began_at > last_at:
                 points.append((began_at, reached))
         points.append((ended_at, float(offsets[place])))

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries, lag_series
-from lagbench.core.measures.rebalance import rate_of_commits, standstill, work_by_commits
+from lagbench.core.measures.rebalance import (
+    bins_without_reading,
+    rate_of_commits,
+    standstill,
+    work_by_commits,
+)
 
 SECOND = 1_000_000_000
 
@@ -122,3 +127,59 @@ def test_without_two_readings_a_runs_rate_stays() -> None:
     known = _offered()
     assert rate_of_commits(known, _series([], [])) is known
     assert rate_of_commits(known, _series([9_000], [100])) is known
+
+
+def _read_at(seconds: list[int], every: int = 5) -> LagSeries:
+    """Return readings of a group that does 100 messages a second and commits ``every`` seconds."""
+    return lag_series(
+        [second * SECOND for second in seconds],
+        [0] * len(seconds),
+        [100 * second + 10 for second in seconds],
+        [100 * (second // every) * every for second in seconds],
+        first_partitions=1,
+    )
+
+
+def test_work_in_a_gap_of_the_readings_is_not_known() -> None:
+    """A steady group has neither a standstill nor a burst outside of the bins without a reading.
+
+    Nothing is read from 63 to 121 s. The commits next to this are seen at 60 and 125 s.
+    """
+    lag = _read_at([*range(63), *range(122, 200)])
+    found = work_by_commits(lag)
+    assert found is not None
+
+    missing = bins_without_reading(found.rate, lag)
+
+    assert np.flatnonzero(missing).tolist() == list(range(600, 1250))
+    per_second = found.rate.processed.reshape(-1, 10).sum(axis=1)
+    is_known = ~missing.reshape(-1, 10).any(axis=1)
+    assert set(per_second[is_known][:-5].tolist()) == {100}
+    assert int(per_second[~is_known].max()) == 800
+
+
+def test_a_missed_reading_leaves_all_work_known() -> None:
+    """Two failed readings are no gap."""
+    lag = _read_at([*range(20), *range(22, 40)])
+    found = work_by_commits(lag)
+    assert found is not None
+    assert not bins_without_reading(found.rate, lag).any()
+
+
+def test_a_standstill_that_was_read_before_a_gap_stays_known() -> None:
+    """Only one spread of a commit (1.5 s) before the gap may hold work that was not committed."""
+    seconds = [*range(41), *range(60, 80)]
+    done = [100 * min(second, 20) if second <= 40 else 100 * second for second in seconds]
+    lag = lag_series(
+        [second * SECOND for second in seconds],
+        [0] * len(seconds),
+        [100 * second + 10 for second in seconds],
+        done,
+        first_partitions=1,
+    )
+    found = work_by_commits(lag)
+    assert found is not None
+
+    missing = np.flatnonzero(bins_without_reading(found.rate, lag))
+
+    assert (missing[0], missing[-1]) == (385, 609)
