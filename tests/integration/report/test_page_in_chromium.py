@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.integration.localkube_process import eventually
-from tests.integration.report.chromium import DRAWN, Page, running_chromium
+from tests.integration.report.chromium import DRAWN, Page
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import Measures
@@ -60,15 +60,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     judge_run(found)
     write_report(found)
     return found
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """Provide a browser, the same for all tests."""
-    if shutil.which("chromium") is None:
-        pytest.skip("chromium is not installed: apt-get install --no-install-recommends chromium")
-    with running_chromium(tmp_path_factory.mktemp("chromium")) as page:
-        yield page
 
 
 def address(folder: RunFolder, query: str = "") -> str:

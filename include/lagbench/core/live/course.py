@@ -5,6 +5,7 @@ from __future__ import annotations
 from lagbench.core.live.commit_rate import CommitRate
 from lagbench.core.live.lag import LiveLag
 from lagbench.core.live.line import LiveAction, LiveCell, LiveLine, LivePhase, SloStanding
+from lagbench.core.live.members import LiveMembers
 from lagbench.core.live.rates import LiveRates, is_fresh
 from lagbench.core.live.slos_so_far import SlosSoFar
 from lagbench.core.measures import NANOSECONDS
@@ -14,6 +15,7 @@ from lagbench.core.telemetry import (
     ActionEnded,
     ActionStarted,
     GroupMembers,
+    GroupSample,
     LagSample,
     Record,
     ReplicaSample,
@@ -47,8 +49,7 @@ class Course:
         self._commits = None if reports_work else CommitRate()
         self._replicas: tuple[int, ReplicaSample] | None = None
         self._started_at: int | None = None
-        self._owned: dict[str, list[int]] = {}
-        self._assigned: dict[str, list[int]] = {}
+        self._members = LiveMembers()
         self._phases: list[LivePhase] = []
         self._actions: list[LiveAction] = []
         self._shown: dict[str, SloStanding] = {}
@@ -68,8 +69,8 @@ class Course:
                 self._so_far.take_lag(record.at, self._lag.total)
             case ReplicaSample():
                 self._replicas = now, record
-            case GroupMembers():
-                self._take_members(record)
+            case GroupSample() | GroupMembers():
+                self._members.take(record)
             case ActionStarted() | ActionEnded():
                 self._take_action(record)
             case _:
@@ -94,14 +95,14 @@ class Course:
             planned_per_second=_rounded(self._rates.planned(now)),
             produced_per_second=_rounded(self._rates.produced(now)),
             processed_per_second=_rounded(self._processed(now)),
-            assigned=self._assigned or None,
+            assigned=self._members.changes(),
             phases=self._phases,
             actions=self._actions,
             standing=self._changed_standings(now),
             verdict=verdict,
             is_last=is_last,
         )
-        self._cell, self._assigned, self._phases, self._actions = None, {}, [], []
+        self._cell, self._phases, self._actions = None, [], []
         return line
 
     def _processed(self, now: int) -> float | None:
@@ -122,13 +123,6 @@ class Course:
     def _changed_standings(self, now: int) -> dict[str, SloStanding]:
         before, self._shown = self._shown, self._so_far.standings(now)
         return {name: shown for name, shown in self._shown.items() if before.get(name) != shown}
-
-    def _take_members(self, record: GroupMembers) -> None:
-        owned = {member.client_id: sorted(member.partitions) for member in record.members}
-        left: dict[str, list[int]] = {pod: [] for pod in self._owned if pod not in owned}
-        changed = {pod: parts for pod, parts in owned.items() if self._owned.get(pod) != parts}
-        self._assigned = {**self._assigned, **left, **changed}
-        self._owned = owned
 
     def _take_action(self, record: ActionStarted | ActionEnded) -> None:
         has_started = isinstance(record, ActionStarted)

@@ -83,7 +83,7 @@ class LiveLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     planned_per_second: float | None = None
     produced_per_second: float | None = None  # taken by Kafka
     processed_per_second: float | None = None
-    assigned: dict[str, list[int]] | None = None  # pods with another assignment; [] is none
+    assigned: dict[str, list[int] | None] | None = None  # that changed: [] is idle, None has left
     phases: list[LivePhase] = []
     actions: list[LiveAction] = []
     standing: dict[str, SloStanding] = {}  # by name of the SLO: those that have changed

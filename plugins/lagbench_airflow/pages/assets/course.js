@@ -7,7 +7,7 @@ window.lagbenchLive = {};
   live.course = function () {
     return {
       cell: null, began: null, streamAt: null, newest: null,
-      rows: [], pods: new Map(), phases: [], actions: [], standing: {}, verdict: null, isLast: false,
+      rows: [], pods: [], phases: [], actions: [], standing: {}, verdict: null, isLast: false,
     };
   };
 
@@ -22,7 +22,7 @@ window.lagbenchLive = {};
     }
     course.newest = line;
     course.rows.push(row(line, at));
-    for (const [pod, partitions] of Object.entries(line.assigned || {})) assign(course, pod, partitions, at);
+    for (const [pod, partitions] of Object.entries(line.assigned || {})) assign(course.pods, pod, partitions, at);
     for (const phase of line.phases || []) addPhase(course.phases, phase);
     for (const action of line.actions || []) addAction(course.actions, action);
     Object.assign(course.standing, line.standing || {});
@@ -41,9 +41,14 @@ window.lagbenchLive = {};
     };
   }
 
-  function assign(course, pod, partitions, at) {
-    if (!course.pods.has(pod)) course.pods.set(pod, { pod, at: [], counts: [], gone: null, now: [] });
-    const known = course.pods.get(pod);
+  /** Note what a pod holds: [] is idle, null has left. One that comes back begins a row of its own. */
+  function assign(pods, pod, partitions, at) {
+    let known = pods.findLast((one) => one.pod === pod && one.gone === null);
+    if (partitions === null) {
+      if (known) known.gone = at;
+      return;
+    }
+    if (!known) pods.push((known = { pod, at: [], counts: [], gone: null, now: [] }));
     known.at.push(at);
     known.counts.push(partitions.length);
     known.now = partitions;

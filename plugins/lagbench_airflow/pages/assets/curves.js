@@ -49,11 +49,10 @@
   }
 
   function pods(course, origin) {
-    return [...course.pods.values()].map((pod) => {
-      const isGone = pod.counts[pod.counts.length - 1] === 0;
+    return course.pods.map((pod) => {
       const at = pod.at.map((one) => one - origin);
       const deltas = at.map((one, place) => (place === 0 ? one : one - at[place - 1]));
-      return { pod: pod.pod, ms: deltas, partitions: pod.counts, gone: isGone ? at[at.length - 1] : null };
+      return { pod: pod.pod, ms: deltas, partitions: pod.counts, gone: pod.gone === null ? null : pod.gone - origin };
     });
   }
 

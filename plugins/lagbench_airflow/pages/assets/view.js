@@ -81,9 +81,9 @@
   }
 
   function podRows(course) {
-    return [...course.pods.values()].filter((pod) => pod.now.length).map((pod) => {
+    return course.pods.filter((pod) => pod.gone === null).map((pod) => {
       const row = element("tr");
-      row.append(element("td", pod.pod), element("td", pod.now.join(", ")));
+      row.append(element("td", pod.pod), element("td", pod.now.join(", ") || "none"));
       return row;
     });
   }

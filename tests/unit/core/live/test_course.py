@@ -215,7 +215,7 @@ def test_a_finished_stream_has_a_rate_of_zero() -> None:
 
 
 def test_only_changed_assignments_are_told() -> None:
-    """A line has the pods whose partitions changed; one that left has none."""
+    """A line has the pods whose partitions changed, and those that have left."""
     course = course_of(members(S, a=[0, 1]))
     assert course.line(S).assigned == {"a": [0, 1]}
 
@@ -223,7 +223,7 @@ def test_only_changed_assignments_are_told() -> None:
     assert course.line(2 * S).assigned is None
 
     course.take(members(3 * S, b=[0, 1]), 3 * S)
-    assert course.line(3 * S).assigned == {"a": [], "b": [0, 1]}
+    assert course.line(3 * S).assigned == {"a": None, "b": [0, 1]}
 
 
 def test_what_happened_is_told_once() -> None:

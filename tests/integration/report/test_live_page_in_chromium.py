@@ -1,0 +1,78 @@
+"""The live page in a real browser: what it shows of the lines that it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from tests.integration.report.chromium import Page
+from tests.integration.report.served_live_page import served_live_page
+
+from lagbench.core.live import LiveCell, LiveLine, LiveSpike, encode_line
+
+pytestmark = pytest.mark.integration
+
+S = 1_000_000_000
+CELL = LiveCell(
+    run_id="a-run",
+    scenario="a_scenario",
+    policy="lag",
+    partitions=2,
+    planned_seconds=60.0,
+    settled_seconds=80.0,
+    floor_replicas=1,
+    ceiling_replicas=4,
+    spikes=[LiveSpike(start_seconds=10, end_seconds=30)],
+    slos=[],
+)
+
+
+@contextmanager
+def live_page(browser: Page, *lines: LiveLine) -> Iterator[None]:
+    """Open the page of a run whose first line has the cell, and wait until it shows all lines."""
+    sent = [LiveLine(at=S, run=CELL), *lines]
+    with served_live_page("a-run", [encode_line(line).decode().strip() for line in sent]) as at:
+        browser.open(at, drawn="document.querySelector('#charts canvas') !== null")
+        try:
+            yield
+        finally:
+            browser.send("Page.navigate", url="about:blank")  # ends the stream before its server
+
+
+def charted(browser: Page, panel: str) -> list[list[str]]:
+    """Return the rows of the table behind the panel whose title begins so."""
+    found: list[list[str]] = browser.run(
+        f"""
+        (async () => {{
+          const figure = [...document.querySelectorAll('.panel')].find(
+            (one) => one.querySelector('h3').textContent.startsWith({panel!r}));
+          figure.querySelector('.behind').open = true;
+          await new Promise((resolve) => setTimeout(resolve, 200));
+          return [...figure.querySelectorAll('.behind tr')].map(
+            (row) => [...row.cells].map((cell) => cell.textContent));
+        }})()
+        """
+    )
+    return found
+
+
+def test_an_idle_pod_is_shown_and_one_that_left_is_not(browser: Page) -> None:
+    """A pod without partitions is a member; one that comes back has a row of its own."""
+    held: list[dict[str, Any]] = [
+        {"a": [0], "b": [1], "c": []},
+        {"a": [0, 1], "b": None},
+        {"b": []},
+    ]
+    lines = [LiveLine(at=at * S, lag=0, assigned=one) for at, one in enumerate(held, start=2)]
+
+    with live_page(browser, *lines):
+        rows = "[...document.querySelectorAll('#pods tr')].map((row) => row.innerText)"
+        assert browser.run(rows) == ["a\t0, 1", "c\tnone", "b\tnone"]
+        assert charted(browser, "Assignment") == [
+            ["seconds", "a", "b", "c", "b"],
+            ["1", "1", "1", "0", "–"],
+            ["2", "2", "–", "0", "–"],
+            ["3", "2", "–", "0", "0"],
+        ]
