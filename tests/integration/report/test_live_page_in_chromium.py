@@ -76,3 +76,14 @@ def test_an_idle_pod_is_shown_and_one_that_left_is_not(browser: Page) -> None:
             ["2", "2", "–", "0", "–"],
             ["3", "2", "–", "0", "0"],
         ]
+
+
+def test_the_hottest_partition_is_unknown_while_one_is(browser: Page) -> None:
+    """A partition without a commit may have the highest lag, as in the report."""
+    lines = [
+        LiveLine(at=2 * S, lag=None, lag_by_partition=[7, None], replicas=(1, 1)),
+        LiveLine(at=3 * S, lag=12, lag_by_partition=[7, 5], replicas=(1, 1)),
+    ]
+
+    with live_page(browser, *lines):
+        assert charted(browser, "Lag")[-2:] == [["1", "–", "–"], ["2", "12", "7"]]

@@ -31,11 +31,12 @@ window.lagbenchLive = {};
   };
 
   function row(line, at) {
-    const known = (line.lag_by_partition || []).filter((lag) => lag !== null);
+    const lags = line.lag_by_partition || [];
+    const isKnown = lags.length > 0 && lags.every((lag) => lag !== null);
     const value = (name) => (line[name] === undefined ? null : line[name]);
     const [desired, ready] = line.replicas || [null, null];
     return {
-      at, desired, ready, lag: value("lag"), hottest: known.length ? Math.max(...known) : null,
+      at, desired, ready, lag: value("lag"), hottest: isKnown ? Math.max(...lags) : null,
       offered: value("planned_per_second"), produced: value("produced_per_second"),
       consumed: value("processed_per_second"), timeLag: value("time_lag_seconds"),
     };
