@@ -63,6 +63,8 @@ def _may_come(folder: RunFolder) -> bool:
     created_at = folder.summary().created_at
     if created_at is None or time.time() - created_at / 1e9 > YOUNG_SECONDS:
         return False
+    from lagbench.programs.live.phase_log import LAST_PHASE
+
     watched = WatchedRun(folder)
     watched.advance()
-    return not watched.view.failures and watched.view.phase != "bench_down"
+    return not watched.view.failures and watched.view.phase != LAST_PHASE

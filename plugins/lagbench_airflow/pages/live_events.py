@@ -60,6 +60,7 @@ def as_json(reading: Reading) -> str:
         "next": reading.next_offset,
         "report": reading.has_report,
         "over": reading.is_over,
+        "failure": reading.failure,
     }
     return f'{json.dumps(facts)[:-1]}, "lines": [{", ".join(reading.lines)}]}}'
 

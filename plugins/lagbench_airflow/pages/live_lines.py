@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lagbench.core.live import LivePhase
+from lagbench.core.measures import NANOSECONDS
+from lagbench.programs.live.phase_log import PhaseLog, ends_run, failures_of
 from lagbench_airflow.pages.confined import file_of_run
 
 MOST_BYTES = 256 * 1024
@@ -22,6 +26,7 @@ class Reading:
     next_offset: int
     has_report: bool
     is_stale: bool  # nobody adds lines any more
+    failure: str = ""  # if nobody does: the phase that failed, and why
 
     @property
     def is_over(self) -> bool:
@@ -33,16 +38,40 @@ def read_lines(run_id: str, offset: int) -> Reading:
     """Return the lines of a run from ``offset`` on.
 
     An offset that is not the end of a line of this file begins again at 0. A run without the file
-    has no lines yet.
+    has no lines yet; it will have none if its last phase has failed or has ended the run.
     """
     has_report = file_of_run(run_id, "report.html") is not None
     path = file_of_run(run_id, "live.jsonl")
-    if path is None:
-        return Reading([], 0, has_report, is_stale=False)
-    is_stale = time.time() - path.stat().st_mtime > STALE_SECONDS
-    data, begins_at = _whole_lines(path, offset)
+    data, begins_at = (b"", 0) if path is None else _whole_lines(path, offset)
     lines = [line for line in data.decode(errors="replace").split("\n") if line]
-    return Reading(lines, begins_at + len(data), has_report, is_stale=is_stale)
+    if path is None:
+        phases = _phases(run_id)
+        is_stale = _ended_early(phases)
+    else:
+        is_stale = time.time() - path.stat().st_mtime > STALE_SECONDS
+        phases = _phases(run_id) if is_stale else []
+    failure = "; ".join(f"{one.name}: {one.detail}" for one in failures_of(phases))
+    return Reading(
+        lines,
+        begins_at + len(data),
+        has_report,
+        is_stale=is_stale,
+        failure=failure if is_stale else "",
+    )
+
+
+def _phases(run_id: str) -> list[LivePhase]:
+    path = file_of_run(run_id, "phases.jsonl")
+    return [] if path is None else PhaseLog(path).news()
+
+
+def _ended_early(phases: Sequence[LivePhase]) -> bool:
+    """Return whether a run without a follower has ended; a task that failed may be tried again."""
+    if not phases:
+        return False
+    last = phases[-1]
+    is_old = time.time() - last.at / NANOSECONDS > STALE_SECONDS
+    return ends_run(last) or (last.state == "failed" and is_old)
 
 
 def _whole_lines(path: Path, offset: int) -> tuple[bytes, int]:

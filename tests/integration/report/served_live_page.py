@@ -24,8 +24,11 @@ DAG_RUN = "shown"
 
 
 @contextmanager
-def served_live_page(run_id: str, lines: Sequence[str]) -> Iterator[str]:
-    """Serve the page of a run that has these live lines and no report; yield its address."""
+def served_live_page(run_id: str, lines: Sequence[str] | None) -> Iterator[str]:
+    """Serve the page of a run that has these live lines and no report; yield its address.
+
+    None: the run has no follower yet.
+    """
     app = FastAPI()
     app.mount(URL_PREFIX, report_app(is_open=True))
     server = uvicorn.Server(
@@ -36,7 +39,8 @@ def served_live_page(run_id: str, lines: Sequence[str]) -> Iterator[str]:
         folder = RunFolder(Path(root) / run_id)
         folder.path.mkdir()
         folder.conf.write_text(json.dumps({"dag_run": DAG_RUN}), encoding="utf-8")
-        folder.live.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        if lines is not None:
+            folder.live.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         thread.start()
         try:
             eventually(lambda: server.started, "the server")

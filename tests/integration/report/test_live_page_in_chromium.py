@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
+from tests.integration.localkube_process import eventually
 from tests.integration.report.chromium import Page
 from tests.integration.report.served_live_page import served_live_page
 
+from lagbench.adapters.runs.run_folder import runs_root
 from lagbench.core.live import LiveCell, LiveLine, LiveSpike, encode_line
 
 pytestmark = pytest.mark.integration
 
 S = 1_000_000_000
+STATE = "(document.querySelector('#state')?.textContent ?? '')"
 CELL = LiveCell(
     run_id="a-run",
     scenario="a_scenario",
@@ -30,15 +33,22 @@ CELL = LiveCell(
 
 
 @contextmanager
-def live_page(browser: Page, *lines: LiveLine) -> Iterator[None]:
-    """Open the page of a run whose first line has the cell, and wait until it shows all lines."""
-    sent = [LiveLine(at=S, run=CELL), *lines]
-    with served_live_page("a-run", [encode_line(line).decode().strip() for line in sent]) as at:
-        browser.open(at, drawn="document.querySelector('#charts canvas') !== null")
+def opened(browser: Page, lines: Sequence[str] | None, drawn: str) -> Iterator[None]:
+    """Open the page of a run with these lines, and wait until ``drawn`` is true there."""
+    with served_live_page("a-run", lines) as address:
+        browser.open(address, drawn=drawn)
         try:
             yield
         finally:
             browser.send("Page.navigate", url="about:blank")  # ends the stream before its server
+
+
+def live_page(
+    browser: Page, *lines: LiveLine, cell: LiveCell = CELL
+) -> AbstractContextManager[None]:
+    """Open the page of a run whose first line has the cell, and wait for its charts."""
+    sent = [encode_line(line).decode().strip() for line in (LiveLine(at=S, run=cell), *lines)]
+    return opened(browser, sent, "document.querySelector('#charts canvas') !== null")
 
 
 def charted(browser: Page, panel: str) -> list[list[str]]:
@@ -87,3 +97,16 @@ def test_the_hottest_partition_is_unknown_while_one_is(browser: Page) -> None:
 
     with live_page(browser, *lines):
         assert charted(browser, "Lag")[-2:] == [["1", "–", "–"], ["2", "12", "7"]]
+
+
+def test_a_run_that_failed_before_its_lines_says_so(browser: Page) -> None:
+    """Before its first line the page waits; then it tells the phase that failed."""
+    with opened(browser, None, f"{STATE}.startsWith('waiting for the first line')"):
+        phases = runs_root() / "a-run" / "phases.jsonl"
+        phases.write_text('{"at": 1, "name": "bench_up", "state": "failed", "detail": "no Java"}\n')
+
+        said = eventually(
+            lambda: (text := browser.run(STATE)).startswith("the run") and text, "the page ends"
+        )
+
+    assert said == "the run has failed: bench_up: no Java"

@@ -13,10 +13,8 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live import LivePhase, seconds_to_next_line
 from lagbench.core.telemetry import UsageSample
 from lagbench.programs.live.group_follow import SOURCE, GroupFollow
-from lagbench.programs.live.phase_log import PhaseLog
+from lagbench.programs.live.phase_log import PhaseLog, ends_run
 
-LAST_PHASE = "bench_down"
-"""The last task of a Dag run that records its phase."""
 FENCE_PHASE = "fence_run"
 FLUSH_SECONDS = 1.0
 Wait = Callable[[float], bool]
@@ -55,7 +53,7 @@ class RunFollow:
             is_over = wait(max(due - late, 0.0)) or due >= self.longest_seconds
             due = max(due, late - 1.0)  # after a suspension: no burst of lines
             phases = self._phases.news()
-            is_over = is_over or any(_ends_run(phase) for phase in phases)
+            is_over = is_over or any(ends_run(phase) for phase in phases)
             self._observe_cost(phases)
             has_room = [group.write(phases, is_last=is_over) for group in self.groups]
             is_over = is_over or not all(has_room)
@@ -88,7 +86,3 @@ class RunFollow:
         if self._telemetry is not None:
             self._telemetry.flush(FLUSH_SECONDS)
             self._telemetry = None
-
-
-def _ends_run(phase: LivePhase) -> bool:
-    return phase.name == LAST_PHASE and phase.state != "started"

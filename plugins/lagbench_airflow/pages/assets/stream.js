@@ -24,8 +24,18 @@
       requestAnimationFrame(draw);
     }
     if (answer.report) return showReport();
-    if (answer.over) return end("the run is no longer followed, and it has no report");
+    if (answer.over) return end(answer.failure ? `the run has failed: ${answer.failure}` : "the run is no longer followed, and it has no report");
+    sayConnected();
+  }
+
+  function sayConnected() {
     live.say(course.newest ? "live" : "waiting for the first line: the run is starting");
+  }
+
+  /** Note that the server answers, with lines or without. */
+  function hear() {
+    heardAt = Date.now();
+    sayConnected();
   }
 
   function showReport() {
@@ -53,7 +63,7 @@
     source = new EventSource(`${settings.events}?from=${offset}`);
     source.addEventListener("lines", (event) => take(JSON.parse(event.data)));
     source.addEventListener("over", (event) => take(JSON.parse(event.data)));
-    for (const sign of ["open", "still"]) source.addEventListener(sign, () => { heardAt = Date.now(); });
+    for (const sign of ["open", "still"]) source.addEventListener(sign, hear);
     source.onerror = () => {
       live.say("connecting again");
       if (source !== null && source.readyState === EventSource.CLOSED) startPolling();

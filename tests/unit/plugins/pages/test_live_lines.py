@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from lagbench_airflow.pages.live_events import as_json, events
 from lagbench_airflow.pages.live_lines import MOST_BYTES, read_lines
 
 RUN = "a-run"
+LONG_AGO = 3600.0
 
 
 @pytest.fixture
@@ -111,7 +113,7 @@ def test_an_event_s_id_is_the_offset_after_its_lines(folder: Path) -> None:
 
     assert (lines["event"], lines["id"]) == ("lines", "18")
     assert lines["data"] == {
-        "next": 18, "report": True, "over": False, "lines": [{"at": 1}, {"at": 2}]
+        "next": 18, "report": True, "over": False, "failure": "", "lines": [{"at": 1}, {"at": 2}]
     }  # fmt: skip
     assert (over["event"], over["data"]["over"]) == ("over", True)
 
@@ -124,6 +126,49 @@ def test_a_run_that_nobody_follows_is_over(folder: Path) -> None:
     assert [event["event"] for event in seen(folder)] == ["lines", "over"]
 
 
+@pytest.mark.parametrize(
+    ("phases", "over", "failure"),
+    [
+        ([("bench_up", "failed", LONG_AGO)], True, "bench_up: no Java"),
+        ([("bench_up", "failed", 0.0)], False, ""),
+        ([("bench_up", "failed", LONG_AGO), ("bench_up", "started", LONG_AGO)], False, ""),
+        (
+            [("create_topics", "failed", LONG_AGO), ("bench_down", "finished", 0.0)],
+            True,
+            "create_topics: no Java",
+        ),
+        ([("bench_up", "finished", LONG_AGO)], False, ""),
+        ([], False, ""),
+    ],
+)
+def test_a_run_that_ended_before_its_follower_says_why(
+    folder: Path, phases: list[tuple[str, str, float]], over: bool, failure: str
+) -> None:
+    """Its last phase failed and was not tried again, or took the bench down."""
+    entries = [
+        {"at": time.time_ns() - round(ago * 1e9), "name": name, "state": state, "detail": "no Java"}
+        for name, state, ago in phases
+    ]
+    (folder / "phases.jsonl").write_text("".join(json.dumps(one) + "\n" for one in entries))
+
+    reading = read_lines(RUN, 0)
+
+    assert (reading.is_over, reading.failure) == (over, failure)
+    assert json.loads(as_json(reading))["failure"] == failure
+
+
+def test_a_phase_that_failed_is_told_after_the_last_line(folder: Path) -> None:
+    """A run that failed under way has lines, but no report."""
+    (folder / "live.jsonl").write_text('{"at":1}\n')
+    entry = {"at": 1, "name": "apply_policy", "state": "failed", "detail": "refused"}
+    (folder / "phases.jsonl").write_text(json.dumps(entry) + "\n")
+    assert read_lines(RUN, 9).failure == ""
+
+    make_stale(folder)
+
+    assert read_lines(RUN, 9).failure == "apply_policy: refused"
+
+
 def test_a_stream_ends_with_its_time(folder: Path) -> None:
     """A token is checked when a stream opens, so none lasts."""
     assert seen(folder, stream_seconds=0.0) == []
@@ -132,5 +177,5 @@ def test_a_stream_ends_with_its_time(folder: Path) -> None:
 def test_a_reading_is_json(folder: Path) -> None:
     """Polling gets the same facts as a stream."""
     assert json.loads(as_json(read_lines(RUN, 0))) == {
-        "next": 0, "report": False, "over": False, "lines": []
+        "next": 0, "report": False, "over": False, "failure": "", "lines": []
     }  # fmt: skip

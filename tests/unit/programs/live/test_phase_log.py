@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lagbench.programs.live.phase_log import PhaseLog
+import msgspec
+
+from lagbench.core.live import LivePhase
+from lagbench.programs.live.phase_log import PhaseLog, failures_of
 
 
 def entry(name: str, state: str) -> str:
@@ -26,3 +29,15 @@ def test_only_news_are_returned(tmp_path: Path) -> None:
     (failed,) = log.news()
     assert (failed.name, failed.state, failed.detail) == ("bench_up", "failed", "why")
     assert log.news() == []
+
+
+def test_a_phase_that_was_repeated_has_not_failed() -> None:
+    """The newest state of each phase counts."""
+    states = [("bench_up", "failed"), ("bench_up", "started"), ("bench_up", "finished")]
+    states += [("create_topics", "started"), ("create_topics", "failed")]
+    phases = [
+        msgspec.convert({"at": at, "name": name, "state": state}, LivePhase)
+        for at, (name, state) in enumerate(states)
+    ]
+
+    assert failures_of(phases) == [phases[-1]]
