@@ -9,7 +9,9 @@ from contextlib import suppress
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 
 NEWEST_RUNS_SEARCHED = 1000
+SCENARIO_DAG = "scenario_run"
 NIGHTLY_DAG = "daily_spike_rehearsal"
+DAGS_WITH_REPORT = frozenset({SCENARIO_DAG, NIGHTLY_DAG})
 REHEARSAL_PREFIX = "rehearsal__"
 """Prefix before a night's own Dag run id in the name of the Dag run that it triggers."""
 RETRY_MARK = "__try_"
@@ -22,8 +24,13 @@ def folder_of_dag_run(dag_run: str) -> RunFolder | None:
 
 
 def folder_of_page(dag_id: str, dag_run: str) -> RunFolder | None:
-    """Return the run folder that the page of a Dag run shows; a night shows its last rehearsal."""
-    if dag_id != NIGHTLY_DAG:
+    """Return the run folder that the page of a Dag run shows; a night shows its last rehearsal.
+
+    A run of another Dag has none, also if a run of scenario_run has its id.
+    """
+    if dag_id not in DAGS_WITH_REPORT:
+        return None
+    if dag_id == SCENARIO_DAG:
         return folder_of_dag_run(dag_run)
     triggered = f"{REHEARSAL_PREFIX}{dag_run}"
     return _newest_folder(

@@ -16,7 +16,7 @@ from lagbench_airflow.pages import security_policy
 
 _ASSETS = Path(__file__).resolve().parent / "assets"
 _LIVE_SCRIPTS = ("course.js", "view.js", "curves.js", "stream.js")
-_WAITING_SCRIPTS = ("waiting.js",)
+_THEME_SCRIPTS = ("theme.js",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,12 @@ def live_page(run_id: str) -> Page:
 
 def waiting_page() -> Page:
     """Return the page of a Dag run without a run folder; it looks again by itself."""
-    return _page("waiting.html.j2", _WAITING_SCRIPTS)
+    return _page("waiting.html.j2", _THEME_SCRIPTS)
+
+
+def no_report_page() -> Page:
+    """Return the page of a run of a Dag whose runs have no report."""
+    return _page("no_report.html.j2", _THEME_SCRIPTS)
 
 
 def _page(template: str, own_scripts: Sequence[str], **content: str) -> Page:

@@ -20,8 +20,8 @@ from lagbench_airflow.links import report_path
 from lagbench_airflow.pages import live_events, security_policy
 from lagbench_airflow.pages.confined import file_of_run
 from lagbench_airflow.pages.live_lines import read_lines
-from lagbench_airflow.pages.live_page import live_page, waiting_page
-from lagbench_airflow.run_lookup import folder_of_page
+from lagbench_airflow.pages.live_page import live_page, no_report_page, waiting_page
+from lagbench_airflow.run_lookup import DAGS_WITH_REPORT, SCENARIO_DAG, folder_of_page
 
 RunId = Annotated[str, PathParameter(pattern=r"^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$")]
 Offset = Annotated[int, Query(alias="from", ge=0)]
@@ -34,7 +34,7 @@ def report_app(*, is_open: bool = False) -> FastAPI:
     A FastAPI application of a plugin is not behind Airflow's log-in by itself: each route requires
     the right to read the runs of ``scenario_run`` (``is_open`` leaves that to the caller).
     """
-    may_read = requires_access_dag("GET", DagAccessEntity.RUN, "scenario_run")
+    may_read = requires_access_dag("GET", DagAccessEntity.RUN, SCENARIO_DAG)
     app = FastAPI(
         title="lagbench runs",
         docs_url=None,
@@ -47,12 +47,15 @@ def report_app(*, is_open: bool = False) -> FastAPI:
     def report(dag_id: str, dag_run: str) -> Response:
         """Redirect to the report of a Dag run, for a night to that of its rehearsal.
 
-        While the run is in progress, return its live page.
+        While the run is in progress, return its live page. Runs of other Dags have no report.
         """
         folder = folder_of_page(dag_id, dag_run)
         if folder is not None and folder.report.is_file():
             return RedirectResponse(report_path(folder.run_id))
-        page = waiting_page() if folder is None else live_page(folder.run_id)
+        if folder is not None:
+            page = live_page(folder.run_id)
+        else:
+            page = waiting_page() if dag_id in DAGS_WITH_REPORT else no_report_page()
         return HTMLResponse(page.html, headers=dict(page.headers))
 
     @app.get("/live/{run_id}/events")

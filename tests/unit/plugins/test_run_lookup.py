@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lagbench_airflow import run_lookup
-from lagbench_airflow.run_lookup import NIGHTLY_DAG, folder_of_page
+from lagbench_airflow.run_lookup import NIGHTLY_DAG, SCENARIO_DAG, folder_of_page
 
 
 @pytest.fixture
@@ -39,3 +39,11 @@ def test_files_beside_the_run_folders_are_passed_over(runs: Path) -> None:
     (runs / "history.parquet").write_text("")
 
     assert folder_of_page(NIGHTLY_DAG, "another") is None
+
+
+@pytest.mark.parametrize("dag_id", ["bench_lifecycle", "experiment_aa_quick_spike", "my_dag"])
+def test_a_run_of_another_dag_has_no_run_folder(runs: Path, dag_id: str) -> None:
+    """Its id may be that of a run of scenario_run: ids are unique within a Dag only."""
+    assert folder_of_page(SCENARIO_DAG, "rehearsal__night") is not None
+
+    assert folder_of_page(dag_id, "rehearsal__night") is None

@@ -130,6 +130,15 @@ def test_a_dag_run_without_a_folder_says_so(runs: Path) -> None:
     assert "The run has not begun" in page.text
 
 
+def test_a_run_of_another_dag_is_told_that_it_has_no_report(runs: Path) -> None:
+    """No run folder will come, so the page does not look again."""
+    page = client().get("/report/bench_lifecycle/manual__2026-11-21T12:00:00+00:00")
+
+    assert page.status_code == 200
+    assert "This Dag has no report" in page.text
+    assert "http-equiv" not in page.text
+
+
 def test_a_run_that_goes_on_has_a_live_page(runs: Path) -> None:
     """Before its report a run shows the page that asks for its live lines."""
     (runs / "a-run" / "report.html").unlink()

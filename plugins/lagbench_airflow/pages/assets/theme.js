@@ -1,0 +1,3 @@
+/* A page without a run, in the theme of the pages of runs. */
+"use strict";
+window.lagbench.theme.follow();
