@@ -92,7 +92,8 @@ def panel(run_id: str, view: RunView, elapsed: float) -> Table:
     table.add_row("to come", _to_come(view))
     table.add_row("elapsed", f"{elapsed:.0f} s")
     if view.verdict is not None:
-        table.add_row("verdict", Text(view.verdict, style="bold"))
+        of_both = ", both groups" if view.cell is not None and view.cell.group == "first" else ""
+        table.add_row("verdict", Text(f"{view.verdict}{of_both}", style="bold"))
     return table
 
 
@@ -141,7 +142,9 @@ def _to_come(view: RunView) -> str:
 def _cells(view: RunView) -> list[tuple[str, str]]:
     line = view.newest
     replicas = None if line is None else line.replicas
+    group = None if view.cell is None else view.cell.group
     return [
+        *([] if group is None else [("group", f"{group} of two")]),
         ("lag", _number(None if line is None else line.lag)),
         ("replicas", "–" if replicas is None else f"{replicas[1]}/{replicas[0]} ready"),
         ("offered", _rate(None if line is None else line.planned_per_second)),

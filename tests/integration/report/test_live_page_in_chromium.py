@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from tests.integration.localkube_process import eventually
 from tests.integration.report.chromium import Page
@@ -110,3 +111,15 @@ def test_a_run_that_failed_before_its_lines_says_so(browser: Page) -> None:
         )
 
     assert said == "the run has failed: bench_up: no Java"
+
+
+def test_a_run_with_two_groups_names_the_one_shown(browser: Page) -> None:
+    """Its figures are of the first group, and its verdict is of both."""
+    of_first = msgspec.structs.replace(CELL, group="first")
+
+    with live_page(browser, LiveLine(at=2 * S, lag=0, verdict="fail"), cell=of_first):
+        heads = "['#cell', '#verdict'].map((one) => document.querySelector(one).textContent)"
+        assert browser.run(heads) == [
+            "a_scenario with lag, first group of two",
+            "fail, both groups",
+        ]

@@ -6,6 +6,7 @@ import io
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -13,7 +14,15 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.progress import ProgressDisplay, panel, sparkline
 from lagbench.cli.run_view import RunView
 from lagbench.cli.watched_run import WatchedRun
-from lagbench.core.live import LiveCell, LiveLine, LivePhase, LiveSpike, encode_line, live_slos
+from lagbench.core.live import (
+    LiveCell,
+    LiveLine,
+    LivePhase,
+    LiveSpike,
+    decode_line,
+    encode_line,
+    live_slos,
+)
 from lagbench.core.scenario import Slos
 from lagbench.programs.live.live_file import LiveFile, is_followed
 
@@ -83,6 +92,18 @@ def test_the_panel_shows_figures_standing_and_what_is_to_come() -> None:
     assert "✗ 1 flips, broken (at most 0 flips)" in text
     assert "load ends in 40 s, replicas at rest in 60 s as predicted" in text
     assert "spike" in text
+
+
+def test_the_terminal_says_which_group_of_two_it_shows() -> None:
+    """The verdict is of both groups; a cell of before does not name its group."""
+    of_first = msgspec.structs.replace(CELL, group="first")
+    text = drawn(view_of(LiveLine(at=S, run=of_first, verdict="fail")))
+
+    assert "group │ first of two" in text
+    assert "verdict │ fail, both groups" in text
+    assert "group" not in drawn(view_of(FIRST, SECOND))
+    before = encode_line(FIRST).replace(b',"group":null', b"")
+    assert decode_line(before) == FIRST
 
 
 def test_a_narrow_terminal_keeps_the_panel() -> None:

@@ -48,6 +48,7 @@ class LiveCell(msgspec.Struct, kw_only=True, frozen=True):
     ceiling_replicas: int
     spikes: list[LiveSpike]
     slos: list[LiveSlo]
+    group: Literal["first", "second"] | None = None  # of two; None: the run has one
 
 
 class LivePhase(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import ValidationError
@@ -45,8 +45,15 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario, PolicyLimits]:
             for spike in load_spikes(load, floor_rate_per_second=floor_rate)
         ],
         slos=live_slos(scenario.slos),
+        group=_group(folder),
     )
     return cell, scenario, limits
+
+
+def _group(folder: RunFolder) -> Literal["first", "second"] | None:
+    if folder.is_second:
+        return "second"
+    return None if folder.second is None else "first"
 
 
 def _settled_seconds(folder: RunFolder) -> float | None:

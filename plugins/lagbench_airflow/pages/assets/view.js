@@ -21,7 +21,8 @@
     if (!course.newest) return;
     const cell = course.cell;
     if (cell) {
-      byId("cell").textContent = `${cell.scenario} with ${cell.policy}`;
+      const group = cell.group ? `, ${cell.group} group of two` : "";
+      byId("cell").textContent = `${cell.scenario} with ${cell.policy}${group}`;
       byId("about").textContent = `${cell.run_id}, replicas ${cell.floor_replicas} to ${cell.ceiling_replicas}`;
     }
     byId("figures").replaceChildren(...figures(course).map(figure));
@@ -30,7 +31,8 @@
     byId("happened").replaceChildren(...happened(course));
     const verdict = byId("verdict");
     verdict.hidden = course.verdict === null;
-    verdict.textContent = course.verdict || "";
+    const ofBoth = cell && cell.group === "first" ? ", both groups" : "";  // the run has one verdict
+    verdict.textContent = course.verdict ? `${course.verdict}${ofBoth}` : "";
     verdict.className = `badge ${course.verdict || ""}`;
   };
 

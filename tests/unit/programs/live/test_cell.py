@@ -54,3 +54,14 @@ def test_another_folder_is_refused(folder: RunFolder) -> None:
 
     with pytest.raises(NotReady, match="is not a run folder"):
         read_cell(folder)
+
+
+def test_a_cell_says_which_group_of_two_it_is_of(folder: RunFolder) -> None:
+    """A run with one group has no such word."""
+    assert read_cell(folder)[0].group is None
+
+    second = folder.make_second()
+    for path in ("scenario.yaml", "policy.yaml", "manifest.json"):
+        second.write_text(path, folder.read_text(path))
+
+    assert [read_cell(group)[0].group for group in folder.groups] == ["first", "second"]
