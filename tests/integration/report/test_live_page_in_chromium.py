@@ -54,19 +54,35 @@ def live_page(
 
 def charted(browser: Page, panel: str) -> list[list[str]]:
     """Return the rows of the table behind the panel whose title begins so."""
-    found: list[list[str]] = browser.run(
-        f"""
-        (async () => {{
-          const figure = [...document.querySelectorAll('.panel')].find(
-            (one) => one.querySelector('h3').textContent.startsWith({panel!r}));
-          figure.querySelector('.behind').open = true;
-          await new Promise((resolve) => setTimeout(resolve, 200));
-          return [...figure.querySelectorAll('.behind tr')].map(
-            (row) => [...row.cells].map((cell) => cell.textContent));
-        }})()
-        """
-    )
+    box = f"""[...document.querySelectorAll('.panel')].find(
+        (one) => one.querySelector('h3').textContent.startsWith({panel!r})).querySelector('.behind')
+    """
+    browser.run(f"({box}).open = true")
+    cells = "(row) => [...row.cells].map((cell) => cell.textContent)"
+    rows = f"[...({box}).querySelectorAll('tr')].map({cells})"
+    found: list[list[str]] = eventually(lambda: browser.run(rows), "the table is filled")
     return found
+
+
+@contextmanager
+def polling(browser: Page, mode: str) -> Iterator[None]:
+    """Let pages poll: ``fetch`` asks the server, waits in ``held``, or gets the status ``mode``."""
+    script = f"""
+        window.EventSource = undefined;
+        window.held = [];
+        window.mode = {mode!r};
+        const ask = window.fetch;
+        window.fetch = (address) => {{
+          if (mode === "ask") return ask(address);
+          if (mode === "hold") return new Promise((go) => held.push(() => go(ask(address))));
+          return Promise.resolve(new Response("", {{ status: Number(mode) }}));
+        }};
+    """
+    added = browser.send("Page.addScriptToEvaluateOnNewDocument", source=script)
+    try:
+        yield
+    finally:
+        browser.send("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
 
 
 def test_an_idle_pod_is_shown_and_one_that_left_is_not(browser: Page) -> None:
@@ -123,3 +139,39 @@ def test_a_run_with_two_groups_names_the_one_shown(browser: Page) -> None:
             "a_scenario with lag, first group of two",
             "fail, both groups",
         ]
+
+
+def test_a_server_that_answers_with_an_error_is_named(browser: Page) -> None:
+    """A page that polls says so, and goes on when the server does."""
+    line = encode_line(LiveLine(at=S, run=CELL)).decode().strip()
+    said = "the server answers 503; trying again"
+
+    with polling(browser, "503"), opened(browser, [line], f"{STATE} === {said!r}"):
+        browser.run("mode = 'ask'")
+
+        eventually(lambda: browser.run(STATE) == "live", "the page goes on")
+
+
+def test_a_page_that_is_hidden_and_shown_takes_each_line_once(browser: Page) -> None:
+    """A request that was under way when the page was hidden is asked again, and not taken twice."""
+    lines = [LiveLine(at=S, run=CELL), LiveLine(at=2 * S, lag=0)]
+    sent = [encode_line(line).decode().strip() for line in lines]
+
+    with polling(browser, "hold"), opened(browser, sent, "window.held?.length === 1"):
+        browser.run(
+            """
+            window.taken = 0;
+            const take = lagbenchLive.take;
+            lagbenchLive.take = (...given) => { taken += 1; take(...given); };
+            for (const isHidden of [true, false]) {
+              Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+              document.dispatchEvent(new Event("visibilitychange"));
+            }
+            """
+        )
+        assert browser.run("held.length") == 2
+
+        browser.run("held.splice(0).forEach((go) => go())")
+
+        eventually(lambda: browser.run("held.length > 0"), "the page asks again")
+        assert browser.run("taken") == len(lines)

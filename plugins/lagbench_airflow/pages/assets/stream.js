@@ -6,6 +6,7 @@
   const settings = JSON.parse(document.getElementById("live-settings").textContent);
   const course = live.course();
   const drawCurves = live.curves(document.getElementById("charts"));
+  let generation = 0;  // an answer to an earlier one is not taken: its lines are asked for again
   let source = null, timer = null, offset = 0, isPolling = false, isOver = false, isDue = false, heardAt = Date.now();
 
   function draw() {
@@ -50,6 +51,7 @@
   }
 
   function close() {
+    generation += 1;
     clearTimeout(timer);
     if (source !== null) source.close();
     source = null;
@@ -79,14 +81,18 @@
   }
 
   async function poll() {
+    const mine = generation;
     try {
       const answer = await fetch(`${settings.lines}?from=${offset}`, { cache: "no-store" });
+      const content = answer.ok ? await answer.json() : null;
+      if (mine !== generation) return;
       if (answer.status === 401 || answer.status === 403) return end("you are no longer logged in; log in and load this page again");
-      if (answer.ok) take(await answer.json());
+      if (answer.ok) take(content);
+      else live.say(`the server answers ${answer.status}; trying again`);
     } catch {
-      live.say("the server does not answer; trying again");
+      if (mine === generation) live.say("the server does not answer; trying again");
     }
-    if (!isOver && !document.hidden) timer = setTimeout(poll, POLL_MS);
+    if (mine === generation) timer = setTimeout(poll, POLL_MS);
   }
 
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
