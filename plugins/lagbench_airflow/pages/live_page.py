@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, select_autoescape
+from jinja2 import Environment, FileSystemLoader
 
 from lagbench.report.assets import scripts, styles
 from lagbench_airflow.links import public_prefix, report_path
@@ -64,7 +64,7 @@ def _page(template: str, own_scripts: Sequence[str], **content: str) -> Page:
 
 @cache
 def _templates() -> Environment:
-    return Environment(loader=FileSystemLoader(_ASSETS), autoescape=select_autoescape())
+    return Environment(loader=FileSystemLoader(_ASSETS), autoescape=True)
 
 
 @cache

@@ -177,6 +177,17 @@ def test_a_name_can_end_no_script(runs: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "</script><b>" not in live_page.live_page("a-run").html
 
 
+def test_a_name_in_the_page_is_text() -> None:
+    """The templates escape what they are given; scripts, styles and settings stay as they are."""
+    from lagbench_airflow.pages.live_page import live_page
+
+    html = live_page("<i>&").html
+
+    assert '<h1 id="cell">&lt;i&gt;&amp;</h1>' in html
+    assert settings_in(html)["run"] == "<i>&"
+    assert "&amp;&amp;" not in html
+
+
 @pytest.mark.parametrize(
     "path",
     [
