@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from lagbench.errors import WrongInput
 if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
     from lagbench.adapters.runs.run_folder import RunFolder
-    from lagbench.core.telemetry import Record
+    from lagbench.core.telemetry import LagSample, Record
     from lagbench.orchestrator.observed_target import ObservedPlace, ObservedWorkload
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 5.0, 86_400.0
@@ -190,7 +191,6 @@ def _new_folder(
     subject: _Subject, seconds: float, limits: Mapping[str, Any], pod_rate: float | None
 ) -> RunFolder:
     import secrets
-    import time
     from datetime import UTC, datetime
 
     import yaml
@@ -262,28 +262,47 @@ def _record(console: Console, subject: _Subject, folder: RunFolder, seconds: flo
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with observer, console.status("observing") as status:
-            observer.wait(seconds, lambda: status.update(reading_text(observer.records.newest)))
+            newest = observer.records.newest
+            observer.wait(seconds, lambda: status.update(reading_text(newest, now=time.time_ns())))
     except KeyboardInterrupt:
         console.print("stopped early: the readings until now are judged")
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def reading_text(newest: Mapping[str, Record]) -> str:
-    """Return the newest readings, by the name of their class, in a line; unknown lag is a dash."""
+def reading_text(newest: Mapping[str, Record], *, now: int) -> str:
+    """Return the newest readings, by the name of their class, in a line.
+
+    An unknown lag is a dash, and so is a reading that was not renewed until ``now`` (unix ns).
+    """
     from lagbench.core.telemetry import GroupSample, LagSample, ReplicaSample
-    from lagbench.programs.recorder.exposed_lag import exposed_lag
 
     parts = []
     if isinstance(lag := newest.get(LagSample.__name__), LagSample):
-        found = exposed_lag(lag)
-        total = None if found is None else found.total
-        parts.append("lag –" if total is None else f"lag {total:,.0f}")
+        parts.append(f"lag {_lag_text(lag) if _is_fresh(lag, now) else '–'}")
     if isinstance(group := newest.get(GroupSample.__name__), GroupSample):
-        parts.append(f"{group.members} members, {group.state}")
+        text = f"{group.members} members, {group.state}"
+        parts.append(text if _is_fresh(group, now) else "members –")
     if isinstance(replicas := newest.get(ReplicaSample.__name__), ReplicaSample):
-        parts.append(f"{replicas.ready} of {replicas.spec} pods ready")
+        text = f"{replicas.ready} of {replicas.spec} pods ready"
+        parts.append(text if _is_fresh(replicas, now) else "pods ready –")
     return "observing: " + (", ".join(parts) or "no reading yet")
+
+
+def _is_fresh(sample: Record, now: int) -> bool:
+    """Return whether a sample, which is taken each second, leaves no gap until ``now``."""
+    from lagbench.core.measures import NANOSECONDS
+    from lagbench.core.measures.evidence import GAP_SECONDS
+
+    return now - sample.at <= GAP_SECONDS * NANOSECONDS
+
+
+def _lag_text(sample: LagSample) -> str:
+    from lagbench.programs.recorder.exposed_lag import exposed_lag
+
+    found = exposed_lag(sample)
+    total = None if found is None else found.total
+    return "–" if total is None else f"{total:,.0f}"
 
 
 def _judge(console: Console, subject: _Subject, folder: RunFolder) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lagbench.cli.observe_command import reading_text
-from lagbench.core.telemetry import LagSample
+from lagbench.core.telemetry import GroupSample, LagSample, ReplicaSample
+
+S = 1_000_000_000
 
 
 @pytest.mark.parametrize(
@@ -24,4 +26,25 @@ def test_an_unknown_lag_is_no_number(
     """A partition without a commit may have any lag, unless it has no message."""
     sample = LagSample(at=0, source="recorder", partitions=partitions)
 
-    assert reading_text({"LagSample": sample}) == f"observing: {told}"
+    assert reading_text({"LagSample": sample}, now=0) == f"observing: {told}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (3, "lag 30, 2 members, stable, 2 of 3 pods ready"),
+        (4, "lag –, members –, 2 of 3 pods ready"),
+        (9, "lag –, members –, pods ready –"),
+    ],
+)
+def test_a_reading_that_is_not_renewed_is_no_longer_shown(seconds: int, told: str) -> None:
+    """While Kafka or Kubernetes is away, the last reading says nothing of now."""
+    newest = {
+        "LagSample": LagSample(at=0, source="observer", partitions=[(0, 50, 20)]),
+        "GroupSample": GroupSample(
+            at=0, source="observer", state="stable", members=2, members_without_partitions=0
+        ),
+        "ReplicaSample": ReplicaSample(at=S, source="observer", spec=3, current=3, ready=2),
+    }
+
+    assert reading_text(newest, now=seconds * S) == f"observing: {told}"
