@@ -53,7 +53,10 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
             note_started_bench(cell.folder)
     versions = started_versions(spark.place)
     swept: dict[str, Any] = {}
-    with closing(open_kube()) as kube, KafkaHook().get_conn() as admin:
+    with (
+        closing(open_kube(patience_seconds=PATIENCE_SECONDS)) as kube,
+        KafkaHook().get_conn() as admin,
+    ):
         version = kube.server_version()
         if embedded:
             kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})

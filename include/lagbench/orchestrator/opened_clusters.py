@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from lagbench.adapters.kube.client.kube_retries import OUTAGE_SECONDS
 from lagbench.core.cluster import cluster_settings
 from lagbench.embedded.cache import write_atomically
 from lagbench.errors import LagbenchError, NotReady, StillWaiting
@@ -157,7 +158,7 @@ def _folder(state_dir: Path) -> Path:
 
 def _require_same_server(opened: OpenedCluster) -> None:
     """Reject a kubeconfig that now leads elsewhere, and an API server that does not answer."""
-    with opened.cluster.open_kube() as kube:
+    with opened.cluster.open_kube(patience_seconds=OUTAGE_SECONDS) as kube:
         now = str(kube.api_client.configuration.host)
         if now != opened.api_server:
             raise NotReady(

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from lagbench.adapters.kafka.client_settings import own_settings, read_settings
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.client.kube_connection import known_contexts
+from lagbench.adapters.kube.client.kube_retries import OUTAGE_SECONDS
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.lease_holder import HOLDER_VARIABLE, stored_holder
@@ -149,18 +150,27 @@ class ClusterTarget:
     def clean_up(self, say: Callable[[str], None]) -> None:
         """Remove leftovers of ended runs from the cluster and from Kafka."""
         holder = stored_holder(state_dir())
-        with self.open_kube() as kube, self._open_admin() as admin:
+        with (
+            self.open_kube(patience_seconds=OUTAGE_SECONDS) as kube,
+            self._open_admin() as admin,
+        ):
             clear_cluster(kube, admin, say, holder=holder, run_id="lagbench-down")
 
     def settings(self) -> ClusterSettings:
         """Return the settings of the cluster for the pods and topics of a run."""
         return cluster_settings(self.fields, where=f"target {self.name}")
 
-    def open_kube(self) -> contextlib.closing[Kube]:
-        """Return a client of the target's namespace, to be closed; it sends no request yet."""
+    def open_kube(self, *, patience_seconds: float = 0.0) -> contextlib.closing[Kube]:
+        """Return a client of the target's namespace, to be closed; it sends no request yet.
+
+        Each call waits up to ``patience_seconds`` for an unreachable API server.
+        """
         return contextlib.closing(
             Kube.from_kubeconfig(
-                self.kubeconfig, context=self.context, namespace=self.settings().namespace
+                self.kubeconfig,
+                context=self.context,
+                namespace=self.settings().namespace,
+                patience_seconds=patience_seconds,
             )
         )
 

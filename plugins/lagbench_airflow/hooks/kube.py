@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
-from lagbench.adapters.kube.client.kube_retries import patient_retries
+from lagbench.adapters.kube.client.kube_retries import OUTAGE_SECONDS, patient_retries
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 DEFAULT_CONNECTION = "kubernetes_default"
-PATIENCE_SECONDS = 45.0
-"""Wait of an acting task for an unavailable API server: an upgrade of its host takes less.
+PATIENCE_SECONDS = OUTAGE_SECONDS
+"""Wait of an acting task for an unavailable API server.
 Sensors have their own limits and try again by themselves."""
 
 

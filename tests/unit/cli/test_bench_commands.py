@@ -79,6 +79,7 @@ def test_down_says_what_it_could_not_do(
 ) -> None:
     """The API server is unreachable: exit 3 with its address and the remains; the note stays."""
     note = ClusterNote.write(state_dir, cluster_target(tmp_path, "https://127.0.0.1:1"), "ui")
+    monkeypatch.setattr(opened_clusters, "OUTAGE_SECONDS", 0.0)
 
     code = command(monkeypatch, "down")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fakes.kubeconfig import write_kubeconfig
 
+from lagbench.adapters.kube.kube import Kube
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator import target
 from lagbench.orchestrator.target import KUBERNETES_VARIABLE, ClusterTarget, find_target
@@ -151,3 +154,21 @@ def test_a_kubeconfig_that_cannot_be_used_is_not_ready(
         find_target("context:prod", settings)
 
     assert "lagbench up" not in str(error.value)
+
+
+def test_a_clean_up_waits_for_the_api_server(
+    settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its calls are repeated during an outage: nobody cleans up after the clean-up."""
+    asked: list[Any] = []
+
+    def keep(kube: Kube, *_: object, **__: object) -> None:
+        asked.append(kube.api_client.configuration.retries)
+
+    monkeypatch.setattr(target, "clear_cluster", keep)
+    monkeypatch.setattr(target, "KafkaAdmin", lambda _: contextlib.nullcontext())
+
+    found("context:prod", settings).clean_up(lambda _: None)
+
+    assert asked[0].status_forcelist
+    assert asked[0].connect > 20

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from urllib3 import Retry
 
+OUTAGE_SECONDS = 45.0
+"""Patience of calls that have to succeed: an upgrade of an API server's host takes less."""
 _LONGEST_PAUSE_SECONDS = 2.0
 _FIRST_PAUSES = 3
 """0, 0.5 and 1 s; all later ones are the longest."""
-_NOT_NOW = (429, 502, 503, 504)
+_NOT_NOW = (429, 500, 502, 503, 504)
+"""500 too: a leader's change in etcd, or a webhook without an answer."""
 _BROKEN_ANSWERS = 3
 
 

@@ -18,9 +18,9 @@ LATE_SECONDS = 0.3
 
 
 class _StartingServer(BaseHTTPRequestHandler):
-    """Answers 503 once, then 200, as an API server that starts."""
+    """Answers 503 and 500, then 200, as an API server that starts, whose etcd has no leader."""
 
-    answers = (503, 200)
+    answers = (503, 500, 200)
     asked = 0
 
     def do_PATCH(self) -> None:
@@ -64,7 +64,7 @@ def ask(port: int, patience_seconds: float) -> int:
 
 
 def test_a_write_waits_for_a_server_that_comes_back(port: int) -> None:
-    """Nobody listens, then the server is not ready, then it answers: the write has succeeded."""
+    """Nobody listens, the server is not ready, has an error of its own: then the write succeeds."""
     assert ask(port, 60) == 200
 
 
