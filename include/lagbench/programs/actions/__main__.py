@@ -12,12 +12,19 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from lagbench.errors import ExitCode, LagbenchError
 from lagbench.programs.actions.settings import PlayerOptions, parse_options
 from lagbench.programs.program_end import end_program
 
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
 KUBE_TIMEOUT_SECONDS = 5.0
+CLUSTER_PATIENCE_SECONDS = 10.0
+"""For an API server of a cluster that does not answer: a new leader of etcd takes a few seconds.
+Not on localkube: a signal that is sent again kills the container that the first one restarted."""
 UNDO_SECONDS, FLUSH_SECONDS = 12.0, 10.0
 """After SIGTERM; together below the pod's grace period."""
 _LOOK_SECONDS = 0.25
@@ -38,9 +45,24 @@ def main() -> int:
     return ExitCode.PASS
 
 
+def api_client(environment: Mapping[str, str]) -> ApiClient:
+    """Return a client of the API server; calls to a cluster's are repeated for some seconds.
+
+    :raises NotReady: neither a kubeconfig nor a service account can be used.
+    """
+    from lagbench.adapters.kube.client.kube_connection import log_in
+    from lagbench.adapters.kube.client.kube_retries import patient_retries
+
+    is_in_cluster = "KUBECONFIG" not in environment
+    return log_in(
+        is_in_cluster=is_in_cluster,
+        retries=patient_retries(CLUSTER_PATIENCE_SECONDS) if is_in_cluster else 0,
+        advice="Set KUBECONFIG, or run in a pod with a service account",
+    )
+
+
 def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: threading.Event) -> None:
     from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-    from lagbench.adapters.kube.client.kube_connection import log_in
     from lagbench.adapters.kube.kube import Kube
     from lagbench.core.telemetry import Record
     from lagbench.programs.actions.both_groups import send_to_both
@@ -52,11 +74,7 @@ def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: threa
     from lagbench.programs.steady_clock import ClockWatch, SteadyClock
     from lagbench.programs.telemetry_follower import TelemetryFollower
 
-    client = log_in(
-        is_in_cluster="KUBECONFIG" not in environment,
-        retries=0,
-        advice="Set KUBECONFIG, or run in a pod with a service account",
-    )
+    client = api_client(environment)
     kube = Kube(client, namespace=options.namespace, request_timeout_seconds=KUBE_TIMEOUT_SECONDS)
     stage = Stage(kube, options)
     performers = [performer(number, one, stage) for number, one in enumerate(options.actions)]
