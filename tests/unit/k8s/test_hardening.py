@@ -56,6 +56,17 @@ def test_tokens_are_only_where_an_account_is(name: str) -> None:
     assert ("serviceAccountName" in pod) != (pod.get("automountServiceAccountToken") is False)
 
 
+@pytest.mark.parametrize(
+    "name", ["Job/producer", "Job/actions", "Deployment/recorder", "Deployment/lagbench-lag-scaler"]
+)
+def test_autoscalers_of_nodes_leave_pods_alone_that_a_run_cannot_restart(name: str) -> None:
+    """Neither the Cluster Autoscaler nor Karpenter evicts them: the run would not be valid."""
+    annotations = WORKLOADS[name]["spec"]["template"]["metadata"]["annotations"]
+
+    assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+    assert annotations["karpenter.sh/do-not-disrupt"] == "true"
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_images_are_pinned(name: str) -> None:
     """Each image has a version as its tag."""
