@@ -19,6 +19,7 @@ from lagbench.core.cluster import (
 )
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.measures import NANOSECONDS
+from lagbench.core.policy import START_PRECISION_SECONDS
 from lagbench.core.scenario import RUN_ID_LABEL, stream_start_at_ns
 from lagbench.core.telemetry import HpaSync, StreamStarted
 from lagbench_airflow.cell_run import CellRun
@@ -112,7 +113,10 @@ class InjectSpikeOperator(CellOperator):
         """Return the start that cron windows or the HPA's phase need; None: as soon as it can."""
         phase_seconds = cell.scenario.hpa_sync_at_seconds
         if phase_seconds is None:
-            return _planned_start(cell)
+            planned = _planned_start(cell)
+            if planned is not None:
+                self._require_start_ahead(kube, cell, planned)
+            return planned
         topic = cell.names.telemetry_topic
         sync: HpaSync = kube.wait_until(
             lambda _: last_record(bootstrap_servers, topic, HpaSync),
@@ -124,6 +128,17 @@ class InjectSpikeOperator(CellOperator):
             phase_seconds=phase_seconds,
             earliest_ns=time.time_ns() + PREPARATION_SECONDS * 1_000_000_000,
         )
+
+    def _require_start_ahead(self, kube: Kube, cell: CellRun, planned: int) -> None:
+        """Fail when cron windows have begun without the stream, unless its Job is there already."""
+        late_seconds = (time.time_ns() - planned) / NANOSECONDS
+        is_there = kube.get("Job", cell.names.producer_job) is not None
+        if late_seconds >= START_PRECISION_SECONDS and not is_there:
+            raise AirflowFailException(
+                f"the stream's planned start passed {late_seconds:.0f} s ago, so the policy's cron "
+                "windows would be elsewhere in the stream: the tasks before took too long. Start a "
+                "new run"
+            )
 
     def _stream_start(self, kube: Kube, cell: CellRun, bootstrap_servers: str) -> int:
         def found(kube: Kube) -> int | None:

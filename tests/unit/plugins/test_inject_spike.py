@@ -183,10 +183,35 @@ def test_the_producer_waits_for_the_start_that_cron_windows_need(
     world: World, operator: InjectSpikeOperator
 ) -> None:
     """The Job has the planned start as a flag; without one the stream starts at once."""
-    world.folder.update_manifest(stream_planned_at=1_795_423_187_000_000_000)
+    planned = time.time_ns() + 60_000_000_000
+    world.folder.update_manifest(stream_planned_at=planned)
 
     operator.execute(world.context)
 
     job = world.kube.objects["Job", world.names.producer_job]
     arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert "--starts-at-ns=1795423187000000000" in arguments
+    assert f"--starts-at-ns={planned}" in arguments
+
+
+def test_a_start_that_has_passed_ends_the_run_before_its_stream(
+    world: World, operator: InjectSpikeOperator
+) -> None:
+    """Cron windows would be elsewhere in the stream: no Job is created, and no retry follows."""
+    world.folder.update_manifest(stream_planned_at=time.time_ns() - 5_000_000_000)
+
+    with pytest.raises(AirflowFailException, match="planned start passed 5 s ago"):
+        operator.execute(world.context)
+
+    assert creations(world) == 0
+
+
+def test_a_stream_whose_start_has_passed_is_adopted(
+    world: World, operator: InjectSpikeOperator
+) -> None:
+    """The worker died between creation and note: the Job is there and met its start."""
+    world.folder.update_manifest(stream_planned_at=time.time_ns() + 60_000_000_000)
+    operator.execute(world.context)
+    world.store.clear()
+    world.folder.update_manifest(stream_planned_at=time.time_ns() - 5_000_000_000)
+
+    assert operator.execute(world.context)["is_new"] is False

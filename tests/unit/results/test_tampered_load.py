@@ -235,3 +235,18 @@ def test_an_invalid_run_says_why_once(run: TamperedRun) -> None:
     assert sum(sentence in reason for reason in verdict.reasons) == 1
     assert not any(sentence in result.reason for result in verdict.slos)
     assert slo(verdict, "reaction_seconds").value == REACTION_SECONDS
+
+
+@pytest.mark.parametrize(("late_seconds", "status"), [(0.0, "pass"), (4.0, "undetermined")])
+def test_a_stream_that_missed_its_cron_windows_is_not_judged(
+    run: TamperedRun, late_seconds: float, status: str
+) -> None:
+    """The policy's windows were placed for another start than the stream's own."""
+    planned = run.at(-late_seconds)
+    run.edit_json("manifest.json", lambda made: {**made, "stream_planned_at": planned})
+
+    verdict = run.judge()
+
+    assert verdict.status == status
+    missed = "the stream started +4.0 s from its planned start: cron windows are elsewhere"
+    assert (missed in verdict.invalid) is (status == "undetermined")

@@ -72,11 +72,11 @@ from lagbench.core.measures.scaling import (
     unwatched_pods,
 )
 from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
+from lagbench.core.policy import START_PRECISION_SECONDS
 from lagbench.core.scenario import kind_of
 from lagbench.core.scenario.stream import failing_seqs, tail_of_run
 from lagbench.errors import NotReady
 
-_START_PRECISION_SECONDS = 1.0
 EARLY_SECONDS = 0.1
 """A larger clock offset is reported; a smaller one is within the precision of the clocks."""
 
@@ -174,23 +174,22 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
         repeats_text(found.accounting.repeats_by_batch),
         idle_scale_downs_text(found.scaling.changes, run.rate),
         unrecorded_text(folder_format(run.manifest)),
-        _missed_start(run),
         *published_findings(run.records),
     )
     known = tuple(note for note in notes if note)
     return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": known})})
 
 
-def _missed_start(run: RunEvidence) -> str:
-    """Return by how much the stream missed the start for which cron windows were placed."""
+def _missed_start(run: RunEvidence) -> list[str]:
+    """Report by how much the stream missed the start for which cron windows were placed."""
     planned = run.manifest.get("stream_planned_at")
     started_at = next(iter(run.recorded_starts_at), None)
     if planned is None or started_at is None:
-        return ""
+        return []
     late = (started_at - planned) / NANOSECONDS
-    if abs(late) < _START_PRECISION_SECONDS:
-        return ""
-    return f"the stream started {late:+.1f} s from its planned start: cron windows are off by that"
+    if abs(late) < START_PRECISION_SECONDS:
+        return []
+    return [f"the stream started {late:+.1f} s from its planned start: cron windows are elsewhere"]
 
 
 def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
@@ -233,6 +232,7 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
         *_misplaced(run),
+        *_missed_start(run),
     ]
     return validity(generator(run.records, run.offered.total), gaps, doubts)
 

@@ -14,6 +14,7 @@ from lagbench.core.policy.limits import (
 )
 from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
 from lagbench.core.policy.stream_windows import (
+    START_PRECISION_SECONDS,
     aligned_start_ns,
     at_stream_start,
     require_one_start,
@@ -24,6 +25,7 @@ __all__ = [
     "KEDA_DEFAULT_LAG_THRESHOLD",
     "LAG_SCALER_DEFAULT_THRESHOLD",
     "POLICY_VERSIONS",
+    "START_PRECISION_SECONDS",
     "CheckedPolicy",
     "PolicyLimits",
     "aligned_start_ns",

@@ -18,6 +18,8 @@ from typing import Any
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.errors import WrongInput
 
+START_PRECISION_SECONDS = 1.0
+"""A stream that misses its planned start by this much or more has its cron windows elsewhere."""
 WINDOWS_ANNOTATION = "lagbench.io/cron-windows"
 _WINDOW = re.compile(r"\s*(\d+)\s*-\s*(\d+)\s*")
 _MINUTE = 60
