@@ -341,8 +341,9 @@ def pod_template(
 ) -> dict[str, Any]:
     """Label the template (not the selector, which cannot change) and return its pod spec.
 
-    The cluster's image of the programs, or that of Spark, replaces the committed one. If nothing is
-    to be stored, claims become empty folders, which are deleted with the pod.
+    The cluster's image of the programs, or that of Spark, replaces the committed one, and the
+    kubelet pulls it with the cluster's Secret. If nothing is to be stored, claims become empty
+    folders, which are deleted with the pod.
     """
     template = manifest["spec"]["template"]
     metadata = template.setdefault("metadata", {})
@@ -352,6 +353,8 @@ def pod_template(
     if image is not None:
         for container in pod["containers"]:
             container["image"] = image
+    if target.cluster.image_pull_secret is not None:
+        pod["imagePullSecrets"] = [{"name": target.cluster.image_pull_secret}]
     if target.cluster.storage_class == NO_STORAGE:
         for volume in pod.get("volumes") or []:
             if volume.pop("persistentVolumeClaim", None) is not None:

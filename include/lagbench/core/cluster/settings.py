@@ -23,6 +23,7 @@ NAMESPACE_FIELD = "namespace"  # the Kubernetes provider's own
 SERVERS_FIELD = "lagbench_bootstrap_servers"
 IMAGE_FIELD = "lagbench_image"
 SPARK_IMAGE_FIELD = "lagbench_spark_image"
+PULL_SECRET_FIELD = "lagbench_image_pull_secret"  # noqa: S105 - a field's name
 STORAGE_CLASS_FIELD = "lagbench_storage_class"
 REPLICATION_FIELD = "lagbench_replication_factor"
 ALIASES_FIELD = "lagbench_metric_aliases"
@@ -33,7 +34,8 @@ KAFKA_SETTINGS_FOLDER = "/etc/lagbench/kafka"
 """Where pods of a run have that Secret as files."""
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_SUBDOMAIN_LENGTH = 253
 _SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 _FACTOR = re.compile(r"[1-9]\d{0,3}")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
@@ -58,6 +60,8 @@ class ClusterSettings:
     spark_image: str | None = None
     kafka_secret: str | None = None
     """A Secret with the settings of the pods' Kafka clients: TLS and SASL. None: plain text."""
+    image_pull_secret: str | None = None
+    """A Secret with the log-in to the images' registry. None: the nodes need none."""
 
 
 def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSettings:
@@ -73,6 +77,7 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
     factor = _text(fields, REPLICATION_FIELD)
     aliases = _text(fields, ALIASES_FIELD)
     secret = _text(fields, KAFKA_SETTINGS_FIELD)
+    pull_secret = _text(fields, PULL_SECRET_FIELD)
     checks = (
         (NAMESPACE_FIELD, namespace, bool(_LABEL.fullmatch(namespace or "a")), "a DNS label"),
         (SERVERS_FIELD, servers, _are_servers(servers), "host:port, several separated by commas"),
@@ -86,7 +91,7 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
         (
             STORAGE_CLASS_FIELD,
             storage_class,
-            bool(_CLASS.fullmatch(storage_class or "a")),
+            _is_subdomain(storage_class),
             f"the name of a storage class, or {NO_STORAGE}",
         ),
         (
@@ -95,7 +100,8 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
             bool(_FACTOR.fullmatch(factor or "1")),
             "a number of brokers, or nothing for the broker's default",
         ),
-        (KAFKA_SETTINGS_FIELD, secret, bool(_CLASS.fullmatch(secret or "a")), "a Secret's name"),
+        (KAFKA_SETTINGS_FIELD, secret, _is_subdomain(secret), "a Secret's name"),
+        (PULL_SECRET_FIELD, pull_secret, _is_subdomain(pull_secret), "a Secret's name"),
         (ALIASES_FIELD, aliases, aliases in (None, "on", "off"), "on or off"),
     )
     for field, value, is_allowed, allowed in checks:
@@ -112,6 +118,7 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
         metric_aliases=is_on,
         spark_image=spark_image,
         kafka_secret=secret,
+        image_pull_secret=pull_secret,
     )
 
 
@@ -119,6 +126,12 @@ def _text(fields: Mapping[str, object], name: str) -> str | None:
     """Return a field as text; an empty field counts as absent."""
     value = fields.get(name)
     return None if value is None or not str(value).strip() else str(value).strip()
+
+
+def _is_subdomain(name: str | None) -> bool:
+    if name is None:
+        return True
+    return len(name) <= _SUBDOMAIN_LENGTH and bool(_SUBDOMAIN.fullmatch(name))
 
 
 def _are_servers(servers: str | None) -> bool:

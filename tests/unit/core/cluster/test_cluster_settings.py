@@ -27,6 +27,7 @@ def test_every_setting_is_taken() -> None:
         "lagbench_replication_factor": 3,
         "lagbench_metric_aliases": "on",
         "lagbench_spark_image": "registry.example.com:5000/spark:1",
+        "lagbench_image_pull_secret": "registry.login",
     }
 
     found = cluster_settings(given, where=WHERE)
@@ -39,6 +40,7 @@ def test_every_setting_is_taken() -> None:
         3,
         metric_aliases=True,
         spark_image="registry.example.com:5000/spark:1",
+        image_pull_secret="registry.login",  # noqa: S106 - a Secret's name
     )
 
 
@@ -53,6 +55,9 @@ def test_every_setting_is_taken() -> None:
         ("lagbench_image", "two words"),
         ("lagbench_spark_image", "two words"),
         ("lagbench_storage_class", "Fast SSD"),
+        ("lagbench_image_pull_secret", "registry..login"),
+        ("lagbench_image_pull_secret", "Login"),
+        ("lagbench_image_pull_secret", "a" * 254),
         ("lagbench_replication_factor", "0"),
         ("lagbench_replication_factor", "all"),
         ("lagbench_metric_aliases", "yes"),
