@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lagbench.adapters.kafka.client_settings import SERVERS, settings_of_json
+from lagbench.adapters.kafka.client_settings import SERVERS, settings_of_connection
 from lagbench.embedded.cache import write_atomically
 from lagbench.embedded.ports import LOOPBACK, free_port, is_free
 from lagbench.errors import WrongInput
@@ -74,9 +74,7 @@ def named_settings() -> dict[str, str] | None:
     connection = os.environ.get(CONNECTION_VARIABLE, "")
     if not connection:
         return None
-    return settings_of_json(
-        connection, where="environment", field=CONNECTION_VARIABLE, is_connection=True
-    )
+    return settings_of_connection(connection, where="environment", field=CONNECTION_VARIABLE)
 
 
 def _remembered_port(port_file: Path) -> int | None:

@@ -14,7 +14,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lagbench.adapters.kafka.client_settings import own_settings, read_settings
+from lagbench.adapters.kafka.client_settings import (
+    own_settings,
+    read_settings,
+    require_spark_can_read,
+)
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.client.kube_connection import known_contexts
 from lagbench.adapters.kube.client.kube_retries import OUTAGE_SECONDS
@@ -115,9 +119,11 @@ class ClusterTarget:
 
         :param policies: the run's; empty if they are chosen later.
         :param kinds: of the run's consumers; empty likewise.
+        :raises WrongInput: KEDA or Spark could not log in to Kafka with what was given.
         :raises NotReady: something is missing; the message names it and the remedy.
         """
         if self.kafka_config is not None:
+            require_spark_can_read(Path(self.kafka_config))
             for policy in policies:
                 require_kafka_log_in(policy, where="policy")
         rights = rights_of_run(self.settings(), policies, kinds)

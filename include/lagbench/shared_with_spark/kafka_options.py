@@ -6,6 +6,7 @@ clients name TLS and SASL differently; this is the one place that maps them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,25 +17,65 @@ _LOGIN = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_NO = ("false", "f", "0")
+
+
+def settings_of_file(text: str) -> dict[str, str]:
+    """Return librdkafka's settings in a file: lines, or a JSON object or Airflow connection.
+
+    :raises ValueError: it has another form; its text is the place, ``content`` or ``line N``.
+    """
+    if not text.lstrip().startswith("{"):
+        return _settings_of_lines(text)
+    try:
+        found = json.loads(text)
+        return settings_of_extra(found.get("extra", found))
+    except ValueError as error:
+        raise ValueError("content") from error
+
+
+def settings_of_extra(extra: object) -> dict[str, str]:
+    """Return the settings in the ``extra`` of an Airflow connection: an object, or its text.
+
+    :raises ValueError: it has another form.
+    """
+    found = json.loads(extra) if isinstance(extra, str) else extra
+    if not isinstance(found, Mapping):
+        raise ValueError("extra")  # noqa: TRY004 - a wrong text, whose types are not the caller's
+    return {
+        str(name): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in found.items()
+    }
+
+
+def _settings_of_lines(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith(("#", "!")):
+            continue
+        name, sign, value = line.partition("=")
+        if not sign or not name.strip():
+            raise ValueError(f"line {number}")
+        found[name.strip()] = value.strip()
+    return found
 
 
 def spark_kafka_options(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the options of Spark's Kafka source; nothing if no file is named.
 
-    :raises ValueError: the file has a mechanism that Spark cannot get from it.
+    :raises ValueError: the file has a setting that Spark cannot have.
     """
     path = environment.get(CONFIG_VARIABLE)
     if not path:
         return {}
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
-    pairs = (line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-    return java_options({name.strip(): value.strip() for name, value in pairs})
+    return java_options(settings_of_file(Path(path).read_text(encoding="utf-8")))
 
 
 def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     """Return librdkafka's TLS and SASL settings as options of Spark's Kafka source.
 
-    :raises ValueError: the mechanism is none of PLAIN and SCRAM.
+    :raises ValueError: Kafka's own client has no counterpart: the mechanism is none of PLAIN and
+        SCRAM, certificates are not verified, or they are in a keystore.
     """
     found = {"security.protocol": settings.get("security.protocol", "plaintext").upper()}
     if "SASL" in found["security.protocol"]:
@@ -58,6 +99,16 @@ def _sasl(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _tls(settings: Mapping[str, str]) -> dict[str, str]:
+    if settings.get("enable.ssl.certificate.verification", "true").lower() in _NO:
+        raise ValueError(
+            "enable.ssl.certificate.verification: Spark's reader always verifies; name the "
+            "authority in ssl.ca.location"
+        )
+    if "ssl.keystore.location" in settings:
+        raise ValueError(
+            "ssl.keystore.location: Spark's reader takes ssl.certificate.location and "
+            "ssl.key.location"
+        )
     found: dict[str, str] = {}
     if authority := _text(settings, "ssl.ca"):
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}

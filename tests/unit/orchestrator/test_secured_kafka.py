@@ -99,3 +99,20 @@ def test_a_trigger_without_a_log_in_is_refused(
         cluster.check([policy])
     if is_refused:
         assert "authenticationRef" in str(ended.value)
+
+
+def test_settings_that_spark_cannot_have_are_refused_before_the_run(
+    settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads the run's topics when all is measured: the cluster is not asked anything."""
+    login = settings.with_name("login")
+    login.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.config=x=y\n"
+    )
+    _add(settings, "KAFKA_SECRET=kafka-login", f"AIRFLOW_KAFKA_CONFIG={login}")
+    cluster = find_target("context:prod", settings)
+    assert cluster is not None
+    monkeypatch.setattr(target, "rights_of_run", lambda *_: pytest.fail("it was asked"))
+
+    with pytest.raises(WrongInput, match="Spark's reader takes PLAIN"):
+        cluster.check()

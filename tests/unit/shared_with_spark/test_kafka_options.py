@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from lagbench.shared_with_spark.kafka_options import (
     java_options,
     spark_kafka_options,
 )
+
+LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
 
 
 def test_scram_over_tls_has_a_login_and_both_stores(tmp_path: Path) -> None:
@@ -44,3 +47,32 @@ def test_another_mechanism_is_refused_by_name() -> None:
     """What Spark's reader cannot get from the file is said."""
     with pytest.raises(ValueError, match="GSSAPI"):
         java_options({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "! ours\n # ours\nsecurity.protocol = SASL_SSL\nsasl.mechanism=PLAIN\n",
+        json.dumps(LOGIN),
+        json.dumps({"conn_type": "kafka", "extra": json.dumps(LOGIN)}),
+    ],
+)
+def test_every_form_of_a_file_is_read(tmp_path: Path, text: str) -> None:
+    """Spark takes the forms that librdkafka's clients take: JSON is no plain text."""
+    file = tmp_path / "client.properties"
+    file.write_text(text)
+
+    found = spark_kafka_options({CONFIG_VARIABLE: str(file)})
+
+    assert found["kafka.security.protocol"] == "SASL_SSL"
+    assert found["kafka.sasl.mechanism"] == "PLAIN"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("enable.ssl.certificate.verification", "False"), ("ssl.keystore.location", "/k.p12")],
+)
+def test_a_setting_without_a_counterpart_is_refused_by_name(name: str, value: str) -> None:
+    """Left out in silence, Spark's connection would fail after the whole run."""
+    with pytest.raises(ValueError, match=name):
+        java_options({"security.protocol": "ssl", name: value})

@@ -11,14 +11,18 @@ import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from lagbench.adapters.kafka.kafka_connections import spoken
 from lagbench.errors import WrongInput
-from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+from lagbench.shared_with_spark.kafka_options import (
+    CONFIG_VARIABLE,
+    java_options,
+    settings_of_extra,
+    settings_of_file,
+)
 
 SERVERS = "bootstrap.servers"
 _ALLOWED = (
@@ -43,11 +47,31 @@ def read_settings(path: Path) -> dict[str, str]:
         raise WrongInput(
             where=where, field="file", value=where, allowed=f"a file that can be read ({reason})"
         ) from error
-    if text.lstrip().startswith("{"):
-        found = settings_of_json(text, where=where, field="content")
-    else:
-        found = _of_lines(text, where)
+    try:
+        found = settings_of_file(text)
+    except ValueError as error:
+        raise WrongInput(
+            where=where, field=str(error), value="(hidden)", allowed=_ALLOWED
+        ) from error
     return checked(found, where=where)
+
+
+def require_spark_can_read(path: Path) -> None:
+    """Reject a file of settings that the reader of a run's topics on Spark cannot have.
+
+    It uses Kafka's own client, which has no counterpart of some of librdkafka's settings.
+
+    :raises WrongInput: it names the setting.
+    """
+    try:
+        java_options(read_settings(path))
+    except ValueError as error:
+        raise WrongInput(
+            where=str(path),
+            field="settings",
+            value="(hidden)",
+            allowed=f"what Spark can have, which accounts for messages: {error}",
+        ) from error
 
 
 def as_lines(settings: Mapping[str, str]) -> str:
@@ -101,41 +125,16 @@ def checked(settings: Mapping[str, str], *, where: str) -> dict[str, str]:
     return dict(settings)
 
 
-def _of_lines(text: str, where: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or line.lstrip().startswith(("#", "!")):
-            continue
-        name, sign, value = line.partition("=")
-        if not sign or not name.strip():
-            raise WrongInput(
-                where=where, field=f"line {number}", value=name.strip()[:40], allowed=_ALLOWED
-            )
-        found[name.strip()] = value.strip()
-    return found
+def settings_of_connection(text: str, *, where: str, field: str) -> dict[str, str]:
+    """Return the settings in an Airflow connection as JSON, with the servers in its extra.
 
-
-def settings_of_json(
-    text: str, *, where: str, field: str, is_connection: bool = False
-) -> dict[str, str]:
-    """Return the settings in a JSON object: an Airflow connection, or the ``extra`` of one.
-
-    :param is_connection: only a whole connection is allowed, with the servers in its extra.
     :raises WrongInput: it names ``where`` and ``field``, and no value.
     """
-    allowed = _ALLOWED_CONNECTION if is_connection else _ALLOWED
-    refused = WrongInput(where=where, field=field, value="(hidden)", allowed=allowed)
+    refused = WrongInput(where=where, field=field, value="(hidden)", allowed=_ALLOWED_CONNECTION)
     try:
-        found: Any = json.loads(text)
-        extra = (found.get("extra") or {}) if is_connection else found.get("extra", found)
-        extra = json.loads(extra) if isinstance(extra, str) else extra
-        settings = {str(name): _text(value) for name, value in extra.items()}
-    except (ValueError, AttributeError, TypeError) as error:
+        settings = settings_of_extra(json.loads(text).get("extra") or {})
+    except (ValueError, AttributeError) as error:
         raise refused from error
-    if is_connection and not settings.get(SERVERS):
+    if not settings.get(SERVERS):
         raise refused
     return settings
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
