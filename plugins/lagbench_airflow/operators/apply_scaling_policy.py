@@ -28,7 +28,7 @@ from lagbench.errors import NotReady
 from lagbench_airflow.bench_versions import autoscaler_version
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
-from lagbench_airflow.operators.run_consumers import wait_ready
+from lagbench_airflow.operators.run_consumers import start_limit_seconds, wait_ready
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -123,7 +123,8 @@ def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> No
                 kube.create(claim)  # what exists stays: its class and size cannot change
     deployment = lag_scaler_for_run(base_manifest("lag-scaler", "Deployment"), target)
     kube.apply(deployment)
-    wait_ready(kube, deployment["metadata"]["name"], 1)
+    within = start_limit_seconds(is_embedded=is_embedded)
+    wait_ready(kube, deployment["metadata"]["name"], 1, timeout_seconds=within)
 
 
 def _start_prometheus(kube: Kube, target: RunTarget) -> None:

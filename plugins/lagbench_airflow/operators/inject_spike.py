@@ -24,11 +24,13 @@ from lagbench.core.scenario import RUN_ID_LABEL, stream_start_at_ns
 from lagbench.core.telemetry import HpaSync, StreamStarted
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.operators.run_consumers import start_limit_seconds
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-STREAM_START_TIMEOUT_SECONDS = 90.0
+STREAM_AFTER_START_SECONDS = 30.0
+"""From the producer's pod to the record of its stream's start."""
 FIRST_SYNC_TIMEOUT_SECONDS = 4 * HPA_SYNC_SECONDS
 PREPARATION_SECONDS = 8
 """The producer's pod starts and prepares its first events in less: 3 s on a busy machine."""
@@ -95,7 +97,8 @@ class InjectSpikeOperator(CellOperator):
                 if store is not None:
                     store.set(STORE_KEY, {"run_id": cell.names.run_id})
             self.log.info("%s Job %s", "created" if is_new else "adopted", cell.names.producer_job)
-            started = self._stream_start(kube, cell, self.bootstrap_servers())
+            within = start_limit_seconds(is_embedded=is_embedded) + STREAM_AFTER_START_SECONDS
+            started = self._stream_start(kube, cell, self.bootstrap_servers(), within)
         finally:
             kube.close()
         cell.update_manifest(stream_started_at=started)
@@ -140,7 +143,9 @@ class InjectSpikeOperator(CellOperator):
                 "new run"
             )
 
-    def _stream_start(self, kube: Kube, cell: CellRun, bootstrap_servers: str) -> int:
+    def _stream_start(
+        self, kube: Kube, cell: CellRun, bootstrap_servers: str, within_seconds: float
+    ) -> int:
         def found(kube: Kube) -> int | None:
             record = first_record(bootstrap_servers, cell.names.telemetry_topic, StreamStarted)
             if record is not None:
@@ -154,7 +159,7 @@ class InjectSpikeOperator(CellOperator):
 
         return kube.wait_until(
             found,
-            timeout_seconds=STREAM_START_TIMEOUT_SECONDS + _wait_seconds(_planned_start(cell)),
+            timeout_seconds=within_seconds + _wait_seconds(_planned_start(cell)),
             what="the producer's stream to start",
         )
 

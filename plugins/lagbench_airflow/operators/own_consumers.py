@@ -19,7 +19,7 @@ from lagbench.core.cluster import (
 )
 from lagbench.embedded import bench
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.operators.run_consumers import wait_ready
+from lagbench_airflow.operators.run_consumers import start_limit_seconds, wait_ready
 
 START_SECONDS = 180.0
 """Code of others may take its time: an image is pulled, a JVM starts."""
@@ -50,7 +50,7 @@ def start_own_consumers(
         kube,
         target.names.consumers,
         replicas,
-        timeout_seconds=START_SECONDS,
+        timeout_seconds=max(START_SECONDS, start_limit_seconds(is_embedded=is_embedded)),
         written_in=str(cell.scenario.consumer.manifest),
     )
     return {"replicas": replicas, "left_out": list(found.notes)}

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 READY_TIMEOUT_SECONDS = 60.0
+CLUSTER_START_SECONDS = 300.0
+"""For pods of a cluster: a node may have to be added, and a new node pulls the image."""
 REFUSED_SECONDS = 5.0
 """Kubernetes tries ten times in that time, so what it is still counting does not end the wait."""
 LOG_LINES = 5
@@ -103,7 +105,9 @@ class RunConsumersOperator(CellOperator):
                 for companion in base_objects("consumer"):
                     kube.apply(companion_for_run(companion, target))
             kube.apply(manifest)
-            within = READY_TIMEOUT_SECONDS + (0.0 if start is None else start.longest_seconds)
+            within = start_limit_seconds(is_embedded=is_embedded) + (
+                0.0 if start is None else start.longest_seconds
+            )
             name, kind = manifest["metadata"]["name"], manifest["kind"]
             wait_ready(kube, name, replicas, kind=kind, timeout_seconds=within)
         finally:
@@ -128,6 +132,11 @@ def listener_behind_proxy(scenario: Scenario) -> ProxiedListener | None:
             "it. Stop it with `lagbench down` and start the run again"
         )
     return state.proxied
+
+
+def start_limit_seconds(*, is_embedded: bool) -> float:
+    """Return the longest wait for a pod of lagbench's own images to be Ready."""
+    return READY_TIMEOUT_SECONDS if is_embedded else CLUSTER_START_SECONDS
 
 
 def wait_ready(

@@ -18,11 +18,10 @@ from lagbench.core.scenario import RUN_ID_LABEL
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.operators.run_consumers import start_limit_seconds
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-READY_SECONDS = 60.0
 
 
 class StartActionsOperator(CellOperator):
@@ -64,13 +63,13 @@ class StartActionsOperator(CellOperator):
                 for companion in base_objects("actions"):
                     kube.apply(companion_for_run(companion, target))
             kube.create(job)
-            _wait_ready(kube, cell)
+            _wait_ready(kube, cell, start_limit_seconds(is_embedded=is_embedded))
         finally:
             kube.close()
         return {"actions": len(cell.scenario.actions), "job": cell.names.actions_job}
 
 
-def _wait_ready(kube: Kube, cell: CellRun) -> None:
+def _wait_ready(kube: Kube, cell: CellRun, timeout_seconds: float) -> None:
     job = cell.names.actions_job
 
     def is_ready(kube: Kube) -> bool:
@@ -86,4 +85,4 @@ def _wait_ready(kube: Kube, cell: CellRun) -> None:
                 return True
         return False
 
-    kube.wait_until(is_ready, timeout_seconds=READY_SECONDS, what=f"the pod of Job/{job}")
+    kube.wait_until(is_ready, timeout_seconds=timeout_seconds, what=f"the pod of Job/{job}")

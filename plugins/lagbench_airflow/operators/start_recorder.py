@@ -8,7 +8,7 @@ from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster import companion_for_run, recorder_for_run
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
-from lagbench_airflow.operators.run_consumers import wait_ready
+from lagbench_airflow.operators.run_consumers import start_limit_seconds, wait_ready
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -39,7 +39,8 @@ class StartRecorderOperator(CellOperator):
                 for companion in base_objects("recorder"):
                     kube.apply(companion_for_run(companion, target))
             kube.apply(manifest)
-            wait_ready(kube, manifest["metadata"]["name"], 1)
+            within = start_limit_seconds(is_embedded=embedded is not None)
+            wait_ready(kube, manifest["metadata"]["name"], 1, timeout_seconds=within)
         finally:
             kube.close()
         return {"recorder": manifest["metadata"]["name"]}
