@@ -29,6 +29,7 @@ class FakeKube:
         self.calls: list[str] = []
         self.is_down = False
         self.is_autoscaler_up = True
+        self.default_cpu_limit: str | None = None  # as of a LimitRange, for containers without one
         self.leaves_hpa = False  # the autoscaler is about to read a changed policy
 
     def close(self) -> None:
@@ -172,7 +173,16 @@ class FakeKube:
             "spec": copy.deepcopy(owner["spec"]["template"].get("spec") or {}),
             "owner": (owner["kind"], owner["metadata"]["name"]),
         }
+        self.objects["Pod", name]["spec"] = self._admitted(owner["spec"]["template"])
         self.logs[name] = f"log of {name}\n"
+
+    def _admitted(self, template: Manifest) -> Manifest:
+        """Return the pod's spec, with the limit of containers that have none."""
+        spec: Manifest = copy.deepcopy(template.get("spec") or {})
+        if self.default_cpu_limit is not None:
+            defaults = {"resources": {"limits": {"cpu": self.default_cpu_limit}}}
+            spec["containers"] = [_merged(defaults, one) for one in spec["containers"]]
+        return spec
 
     def _hpa(self, name: str, scaled_object: Manifest) -> None:
         spec = scaled_object["spec"]

@@ -28,6 +28,7 @@ from lagbench.errors import NotReady
 from lagbench_airflow.bench_versions import autoscaler_version
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.operators.imposed_limits import require_unthrottled
 from lagbench_airflow.operators.run_consumers import start_limit_seconds, wait_ready
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> No
     kube.apply(deployment)
     within = start_limit_seconds(is_embedded=is_embedded)
     wait_ready(kube, deployment["metadata"]["name"], 1, timeout_seconds=within)
+    if not is_embedded:
+        require_unthrottled(kube, deployment)
 
 
 def _start_prometheus(kube: Kube, target: RunTarget) -> None:

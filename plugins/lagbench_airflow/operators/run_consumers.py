@@ -31,6 +31,7 @@ from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.errors import NotReady, PodsRefused
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.operators.imposed_limits import require_unthrottled
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -105,11 +106,12 @@ class RunConsumersOperator(CellOperator):
                 for companion in base_objects("consumer"):
                     kube.apply(companion_for_run(companion, target))
             kube.apply(manifest)
-            within = start_limit_seconds(is_embedded=is_embedded) + (
-                0.0 if start is None else start.longest_seconds
-            )
+            within = start_limit_seconds(is_embedded=is_embedded)
+            within += 0.0 if start is None else start.longest_seconds
             name, kind = manifest["metadata"]["name"], manifest["kind"]
             wait_ready(kube, name, replicas, kind=kind, timeout_seconds=within)
+            if not is_embedded:  # localkube has no LimitRanges
+                require_unthrottled(kube, manifest)
         finally:
             kube.close()
         return {

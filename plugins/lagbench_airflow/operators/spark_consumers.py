@@ -24,6 +24,7 @@ from lagbench.core.scenario import (
     SPARK_MASTER_PORT,
 )
 from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.operators.imposed_limits import require_unthrottled
 from lagbench_airflow.operators.run_consumers import wait_ready
 
 START_SECONDS = 300.0
@@ -55,19 +56,21 @@ def start_spark_consumers(
             replicas=replicas,
         )
 
-    _start(kube, parts(place)[0])
+    _start(kube, parts(place)[0], is_embedded=is_embedded)
     place = replace(place, master_url=_master_url(kube, is_embedded=is_embedded))
     _, workers, driver = parts(place)
-    _start(kube, workers)
-    _start(kube, driver)
+    _start(kube, workers, is_embedded=is_embedded)
+    _start(kube, driver, is_embedded=is_embedded)
     container = driver["spec"]["template"]["spec"]["containers"][0]
     return {"replicas": replicas, "args": container["args"]}
 
 
-def _start(kube: Kube, deployment: dict[str, Any]) -> None:
+def _start(kube: Kube, deployment: dict[str, Any], *, is_embedded: bool) -> None:
     kube.apply(deployment)
     name, replicas = deployment["metadata"]["name"], deployment["spec"]["replicas"]
     wait_ready(kube, name, replicas, timeout_seconds=START_SECONDS)
+    if not is_embedded:
+        require_unthrottled(kube, deployment)
 
 
 def _companions(*, is_embedded: bool) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster import companion_for_run, recorder_for_run
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.operators.imposed_limits import require_unthrottled
 from lagbench_airflow.operators.run_consumers import start_limit_seconds, wait_ready
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class StartRecorderOperator(CellOperator):
             kube.apply(manifest)
             within = start_limit_seconds(is_embedded=embedded is not None)
             wait_ready(kube, manifest["metadata"]["name"], 1, timeout_seconds=within)
+            if embedded is None:
+                require_unthrottled(kube, manifest)
         finally:
             kube.close()
         return {"recorder": manifest["metadata"]["name"]}

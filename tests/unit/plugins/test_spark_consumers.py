@@ -13,6 +13,7 @@ from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
+from lagbench.errors import WrongInput
 from lagbench_airflow.operators.spark_consumers import start_spark_consumers
 
 CELL: Any = SimpleNamespace(
@@ -85,3 +86,16 @@ def test_workers_and_driver_get_the_address_of_the_service() -> None:
         container = kube.objects["Deployment", name]["spec"]["template"]["spec"]["containers"][0]
         variables = {entry["name"]: entry.get("value") for entry in container["env"]}
         assert variables["SPARK_STREAM_MASTER_URL"] == "spark://10.96.0.7:7077"
+
+
+def test_a_limit_range_that_throttles_spark_ends_the_run() -> None:
+    """The master has it first: workers and driver are not started."""
+    kube, target = ClusterKube(), RunTarget(RunNames("a-run"), "kafka:9092")
+    kube.default_cpu_limit = "500m"
+
+    with pytest.raises(WrongInput, match="LimitRange or a webhook in namespace lagbench sets it"):
+        start_spark_consumers(kube, CELL, target, is_embedded=False)  # type: ignore[arg-type]
+
+    assert [key for key in kube.objects if key[0] == "Deployment"] == [
+        ("Deployment", "spark-stream-master")
+    ]

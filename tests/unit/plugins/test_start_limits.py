@@ -1,10 +1,12 @@
-"""How long a run waits for its pods."""
+"""How long a run waits for its pods, and what these may not be given."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import yaml
+from airflow.sdk.exceptions import AirflowFailException
 from tests.unit.plugins.conftest import SCALED_OBJECT, World
 from tests.unit.plugins.test_actions_of_a_cell import KILL, plan, player_pod
 
@@ -24,6 +26,8 @@ ASKS_LAG_SCALER = {
         "consumerGroup": "g",
     },
 }
+ON_LAG_SCALER = yaml.safe_load(yaml.safe_dump(SCALED_OBJECT))
+ON_LAG_SCALER["spec"]["triggers"] = [ASKS_LAG_SCALER]
 STARTED = StreamStarted(
     at=1,
     source="producer",
@@ -54,9 +58,7 @@ def starts(world: World, monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 
     monkeypatch.setattr(world.kube, "wait_until", wait_until)
     monkeypatch.setattr(inject_spike, "first_record", lambda *_: STARTED)
-    world.with_policy(
-        SCALED_OBJECT | {"spec": SCALED_OBJECT["spec"] | {"triggers": [ASKS_LAG_SCALER]}}
-    )
+    world.with_policy(ON_LAG_SCALER)
     plan(world, KILL)
     player_pod(world)
     for start in STARTS:
@@ -86,3 +88,15 @@ def test_the_embedded_bench_has_its_pods_within_a_minute(
     assert len(limits) == 5
     assert min(limits.values()) == 60
     assert max(limits.values()) <= 100
+
+
+@pytest.mark.parametrize("start", [StartRecorderOperator, ApplyScalingPolicyOperator])
+def test_recorder_and_lag_scaler_may_not_be_throttled_either(
+    world: World, start: type[StartRecorderOperator | ApplyScalingPolicyOperator]
+) -> None:
+    """A late sample is a gap in the run, and a late answer another decision of KEDA."""
+    world.kube.default_cpu_limit = "200m"
+    world.with_policy(ON_LAG_SCALER)
+
+    with pytest.raises(AirflowFailException, match=r"resources\.limits\.cpu = '200m'"):
+        start(task_id="start", run_folder=str(world.folder.path)).execute(world.context)

@@ -52,6 +52,23 @@ def test_consumers_start_at_the_policy_s_floor(world: World) -> None:
     assert labels["lagbench.io/run-id"] == world.names.run_id
 
 
+def test_a_limit_range_that_throttles_the_consumers_ends_the_run(world: World) -> None:
+    """The message names container, limit and LimitRange; without a default all is as written."""
+    world.kube.default_cpu_limit = "500m"
+    world.kube.objects["LimitRange", "team"] = {
+        "kind": "LimitRange",
+        "metadata": {"name": "team"},
+        "spec": {"limits": [{"type": "Container", "default": {"cpu": "500m"}}]},
+    }
+
+    with pytest.raises(AirflowFailException) as failed:
+        start(world)
+
+    reported = str(failed.value)
+    assert "Pod/consumer-0, container consumer: resources.limits.cpu = '500m'" in reported
+    assert "LimitRange/team in namespace lagbench sets it" in reported
+
+
 def as_stateful_set(world: World) -> None:
     """Let the scenario run its consumers as a StatefulSet."""
     scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))

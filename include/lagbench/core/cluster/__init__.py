@@ -11,6 +11,7 @@ from lagbench.core.cluster.action_rights import (
 from lagbench.core.cluster.actions_job import actions_job_for_run, swapped_policy_for_run
 from lagbench.core.cluster.broker_proxy import broker_proxy_for_run
 from lagbench.core.cluster.group_manifests import for_group
+from lagbench.core.cluster.imposed_limits import imposed_cpu_limits, sets_cpu_limit
 from lagbench.core.cluster.lease import (
     LEASE,
     SWEEP_SECONDS,
@@ -120,6 +121,7 @@ __all__ = [
     "for_group",
     "grace_seconds",
     "held_message",
+    "imposed_cpu_limits",
     "is_foreign",
     "lag_scaler_for_run",
     "lease_record",
@@ -141,6 +143,7 @@ __all__ = [
     "rights_of_run",
     "samples_for_run",
     "set_arguments",
+    "sets_cpu_limit",
     "spark_consumer_for_run",
     "swapped_policy_for_run",
     "violated_level",
