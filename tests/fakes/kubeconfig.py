@@ -10,14 +10,16 @@ from lagbench.orchestrator.target import ClusterTarget
 CONTEXT = "prod"
 
 
-def write_kubeconfig(path: Path, server: str = "https://prod.example") -> Path:
+def write_kubeconfig(
+    path: Path, server: str = "https://prod.example", *, bearer: str = "secret"
+) -> Path:
     """Write a kubeconfig whose one context has its API server at ``server``."""
     content = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": CONTEXT,
         "clusters": [{"name": server, "cluster": {"server": server}}],
-        "users": [{"name": "me", "user": {"token": "secret"}}],
+        "users": [{"name": "me", "user": {"token": bearer}}],
         "contexts": [{"name": CONTEXT, "context": {"cluster": server, "user": "me"}}],
     }
     path.write_text(json.dumps(content))

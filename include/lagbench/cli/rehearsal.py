@@ -45,6 +45,7 @@ def opened_target(
     :raises WrongInput: there is no such target, or a cell does not fit it.
     :raises NotReady: another command holds the bench, or the target cannot be used.
     """
+    from lagbench.core.cluster import expected_run_seconds
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import require_target, running_server
     from lagbench.orchestrator.target import find_target
@@ -63,7 +64,13 @@ def opened_target(
                 kinds = {group.scenario.consumer.kind for group in cell.groups}
                 cluster.check(policies, kinds, has_second_group=cell.second is not None)
                 cluster.check_own_consumer(cell.scenario)
-            yield lambda conf: _on_cluster(console, state_dir, cluster, conf, server)
+            longest = max((expected_run_seconds(cell.scenario) for cell in cells), default=0)
+
+            def rehearse(conf: Conf) -> None:
+                cluster.require_log_in(for_seconds=longest)
+                _on_cluster(console, state_dir, cluster, conf, server)
+
+            yield rehearse
             return
         owns_bench = bench.running(state_dir) is None and not keep_bench
         state = bench.up(state_dir, attached=owns_bench, on_progress=console.print)

@@ -49,6 +49,7 @@ from lagbench.core.scenario import KindName, RunNames, Scenario
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.errors import NotReady, WrongInput
+from lagbench.orchestrator.lasting_log_in import require_lasting_log_in
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
@@ -127,6 +128,7 @@ class ClusterTarget:
             for policy in policies:
                 require_kafka_log_in(policy, where="policy")
         rights = rights_of_run(self.settings(), policies, kinds)
+        self.require_log_in()
         with self.open_kube() as kube:
             check_cluster(
                 kube,
@@ -138,6 +140,19 @@ class ClusterTarget:
             ready_namespace(kube)
         with self._open_admin() as admin:
             admin.check_reachable()
+
+    def require_log_in(self, *, for_seconds: float = 0.0) -> None:
+        """Reject a token that ends within ``for_seconds``: no verdict, no clean-up after it.
+
+        :raises NotReady: it ends too early, or has ended.
+        """
+        require_lasting_log_in(
+            self.kubeconfig,
+            self.context,
+            target=self.name,
+            advice=CONTEXT_ADVICE,
+            for_seconds=for_seconds,
+        )
 
     def check_own_consumer(self, scenario: Scenario) -> None:
         """Reject a user's Deployment that the cluster would reject, before Airflow starts.

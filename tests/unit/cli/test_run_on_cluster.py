@@ -123,3 +123,20 @@ def test_an_interrupted_run_that_cannot_clean_up_says_so(
     assert home.run(follow) == ExitCode.NOT_READY
     assert "https://api does not answer" in capsys.readouterr().err
     assert len(cluster_notes(home.state_dir, "run")) == 1
+
+
+def test_a_token_that_ends_within_the_run_ends_it_before_it_starts(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that crosses the token's end has neither verdict nor clean-up: nothing is created."""
+    asked: list[float] = []
+
+    def refuse(_: ClusterTarget, *, for_seconds: float) -> None:
+        asked.append(for_seconds)
+        raise NotReady("the token ends")
+
+    monkeypatch.setattr(ClusterTarget, "require_log_in", refuse)
+
+    assert home.run(lambda *_, **__: pytest.fail("it started")) == ExitCode.NOT_READY
+    assert asked[0] > 3600
+    assert cluster_notes(home.state_dir) == []

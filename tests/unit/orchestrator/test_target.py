@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +174,33 @@ def test_a_clean_up_waits_for_the_api_server(
 
     assert asked[0].status_forcelist
     assert asked[0].connect > 20
+
+
+def ends_in(minutes: float) -> str:
+    """Return a token of a service account that ends then."""
+    claims = json.dumps({"exp": int(time.time() + 60 * minutes)}).encode()
+    return f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.signed"
+
+
+@pytest.mark.parametrize(
+    ("token", "seconds", "reason"),
+    [
+        (ends_in(-5), 0, "ended at"),
+        (ends_in(30), 3600, "a run may take 60 minutes from now"),
+        (ends_in(90), 3600, None),
+        ("secret", 3600, None),
+    ],
+)
+def test_a_token_that_ends_before_the_run_is_refused(
+    settings: Path, tmp_path: Path, token: str, seconds: float, reason: str | None
+) -> None:
+    """The message names what writes a new one; a token that states no end is fine."""
+    write_kubeconfig(tmp_path / "config", bearer=token)
+    cluster = found("context:prod", settings)
+
+    if reason is None:
+        cluster.require_log_in(for_seconds=seconds)
+        return
+    with pytest.raises(NotReady, match=reason) as refused:
+        cluster.require_log_in(for_seconds=seconds)
+    assert "k8s/runner-kubeconfig.sh" in str(refused.value)

@@ -1,5 +1,6 @@
 """Kubernetes' own formats: quantities, instants, fields, Go's texts."""
 
+from lagbench.core.kubernetes.bearer_token import token_end_seconds
 from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS, HPA_TOLERANCE
 from lagbench.core.kubernetes.fields import refuse_unknown_fields
 from lagbench.core.kubernetes.go_float import go_float
@@ -42,6 +43,7 @@ __all__ = [
     "required_whole",
     "selector_string",
     "text",
+    "token_end_seconds",
     "wanted_replicas",
     "whole",
 ]

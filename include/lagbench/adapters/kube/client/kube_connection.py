@@ -59,6 +59,37 @@ def known_contexts(kubeconfig: Path | str | None, *, advice: str) -> dict[str, s
     :param advice: ends the error text: the next step for the user.
     :raises NotReady: the kubeconfig cannot be used.
     """
+    merged = _merged(kubeconfig, advice)
+    known = [node.value for node in merged["contexts"]]
+    return {item["name"]: (item.get("context") or {}).get("namespace") for item in known}
+
+
+def written_token(
+    kubeconfig: Path | str | None, context: str | None = None, *, advice: str
+) -> str | None:
+    """Return the token that a kubeconfig has for a context; None: it logs in by another way.
+
+    Tokens of a plugin or of a file are left out: both are renewed.
+
+    :param context: None: the current one.
+    :param advice: ends the error text: the next step for the user.
+    :raises NotReady: the kubeconfig cannot be used.
+    """
+    merged = _merged(kubeconfig, advice)
+    context = context or merged.safe_get("current-context")
+    used = _entry(merged, "contexts", context).get("context") or {}
+    user = _entry(merged, "users", used.get("user")).get("user") or {}
+    token = user.get("token")
+    return None if not token or user.get("tokenFile") else str(token)
+
+
+def _entry(merged: Any, kind: str, name: str | None) -> Mapping[str, Any]:
+    """Return the entry of that name in a list of a kubeconfig; empty: there is none."""
+    known = [node.value for node in merged.safe_get(kind) or ()]
+    return next((item for item in known if item["name"] == name), {})
+
+
+def _merged(kubeconfig: Path | str | None, advice: str) -> Any:
     import yaml
     from kubernetes.config import ConfigException, kube_config
 
@@ -70,8 +101,7 @@ def known_contexts(kubeconfig: Path | str | None, *, advice: str) -> dict[str, s
         raise NotReady(f"the kubeconfig {place} cannot be used: {error}. {advice}") from error
     if merged is None:
         raise NotReady(f"there is no kubeconfig {place}. {advice}")
-    known = [node.value for node in merged["contexts"]]
-    return {item["name"]: (item.get("context") or {}).get("namespace") for item in known}
+    return merged
 
 
 def get(

@@ -12,6 +12,11 @@ from lagbench.errors import LagbenchError, NotAllowed, NotReady, UnknownKind, Wr
 
 _REFUSED = frozenset({400, 422})
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
+_HINTS = {
+    _UNAUTHORIZED: "The log-in has ended or is not valid: write a new kubeconfig "
+    "(k8s/runner-kubeconfig.sh) or log in again",
+    _FORBIDDEN: "Check the role of the account",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,7 @@ def _not_ready(failure: Failure, tried: str) -> NotReady:
             f"{tried} does not answer ({failure.text}). "
             "Bring the bench up (lagbench up) or check the connection kubernetes_default"
         )
-    is_denied = failure.status in {_UNAUTHORIZED, _FORBIDDEN}
-    hint = "Check the role of the account" if is_denied else "Try again"
+    hint = _HINTS.get(failure.status, "Try again")
     kind = NotAllowed if failure.status == _FORBIDDEN else NotReady
     return kind(f"{tried} answered {failure.status}: {failure.text}. {hint}")
 

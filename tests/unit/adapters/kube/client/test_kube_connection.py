@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lagbench.adapters.kube.client.kube_connection import log_in
+from lagbench.adapters.kube.client.kube_connection import log_in, written_token
 from lagbench.errors import NotReady
 
 KUBECONFIG = """
@@ -46,3 +46,24 @@ def test_outside_a_pod_there_is_no_account() -> None:
     """Then the message says that the cluster around the pod was meant."""
     with pytest.raises(NotReady, match=r"\(in-cluster\) cannot be used: .*Run in a pod"):
         log_in(is_in_cluster=True, retries=0, advice="Run in a pod")
+
+
+@pytest.mark.parametrize(
+    ("user", "token"),
+    [
+        ("{token: secret}", "secret"),
+        ("{token: secret, tokenFile: /run/token}", None),
+        ("{exec: {command: aws}}", None),
+        ("{client-certificate-data: YQ==}", None),
+    ],
+)
+def test_only_a_token_in_the_kubeconfig_itself_stays_the_same(
+    tmp_path: Path, user: str, token: str | None
+) -> None:
+    """It is found for a context and for the current one; a plugin's or a file's is renewed."""
+    path = tmp_path / "config"
+    path.write_text(KUBECONFIG.replace("{token: secret}", user), encoding="utf-8")
+
+    assert written_token(path, advice="") == token
+    assert written_token(path, "two", advice="") == token
+    assert written_token(path, "three", advice="") is None

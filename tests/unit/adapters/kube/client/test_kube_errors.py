@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from kubernetes.client import ApiException
 
-from lagbench.adapters.kube.client.kube_errors import reason_of
+from lagbench.adapters.kube.client.kube_errors import reason_of, translated
+from lagbench.errors import NotReady
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,10 @@ def test_another_error_is_reported_in_one_line_too() -> None:
     """Without words it is its type."""
     assert reason_of(OSError("a\n  b")) == "a b"
     assert reason_of(TimeoutError()) == "TimeoutError"
+
+
+@pytest.mark.parametrize(("status", "hint"), [(401, "runner-kubeconfig.sh"), (403, "role")])
+def test_an_account_that_is_rejected_is_told_what_to_do(status: int, hint: str) -> None:
+    """401 is a log-in that has ended, which no role changes; 403 is a missing right."""
+    with pytest.raises(NotReady, match=hint), translated("list Pod", "https://api"):
+        raise ApiException(status=status, reason="no")
