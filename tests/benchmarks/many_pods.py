@@ -12,7 +12,8 @@ import yaml
 
 from lagbench.adapters.kafka.telemetry_read import first_record, read_records
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.cluster.manifests import RunTarget, consumer_for_run, producer_job_for_run
+from lagbench.core.cluster.jobs import producer_job_for_run
+from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.profiles import SteadyProfile
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario

@@ -216,6 +216,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
         SparkPlace,
         companion_for_run,
         policy_for_run,
+        producer_job_for_run,
         spark_consumer_for_run,
     )
     from lagbench.core.cluster import manifests as patch
@@ -263,7 +264,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     tail = tail_of(cell.scenario, started_replicas=cell.policy.limits.started_replicas)
     job = base_manifest("producer", "Job")
     of_run = patch.RunTarget(first, "kafka:9092", workload=cell.scenario.consumer.workload)
-    return [*made, patch.producer_job_for_run(job, of_run, cell.scenario, tail=tail)]
+    return [*made, producer_job_for_run(job, of_run, cell.scenario, tail=tail)]
 
 
 def _spikes(spikes: Sequence[Spike]) -> str:

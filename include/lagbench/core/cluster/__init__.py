@@ -12,6 +12,7 @@ from lagbench.core.cluster.actions_job import actions_job_for_run, swapped_polic
 from lagbench.core.cluster.broker_proxy import broker_proxy_for_run
 from lagbench.core.cluster.group_manifests import for_group
 from lagbench.core.cluster.imposed_limits import imposed_cpu_limits, sets_cpu_limit
+from lagbench.core.cluster.jobs import producer_job_for_run
 from lagbench.core.cluster.lease import (
     LEASE,
     SWEEP_SECONDS,
@@ -34,7 +35,6 @@ from lagbench.core.cluster.manifests import (
     grace_seconds,
     is_foreign,
     lag_scaler_for_run,
-    producer_job_for_run,
     prometheus_for_run,
     recorder_for_run,
     set_arguments,

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lagbench.core.cluster.group_manifests import Manifest
-from lagbench.core.cluster.manifests import RunTarget, job_for_run, second_telemetry
+from lagbench.core.cluster.jobs import job_for_run, second_telemetry
+from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import SWAP_ANNOTATION, Scenario, flag_text

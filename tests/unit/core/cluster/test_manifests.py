@@ -10,10 +10,10 @@ from tests.unit.core.cluster.consumer_pod import container_of, options_of
 from tests.unit.plugins.conftest import SCENARIO, workload
 
 from lagbench.adapters.kube.manifest_files import base_manifest
+from lagbench.core.cluster.jobs import producer_job_for_run
 from lagbench.core.cluster.manifests import (
     RunTarget,
     consumer_for_run,
-    producer_job_for_run,
     prometheus_for_run,
     recorder_for_run,
 )
