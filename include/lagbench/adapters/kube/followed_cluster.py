@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -67,18 +68,24 @@ class KubeCluster:
     def follow(
         self, kind: Kind, seen: Callable[[Snapshot], None], is_over: Callable[[], bool]
     ) -> None:
-        """List, then watch; after any break begin again with a list."""
+        """List, then watch; after any break, or an error in ``seen``, begin again with a list."""
         pause = threading.Event()
         while not is_over():
             try:
-                self._list_and_watch(kind, seen, is_over)
+                with contextlib.closing(self._snapshots(kind, is_over)) as snapshots:
+                    for snapshot in snapshots:
+                        seen(snapshot)
             except ClusterError as error:
                 log.warning("the watch of %s ended: %s", kind[1], error)
                 pause.wait(_RETRY_SECONDS)
+            except Exception:
+                log.exception("the watch of %s: a snapshot failed, continuing", kind[1])
+                pause.wait(_RETRY_SECONDS)
 
-    def _list_and_watch(
-        self, kind: Kind, seen: Callable[[Snapshot], None], is_over: Callable[[], bool]
-    ) -> None:
+    def _snapshots(
+        self, kind: Kind, is_over: Callable[[], bool]
+    ) -> Generator[Snapshot, None, None]:
+        """Yield the objects after the list and after each change, until the watch ends."""
         objects: dict[ObjectKey, Manifest] = {}
         with _translated(f"follow {kind[1]}"):
             path = self._resource(kind).path(namespace=self._namespace)
@@ -94,7 +101,7 @@ class KubeCluster:
                     objects[key_of(found)] = _with_kind(found, kind)
                 elif change == "ERROR":
                     raise _ended(kind, found)
-                seen(dict(objects))
+                yield dict(objects)
 
     def get(self, kind: Kind, key: ObjectKey) -> Manifest:
         """Return an object."""

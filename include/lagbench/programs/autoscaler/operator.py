@@ -87,7 +87,8 @@ class Operator:
 
     def _mend_hpa(self, key: ObjectKey) -> None:
         """Let the owner of an HPA that someone deleted or edited make it as it should be."""
-        for (namespace, _), worker in self._scaled_objects.items():
+        # The thread that follows ScaledObjects may change the workers meanwhile.
+        for (namespace, _), worker in list(self._scaled_objects.items()):
             if (namespace, worker.hpa_name) == key:
                 worker.mend_hpa()
 

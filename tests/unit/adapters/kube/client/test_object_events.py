@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kubernetes.client import ApiClient, ApiException, Configuration
 
+from lagbench.adapters.kube import followed_cluster
 from lagbench.adapters.kube.client.object_events import WatchTimes, list_and_watch
 from lagbench.adapters.kube.cluster_protocol import POD, ClusterError, Snapshot
 from lagbench.adapters.kube.followed_cluster import KubeCluster
@@ -129,6 +130,26 @@ def test_an_answer_that_is_not_json_is_no_answer() -> None:
     with serving([b'{"type": "ADDED", "obj\n']) as (client, _):
         cluster = KubeCluster(client)
         with pytest.raises(ClusterError, match="the API does not answer") as broken:
-            cluster._list_and_watch(POD, lambda _snapshot: None, lambda: False)
+            list(cluster._snapshots(POD, lambda: False))
 
     assert broken.value.status == 0
+
+
+def test_a_follower_goes_on_when_its_caller_fails_on_a_snapshot(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller gets the list again, and the log has its own error, not one of the API server."""
+    monkeypatch.setattr(followed_cluster, "_RETRY_SECONDS", 0.0)
+    seen: list[Snapshot] = []
+
+    def see(snapshot: Snapshot) -> None:
+        seen.append(snapshot)
+        if len(seen) == 1:
+            raise ValueError("replicas of a string")
+
+    with serving([]) as (client, _):
+        KubeCluster(client).follow(POD, see, lambda: len(seen) >= 2)
+
+    assert seen == [{}, {}]
+    assert "replicas of a string" in caplog.text
+    assert "the API does not answer" not in caplog.text
