@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lagbench.core.measures.rebalance import longest_session_seconds
-from lagbench.core.scenario import kind_of
+from lagbench.core.scenario import kind_of, longest_session_seconds
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.run_sensor import RunSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger

@@ -61,7 +61,6 @@ from lagbench.core.measures.reaction import Reaction, ReactionInput, worst_react
 from lagbench.core.measures.rebalance import (
     RebalanceEpisode,
     idle_scale_downs_text,
-    longest_session_seconds,
 )
 from lagbench.core.measures.rebalance_cost import rebalance_measures
 from lagbench.core.measures.run_evidence import RunEvidence
@@ -73,7 +72,7 @@ from lagbench.core.measures.scaling import (
 )
 from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
 from lagbench.core.policy import START_PRECISION_SECONDS
-from lagbench.core.scenario import kind_of
+from lagbench.core.scenario import kind_of, longest_session_seconds
 from lagbench.core.scenario.stream import failing_seqs, tail_of_run
 from lagbench.errors import NotReady
 

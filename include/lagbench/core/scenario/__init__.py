@@ -33,8 +33,14 @@ from lagbench.core.scenario.hpa_phase import (
     require_known_hpa,
     stream_start_at_ns,
 )
-from lagbench.core.scenario.own_consumer import (
+from lagbench.core.scenario.member_session import (
+    BROKERS_SESSION_SECONDS,
+    CLASSIC_SESSION_SECONDS,
     CLIENTS_SESSION_SECONDS,
+    LONGEST_SESSION_SECONDS,
+    longest_session_seconds,
+)
+from lagbench.core.scenario.own_consumer import (
     KAFKA_CONFIG,
     KAFKA_PREFIX,
     OwnTexts,
@@ -106,7 +112,9 @@ __all__ = [
     "AUTOSCALER_DEPLOYMENT",
     "AUTOSCALER_NAMESPACE",
     "BOOTSTRAP_ANNOTATION",
+    "BROKERS_SESSION_SECONDS",
     "BROKER_PROXY",
+    "CLASSIC_SESSION_SECONDS",
     "CLIENTS_SESSION_SECONDS",
     "CONSUMER_DEPLOYMENT",
     "DRIVER_SIDE_MEBIBYTES",
@@ -116,6 +124,7 @@ __all__ = [
     "KAFKA_PREFIX",
     "LAG_SCALER",
     "LAG_SCALER_NAMES",
+    "LONGEST_SESSION_SECONDS",
     "MASTER_MEBIBYTES",
     "MAX_SEED",
     "NAMESPACE",
@@ -187,6 +196,7 @@ __all__ = [
     "kind_of",
     "knows_work",
     "level_of",
+    "longest_session_seconds",
     "mean_start_seconds",
     "new_run_id",
     "own_texts",

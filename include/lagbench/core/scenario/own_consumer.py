@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, Field
 
 from lagbench.core.scenario.accounting_level import LevelName
+from lagbench.core.scenario.member_session import CLIENTS_SESSION_SECONDS
 
 BOOTSTRAP, TOPIC, GROUP = "bootstrap_servers", "topic", "group"
 OUTPUT_TOPIC, LEDGER_TOPIC, POD = "output_topic", "ledger_topic", "pod"
 PORT_PREFIX = "port."
 KAFKA_PREFIX, KAFKA_CONFIG = "kafka.", "kafka_config"
 """Placeholders of the log-in: one of librdkafka's settings, and a file with all of them."""
-CLIENTS_SESSION_SECONDS = 45.0
-"""Kafka's default of ``session.timeout.ms``: a dead member of other code stays that long."""
 REQUIRED = (BOOTSTRAP, TOPIC, GROUP)
 """Without these the consumer would read something else than the run's load."""
 PLACEHOLDERS = (*REQUIRED, OUTPUT_TOPIC, LEDGER_TOPIC, POD, KAFKA_CONFIG)

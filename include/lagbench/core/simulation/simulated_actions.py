@@ -20,14 +20,13 @@ from lagbench.core.scenario import (
     SlowDownstream,
     SwapPolicy,
     drawn,
+    longest_session_seconds,
 )
 from lagbench.core.simulation.clocks import SimulatedClock
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler
 from lagbench.core.simulation.world import World
 
 _SIMULATED = (KillPod, SwapPolicy, AutoscalerDown, SlowDownstream, GrowPartitions)
-SESSION_SECONDS = 10.0
-"""The consumer's own default of the session timeout."""
 
 
 def is_simulated(action: ActionBase) -> bool:
@@ -55,6 +54,7 @@ class SimulatedActions:
         self.scaler = start(policy)
         self._own: list[SimulatedClock] = []
         self._seed = scenario.seed
+        self._session_seconds = longest_session_seconds(scenario)
         for number, action in enumerate(scenario.actions):
             if action.at_seconds is not None and is_simulated(action):
                 self._plan(number, action, action.at_seconds)
@@ -81,7 +81,7 @@ class SimulatedActions:
     def _kill(self, number: int, count: int) -> None:
         ready = [pod.number for pod in self._world.fleet.alive if pod.ready_at is not None]
         killed = drawn(ready, count, seed=self._seed, number=number)
-        self._world.fleet.kill(killed, self._world.second, for_seconds=SESSION_SECONDS)
+        self._world.fleet.kill(killed, self._world.second, for_seconds=self._session_seconds)
 
     def _set_down(self, *, is_down: bool) -> None:
         self.scaler.is_down = is_down

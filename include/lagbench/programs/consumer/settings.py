@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from lagbench.core.scenario import (
+    CLASSIC_SESSION_SECONDS,
     ConsumerFlags,
     DownstreamPace,
     Flag,
@@ -65,7 +66,7 @@ class ConsumerOptions(WorkOptions, ConsumerFlags, RunFlags, Settings):
         1.0, ge=0.01, le=3600, description="seconds between two commits"
     )
     session_timeout_ms: int = Field(
-        10_000,
+        round(CLASSIC_SESSION_SECONDS * 1000),
         ge=_LEAST_SESSION_MS,
         le=_MOST_SESSION_MS,
         description="for the classic protocols; KIP-848 uses the broker's setting",

@@ -51,6 +51,20 @@ def test_killed_pods_leave_their_partitions_waiting() -> None:
     assert killed.measures.drain_seconds is not None
 
 
+def peak_after_a_kill(balancer: str) -> float:
+    """Return the peak lag of two pods of which one is killed, without any scaling."""
+    down = "{kind: autoscaler_down, at_seconds: 1, for_seconds: 100}"
+    kill = "{kind: kill_pod, at_seconds: 2, pods: 1}"
+    overrides = {"actions": f"[{down}, {kill}]", "consumer.balancer": balancer}
+    made = checked_cell("quick_spike", overrides=overrides)
+    return simulate(made.scenario, made.policy).measures.peak_lag_records
+
+
+def test_a_killed_member_of_kip_848_stays_for_the_brokers_session() -> None:
+    """Its partitions wait for 45 s instead of the 10 s of the classic protocols."""
+    assert peak_after_a_kill("consumer") > peak_after_a_kill("cooperative-sticky")
+
+
 def test_a_swap_follows_the_new_policy() -> None:
     """persistent-lag waits two minutes before it adds a pod: a spike of 60 s adds none."""
     swapped = simulated("{kind: swap_policy, at_seconds: 5, policy: persistent-lag}")

@@ -23,11 +23,11 @@ from lagbench.core.measures.evidence.gaps import (
     gaps_between,
 )
 from lagbench.core.measures.evidence.member_limit import (
-    SESSION_SECONDS,
     member_limit,
     unowned_partitions,
 )
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.scenario import LONGEST_SESSION_SECONDS
 from lagbench.core.telemetry import (
     GroupJoined,
     GroupMember,
@@ -70,7 +70,7 @@ def group_strangers(
     hidden: Hidden = NOTHING_HIDDEN,
     *,
     members_per_pod: int = 1,
-    session_seconds: float = SESSION_SECONDS,
+    session_seconds: float = LONGEST_SESSION_SECONDS,
 ) -> tuple[GroupStranger, ...]:
     """Return every stranger, first seen first; empty when all members were the run's own.
 

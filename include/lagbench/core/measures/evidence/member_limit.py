@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lagbench.core.measures.evidence.gaps import GAP_SECONDS
 from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.scenario import LONGEST_SESSION_SECONDS
 from lagbench.core.telemetry import (
     PartitionsAssigned,
     PartitionsRevoked,
@@ -26,20 +27,18 @@ from lagbench.core.telemetry import (
     TelemetryRecord,
 )
 
-SESSION_SECONDS = 45.0
-"""The longest session of lagbench's own members: KIP-848's default; the classic one is 10 s."""
 _NEVER = 2**63
 
 
 def member_limit(
-    records: Sequence[TelemetryRecord], *, session_seconds: float = SESSION_SECONDS
+    records: Sequence[TelemetryRecord], *, session_seconds: float = LONGEST_SESSION_SECONDS
 ) -> Callable[[int], int]:
     """Return a function from an instant to the most members that the run's pods can be then.
 
     ``records`` are sorted by time. A dead member stays for ``session_seconds``, at least those of
     lagbench's own members.
     """
-    late = round((max(session_seconds, SESSION_SECONDS) + GAP_SECONDS) * NANOSECONDS)
+    late = round((max(session_seconds, LONGEST_SESSION_SECONDS) + GAP_SECONDS) * NANOSECONDS)
     own = [record for record in records if isinstance(record, PodStarted | PodStopped)]
     left = {record.source for record in records if isinstance(record, SigtermReceived)}
     seen: dict[str, list[PodSeen]] = defaultdict(list)

@@ -5,7 +5,6 @@ from lagbench.core.measures.rebalance.episodes import (
     EpisodeTrigger,
     RebalanceEpisode,
     episode_spans,
-    longest_session_seconds,
     rebalance_protocol,
 )
 from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
@@ -74,7 +73,6 @@ __all__ = [
     "delayed",
     "episode_spans",
     "idle_scale_downs_text",
-    "longest_session_seconds",
     "mean_rate_before",
     "partition_gaps",
     "rate_of_commits",

@@ -20,7 +20,6 @@ from typing import Literal
 from lagbench.core.measures.evidence import GroupEvent, GroupState, Hidden
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods
-from lagbench.core.scenario import Scenario, balancers_of
 
 QUIET_SECONDS = 2.0
 HEARTBEAT_SECONDS = 6.0
@@ -223,21 +222,6 @@ def _step_text(change: ReplicaChange, span: EpisodeSpan) -> str:
     counts = ((span.joined, "joined"), (span.left, "left"), (span.died, "died"))
     moves = [f"{len(pods)} {verb}" for pods, verb in counts if pods]
     return f"{steps}; {', '.join(moves)}"
-
-
-CLASSIC_SESSION_SECONDS = 10.0
-"""The consumer's own default (``--session-timeout-ms``)."""
-BROKERS_SESSION_SECONDS = 45.0
-"""Kafka's default of group.consumer.session.timeout.ms, used by the new protocol."""
-
-
-def longest_session_seconds(scenario: Scenario) -> float:
-    """Return how long a member that died may stay in the group, under each balancer of the run."""
-    consumer = scenario.consumer
-    if consumer.kind == "own":
-        return consumer.session_timeout_seconds
-    balancers = balancers_of(consumer.balancer, scenario.actions)
-    return BROKERS_SESSION_SECONDS if "consumer" in balancers else CLASSIC_SESSION_SECONDS
 
 
 def rebalance_protocol(balancer: str) -> RebalanceProtocol | None:
