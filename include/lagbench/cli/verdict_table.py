@@ -9,7 +9,7 @@ from rich.text import Text
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.comparison_table import print_comparison
 from lagbench.cli.wide_table import print_whole
-from lagbench.core.verdict import Verdict
+from lagbench.core.verdict import Verdict, exit_code
 from lagbench.errors import ExitCode
 from lagbench.shared_with_spark import message_classes
 
@@ -19,7 +19,6 @@ _MARKS = {
     "undetermined": ("?", "yellow"),
     "not_judged": ("·", "dim"),
 }
-_EXIT_CODES = {"pass": ExitCode.PASS, "fail": ExitCode.SLO_FAILED}
 _COUNTS = ("produced_acked", "in_log", "processed_distinct", "lost", "duplicated", "reordered")
 _GAPS = (
     message_classes.FAILED,
@@ -68,7 +67,7 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
         console.print(f"  note: {note}", highlight=False, markup=False)
     print_comparison(console, folder)
     console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
-    return _EXIT_CODES.get(verdict.status, ExitCode.UNDETERMINED)
+    return exit_code(verdict)
 
 
 def _print_accounting(console: Console, folder: RunFolder) -> None:
