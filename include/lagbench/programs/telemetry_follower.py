@@ -10,6 +10,7 @@ import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from lagbench.adapters.kafka.client_settings import own_settings
+from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.telemetry import Record, decode_record
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class TelemetryFollower(threading.Thread):
             "enable.auto.commit": False,
             "fetch.min.bytes": 1 if is_prompt else _FETCH_BYTES,
             "fetch.wait.max.ms": _FETCH_WAIT_MS,
-            "reconnect.backoff.max.ms": 1_000,
+            **RECOVERY,
             "log_level": 2,  # a broker that is away is the recorder's to tell, once a second
         }
 

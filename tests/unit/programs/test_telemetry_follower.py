@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.telemetry.records import Phase, ReadGap, Record, encode_record
 from lagbench.programs.telemetry_follower import TelemetryFollower
 
@@ -18,6 +19,11 @@ def taken() -> list[Record]:
 def follower(taken: list[Record]) -> TelemetryFollower:
     """Provide a follower that has not started."""
     return TelemetryFollower("127.0.0.1:1", "telemetry", taken.append, "recorder-1")
+
+
+def test_it_looks_for_a_new_leader_soon_after_an_outage(follower: TelemetryFollower) -> None:
+    """Without the shorter refresh of metadata a partition may stay without a leader for 5 min."""
+    assert follower._settings.items() >= RECOVERY.items()
 
 
 def test_others_records_are_handed_over_and_its_own_are_not(

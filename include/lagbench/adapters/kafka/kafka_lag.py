@@ -28,6 +28,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     OffsetSpec,
 )
 
+from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.keda.loop import PartitionOffsets
 from lagbench.errors import NotReady
 
@@ -86,12 +87,12 @@ def open_admin(
     *,
     awaits_transactions: bool = False,
 ) -> LagClient:
-    """Return an admin client that reconnects quickly and keeps its own log lines quiet."""
+    """Return an admin client that recovers soon from an outage; its own log lines are quiet."""
     return LagClient(
         {
             "bootstrap.servers": bootstrap_servers,
             "client.id": "lagbench-lag-reader",
-            "reconnect.backoff.max.ms": 1_000,
+            **RECOVERY,
             "socket.connection.setup.timeout.ms": 5_000,
             "log_level": 2,
             **(settings or {}),

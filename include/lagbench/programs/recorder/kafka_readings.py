@@ -10,6 +10,7 @@ from lagbench.adapters.kafka.kafka_admin import GroupRequest, KafkaAdmin
 from lagbench.adapters.kafka.kafka_groups import GroupMember as Member
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_offsets, read_partitions
+from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.telemetry import GroupMember, GroupMembers, GroupSample, LagSample, Record
 
 _TIMEOUT_SECONDS = 1.0
@@ -135,6 +136,6 @@ class GroupReading:
 
     def _connect(self) -> KafkaAdmin:
         return KafkaAdmin(
-            {**self._settings, "reconnect.backoff.max.ms": 1000},
+            {**self._settings, **RECOVERY},
             timeout_seconds=_TIMEOUT_SECONDS,
         )

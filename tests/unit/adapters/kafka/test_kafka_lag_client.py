@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from lagbench.adapters.kafka.kafka_lag import _end, read_offsets, read_partitions
+from lagbench.adapters.kafka.kafka_lag import _end, open_admin, read_offsets, read_partitions
+from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.keda.loop import PartitionOffsets
 from lagbench.errors import NotReady
 
@@ -25,6 +26,13 @@ class UnansweredAdmin:
         answer: Future[Any] = Future()
         answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
         return {"events": answer}
+
+
+def test_a_client_for_lag_looks_for_a_new_leader_soon_after_an_outage() -> None:
+    """Its consumers have the same settings; the caller's own settings come before them."""
+    assert open_admin("127.0.0.1:1")._settings.items() >= RECOVERY.items()
+    given = open_admin("127.0.0.1:1", {"reconnect.backoff.max.ms": 2_000})
+    assert given._settings["reconnect.backoff.max.ms"] == 2_000
 
 
 class EmptyAnswer:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
+from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.telemetry.records import GroupMembers, GroupSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder import kafka_readings
@@ -26,9 +28,11 @@ class FakeBroker:
         self.now_seconds = 0.0
         self.group = STABLE
         self.clients: list[FakeAdmin] = []
+        self.settings: Mapping[str, object] = {}
 
-    def connect(self, *_: object, **__: object) -> FakeAdmin:
+    def connect(self, settings: Mapping[str, object], **_: object) -> FakeAdmin:
         """Open a client."""
+        self.settings = settings
         self.clients.append(FakeAdmin(self))
         return self.clients[-1]
 
@@ -91,6 +95,15 @@ def test_one_client_serves_while_the_broker_answers(broker: FakeBroker) -> None:
 
     assert readings(reading, 3) == [True, True, True]
     assert [len(client.asked) for client in broker.clients] == [3]
+
+
+def test_the_client_looks_for_a_new_coordinator_soon_after_an_outage(broker: FakeBroker) -> None:
+    """It has the settings of every client that outlives an outage, whatever the log-in has."""
+    GroupReading(
+        {"reconnect.backoff.max.ms": "60000"}, group="enrich", topic="events", source="recorder"
+    )
+
+    assert broker.settings == RECOVERY
 
 
 def test_an_outage_leaves_one_request_open_and_ends(broker: FakeBroker) -> None:
