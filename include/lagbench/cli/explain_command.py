@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -108,31 +109,14 @@ def _chosen(spec: ScaledObjectSpec, number: int | None, where: str) -> Sequence[
 def _explain_kafka(
     console: Console, spec: ScaledObjectSpec, item: Trigger, trigger: KafkaTrigger
 ) -> None:
-    from lagbench.adapters.kafka.kafka_lag import (
-        open_admin,
-        read_group_topics,
-        read_offsets,
-        read_partitions,
-    )
-    from lagbench.adapters.kafka.kafka_security import security_settings
+    from lagbench.adapters.kafka.kafka_trigger import open_trigger, read_trigger_offsets
     from lagbench.core.explain import explain_kafka
-    from lagbench.core.keda.loop import needs_earliest
-    from lagbench.core.keda.triggers import kept_partitions
 
-    admin = open_admin(",".join(trigger.bootstrap_servers), security_settings(trigger.security))
-    group = trigger.consumer_group
-    topics = [trigger.topic] if trigger.topic else read_group_topics(admin, group)
-    try:
-        places = [
-            (topic, number)
-            for topic in topics
-            for number in kept_partitions(trigger, topic, read_partitions(admin, topic))
-        ]
-    except ValueError as error:
-        raise NotReady(f"KEDA would fail this poll: {error}") from error
-    offsets = read_offsets(
-        admin, group, places, wants_earliest=lambda found: needs_earliest(trigger, found)
-    )
+    with contextlib.closing(open_trigger(trigger)) as client:
+        try:
+            offsets = read_trigger_offsets(client, trigger)
+        except ValueError as error:
+            raise NotReady(f"KEDA would fail this poll: {error}") from error
     explained = explain_kafka(
         trigger,
         offsets,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from lagbench.adapters.kafka import kafka_trigger
 from lagbench.cli import explain_command
+from lagbench.core.keda.loop import PartitionOffsets
 from lagbench.core.keda.triggers import KafkaTrigger
-from lagbench.errors import WrongInput
+from lagbench.errors import NotReady, WrongInput
 
 HEAD = """apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -48,3 +51,38 @@ def test_a_file_of_another_shape_is_wrong_input(text: str, tmp_path: Path) -> No
 
     with pytest.raises(WrongInput):
         explain_command._read_spec(str(path), "test:9092")
+
+
+class Client:
+    """A client of Kafka that tells whether it is closed."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        """Close."""
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_client_of_a_kafka_trigger_is_closed(
+    fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After the reading, and after one that KEDA would fail."""
+    client = Client()
+
+    def read(_client: Client, trigger: KafkaTrigger) -> dict[tuple[str, int], PartitionOffsets]:
+        if fails:
+            raise ValueError("expected at least one active partition")
+        return {(trigger.topic, 0): PartitionOffsets(end=1_250, committed=50)}
+
+    monkeypatch.setattr(kafka_trigger, "open_trigger", lambda _: client)
+    monkeypatch.setattr(kafka_trigger, "read_trigger_offsets", read)
+    path = tmp_path / "so.yaml"
+    metadata = "{bootstrapServers: 'file:9092', consumerGroup: g, topic: t}"
+    path.write_text(f"{HEAD}  triggers:\n  - {{type: kafka, metadata: {metadata}}}\n")
+
+    with pytest.raises(NotReady, match="would fail this poll") if fails else nullcontext():
+        explain_command.explain(scaled_object=str(path))
+
+    assert client.is_closed
+    assert ("1,200" in capsys.readouterr().out) is not fails

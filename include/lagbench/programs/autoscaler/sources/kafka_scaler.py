@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from confluent_kafka import KafkaException
 
-from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.kafka_lag import (
-    DEFAULT_TIMEOUT_SECONDS,
-    open_admin,
-    read_group_topics,
-    read_offsets,
-    read_partitions,
-)
-from lagbench.adapters.kafka.kafka_security import security_settings
+from lagbench.adapters.kafka.kafka_lag import DEFAULT_TIMEOUT_SECONDS
+from lagbench.adapters.kafka.kafka_trigger import open_trigger, read_trigger_offsets
 from lagbench.core.keda.loop import (
     MetricReading,
     MetricSpec,
     PersistentLagMemory,
     ScalerFailed,
     ScalersNotBuilt,
-    needs_earliest,
     read_lag,
     trigger_metric_spec,
 )
 from lagbench.core.keda.object import Trigger
-from lagbench.core.keda.triggers import KafkaSecurity, KafkaTrigger, kept_partitions
+from lagbench.core.keda.triggers import KafkaTrigger
 from lagbench.errors import NotReady
-
-
-def _settings(servers: str, security: KafkaSecurity) -> Mapping[str, object]:
-    """Return the trigger's settings; one that states none has those of the bench's Kafka.
-
-    The real KEDA needs them in the trigger, by a TriggerAuthentication.
-    """
-    stated = security.sasl != "none" or security.is_tls
-    return security_settings(security) if stated else own_settings(servers)
 
 
 class KafkaScaler:
@@ -56,7 +39,7 @@ class KafkaScaler:
         self._memory = PersistentLagMemory()
         servers = ",".join(parameters.bootstrap_servers)
         try:
-            self._admin = open_admin(servers, _settings(servers, parameters.security))
+            self._admin = open_trigger(parameters)
             self._admin.list_topics(
                 topic=None if parameters.full_metadata else parameters.topic,
                 timeout=timeout_seconds,
@@ -85,24 +68,8 @@ class KafkaScaler:
         """Keep nothing: librdkafka's client ends together with this object."""
 
     def _read(self) -> MetricReading:
-        parameters, timeout = self._parameters, self._timeout_seconds
-        topics = [parameters.topic]
-        if not parameters.topic:
-            group = parameters.consumer_group
-            topics = read_group_topics(self._admin, group, timeout_seconds=timeout)
-        places = [
-            (topic, partition)
-            for topic in topics
-            for partition in kept_partitions(
-                parameters, topic, read_partitions(self._admin, topic, timeout_seconds=timeout)
-            )
-        ]
-        offsets = read_offsets(
-            self._admin,
-            parameters.consumer_group,
-            places,
-            wants_earliest=lambda partition: needs_earliest(parameters, partition),
-            timeout_seconds=timeout,
+        offsets = read_trigger_offsets(
+            self._admin, self._parameters, timeout_seconds=self._timeout_seconds
         )
-        reading, self._memory = read_lag(parameters, offsets, self._memory)
+        reading, self._memory = read_lag(self._parameters, offsets, self._memory)
         return MetricReading((float(reading.metric),), reading.is_active)
