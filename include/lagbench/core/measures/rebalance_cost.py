@@ -16,7 +16,6 @@ from lagbench.core.measures.rebalance import (
     asleep_periods,
     partition_gaps,
     rebalance_episodes,
-    rebalance_protocol,
     rebalances,
     standstill,
     unanswered_steps,
@@ -24,7 +23,7 @@ from lagbench.core.measures.rebalance import (
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group
 from lagbench.core.measures.statistics import Reals
-from lagbench.core.scenario import downstream_pace
+from lagbench.core.scenario import downstream_pace, rebalance_protocol
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,12 @@ from lagbench.core.scenario.actions import (
     downstream_pace,
     drawn,
 )
-from lagbench.core.scenario.balancer import Balancer, rejected_move
+from lagbench.core.scenario.balancer import (
+    Balancer,
+    RebalanceProtocol,
+    rebalance_protocol,
+    rejected_move,
+)
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
@@ -170,6 +175,7 @@ __all__ = [
     "PoisonedKeyFlag",
     "ProcessCost",
     "Profile",
+    "RebalanceProtocol",
     "RollingRestart",
     "RunNames",
     "Samples",
@@ -202,6 +208,7 @@ __all__ = [
     "own_texts",
     "phase_distance_seconds",
     "read_samples",
+    "rebalance_protocol",
     "rejected_move",
     "require_known_hpa",
     "shared_actions",

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
 """``consumer`` is KIP-848: the broker assigns."""
+RebalanceProtocol = Literal["eager", "cooperative", "consumer"]
+"""``eager``: every member gives up all its partitions; else a rebalance moves single ones."""
+_PROTOCOLS: Mapping[str, RebalanceProtocol] = {
+    "range": "eager",
+    "roundrobin": "eager",
+    "cooperative-sticky": "cooperative",
+    "consumer": "consumer",
+}
+
+
+def rebalance_protocol(balancer: str) -> RebalanceProtocol | None:
+    """Return how ``balancer`` hands partitions over; None for an unknown name."""
+    return _PROTOCOLS.get(balancer)
 
 
 def rejected_move(before: Balancer, after: Balancer) -> str | None:

@@ -10,13 +10,12 @@ from typing import Literal
 
 import numpy as np
 
-from lagbench.core.scenario import Balancer, StartDelay
+from lagbench.core.scenario import Balancer, StartDelay, rebalance_protocol
 from lagbench.core.simulation.assignment import assign_stickily
 from lagbench.core.simulation.backlog import NOBODY, Backlog
 from lagbench.core.simulation.environment import SimulatedEnvironment
 
 _Event = Literal["status", "ready", "resume", "look"]
-_EAGER: tuple[Balancer, ...] = ("range", "roundrobin")
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class Fleet:
     ) -> None:
         """Begin with ``replicas`` pods that are Ready and have their partitions."""
         self._backlog, self._environment, self._random = backlog, environment, random
-        self._is_eager = balancer in _EAGER
+        self._is_eager = rebalance_protocol(balancer) == "eager"
         self._start = start
         self._events: list[tuple[float, int, _Event, int]] = []
         self._order = 0

@@ -16,6 +16,7 @@ from lagbench.core.scenario import (
     PoisonedKeyFlag,
     StartDelay,
     WorkFlags,
+    rebalance_protocol,
 )
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
@@ -101,7 +102,7 @@ class ConsumerOptions(WorkOptions, ConsumerFlags, RunFlags, Settings):
     @property
     def is_incremental(self) -> bool:
         """True: a rebalance moves single partitions rather than all of them."""
-        return self.balancer in {"cooperative-sticky", "consumer"}
+        return rebalance_protocol(self.balancer) != "eager"
 
     @property
     def is_next_generation(self) -> bool:

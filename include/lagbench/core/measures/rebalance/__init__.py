@@ -5,7 +5,6 @@ from lagbench.core.measures.rebalance.episodes import (
     EpisodeTrigger,
     RebalanceEpisode,
     episode_spans,
-    rebalance_protocol,
 )
 from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.measures.rebalance.partition_gaps import Handover, partition_gaps
@@ -79,7 +78,6 @@ __all__ = [
     "rate_series",
     "rates_by_life",
     "rebalance_episodes",
-    "rebalance_protocol",
     "rebalances",
     "standstill",
     "unanswered_steps",

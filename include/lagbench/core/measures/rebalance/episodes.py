@@ -20,6 +20,7 @@ from typing import Literal
 from lagbench.core.measures.evidence import GroupEvent, GroupState, Hidden
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods
+from lagbench.core.scenario import RebalanceProtocol
 
 QUIET_SECONDS = 2.0
 HEARTBEAT_SECONDS = 6.0
@@ -27,8 +28,6 @@ LONGEST_PAUSE_SECONDS = 60.0
 
 
 EpisodeTrigger = Literal["start", "scale_up", "scale_down", "pod_death", "action", "other"]
-
-RebalanceProtocol = Literal["eager", "cooperative", "consumer"]
 
 
 class RebalanceEpisode(MeasureModel):
@@ -222,14 +221,3 @@ def _step_text(change: ReplicaChange, span: EpisodeSpan) -> str:
     counts = ((span.joined, "joined"), (span.left, "left"), (span.died, "died"))
     moves = [f"{len(pods)} {verb}" for pods, verb in counts if pods]
     return f"{steps}; {', '.join(moves)}"
-
-
-def rebalance_protocol(balancer: str) -> RebalanceProtocol | None:
-    """Return how ``balancer`` hands partitions over; None for an unknown name."""
-    known: dict[str, RebalanceProtocol] = {
-        "range": "eager",
-        "roundrobin": "eager",
-        "cooperative-sticky": "cooperative",
-        "consumer": "consumer",
-    }
-    return known.get(balancer)

@@ -21,7 +21,6 @@ from lagbench.core.measures.rebalance.counting_owners import counting_owners
 from lagbench.core.measures.rebalance.episodes import (
     EpisodeSpan,
     RebalanceEpisode,
-    RebalanceProtocol,
     caused_by_action,
     episode_trigger,
 )
@@ -42,6 +41,7 @@ from lagbench.core.measures.rebalance.step_costs import StepCosts, step_costs
 from lagbench.core.measures.rebalance.undisturbed import Noise, Undisturbed
 from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods, replica_pods
 from lagbench.core.measures.statistics import Reals
+from lagbench.core.scenario import RebalanceProtocol
 
 
 def _of_steps(

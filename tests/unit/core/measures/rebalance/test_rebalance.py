@@ -7,7 +7,6 @@ from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.rebalance.episodes import (
     episode_spans,
     episode_trigger,
-    rebalance_protocol,
 )
 from lagbench.core.measures.replicas.pods import ReplicaPods, replica_pods
 from lagbench.core.measures.replicas.steps import ReplicaChange
@@ -261,18 +260,3 @@ def test_a_death_in_a_scale_step_leaves_it_one() -> None:
 
     assert trigger == "scale_up"
     assert text == "2 to 3 replicas by hpa; 1 joined, 1 died"
-
-
-@pytest.mark.parametrize(
-    ("balancer", "protocol"),
-    [
-        ("range", "eager"),
-        ("roundrobin", "eager"),
-        ("cooperative-sticky", "cooperative"),
-        ("consumer", "consumer"),
-        ("new", None),
-    ],
-)
-def test_protocol_of_each_balancer(balancer: str, protocol: str | None) -> None:
-    """Both range and roundrobin stop the world."""
-    assert rebalance_protocol(balancer) == protocol
