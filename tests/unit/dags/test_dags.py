@@ -17,7 +17,7 @@ from lagbench.catalog.catalog_files import list_experiments
 from lagbench.catalog.experiments import load_experiment
 from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
 from lagbench.core.experiment import draw_schedule
-from lagbench.core.scenario import BROKERS_SESSION_SECONDS
+from lagbench.core.scenario import LONGEST_SESSION_SECONDS
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX
 from lagbench_airflow.sensors.run_group import RunGroupSettledSensor, RunGroupStableSensor
@@ -135,7 +135,7 @@ def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
     limits = sum(task.execution_timeout.total_seconds() * (task.retries + 1) for task in tasks)
     of_groups = (
         RunGroupStableSensor.WAIT_SECONDS
-        + BROKERS_SESSION_SECONDS
+        + LONGEST_SESSION_SECONDS
         + RunGroupSettledSensor.MARGIN_SECONDS
     )
     of_waits = TRIES * (of_groups + FLUSH_ALLOWANCE_SECONDS)

@@ -39,7 +39,6 @@ from lagbench.core.scenario.hpa_phase import (
     stream_start_at_ns,
 )
 from lagbench.core.scenario.member_session import (
-    BROKERS_SESSION_SECONDS,
     CLASSIC_SESSION_SECONDS,
     CLIENTS_SESSION_SECONDS,
     LONGEST_SESSION_SECONDS,
@@ -117,7 +116,6 @@ __all__ = [
     "AUTOSCALER_DEPLOYMENT",
     "AUTOSCALER_NAMESPACE",
     "BOOTSTRAP_ANNOTATION",
-    "BROKERS_SESSION_SECONDS",
     "BROKER_PROXY",
     "CLASSIC_SESSION_SECONDS",
     "CLIENTS_SESSION_SECONDS",
