@@ -59,7 +59,6 @@ def compare(
     from lagbench.adapters.runs.run_folder import find, runs_root
     from lagbench.cli.difference_table import print_differences, print_floor, print_two_runs
     from lagbench.core.compare import (
-        PLANNED_LOOKS,
         Pair,
         bounds_of,
         closest_floor,
@@ -67,6 +66,7 @@ def compare(
         pairs_of_one_cell,
         require_comparable,
     )
+    from lagbench.core.significance import PLANNED_LOOKS
     from lagbench.results.compared_runs import keep_floor_of, read_compared, read_noise_floors
 
     console, varied = Console(), tuple(vary or ())

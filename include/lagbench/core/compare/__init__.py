@@ -12,7 +12,6 @@ from lagbench.core.compare.compare import (
 from lagbench.core.compare.environment import Environment, differing_facts
 from lagbench.core.compare.noise_floor import NoiseFloor, bounds_of, closest_floor, noise_floor
 from lagbench.core.compare.pairs import (
-    PLANNED_LOOKS,
     Difference,
     DifferenceVerdict,
     Pair,
@@ -29,7 +28,6 @@ from lagbench.core.compare.sides import (
 __all__ = [
     "BOUNDS",
     "DRAWN_FOR_PAIRS",
-    "PLANNED_LOOKS",
     "Bound",
     "ComparedMeasure",
     "ComparedRun",

@@ -12,12 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lagbench.core.experiment.expected_value import ExpectedValue
 from lagbench.core.scenario import MAX_SEED
+from lagbench.core.significance import PLANNED_LOOKS, SIGNIFICANCE, floor_of
 
-PAIR_COUNTS = (6, 8, 12)
-"""Six pairs can reach a p of 5 %, eight one of 1 %, twelve one of 0.05 %."""
 MOST_SHOWN_PAIRS = 12
 """An identity experiment tests nothing: one pair can show it."""
-SIGNIFICANCE = 0.05
 CELL_NAME = r"^[a-z][a-z0-9_]{0,39}$"
 
 Expectation = Literal["pass", "fail"]
@@ -38,12 +36,11 @@ def allowed_pairs(pairs: int, kind: ExperimentKind = "difference") -> int:
         if 1 <= pairs <= MOST_SHOWN_PAIRS:
             return pairs
         raise ValueError(f"1 to {MOST_SHOWN_PAIRS} (kind identity tests nothing)")
-    if pairs in PAIR_COUNTS:
+    if pairs in PLANNED_LOOKS:
         return pairs
-    smallest = min(1.0, 2 / 2**pairs) if 0 <= pairs < 64 else 0.0
     reason = "that are the planned numbers of pairs"
-    if smallest > SIGNIFICANCE:
-        reason = f"the smallest p of {pairs} pairs is {smallest:g}, above {SIGNIFICANCE:g}"
+    if floor_of(pairs) > SIGNIFICANCE:
+        reason = f"the smallest p of {pairs} pairs is {floor_of(pairs):g}, above {SIGNIFICANCE:g}"
     raise ValueError(f"6, 8 or 12 ({reason})")
 
 

@@ -8,10 +8,11 @@ from statistics import fmean
 from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.pairs.difference import Difference, DifferenceVerdict, Pair
 from lagbench.core.compare.pairs.difference_text import difference_text
-from lagbench.core.compare.pairs.looks import PLANNED_LOOKS, Look, Looks
+from lagbench.core.compare.pairs.looks import Look, Looks
 from lagbench.core.compare.pairs.sample import IDENTITY_COUNTS, Sample
-from lagbench.core.compare.pairs.sign_flip import floor_of, holm, smallest_p
+from lagbench.core.compare.pairs.sign_flip import holm, smallest_p
 from lagbench.core.measures import NAMED
+from lagbench.core.significance import PLANNED_LOOKS, floor_of
 from lagbench.errors import WrongInput
 
 

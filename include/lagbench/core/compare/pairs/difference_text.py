@@ -5,7 +5,8 @@ from __future__ import annotations
 from lagbench.core.compare.pairs.difference import Difference
 from lagbench.core.compare.pairs.looks import Look
 from lagbench.core.compare.pairs.sample import IDENTITY_COUNTS, Sample
-from lagbench.core.compare.pairs.sign_flip import MOST_PAIRS, floor_of
+from lagbench.core.compare.pairs.sign_flip import MOST_PAIRS
+from lagbench.core.significance import floor_of
 
 _SELECTION = "not decided: runs of one side that did not measure it are missing in the mean"
 

@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from lagbench.core.compare.pairs.sign_flip import MOST_PAIRS, floor_of
+from lagbench.core.compare.pairs.sign_flip import MOST_PAIRS
+from lagbench.core.significance import SIGNIFICANCE, floor_of
 from lagbench.errors import WrongInput
 
-PLANNED_LOOKS = (6, 8, 12)
-ALPHA = 0.05
 _FEWEST_PAIRS = 2
 _EXACT = 10**9
 
@@ -35,10 +34,10 @@ class Looks:
     """The numbers of pairs at which a comparison is tested, ascending."""
 
     pairs: tuple[int, ...]
-    alpha: float = ALPHA
+    alpha: float = SIGNIFICANCE
 
     @classmethod
-    def planned(cls, pairs: Sequence[int], alpha: float = ALPHA) -> Looks:
+    def planned(cls, pairs: Sequence[int], alpha: float = SIGNIFICANCE) -> Looks:
         """Return the plan.
 
         :raises WrongInput: not ascending, or a number of pairs that cannot be tested.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lagbench.core.measures import Reals
+from lagbench.core.significance import floor_of
 
 MOST_PAIRS = 40
 """Each half then has 2^20 sums, which take 8 MB."""
@@ -50,11 +51,6 @@ def smallest_p(differences: Sequence[float]) -> float:
     A difference of zero has no sign, so such a pair does not lower it.
     """
     return floor_of(sum(bool(value) for value in differences))
-
-
-def floor_of(pairs: int) -> float:
-    """Return the lowest p-value of ``pairs`` pairs that differ: 2/2^n, at most 1."""
-    return min(1.0, 2.0 ** (1 - pairs))
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

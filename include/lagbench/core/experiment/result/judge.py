@@ -19,7 +19,7 @@ from lagbench.core.compare import (
     differing_facts,
 )
 from lagbench.core.compare.pairs import IDENTITY_COUNTS
-from lagbench.core.experiment.experiment import SIGNIFICANCE, Experiment, ExperimentCell
+from lagbench.core.experiment.experiment import Experiment, ExperimentCell
 from lagbench.core.experiment.progress import Execution, Progress, RunRecord
 from lagbench.core.experiment.result.experiment_result import (
     CellComparison,
@@ -31,6 +31,7 @@ from lagbench.core.experiment.result.shown import shown_values
 from lagbench.core.experiment.schedule import PlannedRun
 from lagbench.core.measures import NAMED
 from lagbench.core.scenario import phase_distance_seconds
+from lagbench.core.significance import SIGNIFICANCE, floor_of
 
 PHASE_TOLERANCE_SECONDS = 1.0
 """Phases that are closer count as equal: the producer starts late by less on a busy machine."""
@@ -116,7 +117,7 @@ def decidability_note(experiment: Experiment, pairs: int) -> str | None:
     Holm's correction multiplies the smallest p, 2/2^n, by the number of compared measures.
     """
     compared = sum(bound.name not in IDENTITY_COUNTS for bound in bounds_of(experiment))
-    most = int(SIGNIFICANCE * 2 ** (pairs - 1))
+    most = int(SIGNIFICANCE / floor_of(pairs))
     if experiment.is_noise_floor or compared <= most:
         return None
     return (

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lagbench.core.compare.pairs import Interval, sign_flip_p
-from lagbench.core.experiment.experiment import SIGNIFICANCE, Experiment
+from lagbench.core.experiment.experiment import Experiment
 from lagbench.core.experiment.result.judge import bounds_of, measured_names
 from lagbench.core.experiment.schedule import Schedule
 from lagbench.core.measures import NAMED
+from lagbench.core.significance import SIGNIFICANCE
 from lagbench.core.simulation import SimulationMeasures
 
 Simulated = Mapping[tuple[int, str], SimulationMeasures]

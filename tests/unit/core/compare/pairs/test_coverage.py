@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from lagbench.core.compare.pairs.interval import Interval
-from lagbench.core.compare.pairs.looks import PLANNED_LOOKS, Looks
+from lagbench.core.compare.pairs.looks import Looks
 from lagbench.core.compare.pairs.sign_flip import sign_flip_p
+from lagbench.core.significance import PLANNED_LOOKS
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 TRIALS = 1000

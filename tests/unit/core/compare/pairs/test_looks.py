@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.compare.pairs.looks import ALPHA, PLANNED_LOOKS, Looks
-from lagbench.core.compare.pairs.sign_flip import floor_of
+from lagbench.core.compare.pairs.looks import Looks
+from lagbench.core.significance import PLANNED_LOOKS, SIGNIFICANCE, floor_of
 from lagbench.errors import WrongInput
 
 
@@ -25,13 +25,13 @@ def test_no_plan_spends_more_than_alpha(looks: tuple[int, ...]) -> None:
 
     spent = sum(plan.alpha_at(n) // floor_of(n) * floor_of(n) for n in looks)
 
-    assert spent <= ALPHA
+    assert spent <= SIGNIFICANCE
 
 
 @pytest.mark.parametrize("looks", [(6,), (12,)])
 def test_one_look_may_spend_everything(looks: tuple[int, ...]) -> None:
     """A plan of one look has the whole alpha."""
-    assert Looks.planned(looks).alpha_at(looks[0]) == pytest.approx(ALPHA)
+    assert Looks.planned(looks).alpha_at(looks[0]) == pytest.approx(SIGNIFICANCE)
 
 
 @pytest.mark.parametrize("pairs", [1, 5, 7, 9, 13])

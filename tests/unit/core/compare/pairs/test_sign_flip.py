@@ -7,7 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from lagbench.core.compare.pairs.sign_flip import floor_of, holm, sign_flip_p, smallest_p
+from lagbench.core.compare.pairs.sign_flip import holm, sign_flip_p, smallest_p
+from lagbench.core.significance import floor_of
 
 
 def by_hand(differences: list[float]) -> float:
