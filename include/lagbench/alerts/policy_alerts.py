@@ -24,7 +24,8 @@ from lagbench.core.keda.triggers import (
     PrometheusTrigger,
     parse_lag_query,
 )
-from lagbench.core.policy import LAG_SCALER_DEFAULT_THRESHOLD, POLICY_VERSIONS
+from lagbench.core.lag_scaler import LAG_SCALER_DEFAULT_THRESHOLD
+from lagbench.core.policy import POLICY_VERSIONS
 from lagbench.errors import WrongInput
 
 _SHORTEST_WAIT_SECONDS = 60
@@ -144,7 +145,7 @@ def _lag(trigger: Trigger) -> LagSeries | None:
     if not group:
         return None  # a third-party scaler: its metric is unknown
     counts_seconds = metadata.get("lagMetric") == "seconds"
-    threshold = metadata.get("lagThreshold") or f"{LAG_SCALER_DEFAULT_THRESHOLD:g}"
+    threshold = metadata.get("lagThreshold") or f"{LAG_SCALER_DEFAULT_THRESHOLD}"
     return lag_in_production(
         topic=metadata.get("topic", ""),
         group=group,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.policy import KEDA_DEFAULT_LAG_THRESHOLD
+from lagbench.core.keda.triggers import KAFKA_DEFAULT_LAG_THRESHOLD
 from lagbench.core.scenario.stream import resting_lag_records
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.run_sensor import RunSensor
@@ -40,7 +40,7 @@ class RunLagAboveSensor(RunSensor):
 
 def _threshold(cell: CellRun) -> float:
     stated = cell.policy.limits.lag_threshold_records
-    return stated or KEDA_DEFAULT_LAG_THRESHOLD
+    return stated or KAFKA_DEFAULT_LAG_THRESHOLD
 
 
 class RunLagAtRestSensor(RunSensor):

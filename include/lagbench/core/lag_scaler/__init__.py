@@ -18,6 +18,7 @@ from lagbench.core.lag_scaler.partition_lag import ages
 from lagbench.core.lag_scaler.projection import evidence_intervals
 from lagbench.core.lag_scaler.rule import WatchedRule
 from lagbench.core.lag_scaler.rule_parameters import (
+    LAG_SCALER_DEFAULT_THRESHOLD,
     MAX_GAP_INTERVALS,
     NS_PER_SECOND,
     SPAN_TOLERANCE_INTERVALS,
@@ -31,6 +32,7 @@ from lagbench.core.lag_scaler.window import GroupWindow
 __all__ = [
     "ALLOWED_ADDRESS",
     "FROM_ENV",
+    "LAG_SCALER_DEFAULT_THRESHOLD",
     "MAX_GAP_INTERVALS",
     "NO_OFFSET",
     "NS_PER_SECOND",

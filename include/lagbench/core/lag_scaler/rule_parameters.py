@@ -17,6 +17,10 @@ MAX_GAP_INTERVALS = 2.5
 SPAN_TOLERANCE_INTERVALS = 0.5
 
 
+LAG_SCALER_DEFAULT_THRESHOLD = 500
+"""The default of ``lagThreshold``, in records for each replica."""
+
+
 class LagRule(BaseModel):
     """One ScaledObject's rule for a group's lag; equal rules share one evaluation.
 
@@ -27,7 +31,7 @@ class LagRule(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    lag_threshold: int = 500
+    lag_threshold: int = LAG_SCALER_DEFAULT_THRESHOLD
     activation_lag_threshold: int = 0
     sustain_seconds: float = 120.0
     sampling_interval_seconds: float = 10.0

@@ -5,8 +5,6 @@ from lagbench.core.policy.controller import require_own_controller
 from lagbench.core.policy.kafka_log_in import require_kafka_log_in
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import (
-    KEDA_DEFAULT_LAG_THRESHOLD,
-    LAG_SCALER_DEFAULT_THRESHOLD,
     PolicyLimits,
     is_lag_scaler,
     lowest_target_records,
@@ -22,8 +20,6 @@ from lagbench.core.policy.stream_windows import (
 )
 
 __all__ = [
-    "KEDA_DEFAULT_LAG_THRESHOLD",
-    "LAG_SCALER_DEFAULT_THRESHOLD",
     "POLICY_VERSIONS",
     "START_PRECISION_SECONDS",
     "CheckedPolicy",

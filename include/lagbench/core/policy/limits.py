@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lagbench.core.hpa import ControllerFlags, controller_flags
-from lagbench.core.keda.triggers import TRIGGER_TYPES, go_boolean
+from lagbench.core.keda.object import DEFAULT_MAX_REPLICAS
+from lagbench.core.keda.triggers import (
+    KAFKA_DEFAULT_LAG_THRESHOLD,
+    TRIGGER_TYPES,
+    go_boolean,
+)
+from lagbench.core.lag_scaler import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.errors import WrongInput
 
 LAG_THRESHOLD_ANNOTATION = "lagbench.io/lag-threshold"
-KEDA_DEFAULT_LAG_THRESHOLD = 10.0
-KEDA_DEFAULT_CEILING = 100
-LAG_SCALER_DEFAULT_THRESHOLD = 500.0
 KAFKA_TYPES = ("kafka", "apache-kafka")
 EXTERNAL_TYPES = ("external", "external-push")
 
@@ -131,7 +134,7 @@ def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> Poli
         of_group = _lowest([t for t in targets if _is_of_the_group(t)], where)
         return PolicyLimits(
             floor_replicas=int(spec.get("minReplicaCount") or 0),
-            ceiling_replicas=int(spec.get("maxReplicaCount") or KEDA_DEFAULT_CEILING),
+            ceiling_replicas=int(spec.get("maxReplicaCount") or DEFAULT_MAX_REPLICAS),
             lag_threshold_records=threshold,
             threshold_rule=rule,
             partition_cap=_partition_cap(targets),
@@ -265,10 +268,10 @@ def _of_trigger(trigger: Mapping[str, Any], where: str) -> tuple[float, str] | N
         value = _number(metadata["lagThreshold"], "lagThreshold", where)
         return value, f"lagThreshold {value:g} of the {kind} trigger"
     if kind in KAFKA_TYPES:
-        value = KEDA_DEFAULT_LAG_THRESHOLD
+        value = float(KAFKA_DEFAULT_LAG_THRESHOLD)
         return value, f"KEDA's default lagThreshold {value:g}"
     if is_lag_scaler(trigger):
-        value = LAG_SCALER_DEFAULT_THRESHOLD
+        value = float(LAG_SCALER_DEFAULT_THRESHOLD)
         return value, f"the lag scaler's default lagThreshold {value:g}"
     return None
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
+from lagbench.core.keda.object import DEFAULT_MAX_REPLICAS
 from lagbench.localkube.objects import JsonObject, condition, from_rfc3339, is_terminating, name_of
 from lagbench.localkube.storage.resources import (
     AUTOSCALER,
@@ -119,7 +120,7 @@ _COLUMNS: dict[Resource, tuple[Column, ...]] = {
     SCALED_OBJECT: (
         ("Target", _target),
         ("Min", lambda o: o["spec"].get("minReplicaCount", 0)),
-        ("Max", lambda o: o["spec"].get("maxReplicaCount", 100)),
+        ("Max", lambda o: o["spec"].get("maxReplicaCount", DEFAULT_MAX_REPLICAS)),
         ("Ready", _truth("Ready")),
         ("Active", _truth("Active")),
         ("Paused", _truth("Paused")),

@@ -28,10 +28,12 @@ from lagbench.core.keda.object.scaling_modifiers import (
     target_problem,
 )
 from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.keda.object.spec_parts import DEFAULT_MAX_REPLICAS
 from lagbench.core.keda.object.trigger import Trigger
 
 __all__ = [
     "API_VERSION",
+    "DEFAULT_MAX_REPLICAS",
     "EXCLUDED_LABELS",
     "FORCE_ACTIVATION",
     "KIND",

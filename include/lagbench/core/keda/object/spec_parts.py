@@ -11,6 +11,8 @@ from lagbench.core.kubernetes import boolean, optional_whole, refuse_unknown_fie
 from lagbench.errors import WrongInput
 
 API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"
+DEFAULT_MAX_REPLICAS = 100
+"""KEDA's default of ``maxReplicaCount``."""
 _SPEC_FIELDS = (
     "scaleTargetRef",
     "pollingInterval",
@@ -61,7 +63,9 @@ def read_counts(spec: Mapping[str, Any], where: str) -> dict[str, Any]:
         ),
         "idle_replica_count": optional_whole(spec, "idleReplicaCount", low=0, where=where),
         "min_replica_count": optional_whole(spec, "minReplicaCount", low=0, where=where),
-        "max_replica_count": whole(spec, "maxReplicaCount", default=100, low=1, where=where),
+        "max_replica_count": whole(
+            spec, "maxReplicaCount", default=DEFAULT_MAX_REPLICAS, low=1, where=where
+        ),
     }
 
 

@@ -13,6 +13,7 @@ from lagbench.core.keda.triggers.cron import CronTrigger
 from lagbench.core.keda.triggers.external import ExternalTrigger
 from lagbench.core.keda.triggers.go_duration import duration_seconds_of
 from lagbench.core.keda.triggers.kafka import (
+    KAFKA_DEFAULT_LAG_THRESHOLD,
     KafkaTrigger,
     OffsetResetPolicy,
     kafka_metadata_for_run,
@@ -39,6 +40,7 @@ from lagbench.core.keda.triggers.trigger_type import (
 )
 
 __all__ = [
+    "KAFKA_DEFAULT_LAG_THRESHOLD",
     "RESOURCE_TYPES",
     "TRIGGER_TYPES",
     "AuthenticationRef",

@@ -22,6 +22,7 @@ from lagbench.core.keda.triggers.trigger_type import (
 
 __all__ = [
     "KAFKA",
+    "KAFKA_DEFAULT_LAG_THRESHOLD",
     "KafkaTrigger",
     "TriggerRefused",
     "kept_partitions",
@@ -29,6 +30,8 @@ __all__ = [
     "parse_partition_limitation",
 ]
 
+KAFKA_DEFAULT_LAG_THRESHOLD = 10
+"""KEDA's default of ``lagThreshold``, in records for each replica."""
 OffsetResetPolicy = Literal["latest", "earliest"]
 _RESET_POLICIES: tuple[OffsetResetPolicy, ...] = ("latest", "earliest")
 _INT32 = (-(2**31), 2**31 - 1)
@@ -50,7 +53,7 @@ class KafkaTrigger(TriggerParameters):
     consumer_group: str
     topic: str = ""
     partition_limitation: tuple[int, ...] | None = None
-    lag_threshold: int = 10
+    lag_threshold: int = KAFKA_DEFAULT_LAG_THRESHOLD
     activation_lag_threshold: int = 0
     offset_reset_policy: OffsetResetPolicy = "latest"
     allow_idle_consumers: bool = False
@@ -102,7 +105,7 @@ def parse_kafka_trigger(
         "bootstrap_servers": tuple(piece.strip() for piece in servers.split(",")),
         "consumer_group": group,
         "topic": topic,
-        "lag_threshold": reader.integer("lagThreshold", default=10),
+        "lag_threshold": reader.integer("lagThreshold", default=KAFKA_DEFAULT_LAG_THRESHOLD),
         "activation_lag_threshold": reader.integer("activationLagThreshold", default=0),
         "offset_reset_policy": policy,
         "allow_idle_consumers": reader.boolean("allowIdleConsumers"),

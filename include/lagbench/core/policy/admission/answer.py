@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from lagbench.core.keda.object import DEFAULT_MAX_REPLICAS
 from lagbench.core.policy.admission.cluster import ClusterView
 from lagbench.core.policy.admission.field_error import SKIPPED_RULES, FieldError, aggregate
 from lagbench.core.policy.admission.object_meta import (
@@ -15,7 +16,7 @@ from lagbench.core.policy.admission.object_meta import (
     undecodable_metadata,
     unknown_metadata,
 )
-from lagbench.core.policy.admission.scaled_object_schema import DEFAULT_MAX_REPLICAS, SCALED_OBJECT
+from lagbench.core.policy.admission.scaled_object_schema import SCALED_OBJECT
 from lagbench.core.policy.admission.schema import Schema
 from lagbench.core.policy.admission.schema_check import (
     known_fields,

@@ -20,7 +20,6 @@ FALLBACK_BEHAVIORS = (
     "currentReplicasIfLower",
     "scalingModifiers",
 )
-DEFAULT_MAX_REPLICAS = 100
 
 _NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 QUANTITY = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"

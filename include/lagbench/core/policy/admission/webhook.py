@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lagbench.core.keda.object import DEFAULT_MAX_REPLICAS
 from lagbench.core.kubernetes import go_quote
 from lagbench.core.policy.admission.cluster import ClusterView, Manifest, target_type, type_text
 from lagbench.core.policy.admission.resource_requests import request_problems
-from lagbench.core.policy.admission.scaled_object_schema import DEFAULT_MAX_REPLICAS
 from lagbench.core.policy.admission.scaling_modifiers import modifiers_problem
 
 RESOURCE_TRIGGERS = ("cpu", "memory")
