@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from lagbench.core.keda.triggers import go_boolean
 from lagbench.core.lag_scaler.metadata_keys import (
     ENVIRONMENT_DEFAULTS,
     FROM_ENV,
@@ -15,9 +16,6 @@ from lagbench.core.lag_scaler.metadata_keys import (
 from lagbench.errors import WrongInput
 
 _Choice = TypeVar("_Choice", bound=str)
-# Go's ParseBool, as KEDA reads its own triggers.
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _HIDDEN = "(not shown)"
@@ -119,13 +117,14 @@ class MetadataReader:
         return default
 
     def flag(self, name: str) -> bool:
-        """Return a Go boolean; missing is false."""
+        """Return a Go boolean, as KEDA reads its own triggers; missing is false."""
         value = self.find(name)
-        if value is None or value in _FALSE:
+        if value is None:
             return False
-        if value not in _TRUE:
+        read = go_boolean(value)
+        if read is None:
             self.refuse(name, value, "true or false")
-        return value in _TRUE
+        return bool(read)
 
     def choice(self, name: str, allowed: Sequence[_Choice]) -> _Choice:
         """Return one of ``allowed``, the first when nothing is given."""
