@@ -90,12 +90,6 @@ def condition(obj: JsonObject, kind: str) -> JsonObject | None:
     return None
 
 
-def is_ready(pod: JsonObject) -> bool:
-    """Return whether a pod's Ready condition holds."""
-    found = condition(pod, "Ready")
-    return found is not None and found.get("status") == "True"
-
-
 def set_condition(
     status: JsonObject, kind: str, *, holds: bool, at: str, reason: str = "", message: str = ""
 ) -> None:

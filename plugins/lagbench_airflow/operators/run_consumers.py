@@ -18,6 +18,7 @@ from lagbench.core.cluster import (
     consumer_for_run,
     refused_pods,
 )
+from lagbench.core.kubernetes import is_ready
 from lagbench.core.scenario import (
     BROKER_PROXY,
     BrokerUnreachable,
@@ -204,12 +205,10 @@ def _what_keeps(kube: Kube, workload: str) -> list[str]:
     reported = []
     for pod in kube.list("Pod"):
         name, status = str(pod["metadata"]["name"]), pod.get("status") or {}
-        conditions = {c["type"]: c for c in status.get("conditions") or []}
-        is_ready = conditions.get("Ready", {}).get("status") == "True"
-        if not name.startswith(f"{workload}-") or is_ready:
+        if not name.startswith(f"{workload}-") or is_ready(pod):
             continue
         reasons = [str(status.get("phase"))]
-        reasons += [c.get("message") for c in conditions.values() if c.get("message")]
+        reasons += [c["message"] for c in status.get("conditions") or [] if c.get("message")]
         for container in status.get("containerStatuses") or []:
             waiting = (container.get("state") or {}).get("waiting") or {}
             reasons += [waiting[key] for key in ("reason", "message") if waiting.get(key)]

@@ -14,6 +14,7 @@ from lagbench.core.cluster import (
     companion_for_run,
     swapped_policy_for_run,
 )
+from lagbench.core.kubernetes import is_ready
 from lagbench.core.scenario import RUN_ID_LABEL
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
@@ -72,17 +73,17 @@ class StartActionsOperator(CellOperator):
 def _wait_ready(kube: Kube, cell: CellRun, timeout_seconds: float) -> None:
     job = cell.names.actions_job
 
-    def is_ready(kube: Kube) -> bool:
+    def is_player_ready(kube: Kube) -> bool:
         pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={cell.names.run_id}")
         own = [pod for pod in pods if str(pod["metadata"]["name"]).startswith(f"{job}-")]
         for pod in own:
-            status = pod.get("status") or {}
-            if status.get("phase") == "Failed":
+            if (pod.get("status") or {}).get("phase") == "Failed":
                 words = last_words(kube, pod)
                 raise NotReady(f"the player of the actions ended before the stream: {words}")
-            conditions = status.get("conditions") or []
-            if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+            if is_ready(pod):
                 return True
         return False
 
-    kube.wait_until(is_ready, timeout_seconds=timeout_seconds, what=f"the pod of Job/{job}")
+    kube.wait_until(
+        is_player_ready, timeout_seconds=timeout_seconds, what=f"the pod of Job/{job}"
+    )

@@ -20,6 +20,7 @@ from lagbench.core.kubernetes.object_fields import (
     whole,
 )
 from lagbench.core.kubernetes.quantity import format_milli, metric_milli, parse_milli
+from lagbench.core.kubernetes.readiness import is_ready, ready_since
 from lagbench.core.kubernetes.workloads import is_rolled_out, selector_string, wanted_replicas
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "format_milli",
     "go_float",
     "go_quote",
+    "is_ready",
     "is_rolled_out",
     "json_float_problem",
     "json_integer_problem",
@@ -39,6 +41,7 @@ __all__ = [
     "optional_whole",
     "parse_instant_ns",
     "parse_milli",
+    "ready_since",
     "refuse_unknown_fields",
     "required_whole",
     "selector_string",

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from lagbench.core.kubernetes import is_ready
 from lagbench.core.scenario import POD_ORDINAL_ANNOTATION
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.owned_pods import (
@@ -21,7 +22,6 @@ from lagbench.localkube.objects import (
     JsonObject,
     annotations_of,
     copy_of,
-    is_ready,
     is_terminating,
     labels_of,
     name_of,

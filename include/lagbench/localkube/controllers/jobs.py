@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lagbench.core.kubernetes import is_ready
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.reconciler import Reconciler
 from lagbench.localkube.objects import (
@@ -12,7 +13,6 @@ from lagbench.localkube.objects import (
     controller_uid,
     copy_of,
     from_rfc3339,
-    is_ready,
     is_terminating,
     name_of,
     namespace_of,

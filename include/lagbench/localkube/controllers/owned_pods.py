@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 
+from lagbench.core.kubernetes import is_ready
 from lagbench.localkube.objects import (
     JsonObject,
     condition,
     controller_uid,
     from_rfc3339,
-    is_ready,
     namespace_of,
     uid_of,
 )

@@ -11,13 +11,13 @@ import contextlib
 import logging
 from itertools import count
 
+from lagbench.core.kubernetes import is_ready
 from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.objects import (
     PORT_PREFIX,
     JsonObject,
     annotate,
     annotations_of,
-    is_ready,
     is_terminating,
     labels_of,
     name_of,

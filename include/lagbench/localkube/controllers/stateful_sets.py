@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from lagbench.core.kubernetes import selector_string
+from lagbench.core.kubernetes import is_ready, selector_string
 from lagbench.core.scenario import POD_ORDINAL_ANNOTATION
 from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.controllers.events import EventRecorder
@@ -22,7 +22,6 @@ from lagbench.localkube.objects import (
     JsonObject,
     annotations_of,
     controller_uid,
-    is_ready,
     is_terminating,
     labels_of,
     name_of,

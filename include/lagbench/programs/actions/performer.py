@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from lagbench.adapters.kube.kube import Kube
+from lagbench.core.kubernetes import is_ready
 from lagbench.core.scenario import POD_ORDINAL_ANNOTATION, ActionBase, LastingAction, drawn
 from lagbench.errors import NotReady
 from lagbench.programs.actions.settings import PlayerOptions
@@ -30,7 +31,8 @@ class Stage:
     def ready_pods(self) -> list[str]:
         """Return the consumer pods that are Ready and not asked to stop, in order of creation."""
         found = self.kube.list("Pod", label_selector=self.options.pod_selector)
-        return [str(p["metadata"]["name"]) for p in sorted(found, key=_order) if _is_ready(p)]
+        stays = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+        return [str(pod["metadata"]["name"]) for pod in sorted(stays, key=_order) if is_ready(pod)]
 
 
 class Performer(ABC, Generic[Of]):
@@ -76,9 +78,3 @@ def _order(pod: dict[str, Any]) -> tuple[int, str, str]:
     metadata = pod["metadata"]
     ordinal = (metadata.get("annotations") or {}).get(POD_ORDINAL_ANNOTATION, "0")
     return int(ordinal), str(metadata.get("creationTimestamp")), str(metadata["name"])
-
-
-def _is_ready(pod: dict[str, Any]) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
-    return is_ready and not pod["metadata"].get("deletionTimestamp")

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from lagbench.adapters.kube.client.kube_connection import get
 from lagbench.adapters.kube.kube import Kube
+from lagbench.core.kubernetes import is_ready
 from lagbench.errors import NotReady
 from lagbench.programs.recorder.clock_probe import NodeClock, ask_endpoint, date_of
 
@@ -80,11 +81,8 @@ def node_clocks(pods: list[dict[str, Any]]) -> list[NodeClock]:
 
 def _endpoint(pod: Mapping[str, Any]) -> tuple[str, int] | None:
     """Return where a Ready pod of the bench answers; None when it has no such port."""
-    status = pod["status"]
-    conditions = status.get("conditions") or []
-    is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
-    address = status.get("podIP")
-    if not is_ready or not address or pod["metadata"].get("deletionTimestamp"):
+    address = pod["status"].get("podIP")
+    if not is_ready(pod) or not address or pod["metadata"].get("deletionTimestamp"):
         return None
     for container in pod["spec"].get("containers") or []:
         for port in container.get("ports") or []:

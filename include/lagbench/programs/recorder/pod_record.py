@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from lagbench.core.kubernetes import ready_since
 from lagbench.core.measures.evidence import FINAL_PHASES
 from lagbench.core.telemetry import PodSeen
 
@@ -33,7 +34,7 @@ def pod_seen(pod: Mapping[str, Any], *, at: int, source: str, gone_at: int | Non
         pod=metadata["name"],
         created_at=at if created_at is None else created_at,
         started_at=_instant(notes, "started", begun.get("startedAt")),
-        ready_at=_instant(notes, "ready", _ready_since(status)),
+        ready_at=_instant(notes, "ready", ready_since(pod)),
         deleted_at=_instant(notes, "deleted", _deletion_asked(metadata)),
         gone_at=gone_at,
         exit_code=terminated.get("exitCode"),
@@ -80,13 +81,6 @@ def _containers_ended(container: Mapping[str, Any]) -> int | None:
     # A container that was removed before it was started again has not ended once more.
     is_new = state != container.get("lastState") and (ended or {}).get("reason") != _NOT_STARTED
     return int(restarts) + (ended is not None and is_new)
-
-
-def _ready_since(status: Mapping[str, Any]) -> str | None:
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "Ready" and condition.get("status") == "True":
-            return str(condition.get("lastTransitionTime") or "") or None
-    return None
 
 
 def _finished(status: Mapping[str, Any]) -> str | None:
