@@ -18,7 +18,9 @@ from lagbench.adapters.kube.client.kube_connection import log_in
 from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube, Manifest
 from lagbench.core.cluster import EMBEDDED
+from lagbench.core.kubernetes import selector_string
 from lagbench.core.measures import Fidelity
+from lagbench.core.policy import POLICY_VERSIONS
 from lagbench.core.policy.review import ClusterFacts
 from lagbench.core.scenario import NAMESPACE, Workload
 from lagbench.embedded import bench
@@ -199,7 +201,7 @@ def find_workload(
                 if policy is None:
                     policy, unknown = _policy_of(kube, kind, name)
                 selector, written = (
-                    _selector(found["spec"]["selector"]),
+                    selector_string(found["spec"]["selector"]),
                     policy and _as_written(policy),
                 )
                 return ObservedWorkload(kind, name, selector, written, unknown)
@@ -222,7 +224,7 @@ def _policy_of(kube: Kube, kind: str, name: str) -> tuple[Manifest | None, str]:
     serve scales nothing.
     """
     unread: list[str] = []
-    for policy_kind in ("ScaledObject", "HorizontalPodAutoscaler"):
+    for policy_kind in POLICY_VERSIONS:
         try:
             for found in kube.list(policy_kind):
                 target = found["spec"]["scaleTargetRef"]
@@ -241,26 +243,9 @@ def _as_written(policy: Manifest) -> Manifest:
     notes = dict(metadata.get("annotations") or {})
     notes.pop(_LAST_APPLIED, None)
     metadata = {**metadata, "annotations": notes} if notes else metadata
-    versions = {"ScaledObject": "keda.sh/v1alpha1", "HorizontalPodAutoscaler": "autoscaling/v2"}
     return {
-        "apiVersion": versions[policy["kind"]],
+        "apiVersion": POLICY_VERSIONS[policy["kind"]],
         "kind": policy["kind"],
         "metadata": metadata,
         "spec": policy["spec"],
     }
-
-
-def _selector(selector: Mapping[str, Any]) -> str:
-    """Return a workload's selector in the form of a query."""
-    parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    for rule in selector.get("matchExpressions") or ():
-        key, values = rule["key"], ",".join(rule.get("values") or ())
-        parts.append(
-            {
-                "In": f"{key} in ({values})",
-                "NotIn": f"{key} notin ({values})",
-                "Exists": key,
-                "DoesNotExist": f"!{key}",
-            }[rule["operator"]]
-        )
-    return ",".join(parts)
