@@ -29,7 +29,7 @@ from lagbench.core.measures.evidence import (
     observed_rates,
 )
 from lagbench.core.measures.rebalance import work_by_commits
-from lagbench.core.scenario import level_of
+from lagbench.core.scenario import MOST_PER_SECOND, level_of
 from lagbench.core.telemetry import (
     GroupSample,
     LagSample,
@@ -47,7 +47,6 @@ LOAD_FILE = "observed_load.csv"
 """The load that the log took, in the form of a trace: a rehearsal can play it."""
 LIMITS_FIELD, POD_RATE_FIELD = "slos", "pod_rate"
 """Of the manifest's ``conf``: what the user gave for the verdict."""
-_HIGHEST_RATE = 1_000_000
 
 _TEXT, _LONG, _INT = pa.string(), pa.int64(), pa.int32()
 _TELEMETRY = pa.schema([("at", _LONG), ("source", _TEXT), ("kind", _TEXT), ("record", _TEXT)])
@@ -211,7 +210,7 @@ def _write_scenario(
     slos: Mapping[str, Any],
 ) -> None:
     rates = observed_rates(lag, from_at=int(lag.at[0]), until_at=int(lag.at[-1]))
-    scale = max(1.0, math.ceil(max(rate for _, rate in rates) / _HIGHEST_RATE))
+    scale = max(1.0, math.ceil(max(rate for _, rate in rates) / MOST_PER_SECOND))
     points = [{"second": second, "rate_per_second": rate / scale} for second, rate in rates]
     scenario = {
         "name": folder.read_json(folder.manifest)["scenario"],

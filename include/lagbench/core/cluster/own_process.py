@@ -22,12 +22,12 @@ from lagbench.core.cluster.own_deployment import (
 )
 from lagbench.core.cluster.own_kafka import OWN_KAFKA_SECRET, KafkaSettings
 from lagbench.core.cluster.own_rollout import rollout_of
+from lagbench.core.kubernetes import PROBE_KINDS
 from lagbench.core.scenario import ConsumerSettings
 
 ENVIRONMENT_SECRET = "consumer-environment"  # noqa: S105 - the name of an object
-_PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 _KEPT = ("name", "image", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts")
-_CONTAINER_FIELDS = {*_KEPT, *_PROBES, "lifecycle", "workingDir", "imagePullPolicy"}
+_CONTAINER_FIELDS = {*_KEPT, *PROBE_KINDS, "lifecycle", "workingDir", "imagePullPolicy"}
 _POD_FIELDS = {
     "containers",
     "initContainers",
@@ -265,7 +265,7 @@ def _probes(work: _Adaptation) -> dict[str, Any]:
     """Return the probes that reach the process: on a port that it gets from the scenario."""
     container, told = work.own.container, set(work.settings.ports_told)
     kept: dict[str, Any] = {}
-    for kind in _PROBES:
+    for kind in PROBE_KINDS:
         probe = container.get(kind)
         if not probe:
             continue

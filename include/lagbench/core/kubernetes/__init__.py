@@ -19,6 +19,7 @@ from lagbench.core.kubernetes.object_fields import (
     text,
     whole,
 )
+from lagbench.core.kubernetes.probes import PROBE_KINDS
 from lagbench.core.kubernetes.quantity import format_milli, metric_milli, parse_milli
 from lagbench.core.kubernetes.readiness import is_ready, ready_since
 from lagbench.core.kubernetes.workloads import is_rolled_out, selector_string, wanted_replicas
@@ -27,6 +28,7 @@ __all__ = [
     "HPA_SYNC_SECONDS",
     "HPA_TOLERANCE",
     "NS_PER_SECOND",
+    "PROBE_KINDS",
     "boolean",
     "floor_to_second_ns",
     "format_instant",

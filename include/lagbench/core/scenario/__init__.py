@@ -61,7 +61,13 @@ from lagbench.core.scenario.payload import (
 )
 from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
 from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
-from lagbench.core.scenario.profiles import BurstyProfile, Profile, SteadyProfile, StepProfile
+from lagbench.core.scenario.profiles import (
+    MOST_PER_SECOND,
+    BurstyProfile,
+    Profile,
+    SteadyProfile,
+    StepProfile,
+)
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
@@ -130,6 +136,7 @@ __all__ = [
     "LONGEST_SESSION_SECONDS",
     "MASTER_MEBIBYTES",
     "MAX_SEED",
+    "MOST_PER_SECOND",
     "NAMESPACE",
     "NUMBER",
     "POD_ORDINAL_ANNOTATION",

@@ -10,13 +10,12 @@ import csv
 import json
 import math
 
-from lagbench.core.scenario.profiles import TracePoint
+from lagbench.core.scenario.profiles import MOST_PER_SECOND, TracePoint
 from lagbench.errors import WrongInput
 
 _COLUMNS = ["second", "rate"]
 _MARKED_COLUMNS = [*_COLUMNS, "spike"]
 _MARKS = {"0": False, "1": True}
-_HIGHEST_RATE = 1_000_000
 
 
 def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
@@ -49,7 +48,7 @@ def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
         if point is None or (point.second != 0 if is_first else point.second <= points[-1].second):
             allowed = (
                 "numbers: second (0 in the first row, then ascending) and rate "
-                f"(0 to {_HIGHEST_RATE}){', and spike (0 or 1)' * (columns == _MARKED_COLUMNS)}"
+                f"(0 to {MOST_PER_SECOND}){', and spike (0 or 1)' * (columns == _MARKED_COLUMNS)}"
             )
             raise WrongInput(
                 where=where, field=f"line {number}", value=",".join(row), allowed=allowed
@@ -75,6 +74,6 @@ def _point(row: list[str], columns: list[str]) -> TracePoint | None:
         second, rate = float(row[0]), float(row[1])
     except ValueError:
         return None
-    if not (math.isfinite(second) and 0 <= rate <= _HIGHEST_RATE and second >= 0):
+    if not (math.isfinite(second) and 0 <= rate <= MOST_PER_SECOND and second >= 0):
         return None
     return TracePoint(second=second, rate_per_second=rate, is_spike=mark)

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from dataclasses import dataclass
 
+from lagbench.core.kubernetes import PROBE_KINDS
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.node.container_process import ContainerStarter
@@ -130,10 +131,9 @@ class PodWorker:
         )
 
     def _probes(self, container: JsonObject) -> dict[str, Probe]:
-        kinds = ("readinessProbe", "livenessProbe", "startupProbe")
         return {
             kind: probe_from(container[kind], self._resolve_port)
-            for kind in kinds
+            for kind in PROBE_KINDS
             if container.get(kind)
         }
 

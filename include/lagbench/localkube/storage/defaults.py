@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lagbench.core.kubernetes import PROBE_KINDS
 from lagbench.localkube.objects import JsonObject
-
-_PROBE_KINDS = ("readinessProbe", "livenessProbe", "startupProbe")
 
 
 def default_pod(pod: JsonObject) -> None:
@@ -44,7 +43,7 @@ def _default_container(container: JsonObject) -> None:
         reference = (variable.get("valueFrom") or {}).get("fieldRef")
         if isinstance(reference, dict):
             reference.setdefault("apiVersion", "v1")
-    for kind in _PROBE_KINDS:
+    for kind in PROBE_KINDS:
         probe = container.get(kind)
         if isinstance(probe, dict):
             _default_probe(probe)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-from lagbench.core.kubernetes import selector_string
+from lagbench.core.kubernetes import PROBE_KINDS, selector_string
 from lagbench.localkube.objects import JsonObject
 from lagbench.localkube.storage.selectors import label_matcher
 
@@ -84,7 +84,7 @@ def _container_faults(container: JsonObject, path: str) -> Faults:
         ):
             faults.append((f"{path}.{field}", "Invalid value: must be a list of strings"))
     faults += _port_faults(container, path) + _variable_faults(container, path)
-    for kind in ("readinessProbe", "livenessProbe", "startupProbe"):
+    for kind in PROBE_KINDS:
         probe = container.get(kind)
         if probe is not None and not (
             isinstance(probe, dict) and {"httpGet", "tcpSocket"} & set(probe)

@@ -16,7 +16,13 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from lagbench.core.scenario.actions import actions_seconds
-from lagbench.core.scenario.profiles import Profile, StagesProfile, SteadyProfile, TraceProfile
+from lagbench.core.scenario.profiles import (
+    MOST_PER_SECOND,
+    Profile,
+    StagesProfile,
+    SteadyProfile,
+    TraceProfile,
+)
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.stream.profile import OfferedLoad, offered_load
 
@@ -35,7 +41,7 @@ RUN_TAIL_FIELD = "planned_tail"
 class Tail:
     """The base load after the planned window: at this rate, for at most this long."""
 
-    rate_per_second: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+    rate_per_second: Annotated[float, Field(gt=0, le=MOST_PER_SECOND, allow_inf_nan=False)]
     most_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
     def after(self, planned: OfferedLoad) -> OfferedLoad:
