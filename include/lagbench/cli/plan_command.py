@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from lagbench.core.simulation import Prediction
 
 SPIKES_SHOWN = 4
-NANOSECONDS = 1_000_000_000
 _AFTER_A_SPIKE = ("reaction_seconds", "drain_seconds")
 
 
@@ -191,12 +190,13 @@ def _partitions(plan: Plan) -> str:
 
 def _poison(scenario: Scenario) -> list[tuple[str, str]]:
     """Return the row of the poisoned key, if there is one."""
+    from lagbench.core.kubernetes import NS_PER_SECOND
     from lagbench.core.scenario.stream import poisoned_key, poisoned_seqs
 
     poison, key = scenario.poison, poisoned_key(scenario)
     if poison is None or key is None:
         return []
-    window = f"{poison.from_seconds:g} to {key.until_offset_ns / NANOSECONDS:g} s"
+    window = f"{poison.from_seconds:g} to {key.until_offset_ns / NS_PER_SECOND:g} s"
     named = f"messages of key {key.entity_id} (rank {poison.key_rank})"
     return [("poison", f"{len(poisoned_seqs(scenario)):,} {named} {poison.effect}, {window}")]
 

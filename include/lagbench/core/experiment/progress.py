@@ -15,9 +15,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.experiment.schedule import PlannedRun, Schedule
+from lagbench.core.kubernetes import NS_PER_SECOND
 
 MOST_ATTEMPTS = 2
-_NS = 1_000_000_000
 
 RunVerdict = Literal["pass", "fail", "undetermined"]
 
@@ -99,7 +99,7 @@ class Progress:
     def expected_seconds(self, run: PlannedRun, planned_seconds: float) -> float:
         """Return how long a run takes: as planned, or as the longest of its cell did."""
         own = (r for r in self.records if r.cell == run.cell)
-        return max([planned_seconds, *((r.ended_at - r.began_at) / _NS for r in own)])
+        return max([planned_seconds, *((r.ended_at - r.began_at) / NS_PER_SECOND for r in own)])
 
     def measured(self, run: PlannedRun) -> RunRecord | None:
         """Return the record that is the run's result; None: there is none yet."""

@@ -20,7 +20,6 @@ from lagbench.core.lag_scaler.rule import WatchedRule
 from lagbench.core.lag_scaler.rule_parameters import (
     LAG_SCALER_DEFAULT_THRESHOLD,
     MAX_GAP_INTERVALS,
-    NS_PER_SECOND,
     SPAN_TOLERANCE_INTERVALS,
     LagRule,
 )
@@ -35,7 +34,6 @@ __all__ = [
     "LAG_SCALER_DEFAULT_THRESHOLD",
     "MAX_GAP_INTERVALS",
     "NO_OFFSET",
-    "NS_PER_SECOND",
     "SECRET_KEYS",
     "SPAN_TOLERANCE_INTERVALS",
     "Decision",

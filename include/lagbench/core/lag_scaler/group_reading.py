@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.lag_scaler.decision import GroupFigures, Growth
 from lagbench.core.lag_scaler.lag_source import PartitionIds
 from lagbench.core.lag_scaler.offset_history import Columns, OffsetHistory, least
 from lagbench.core.lag_scaler.partition_lag import OffsetReading, Records, ages, stuck
 from lagbench.core.lag_scaler.projection import Rates
-from lagbench.core.lag_scaler.rule_parameters import NS_PER_SECOND, LagRule, LagScope
+from lagbench.core.lag_scaler.rule_parameters import LagRule, LagScope
 from lagbench.core.lag_scaler.stretches import Values
 
 

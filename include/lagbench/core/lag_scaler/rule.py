@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.lag_scaler.decision import Decision, GroupFigures, Growth, LagUnavailable
 from lagbench.core.lag_scaler.group_reading import GroupReading
 from lagbench.core.lag_scaler.hold import Hold
@@ -16,7 +17,7 @@ from lagbench.core.lag_scaler.projection import (
     evidence_intervals,
     projected_total,
 )
-from lagbench.core.lag_scaler.rule_parameters import NS_PER_SECOND, LagRule, max_gap_ns
+from lagbench.core.lag_scaler.rule_parameters import LagRule, max_gap_ns
 from lagbench.core.lag_scaler.stretches import NO_STRETCH
 
 

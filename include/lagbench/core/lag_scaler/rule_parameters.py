@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.keda.triggers import OffsetResetPolicy
+from lagbench.core.kubernetes import NS_PER_SECOND
 
 LagScope = Literal["partition", "total"]
 LagMetric = Literal["records", "seconds", "projected"]
-NS_PER_SECOND = 1_000_000_000
 # Two missed samples and some lateness are tolerated; a third missed sample ends every stretch.
 MAX_GAP_INTERVALS = 2.5
 # Samples come early or late by milliseconds: a span counts as reached half an interval before.

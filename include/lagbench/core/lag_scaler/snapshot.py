@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.lag_scaler.group_reading import view_key
 from lagbench.core.lag_scaler.hold import Queue
 from lagbench.core.lag_scaler.rule import WatchedRule
-from lagbench.core.lag_scaler.rule_parameters import NS_PER_SECOND, LagRule
+from lagbench.core.lag_scaler.rule_parameters import LagRule
 from lagbench.core.lag_scaler.window import GroupWindow
 
 SNAPSHOT_VERSION = 1

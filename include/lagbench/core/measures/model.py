@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-NANOSECONDS = 1_000_000_000
+from lagbench.core.kubernetes import NS_PER_SECOND
+
+NANOSECONDS = NS_PER_SECOND
 """Nanoseconds in a second; every ``…_at`` is unix nanoseconds."""
 
 Fidelity = Literal["simulated", "processes", "kubernetes"]

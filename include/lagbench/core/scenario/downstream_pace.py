@@ -15,9 +15,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from lagbench.core.kubernetes import NS_PER_SECOND
+
 MOST_FACTOR = 1000.0
 _PART = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
-_NS = 1_000_000_000
 
 Instants = npt.NDArray[np.int64]
 
@@ -57,7 +58,8 @@ class DownstreamPace:
             wall += (slow.from_seconds,)
             work += (work[-1] + (slow.until_seconds - slow.from_seconds) / slow.factor,)
             wall += (slow.until_seconds,)
-        self._wall_ns, self._work_ns = np.array(wall) * _NS, np.array(work) * _NS
+        self._wall_ns = np.array(wall) * NS_PER_SECOND
+        self._work_ns = np.array(work) * NS_PER_SECOND
 
     @classmethod
     def of_text(cls, text: str) -> DownstreamPace:

@@ -6,11 +6,9 @@ instants, and only the start of the stream is ours to choose.
 
 from __future__ import annotations
 
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS, NS_PER_SECOND
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
-
-_NS = 1_000_000_000
 
 
 def stream_start_at_ns(*, sync_at_ns: int, phase_seconds: float, earliest_ns: int) -> int:
@@ -18,8 +16,8 @@ def stream_start_at_ns(*, sync_at_ns: int, phase_seconds: float, earliest_ns: in
 
     :param sync_at_ns: a known sync (unix ns); further ones come every 15 s.
     """
-    period_ns = round(HPA_SYNC_SECONDS * _NS)
-    first = sync_at_ns - round(phase_seconds * _NS)
+    period_ns = round(HPA_SYNC_SECONDS * NS_PER_SECOND)
+    first = sync_at_ns - round(phase_seconds * NS_PER_SECOND)
     return earliest_ns + (first - earliest_ns) % period_ns
 
 

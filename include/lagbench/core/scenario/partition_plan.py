@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.scenario.actions import ActionBase, GrowPartitions
 
 _PART = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?):(\d+)")
-_NS = 1_000_000_000
 
 Counts = npt.NDArray[np.int64]
 
@@ -68,7 +68,7 @@ class PartitionPlan:
     @property
     def instants_ns(self) -> tuple[tuple[int, int], ...]:
         """Return the growths as (planned offset in nanoseconds, partitions)."""
-        return tuple((round(at * _NS), partitions) for at, partitions in self.growths)
+        return tuple((round(at * NS_PER_SECOND), partitions) for at, partitions in self.growths)
 
     def at(self, second: float) -> int:
         """Return the partitions at a second of the stream."""

@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import Any
 
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.scenario import (
     BROKER_PROXY,
     PORT_ANNOTATION,
@@ -25,7 +26,6 @@ _OUTAGE = ("-m", "lagbench.embedded.broker_outage")
 _NET_SECONDS = 5.0
 """If the player cannot end the mode, the proxy does, this time later."""
 _LOOK_SECONDS = 0.2
-_NS = 1_000_000_000
 
 
 class SlowDownstreams(Performer[SlowDownstream]):
@@ -121,7 +121,7 @@ class RestartedBroker(Performer[BrokerRestart]):
         while self._outage is not None and self._outage.poll() is None:
             if stopping.wait(_LOOK_SECONDS):
                 return
-        down_seconds = (self._line("back_at") - self._stopped_at) / _NS
+        down_seconds = (self._line("back_at") - self._stopped_at) / NS_PER_SECOND
         self.detail = f"the broker was down for {down_seconds:.1f} s"
 
     def undo(self) -> None:

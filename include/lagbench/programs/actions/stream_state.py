@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.scenario import ActionBase
 from lagbench.core.telemetry import LagSample, Record, StreamStarted
 
-_NS = 1_000_000_000
 _LOOK_SECONDS = 1.0
 
 
@@ -21,7 +21,7 @@ class StreamState:
         """Begin without a stream; lag is drained at ``drained_records``, not before that second."""
         self._now_ns = now_ns
         self._drained_records = drained_records
-        self._drained_after_ns = round(drained_after_seconds * _NS)
+        self._drained_after_ns = round(drained_after_seconds * NS_PER_SECOND)
         self._started_at: int | None = None
         self._drained_at: int | None = None
         self._changed = threading.Condition()
@@ -47,7 +47,7 @@ class StreamState:
         """Return the planned instant of an action; None: it waits for a state, or the stream."""
         if action.at_seconds is None or self._started_at is None:
             return None
-        return self._started_at + round(action.at_seconds * _NS)
+        return self._started_at + round(action.at_seconds * NS_PER_SECOND)
 
     def await_begin(self, action: ActionBase, stopping: threading.Event) -> bool:
         """Wait until the action is due; False: the program ends before."""
@@ -64,7 +64,7 @@ class StreamState:
         if action.at is not None:
             return None if self._drained_at is None else 0.0
         planned_at = self.planned_at(action)
-        return None if planned_at is None else (planned_at - self._now_ns()) / _NS
+        return None if planned_at is None else (planned_at - self._now_ns()) / NS_PER_SECOND
 
     def _is_drained(self, sample: LagSample) -> bool:
         started_at = self._started_at

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from lagbench.core.lag_scaler import NS_PER_SECOND, GroupTopic, GroupWindow
+from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.lag_scaler import GroupTopic, GroupWindow
 
 if TYPE_CHECKING:
     from lagbench.programs.lag_scaler.watched import Watched

@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.measures.evidence import API_SERVER, RunningBound, answer_bound, probe_at
 from lagbench.core.telemetry import ClockOffset, Record
 
@@ -27,8 +28,7 @@ _CALM_SECONDS = 5.0
 _TIGHT_NS = 20_000_000  # an answer takes 2 to 10 ms in a cluster
 _LOOK_SECONDS = 5.0
 _ANSWER_SECONDS = 2.0
-_NANOSECONDS = 1_000_000_000
-_FURTHEST_NS = 20 * _NANOSECONDS  # nothing is ever due later than this
+_FURTHEST_NS = 20 * NS_PER_SECOND  # nothing is ever due later than this
 
 Ask = Callable[[], tuple[int, str, int]]
 """Asks once and returns the instants before and after, and the ``Date`` between."""
@@ -85,7 +85,7 @@ class ClockProbe(threading.Thread):
                 for known in self._asked.values():
                     known.due_at = 0
                 continue
-            if self._stopping.wait(max(0, wait_ns) / _NANOSECONDS):
+            if self._stopping.wait(max(0, wait_ns) / NS_PER_SECOND):
                 return
             if self._now() >= self._look_at:
                 self.look()
@@ -98,7 +98,7 @@ class ClockProbe(threading.Thread):
 
     def look(self) -> None:
         """Find the nodes and their pods; a node keeps its bound while its pods change."""
-        self._look_at = self._now() + round(_LOOK_SECONDS * _NANOSECONDS)
+        self._look_at = self._now() + round(_LOOK_SECONDS * NS_PER_SECOND)
         try:
             found = self._find_nodes()
         except Exception as error:
@@ -118,7 +118,7 @@ class ClockProbe(threading.Thread):
         pause_seconds = _CALM_SECONDS
         try:
             sent_at, date, received_at = asked.ask()
-            second_at = round(parsedate_to_datetime(date).timestamp()) * _NANOSECONDS
+            second_at = round(parsedate_to_datetime(date).timestamp()) * NS_PER_SECOND
         except Exception as error:
             log.info("the clock of %s did not answer: %s", name, error)
         else:
@@ -139,7 +139,7 @@ class ClockProbe(threading.Thread):
                     since_at=asked.running.since_at,
                 )
             )
-        not_before_at = self._now() + round(pause_seconds * _NANOSECONDS) // 2
+        not_before_at = self._now() + round(pause_seconds * NS_PER_SECOND) // 2
         asked.due_at = probe_at(asked.running.bound, not_before_at, lead_ns=asked.lead_ns)
 
 

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 from lagbench.adapters.kube.client.object_events import Event
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.telemetry import HpaSample, KubeEvent, Record, ReplicasChanged, ReplicasWatched
 from lagbench.programs.recorder.kube_readings import hpa_sample
 from lagbench.programs.recorder.object_watch import ObjectWatch, log_end, present
 from lagbench.programs.recorder.own_scalers import OwnScalers
 
-_NANOSECONDS = 1_000_000_000
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 
 Events = Callable[[], Iterator[Event]]
@@ -127,7 +127,7 @@ class EventWatch(ObjectWatch):
         """
         super().__init__("events", events, send, source)
         self._deployment, self._scalers = deployment, scalers
-        self._since_at = since_at // _NANOSECONDS * _NANOSECONDS
+        self._since_at = since_at // NS_PER_SECOND * NS_PER_SECOND
         self._reported: dict[str, tuple[object, ...]] = {}  # by uid
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
@@ -195,4 +195,4 @@ def _instant(text: str | None) -> int | None:
         return None
     moment = datetime.fromisoformat(text)
     seconds = round(moment.replace(microsecond=0).timestamp())
-    return seconds * _NANOSECONDS + moment.microsecond * 1000
+    return seconds * NS_PER_SECOND + moment.microsecond * 1000

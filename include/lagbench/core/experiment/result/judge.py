@@ -29,6 +29,7 @@ from lagbench.core.experiment.result.experiment_result import (
 )
 from lagbench.core.experiment.result.shown import shown_values
 from lagbench.core.experiment.schedule import PlannedRun
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.measures import NAMED
 from lagbench.core.scenario import phase_distance_seconds
 from lagbench.core.significance import SIGNIFICANCE, floor_of
@@ -38,7 +39,6 @@ PHASE_TOLERANCE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 300.0
 """Runs of a pair that are further apart did not follow each other."""
 _FEWEST_PAIRS = 2
-_NS = 1_000_000_000
 
 
 Runs = Mapping[tuple[int, str], ComparedRun]
@@ -246,7 +246,7 @@ def _pause_notes(progress: Progress) -> Iterator[str]:
     for number, records in _records_by_pair(progress):
         ordered = sorted(records, key=lambda record: record.began_at)
         pauses = [after.began_at - before.ended_at for before, after in pairwise(ordered)]
-        pause = max(pauses, default=0) / _NS
+        pause = max(pauses, default=0) / NS_PER_SECOND
         if pause > LONGEST_PAUSE_SECONDS:
             yield f"pair {number}: its runs are {pause / 60:,.0f} min apart, not back to back"
 

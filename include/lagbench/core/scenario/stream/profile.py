@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.scenario.profiles import (
     BurstyProfile,
     Profile,
@@ -26,7 +27,7 @@ from lagbench.core.scenario.profiles import (
 )
 from lagbench.errors import WrongInput
 
-NS = 1_000_000_000
+NS = NS_PER_SECOND
 StepKind = Literal["spike_start", "spike_end", "change"]
 Instants = npt.NDArray[np.int64]
 
