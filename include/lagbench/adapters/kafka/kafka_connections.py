@@ -104,6 +104,7 @@ class KafkaConnections:
 
         settings = {
             "client.id": "lagbench-lag-scaler",
+            # Not RECOVERY: each connection would have one more request every 10 s, and they count.
             "reconnect.backoff.max.ms": 1_000,
             "socket.connection.setup.timeout.ms": 5_000,
             "statistics.interval.ms": _STATISTICS_MS,

@@ -1,4 +1,4 @@
-"""What a kafka trigger of KEDA reads from its cluster: the offsets of its group's partitions."""
+"""Read what a kafka trigger of KEDA decides by: the offsets of its group's partitions."""
 
 from __future__ import annotations
 
