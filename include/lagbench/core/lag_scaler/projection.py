@@ -22,12 +22,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.lag_scaler.offset_history import Instants
-from lagbench.core.lag_scaler.rule_parameters import (
-    NS_PER_SECOND,
-    SPAN_TOLERANCE_INTERVALS,
-    LagRule,
-)
+from lagbench.core.lag_scaler.rule_parameters import SPAN_TOLERANCE_INTERVALS, LagRule
 from lagbench.core.lag_scaler.stretches import NO_STRETCH, Values
 
 Rates = npt.NDArray[np.float64]
