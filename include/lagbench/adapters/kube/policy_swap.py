@@ -11,6 +11,7 @@ import yaml
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster import HPA, POLICY_KINDS, SCALED_OBJECT, is_foreign
 from lagbench.core.keda.loop import is_driven, is_handed_over
+from lagbench.core.kubernetes import is_ready
 from lagbench.core.policy import PolicyLimits
 from lagbench.core.policy.admission import hpa_name
 from lagbench.core.scenario import RUN_ID_ANNOTATION, RUN_ID_LABEL, SWAP_ANNOTATION
@@ -123,9 +124,8 @@ def _wait_taken_up(
             return is_driven(policy)
         if kind != SCALED_OBJECT:
             return bool(conditions)
-        is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
         is_of_run = not is_changed or _run_id(hpa) == _run_id(manifest)
-        return is_ready and bounds == wanted and is_of_run
+        return is_ready(policy) and bounds == wanted and is_of_run
 
     kube.wait_until(
         is_taken_up,
