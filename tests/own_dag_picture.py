@@ -15,6 +15,7 @@ from pathlib import Path
 from lagbench.embedded.broker import Broker
 from lagbench.orchestrator.airflow_server import api_token
 from lagbench.project import PROJECT_ROOT
+from tests.eventually import eventually
 from tests.integration.guarded_deployment import (
     CONF,
     EXAMPLE,
@@ -22,7 +23,6 @@ from tests.integration.guarded_deployment import (
     running_airflow,
     running_shop,
 )
-from tests.integration.localkube_process import eventually
 from tests.integration.report.chromium import Page, running_chromium
 
 PICTURE = PROJECT_ROOT / "docs" / "pictures" / "own_dag.png"

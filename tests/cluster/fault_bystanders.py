@@ -10,7 +10,7 @@ from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
 from tests.cluster.cluster_rehearsal import kubectl
 from tests.cluster.rig.rig import Rig
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 OTHERS = "other-team"
 _THEIRS = "bystander"

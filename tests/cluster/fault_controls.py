@@ -20,7 +20,7 @@ from lagbench.core.scenario.run_names import (
 from tests.cluster.cluster_rehearsal import kubectl
 from tests.cluster.rig.node import NODE
 from tests.cluster.rig.rig import Rig
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 _DRAIN_LIMIT_SECONDS = 300
 # kubectl's words for the API server's 429: the budget allows no further eviction now.

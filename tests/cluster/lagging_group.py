@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, RunNames
 from tests.cluster.rig.images import PAUSE
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 PARTITIONS = 12
 

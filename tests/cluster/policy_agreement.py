@@ -27,7 +27,7 @@ from lagbench.core.policy.review.finding import KnownObjects
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.review import review_policy
 from tests.cluster.live_admission import LiveAnswer, LiveApi
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 CASES = Path(__file__).parent / "policy_cases"
 _SEPARATOR = "---\n"

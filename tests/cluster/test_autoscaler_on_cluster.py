@@ -24,8 +24,8 @@ from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.images import PAUSE
 from tests.cluster.rig.rig import Rig
+from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl
-from tests.integration.localkube_process import eventually
 
 pytestmark = pytest.mark.integration
 NAMESPACE, TARGET, PARTITIONS, THRESHOLD = "lagbench-handover", "orders", 8, 10

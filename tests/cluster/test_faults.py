@@ -29,7 +29,7 @@ from tests.cluster.fault_bystanders import Bystanders
 from tests.cluster.fault_controls import PodFaults
 from tests.cluster.rig.rig import Rig
 from tests.e2e.rehearsal import DATA, wait_until
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 AWAY_SECONDS = 20.0

@@ -16,8 +16,8 @@ from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.broker import Broker
 from tests.cluster.rig.images import PAUSE
 from tests.cluster.rig.rig import Rig
+from tests.eventually import eventually
 from tests.integration.lag_scaler.scaler_process import ScalerProcess, running_scaler
-from tests.integration.localkube_process import eventually
 
 pytestmark = pytest.mark.integration
 TOPIC, GROUP, PARTITIONS, LAG_EACH = "orders", "enrich-orders", 4, 500

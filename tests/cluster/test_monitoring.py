@@ -13,7 +13,7 @@ from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.images import PAUSE
 from tests.cluster.rig.rig import Rig
 from tests.dashboard_file import dashboard_queries
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 from tests.integration.prometheus_process import running_prometheus
 
 pytestmark = pytest.mark.integration

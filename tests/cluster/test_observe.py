@@ -30,7 +30,7 @@ from tests.cluster.cluster_rehearsal import kubectl
 from tests.cluster.lagging_group import idle_consumers
 from tests.cluster.live_admission import LiveApi
 from tests.cluster.rig.rig import Rig
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 from tests.integration.observe.foreign_group import foreign_group
 
 pytestmark = pytest.mark.integration

@@ -34,8 +34,8 @@ from lagbench.embedded.broker import Broker
 from tests.cluster.lagging_group import idle_consumers, let_lag
 from tests.cluster.live_admission import LiveApi, Manifest
 from tests.cluster.rig.rig import Rig
+from tests.eventually import eventually
 from tests.integration.lag_scaler.scaler_process import Keda, ScalerProcess, running_scaler
-from tests.integration.localkube_process import eventually
 from tests.integration.prometheus_process import running_prometheus
 
 pytestmark = pytest.mark.integration

@@ -24,7 +24,7 @@ from tests.cluster.cluster_rehearsal import CONTEXT, kubectl, stand_up
 from tests.cluster.lagging_group import idle_consumers
 from tests.cluster.live_admission import LiveApi
 from tests.cluster.rig.rig import Rig
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 pytestmark = pytest.mark.integration
 _LIMIT_SECONDS = 180

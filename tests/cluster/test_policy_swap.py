@@ -25,8 +25,8 @@ from lagbench.project import PROJECT_ROOT
 from tests.cluster.lagging_group import idle_consumers, let_lag
 from tests.cluster.live_admission import LiveApi
 from tests.cluster.rig.rig import Rig
+from tests.eventually import eventually
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
-from tests.integration.localkube_process import eventually
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "policy-swap"

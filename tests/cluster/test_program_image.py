@@ -17,7 +17,7 @@ from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.embedded.broker import Broker
 from tests.cluster.rig.rig import Rig
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 pytestmark = pytest.mark.integration
 NAMES, NAMESPACE = RunNames("image"), "lagbench-image"

@@ -51,7 +51,8 @@ from lagbench.core.telemetry.records import (
 )
 from lagbench.embedded.broker import Broker
 from tests.cluster.rig.rig import Rig
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
+from tests.eventually import eventually
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 
 pytestmark = pytest.mark.integration
 NAMESPACE = "lagbench-recorder"

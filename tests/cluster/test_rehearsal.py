@@ -22,7 +22,7 @@ from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, left_behi
 from tests.cluster.fault_bystanders import MADE_BY_CONTROLLERS, objects
 from tests.cluster.rig.rig import Rig
 from tests.e2e.rehearsal import RUNS_TO_JUDGE
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
 NEIGHBOUR = "neighbour"

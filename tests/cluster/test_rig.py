@@ -13,7 +13,7 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.errors import NotReady
 from tests.cluster.rig.node import NODE
 from tests.cluster.rig.rig import Rig
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 pytestmark = pytest.mark.integration
 

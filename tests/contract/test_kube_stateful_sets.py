@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kubernetes.dynamic.exceptions import UnprocessibleEntityError
 from tests.contract.kube_endpoint import Endpoint, message_of
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 pytestmark = pytest.mark.integration
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.contract.kube_endpoint import Endpoint
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 pytestmark = pytest.mark.integration
 TWENTIETH_OF_A_CORE = 50_000_000  # nanocores

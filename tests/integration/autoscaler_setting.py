@@ -19,7 +19,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import NotFoundError
-from tests.integration.localkube_process import eventually, running_localkube
+from tests.eventually import eventually
+from tests.integration.localkube_process import running_localkube
 
 from lagbench.adapters.process.processes import end_process, start_tied
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from tests.integration.localkube_process import WAIT_SECONDS
+from tests.eventually import WAIT_SECONDS, eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import end_process, start_tied
@@ -175,14 +175,14 @@ class ConsumerGroupRun:
     ) -> None:
         """Wait until ``count`` members share all partitions in a stable group."""
 
-        def is_shared_out() -> bool | None:
+        def is_shared_out() -> bool:
             try:
                 group = admin.describe_group(self.names.group)
             except NotReady:  # the coordinator of a new group takes its time
-                return None
+                return False
             held = sum(len(member.partitions) for member in group.members)
             is_whole = len(group.members) == count and held == self.partitions
-            return (group.is_stable and is_whole) or None
+            return group.is_stable and is_whole
 
         eventually(is_shared_out, f"{count} members", within_seconds=within_seconds)
 
@@ -198,16 +198,16 @@ class ConsumerGroupRun:
         )
         try:
 
-            def ends_of_all() -> dict[int, int] | None:
+            def ends_of_all() -> dict[int, int]:
                 try:
                     partitions = consumer.list_topics(topic, 60).topics[topic].partitions
                     return {
                         number: consumer.get_watermark_offsets(place, 60)[1]
                         for number in partitions
                         for place in [TopicPartition(topic, number)]
-                    } or None
+                    }
                 except KafkaException:  # a topic made just now may have no leader yet
-                    return None
+                    return {}
 
             ends = eventually(ends_of_all, f"the end of each partition of {topic}")
             places = [TopicPartition(topic, number, 0) for number in ends]
@@ -253,19 +253,3 @@ def consumer_group_run(
         for process in run.pods.values():
             end_process(process.pid, grace_seconds=10)
             process.wait(timeout=60)
-
-
-Seen = TypeVar("Seen")
-
-
-def eventually(
-    look: Callable[[], Seen | None], what: str, *, within_seconds: float = WAIT_SECONDS
-) -> Seen:
-    """Return what ``look`` gives as soon as that is not None; fail after the limit."""
-    gives_up_at = time.monotonic() + within_seconds
-    while True:
-        seen = look()
-        if seen is not None:
-            return seen
-        assert time.monotonic() < gives_up_at, f"not within {within_seconds:g} s: {what}"
-        time.sleep(0.1)

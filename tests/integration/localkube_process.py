@@ -1,25 +1,21 @@
-"""Start and stop a real localkube for tests, and wait for what it does."""
+"""Start and stop a real localkube for tests."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from kubernetes import config
 from kubernetes.dynamic import DynamicClient
+from tests.eventually import eventually
 
 from lagbench.adapters.process.processes import end_process, start_tied
-
-Seen = TypeVar("Seen")
-# What takes 2 s on an idle machine takes 20 s beside other suites, and an unused limit is free.
-WAIT_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +68,3 @@ def running_localkube(state_dir: Path) -> Iterator[LocalkubeProcess]:
     finally:
         end_process(process.pid, grace_seconds=20)
         process.wait(timeout=60)
-
-
-def eventually(
-    look: Callable[[], Seen], what: str, *, within_seconds: float = WAIT_SECONDS
-) -> Seen:
-    """Return what ``look`` gives as soon as it is true; fail with ``what`` after the limit."""
-    gives_up_at = time.monotonic() + within_seconds
-    while True:
-        seen = look()
-        if seen:
-            return seen
-        if time.monotonic() > gives_up_at:
-            raise AssertionError(f"not within {within_seconds:g} s: {what}; last seen {seen!r}")
-        time.sleep(0.02)

@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.core.telemetry.records import StreamFinished, TelemetryRecord, decode_record

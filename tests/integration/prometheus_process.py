@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.ports import free_port

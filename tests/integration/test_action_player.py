@@ -15,8 +15,9 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.eventually import eventually
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
-from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 from tests.integration.pod_manifests import FOREVER, deployment
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from tests.eventually import WAIT_SECONDS, eventually
 from tests.integration.autoscaler_setting import (
     BUSY,
     LagControl,
@@ -19,7 +20,6 @@ from tests.integration.autoscaler_setting import (
     make_topic,
     running_setting,
 )
-from tests.integration.localkube_process import WAIT_SECONDS, eventually
 
 from lagbench.embedded.broker import Broker
 

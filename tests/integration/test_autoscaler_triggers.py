@@ -7,8 +7,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl, Setting, running_setting
-from tests.integration.localkube_process import eventually
 from tests.integration.scaler_server import ScalerServer, serving
 from tests.integration.secured_broker import PASSWORD, USER, secured_broker
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot

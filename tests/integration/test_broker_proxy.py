@@ -13,7 +13,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
+from tests.eventually import eventually
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 from tests.integration.proxied_broker import ProxiedBroker, proxied_broker
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -75,12 +76,12 @@ def test_a_cut_off_pod_loses_its_place_and_comes_back(
         cut_at = time.time_ns()
         assert begun.connections >= 2
 
-        def is_gone() -> bool | None:
-            return not direct.describe_group(run.names.group).members or None
+        def is_gone() -> bool:
+            return not direct.describe_group(run.names.group).members
 
-        def has_reported() -> bool | None:
+        def has_reported() -> bool:
             reports = [seen for seen in run.telemetry(ConsumerProgress) if seen.at > cut_at]
-            return len(reports) >= 5 or None
+            return len(reports) >= 5
 
         eventually(is_gone, "the broker to forget the member")
         eventually(has_reported, "telemetry meanwhile")
@@ -113,7 +114,7 @@ def test_reset_connections_are_made_again(proxied: ProxiedBroker, run: ConsumerG
     run.await_processed(500)
     before = proxied.obey()
     proxied.obey(mode="reset", seconds=3)
-    eventually(lambda: proxied.obey().mode == "pass" or None, "its end")
+    eventually(lambda: proxied.obey().mode == "pass", "its end")
     load.join()
     run.await_processed(4000)
 
@@ -138,7 +139,7 @@ def test_the_player_disturbs_the_connections_and_ends_it(proxied: ProxiedBroker)
     performer = DisturbedConnections(0, action, cast("Any", stage))
     before = proxied.obey().connections
     with socket.create_connection(("127.0.0.1", proxied.listener.advertised_port)):
-        eventually(lambda: proxied.obey().connections > before or None, "a connection")
+        eventually(lambda: proxied.obey().connections > before, "a connection")
         assert performer.choose() == ["consumer-0"]
         performer.act()
         assert proxied.obey().mode == "reset"
@@ -174,7 +175,7 @@ def test_latency_is_on_every_request(proxied: ProxiedBroker) -> None:
     try:
         assert seconds_of_request(proxied.listener.bootstrap_servers) >= 0.8
         eventually(  # a busy machine may hold one up, the proxy would hold up each
-            lambda: seconds_of_request(proxied.broker.bootstrap_servers) < 0.8 or None,
+            lambda: seconds_of_request(proxied.broker.bootstrap_servers) < 0.8,
             "a request that is not slowed down",
         )
     finally:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
+from tests.eventually import eventually
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.scenario.poison import PoisonedKey
@@ -56,7 +57,7 @@ def test_a_pod_reports_its_whole_life(run: ConsumerGroupRun, kafka_admin: KafkaA
     run.offer(600)
     run.start("pod-a", "--process-ms=1", "--concurrency=2", "--commit-interval=0.3")
     run.await_processed(600)
-    eventually(lambda: run.telemetry(ConsumerProgress) or None, "a progress record")
+    eventually(lambda: run.telemetry(ConsumerProgress), "a progress record")
     exit_code = run.terminate("pod-a")
 
     assert exit_code == 0
@@ -211,7 +212,7 @@ def test_automatic_commits_lose_what_a_killed_pod_had_fetched(run: ConsumerGroup
     run.start("pod-b", *flags, "--process-ms=0.1")
     run.offer(60)  # when these are done, everything before them was done or is lost
     eventually(
-        lambda: (run.ledger().seq >= BACKLOG).sum() == 60 or None,
+        lambda: (run.ledger().seq >= BACKLOG).sum() == 60,
         "the last events of every partition",
     )
 
@@ -299,7 +300,7 @@ def test_metrics_and_readiness_are_served(run: ConsumerGroupRun) -> None:
 
     eventually(lambda: get("/ready"), "readiness")
     eventually(
-        lambda: "assigned_partitions 6.0" in (get("/metrics") or "") or None,
+        lambda: "assigned_partitions 6.0" in (get("/metrics") or ""),
         "six partitions in the metrics",
     )
     text = get("/metrics") or ""
@@ -315,14 +316,14 @@ def test_a_static_member_that_restarts_causes_no_rebalance(
         run.start(pod, "--static-membership=on", "--session-timeout-ms=300000")
     run.await_members(kafka_admin, 2)
     eventually(  # both have told of it: on a busy machine that comes after the broker's word
-        lambda: sorted(owned_by(run, "pod-0") + owned_by(run, "pod-1")) == list(range(6)) or None,
+        lambda: sorted(owned_by(run, "pod-0") + owned_by(run, "pod-1")) == list(range(6)),
         "each partition held by one of the two",
     )
     before = [len(run.telemetry(PartitionsAssigned)), owned_by(run, "pod-0")]
     assert run.terminate("pod-0") == 0
     run.start("pod-0", "--static-membership=on", "--session-timeout-ms=300000")
     eventually(
-        lambda: len(run.telemetry(PartitionsAssigned)) > before[0] or None,
+        lambda: len(run.telemetry(PartitionsAssigned)) > before[0],
         "the restarted member's assignment",
     )
 
@@ -337,7 +338,7 @@ def owned_by(run: ConsumerGroupRun, pod: str) -> list[int]:
     return reported[-1] if reported else []
 
 
-def stopped_in_a_transaction(run: ConsumerGroupRun, pod: str, admin: KafkaAdmin) -> bool | None:
+def stopped_in_a_transaction(run: ConsumerGroupRun, pod: str, admin: KafkaAdmin) -> bool:
     """Stop a pod and leave it so if it has a transaction open; else let it continue."""
     topic = run.names.processed_topic
     run.pods[pod].send_signal(signal.SIGSTOP)
@@ -345,7 +346,7 @@ def stopped_in_a_transaction(run: ConsumerGroupRun, pod: str, admin: KafkaAdmin)
     if sum(admin.committed_end_offsets(topic).values()) < written:
         return True
     run.pods[pod].send_signal(signal.SIGCONT)
-    return None
+    return False
 
 
 def test_in_transactions_a_killed_pod_repeats_nothing(

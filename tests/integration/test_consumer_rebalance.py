@@ -8,12 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.integration.consumer_group import (
-    ConsumerGroupRun,
-    LedgerRows,
-    consumer_group_run,
-    eventually,
-)
+from tests.eventually import eventually
+from tests.integration.consumer_group import ConsumerGroupRun, LedgerRows, consumer_group_run
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.telemetry.records import FirstRecordDone, PartitionsRevoked
@@ -51,7 +47,7 @@ def join_fifth(
     joined_at = time.time_ns()
     run.start("pod-4", *flags)
     eventually(
-        lambda: any(seen.source == "pod-4" for seen in run.telemetry(FirstRecordDone)) or None,
+        lambda: any(seen.source == "pod-4" for seen in run.telemetry(FirstRecordDone)),
         "the fifth member's first record",
     )
     time.sleep(AFTER_SECONDS)

@@ -7,7 +7,8 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
+from tests.eventually import eventually
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -71,7 +72,7 @@ def test_a_pod_that_comes_back_keeps_its_partitions(
     start(kube, run, settings, 2)
     run.await_members(kafka_admin, 2)
     eventually(
-        lambda: sorted(chain.from_iterable(owned(run).values())) == list(range(PARTITIONS)) or None,
+        lambda: sorted(chain.from_iterable(owned(run).values())) == list(range(PARTITIONS)),
         "each partition held by one of the two",
     )
     before, reported = owned(run), len(run.telemetry(PartitionsAssigned))
@@ -81,7 +82,7 @@ def test_a_pod_that_comes_back_keeps_its_partitions(
     body = {"gracePeriodSeconds": grace_seconds}
     pods.delete(name="consumer-1", namespace=kube.namespace, body=body)
     eventually(
-        lambda: len(run.telemetry(PartitionsAssigned)) > reported or None,
+        lambda: len(run.telemetry(PartitionsAssigned)) > reported,
         "the assignment of the new pod",
     )
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.eventually import eventually
 from tests.fakes.bench_leftovers import leftovers
 from tests.fakes.migrated_database import give_database
 from tests.fakes.user_environment import as_a_user
-from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.runs.run_folder import RunFolder

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.eventually import eventually
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
-from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 from tests.integration.test_action_player import ends, player
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -112,8 +113,8 @@ def test_pods_that_are_cut_off_come_back_and_lose_nothing(
 
 
 def _await_ready(kube: Kube, deployment: str, replicas: int) -> None:
-    def ready() -> bool | None:
+    def ready() -> bool:
         status = (kube.get("Deployment", deployment) or {}).get("status") or {}
-        return int(status.get("readyReplicas") or 0) >= replicas or None
+        return int(status.get("readyReplicas") or 0) >= replicas
 
     eventually(ready, f"{replicas} Ready pods of {deployment}")

@@ -7,8 +7,8 @@ from functools import partial
 
 import grpc
 import pytest
+from tests.eventually import eventually
 from tests.integration.certificates import Authority
-from tests.integration.localkube_process import eventually
 from tests.integration.scaler_server import ScalerServer, serving
 
 from lagbench.adapters.grpc.external_scaler_client import (

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from confluent_kafka import KafkaException
-from tests.integration.consumer_group import consumer_group_run, eventually
+from tests.eventually import eventually
+from tests.integration.consumer_group import consumer_group_run
 from tests.integration.producer_target import (
     PARTITIONS,
     ProducerTarget,
@@ -53,7 +54,7 @@ def start(
     with path.open("ab") as log:
         process = start_tied(command, log=log, env=dict(os.environ))
     eventually(
-        lambda: True if "stream of" in path.read_text() else None,
+        lambda: "stream of" in path.read_text(),
         "the stream starts",
         within_seconds=PATIENCE_SECONDS,
     )
@@ -101,7 +102,7 @@ def test_a_topic_that_never_grows_ends_the_stream(target: ProducerTarget, tmp_pa
     """A stop while the producer waits for partitions ends it; nothing goes elsewhere."""
     process, _ = start(target, tmp_path, f"0.5:{GROWN}")
     eventually(
-        lambda: any(seen.sent >= 299 for seen in progress(target)) or None,
+        lambda: any(seen.sent >= 299 for seen in progress(target)),
         "everything before the growth is sent",
     )
     assert end_process(process.pid, grace_seconds=PATIENCE_SECONDS)

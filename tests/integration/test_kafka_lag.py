@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl, make_topic
-from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.kafka.kafka_lag import (
     open_admin,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 from tests.unit.plugins.conftest import SCALED_OBJECT, SCENARIO
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 from lagbench.adapters.process.processes import start_tied
 from lagbench.embedded.ports import free_port

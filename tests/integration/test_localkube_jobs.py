@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.eventually import eventually
+from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 from tests.integration.pod_manifests import FOREVER, NAMESPACE, job
 
 pytestmark = pytest.mark.integration

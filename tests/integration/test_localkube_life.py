@@ -20,7 +20,8 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.eventually import eventually
+from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 
 from lagbench.adapters.process.processes import is_alive
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.eventually import eventually
+from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 from tests.integration.pod_manifests import (
     FOREVER,
     NAMESPACE,

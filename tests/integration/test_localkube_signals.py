@@ -10,7 +10,8 @@ from typing import Any
 import psutil
 import pytest
 from kubernetes.client import ApiException
-from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.eventually import eventually
+from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 from tests.integration.pod_manifests import FOREVER, NAMESPACE, deployment
 
 from lagbench.adapters.kube.kube import Kube

@@ -12,7 +12,8 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.eventually import eventually
+from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 from tests.integration.pod_manifests import NAMESPACE, deployment
 
 pytestmark = pytest.mark.integration

@@ -8,11 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.integration.consumer_group import (
-    ConsumerGroupRun,
-    consumer_group_run,
-    eventually,
-)
+from tests.eventually import eventually
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.telemetry import PartitionsRevoked
@@ -67,7 +64,7 @@ def test_the_way_back_from_kip_848_loses_partitions_while_a_pod_joins(
     run.await_members(kafka_admin, 2)
     run.pods["new"].send_signal(signal.SIGSTOP)
     run.start("joining", "--balancer=cooperative-sticky")
-    eventually(lambda: has_members(run, kafka_admin, 3) or None, "the third member")
+    eventually(lambda: has_members(run, kafka_admin, 3), "the third member")
     assert run.terminate("old") == ExitCode.PASS
     run.pods["new"].send_signal(signal.SIGCONT)
     run.await_members(kafka_admin, 2)

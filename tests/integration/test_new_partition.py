@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 from tests.integration.proxied_broker import ProxiedBroker, proxied_broker
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
@@ -43,7 +43,7 @@ def lost_in_a_new_partition(proxied: ProxiedBroker, topic: str) -> int:
         proxied.obey(mode="latency", latency_ms=LATENCY_MS)
         growth = threading.Thread(target=admin.grow_topic, args=(topic, GROWN))
         growth.start()
-        eventually(lambda: outbox.has_partitions(GROWN) or None, "the new partitions")
+        eventually(lambda: outbox.has_partitions(GROWN), "the new partitions")
         for number in range(MESSAGES):
             value, now_ms = number.to_bytes(8, "little"), time.time_ns() // 1_000_000
             assert outbox.hand_over([value], [b"key"], [GROWN - 1], None, [now_ms]) == 1

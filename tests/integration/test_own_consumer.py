@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import yaml
-from tests.integration.consumer_group import eventually
+from tests.eventually import eventually
 from tests.integration.localkube_process import running_localkube
 from tests.integration.producer_target import ProducerTarget, read_all, value_of
 from tests.integration.secured_broker import PASSWORD, secured_broker
@@ -120,13 +120,13 @@ def offer(admin: KafkaAdmin, broker: Broker, names: RunNames, folder: Path) -> P
     Who joins later moves partitions, and a consumer may do again what it had not committed.
     """
 
-    def is_shared_out() -> bool | None:
+    def is_shared_out() -> bool:
         try:
             group = admin.describe_group(names.group)
         except NotReady:  # the coordinator of a new group takes its time
-            return None
+            return False
         held = [len(member.partitions) for member in group.members]
-        return (group.is_stable and len(held) == 2 and sum(held) == PARTITIONS) or None
+        return group.is_stable and len(held) == 2 and sum(held) == PARTITIONS
 
     eventually(is_shared_out, "two members that share the topic")
     samples = folder / "orders.jsonl"
@@ -175,12 +175,12 @@ def await_drained(broker: Broker, names: RunNames) -> None:
     """Wait until the group's committed offsets are at the log's end."""
     with closing(open_admin(broker.bootstrap_servers)) as admin:
 
-        def is_drained() -> bool | None:
+        def is_drained() -> bool:
             try:
                 places = read_group_lag(admin, names.group, names.events_topic).values()
             except NotReady:  # the broker has no coordinator for a new group yet
-                return None
-            return all((place.committed or 0) == place.end for place in places) or None
+                return False
+            return all((place.committed or 0) == place.end for place in places)
 
         eventually(is_drained, "every message committed")
 

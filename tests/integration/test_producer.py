@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from confluent_kafka import KafkaException, Producer
-from tests.integration.localkube_process import WAIT_SECONDS, eventually
+from tests.eventually import WAIT_SECONDS, eventually
 from tests.integration.producer_target import (
     PARTITIONS,
     ProducerTarget,

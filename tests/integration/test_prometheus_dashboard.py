@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import yaml
 from tests.dashboard_file import DashboardQuery, committed_dashboard, dashboard_queries
-from tests.integration.localkube_process import WAIT_SECONDS, eventually, running_localkube
+from tests.eventually import WAIT_SECONDS, eventually
+from tests.integration.localkube_process import running_localkube
 from tests.integration.prometheus_process import (
     PrometheusProcess,
     adapted,

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
-from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.eventually import eventually
+from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 from tests.integration.prometheus_process import debian_program
 
 from lagbench.adapters.kube.followed_cluster import KubeCluster

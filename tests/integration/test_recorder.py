@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from tests.eventually import eventually
 from tests.fakes.kubeconfig import cluster_target
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 from tests.integration.localkube_process import running_localkube
 
 from lagbench.adapters.kube.kube import Kube
@@ -107,9 +108,9 @@ def recorder(
 def await_pods(kube: Kube, run_id: str) -> list[str]:
     """Wait until a run has pods; returns their names."""
 
-    def names() -> list[str] | None:
+    def names() -> list[str]:
         found = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run_id}")
-        return [pod["metadata"]["name"] for pod in found] or None
+        return [pod["metadata"]["name"] for pod in found]
 
     return eventually(names, f"a pod of run {run_id}")
 
@@ -154,7 +155,7 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
             process.terminate()
             assert process.wait(timeout=120) == 0
         eventually(  # the earlier run's pod goes at its own time
-            lambda: {pod["metadata"]["name"] for pod in kube.list("Pod")} == {"bystander"} or None,
+            lambda: {pod["metadata"]["name"] for pod in kube.list("Pod")} == {"bystander"},
             "nothing left but the bystander",
         )
         kube.close()

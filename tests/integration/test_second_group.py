@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
+from tests.eventually import eventually
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 from tests.integration.localkube_process import running_localkube
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
@@ -76,11 +77,11 @@ def test_each_group_reads_and_records_everything_of_its_own(
         assert sorted(rows.seq) == list(range(EVENTS))
         assert all(str(pod).startswith(own) for pod in np.unique(rows.pod))
 
-        def members_seen(group: ConsumerGroupRun = group, pods: int = pods) -> bool | None:
+        def members_seen(group: ConsumerGroupRun = group, pods: int = pods) -> bool:
             seen, replicas = group.telemetry(GroupMembers), group.telemetry(ReplicaSample)
             has_members = bool(seen) and len(seen[-1].members) == pods
             has_replicas = bool(replicas) and replicas[-1].spec == pods
-            return (has_members and has_replicas and bool(group.telemetry(PodSeen))) or None
+            return has_members and has_replicas and bool(group.telemetry(PodSeen))
 
         eventually(members_seen, "the recorder's view of the group")
         members = group.telemetry(GroupMembers)[-1].members

@@ -12,7 +12,8 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.eventually import eventually
+from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 
 from lagbench.adapters.process.processes import signal_group, start_tied
 from lagbench.embedded.spark_packages import submit_environment

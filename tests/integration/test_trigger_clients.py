@@ -7,9 +7,9 @@ import json
 import time
 
 import pytest
+from tests.eventually import eventually
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.integration.autoscaler_setting import LagControl
-from tests.integration.localkube_process import eventually
 
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker

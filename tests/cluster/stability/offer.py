@@ -27,8 +27,8 @@ from tests.cluster.stability.columns import (
     scaled_object,
 )
 from tests.cluster.stability.histories import CEILING
+from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl
-from tests.integration.localkube_process import eventually
 
 _STAGGER_SECONDS = 5.0
 _SETTLE_SECONDS = 16.0  # every HPA's first sync is behind it

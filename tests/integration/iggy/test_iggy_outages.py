@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.eventually import eventually
 from tests.fakes.iggy_answers import FakePartition
 from tests.fakes.iggy_recordings import VERSIONS
 from tests.fakes.iggy_server import FakeIggyServer
@@ -19,7 +20,6 @@ from tests.integration.iggy.iggy_setting import (
     source_of,
     state_of,
 )
-from tests.integration.localkube_process import eventually
 
 from lagbench.core.lag_scaler.lag_source import GroupSample
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import grpc
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.wire import externalscaler_pb2 as wire

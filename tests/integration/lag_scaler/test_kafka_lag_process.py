@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import psutil
 import pytest
+from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl
-from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.kafka.kafka_lag_process import KafkaLagProcess
 from lagbench.core.lag_scaler.lag_source import GroupTopic

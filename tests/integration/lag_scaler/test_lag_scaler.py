@@ -14,13 +14,13 @@ import pytest
 import yaml
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl
 from tests.integration.lag_scaler.scaler_process import (
     Keda,
     ScalerProcess,
     running_scaler,
 )
-from tests.integration.localkube_process import eventually
 
 from lagbench.cli import explain_command
 from lagbench.embedded.broker import Broker

@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import grpc
 import pytest
+from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl
 from tests.integration.certificates import Authority
 from tests.integration.lag_scaler.scaler_process import Keda, running_scaler
-from tests.integration.localkube_process import eventually
 
 from lagbench.embedded.broker import Broker
 

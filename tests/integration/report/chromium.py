@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import websocket
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 
 from lagbench.adapters.process.processes import end_process, start_tied
 

@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 import uvicorn
 from fastapi import FastAPI
+from tests.eventually import eventually
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
-from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.runs.run_folder import RUNS_DIR_VARIABLE, RunFolder
 from lagbench_airflow.links import URL_PREFIX

@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 from tests.integration.report.chromium import DRAWN, Page
 
 from lagbench.adapters.runs.run_folder import RunFolder
