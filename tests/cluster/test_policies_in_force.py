@@ -190,7 +190,6 @@ def _reported(trigger: Trigger, metadata: dict[str, str], scaler: ScalerProcess)
         reported = Keda(channel, POLICY_OBJECT, metadata).spec()
     return MetricSpec(
         name=f"s{trigger.index}-{reported.metricName}",
-        trigger_index=trigger.index,
         kind="External",
         target_type=trigger.metric_type,
         target_milli=int(reported.targetSizeFloat * 1000),

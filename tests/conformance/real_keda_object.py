@@ -37,11 +37,6 @@ class ReplayedObject:
         """The present values of the annotations."""
         return parse_scaling_annotations(self._manifest)
 
-    @property
-    def polling_seconds(self) -> float:
-        """The interval of the loop's polls."""
-        return float(self._manifest["spec"].get("pollingInterval", 30))
-
     def take_spec(self, spec: Line) -> None:
         """Start a new generation."""
         self._manifest = {**self._manifest, "spec": spec}

@@ -152,7 +152,6 @@ class TraceScalers:
 def _external_spec(trigger: Trigger, name: str, target: float) -> MetricSpec:
     return MetricSpec(
         name=name,
-        trigger_index=trigger.index,
         kind="External",
         target_type=trigger.metric_type,
         target_milli=round(target * 1000),

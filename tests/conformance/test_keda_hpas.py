@@ -30,7 +30,6 @@ def metric_specs(spec: ScaledObjectSpec) -> list[MetricSpec]:
             assert isinstance(trigger.parameters, ExternalTrigger)
             known = MetricSpec(
                 name=f"s{trigger.index}-lag",
-                trigger_index=trigger.index,
                 kind="External",
                 target_type=trigger.metric_type,
                 target_milli=int(trigger.parameters.metadata["target"]) * 1000,

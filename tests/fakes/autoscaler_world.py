@@ -85,9 +85,7 @@ class SourceScaler:
         trigger = self.trigger
         assert isinstance(trigger.parameters, KafkaTrigger)
         target = trigger.parameters.target_milli
-        return [
-            MetricSpec(trigger.metric_name, trigger.index, "External", trigger.metric_type, target)
-        ]
+        return [MetricSpec(trigger.metric_name, "External", trigger.metric_type, target)]
 
     def read(self, metric_name: str) -> MetricReading:
         """Read the lag."""

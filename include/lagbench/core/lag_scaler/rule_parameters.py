@@ -50,11 +50,6 @@ class LagRule(BaseModel):
     ensure_even_distribution_of_partitions: bool = False
 
     @property
-    def interval_ns(self) -> int:
-        """Return the sampling interval in nanoseconds."""
-        return round(self.sampling_interval_seconds * NS_PER_SECOND)
-
-    @property
     def window_span_seconds(self) -> float:
         """Return the longest stretch that a full window can show."""
         return (self.window_size - 1) * self.sampling_interval_seconds

@@ -44,8 +44,6 @@ class AccountingLevel:
     """Where the knowledge of messages comes from, in words."""
     has_work: bool
     """True: each processed message is known by its identity, with an instant."""
-    has_pods: bool
-    """True: the pod that processed a message is known."""
     cannot_judge: Mapping[str, str]
     """SLOs (fields of ``Slos``) that this level cannot judge, each with the reason."""
 
@@ -80,7 +78,6 @@ COMMITS = AccountingLevel(
     "commits",
     "committed offsets alone",
     has_work=False,
-    has_pods=False,
     cannot_judge={
         **dict.fromkeys(
             (
@@ -101,14 +98,12 @@ OUTPUT = AccountingLevel(
     "output",
     "the consumer's output topic",
     has_work=True,
-    has_pods=False,
     cannot_judge={"failed": _NO_REPORT, **_OF_OWNERS},
 )
 LEDGER = AccountingLevel(
     "ledger",
     "the ledger that the consumer writes",
     has_work=True,
-    has_pods=True,
     cannot_judge={"failed": _NO_REPORT, **_OF_OWNERS},
 )
 LEVELS: Mapping[str, AccountingLevel] = {level.name: level for level in (COMMITS, OUTPUT, LEDGER)}

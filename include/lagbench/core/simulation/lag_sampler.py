@@ -48,7 +48,6 @@ class LagScaler:
         self._sampler, self._world = sampler, world
         spec = MetricSpec(
             name=f"s{trigger.index}-{sampler.settings.metric_name}",
-            trigger_index=trigger.index,
             kind="External",
             target_type=trigger.metric_type,
             target_milli=round(sampler.settings.target * 1000),

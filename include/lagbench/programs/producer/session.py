@@ -36,7 +36,6 @@ _FLUSH_SECONDS = MESSAGE_TIMEOUT_SECONDS + 30.0
 # Partitions come within a tenth of a second of the request; an outage may delay it.
 _GROWTH_SECONDS = 60.0
 _GROWTH_LOOK_SECONDS = 0.005
-_LOOK_SECONDS = 0.1  # at a request to stop, before the stream starts
 # The generating thread must give up the interpreter sooner than the default 5 ms, a whole tick.
 _SWITCH_SECONDS = 0.0005
 

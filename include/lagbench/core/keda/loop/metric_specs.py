@@ -15,7 +15,6 @@ def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:
     if isinstance(parameters, ResourceTrigger):
         return MetricSpec(
             name=parameters.resource,
-            trigger_index=trigger.index,
             kind="Resource",
             target_type=parameters.target_type,
             target_milli=parameters.target_milli or 0,
@@ -27,7 +26,6 @@ def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:
         return None
     return MetricSpec(
         name=trigger.metric_name,
-        trigger_index=trigger.index,
         kind="External",
         target_type=trigger.metric_type,
         target_milli=target_milli(parameters),
@@ -38,7 +36,6 @@ def composite_metric_spec(modifiers: ScalingModifiers) -> MetricSpec:
     """Return the one metric that scalingModifiers makes of the external ones."""
     return MetricSpec(
         name=COMPOSITE_METRIC,
-        trigger_index=-1,
         kind="External",
         target_type=modifiers.metric_type,
         target_milli=modifiers.target_milli,

@@ -23,7 +23,6 @@ class MetricSpec:
     """One metric as the HPA gets it; a Utilization has its target in percent."""
 
     name: str  # with the prefix s<i>-; "cpu" or "memory" for a resource; "composite-metric"
-    trigger_index: int
     kind: Literal["External", "Resource"]
     target_type: Literal["AverageValue", "Value", "Utilization"]
     target_milli: int

@@ -16,7 +16,6 @@ PAUSED_SCALE_IN = "autoscaling.keda.sh/paused-scale-in"
 PAUSED_SCALE_OUT = "autoscaling.keda.sh/paused-scale-out"
 FORCE_ACTIVATION = "autoscaling.keda.sh/force-activation"
 EXCLUDED_LABELS = "scaledobject.keda.sh/hpa-excluded-labels"
-TRANSFER_OWNERSHIP = "scaledobject.keda.sh/transfer-hpa-ownership"
 
 _INT32 = (-(2**31), 2**31 - 1)
 

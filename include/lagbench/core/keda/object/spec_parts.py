@@ -33,14 +33,6 @@ _ADVANCED_FIELDS = (
 )
 
 
-def environment_container(manifest: Mapping[str, Any]) -> str:
-    """Return the container whose environment ``...FromEnv`` reads; empty: the first one."""
-    spec = manifest.get("spec")
-    target = spec.get("scaleTargetRef") if isinstance(spec, Mapping) else None
-    named = target.get("envSourceContainerName") if isinstance(target, Mapping) else None
-    return str(named or "")
-
-
 def check_kind(manifest: Mapping[str, Any], where: str) -> None:
     """Reject an object of another kind or version."""
     if (manifest.get("apiVersion"), manifest.get("kind")) != (API_VERSION, KIND):

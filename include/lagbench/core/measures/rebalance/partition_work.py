@@ -19,7 +19,7 @@ import numpy.typing as npt
 from lagbench.core.measures.evidence import BIN_NS, LagSeries, PodLives, RateSeries
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance.rate_dip import IN_FLIGHT_BINS
-from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.measures.statistics import Ints
 
 Counts = npt.NDArray[np.int32]
 NEVER = np.iinfo(np.int64).max
@@ -62,12 +62,6 @@ class PartitionWork:
     doubt: str = ""  # where the rate of the group contradicts it; empty: nowhere
     note: str = ""
     backlog: int = 0  # messages that waited before the first bin
-
-    @property
-    def group_waiting(self) -> Reals:
-        """Return the messages waiting in all partitions at each bin's start."""
-        total: Reals = self.waiting.sum(axis=0, dtype=np.float64)
-        return total
 
 
 def waiting_after(arrivals: Counts, done: Counts) -> Counts:

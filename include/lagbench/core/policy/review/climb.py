@@ -31,7 +31,7 @@ def climb(manifest: Mapping[str, Any], spec: ScaledObjectSpec, *, wish: int) -> 
 
     Pods are there at once, so this is the fastest way; syncs that change nothing are left out.
     """
-    metric = MetricSpec("lag", 0, "External", "AverageValue", _TARGET_MILLI)
+    metric = MetricSpec("lag", "External", "AverageValue", _TARGET_MILLI)
     built = build_hpa(spec, {"uid": "", **(manifest.get("metadata") or {})}, [metric])
     hpa = parse_hpa(built, where="climb")
     flags = controller_flags(manifest, where="climb")

@@ -49,7 +49,6 @@ def reported_specs(trigger: Trigger, specs: Iterable[ExternalSpec]) -> list[Metr
     return [
         MetricSpec(
             name=f"{_prefix(trigger)}{spec.metric_name}",
-            trigger_index=trigger.index,
             kind="External",
             target_type=trigger.metric_type,
             target_milli=spec.target_milli,

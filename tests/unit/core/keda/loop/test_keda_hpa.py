@@ -87,7 +87,6 @@ def test_metrics_of_an_external_server_are_taken_as_they_are() -> None:
     """What the server told is on the HPA; the trigger alone knows no metric."""
     reported = MetricSpec(
         name="s0-persistent_lag",
-        trigger_index=0,
         kind="External",
         target_type="AverageValue",
         target_milli=1500,

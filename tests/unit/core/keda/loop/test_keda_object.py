@@ -234,7 +234,7 @@ def test_two_metrics_of_one_name_are_refused() -> None:
     """An HPA cannot be made when two triggers yield the same metric."""
 
     def same(trigger: Trigger) -> FakeScaler:
-        return FakeScaler(Source(), MetricSpec("s0-lag", 0, "External", "AverageValue", 1000))
+        return FakeScaler(Source(), MetricSpec("s0-lag", "External", "AverageValue", 1000))
 
     runtime = keda(Sources(), triggers=2, minReplicaCount=1)
     twin = KedaObject(runtime.spec, same, created_at_ns=0)
@@ -247,7 +247,7 @@ def test_streamed_specs_replace_those_of_the_scaler_until_an_error() -> None:
     """A push scaler's streamed specs count at once and go with the scalers."""
     sources = Sources()
     runtime = keda(sources, minReplicaCount=1)
-    streamed = MetricSpec("s0-other", 0, "External", "AverageValue", 5000)
+    streamed = MetricSpec("s0-other", "External", "AverageValue", 5000)
 
     assert not runtime.stream_specs(0, [streamed])
     runtime.ensure_built()
