@@ -56,16 +56,6 @@ class Holdings:
     held: Sequence[Holding]
     holes: Sequence[Hole]
 
-    def holders_at(self, partition: int, at: int) -> set[str]:
-        """Return the pods that held the partition at an instant."""
-        return {
-            found.pod
-            for found in self.held
-            if found.partition == partition
-            and found.from_at <= at
-            and (found.until_at is None or at < found.until_at)
-        }
-
 
 def holdings(moves: Iterable[Move], ends: Mapping[str, int]) -> Holdings:
     """Return the holdings; ``ends``: when a pod stopped or was killed, if that is known."""

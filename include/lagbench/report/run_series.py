@@ -67,11 +67,6 @@ class Series:
     seconds: Floats
     values: Floats
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether there is nothing to draw."""
-        return self.seconds.size == 0
-
 
 @dataclass(frozen=True, slots=True)
 class Span:

@@ -75,7 +75,7 @@ def test_components_of_different_flags_go_together() -> None:
 
     options = _options(manifest)
 
-    assert (options.balancer, options.has_static_membership, options.graceful_shutdown) == (
+    assert (options.balancer, options.static_membership, options.graceful_shutdown) == (
         "consumer",
         True,
         False,

@@ -101,11 +101,6 @@ class Comparison(MeasureModel):
     reasons: tuple[str, ...]
     measures: tuple[ComparedMeasure, ...]
 
-    @property
-    def regressions(self) -> tuple[ComparedMeasure, ...]:
-        """The measures that got worse beyond their bound."""
-        return tuple(measure for measure in self.measures if measure.status == "regressed")
-
 
 def compare_measures(
     now: Measures, reference: Measures, bounds: Sequence[Bound] = BOUNDS

@@ -88,11 +88,6 @@ class ConsumerOptions(WorkOptions, ConsumerFlags, RunFlags, Settings):
     )
 
     @property
-    def has_static_membership(self) -> bool:
-        """True: the pod keeps its place in the group over a restart."""
-        return self.static_membership
-
-    @property
     def start_delay_seconds(self) -> float:
         """From the process's start until it connects."""
         ordinal = self.pod_ordinal

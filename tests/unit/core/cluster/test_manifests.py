@@ -65,7 +65,7 @@ def test_the_consumer_understands_its_arguments() -> None:
     options = parse_options(arguments, environment | {"POD_NAME": "consumer-0"})
     assert options.group == NAMES.group
     assert (options.process_ms, options.concurrency, options.balancer) == (2.5, 3, "range")
-    assert (options.graceful_shutdown, options.has_static_membership) == (False, True)
+    assert (options.graceful_shutdown, options.static_membership) == (False, True)
     assert options.shutdown_timeout_seconds == settings.shutdown_timeout_seconds
 
 

@@ -62,7 +62,6 @@ class Tick:
     active_metrics: tuple[str, ...]  # named in the event of an activation
     has_error: bool
     fallback: Condition
-    is_in_fallback: bool = False
     composite_milli: int | None = None
 
 
@@ -275,7 +274,6 @@ class KedaObject:
             active_metrics=active,
             has_error=gathered.has_error,
             fallback=self.fallback_condition,
-            is_in_fallback=gathered.first_fallback_milli is not None,
             composite_milli=composite,
         )
 

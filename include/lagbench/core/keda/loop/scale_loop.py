@@ -5,7 +5,6 @@ Only moves between zero (or idle) and the minimum are KEDA's; from there on the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -95,27 +94,6 @@ def reuses_hpa_readings(spec: ScaledObjectSpec) -> bool:
         and not spec.uses_cached_metrics
         and spec.modifiers is None
     )
-
-
-def step_scale_loop(
-    spec: ScaledObjectSpec,
-    polls: Sequence[TriggerPoll],
-    *,
-    current_replicas: int,
-    last_active_at_ns: int | None,
-    created_at_ns: int,
-    now_ns: int,
-) -> ScaleLoopDecision:
-    """Return what KEDA does at one tick of its loop, from the triggers' polls."""
-    view = ScaleLoopView(
-        is_active=any(poll.is_active for poll in polls if not poll.error),
-        has_error=any(poll.error for poll in polls),
-        current_replicas=current_replicas,
-        last_active_at_ns=last_active_at_ns,
-        created_at_ns=created_at_ns,
-        now_ns=now_ns,
-    )
-    return execute(spec, view)
 
 
 def execute(spec: ScaledObjectSpec, view: ScaleLoopView) -> ScaleLoopDecision:

@@ -56,7 +56,3 @@ class ScaledObjectSpec(BaseModel):
     def has_only_resources(self) -> bool:
         """Return whether no trigger is KEDA's to poll, which counts as always active."""
         return all(trigger.is_resource for trigger in self.triggers)
-
-    def trigger_of(self, metric_name: str) -> Trigger | None:
-        """Return the trigger behind an external metric's name."""
-        return next((item for item in self.triggers if item.yields(metric_name)), None)

@@ -12,7 +12,6 @@ from lagbench.core.keda.triggers import (
     RESOURCE_TYPES,
     TRIGGER_TYPES,
     AuthenticationRef,
-    ExternalTrigger,
     ResourceTrigger,
     TriggerParameters,
     TriggerSource,
@@ -58,12 +57,6 @@ class Trigger(BaseModel):
     def is_resource(self) -> bool:
         """Return whether the HPA reads the pods itself, so that KEDA polls nothing."""
         return isinstance(self.parameters, ResourceTrigger)
-
-    def yields(self, metric_name: str) -> bool:
-        """Return whether an external metric of that name is this trigger's."""
-        if isinstance(self.parameters, ExternalTrigger):
-            return metric_name.startswith(self.metric_name)
-        return not self.is_resource and metric_name == self.metric_name
 
 
 def check_trigger_shapes(triggers: object, where: str) -> list[Mapping[str, Any]]:

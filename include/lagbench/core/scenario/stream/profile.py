@@ -124,15 +124,6 @@ class OfferedLoad:
         ends_at = float(_decimal(self.duration_seconds) + _decimal(seconds))
         return OfferedLoad((*self.segments, tail), ends_at)
 
-    def rate_at(self, seconds: float) -> float:
-        """Return the rate at an instant; 0 outside the stream."""
-        if not 0 <= seconds < self.duration_seconds:
-            return 0.0
-        starts = [part.start_seconds for part in self.segments]
-        return self.segments[
-            int(np.searchsorted(starts, seconds, side="right")) - 1
-        ].rate_per_second
-
     def planned_times(self, seq_from: int, seq_to: int) -> Instants:
         """Return the planned offsets in ns of events ``seq_from`` to ``seq_to - 1``, ascending."""
         seq = np.arange(max(seq_from, 0), min(seq_to, self.total), dtype=np.int64)

@@ -20,15 +20,15 @@ from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scale_loop import (
     ScaleLoopDecision,
-    TriggerPoll,
+    ScaleLoopView,
+    execute,
     reuses_hpa_readings,
-    step_scale_loop,
 )
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, parse_scaled_object
 
 SECOND = 1_000_000_000
-ON, OFF = TriggerPoll("s0-kafka-t", 50.0, True), TriggerPoll("s0-kafka-t", 0.0, False)
-BROKEN = TriggerPoll("s1-kafka-u", error="no broker")
+# Whether a trigger of the object is active, and whether one could not be read.
+ON, OFF, BROKEN, PARTLY_BROKEN = (True, False), (False, False), (False, True), (True, True)
 
 
 def scaled_object(**spec: Any) -> ScaledObjectSpec:
@@ -49,27 +49,29 @@ def scaled_object(**spec: Any) -> ScaledObjectSpec:
 
 def tick(
     spec: ScaledObjectSpec,
-    polls: list[TriggerPoll],
+    triggers: tuple[bool, bool],
     current: int,
     *,
     last: float | None = 0.0,
     now: float = 1000.0,
 ) -> ScaleLoopDecision:
     """Do one tick; instants in seconds."""
-    return step_scale_loop(
-        spec,
-        polls,
+    is_active, has_error = triggers
+    view = ScaleLoopView(
+        is_active=is_active,
+        has_error=has_error,
         current_replicas=current,
         last_active_at_ns=None if last is None else round(last * SECOND),
         created_at_ns=0,
         now_ns=round(now * SECOND),
     )
+    return execute(spec, view)
 
 
 def test_activation_goes_to_one_or_the_minimum() -> None:
     """From zero an active trigger starts max(minimum, 1) pods and stamps a whole second."""
-    plain = tick(scaled_object(), [ON], 0, now=10.7)
-    higher = tick(scaled_object(minReplicaCount=3), [ON], 0)
+    plain = tick(scaled_object(), ON, 0, now=10.7)
+    higher = tick(scaled_object(minReplicaCount=3), ON, 0)
 
     assert (plain.move, plain.replicas, plain.last_active_at_ns) == ("activate", 1, 10 * SECOND)
     assert higher.replicas == 3
@@ -78,7 +80,7 @@ def test_activation_goes_to_one_or_the_minimum() -> None:
 @pytest.mark.parametrize(("now", "replicas"), [(360.0, None), (360.1, 0), (390.0, 0)])
 def test_the_cooldown_must_be_exceeded(now: float, replicas: int | None) -> None:
     """Last active at 60 with 300 s of cooldown: 360 is too early, anything later is not."""
-    decision = tick(scaled_object(), [OFF], 3, last=60, now=now)
+    decision = tick(scaled_object(), OFF, 3, last=60, now=now)
 
     assert decision.replicas == replicas
     assert decision.active.reason == ("ScalerCooldown" if replicas is None else "ScalerNotActive")
@@ -88,29 +90,29 @@ def test_the_initial_cooldown_counts_from_creation_until_the_first_activity() ->
     """An object that was never active waits initialCooldownPeriod after its creation."""
     spec = scaled_object(initialCooldownPeriod=60)
 
-    assert tick(spec, [OFF], 2, last=None, now=60).replicas is None
-    assert tick(spec, [OFF], 2, last=None, now=61).replicas == 0
+    assert tick(spec, OFF, 2, last=None, now=60).replicas is None
+    assert tick(spec, OFF, 2, last=None, now=61).replicas == 0
 
 
 def test_idle_replicas_are_the_resting_place() -> None:
     """With idle 1 and minimum 3: activity goes 1 to 3, rest goes 3 to 1."""
     spec = scaled_object(minReplicaCount=3, idleReplicaCount=1)
 
-    assert tick(spec, [ON], 1).replicas == 3
-    assert tick(spec, [OFF], 3, last=0, now=301).replicas == 1
-    assert tick(spec, [OFF], 1, last=0, now=301).replicas is None
+    assert tick(spec, ON, 1).replicas == 3
+    assert tick(spec, OFF, 3, last=0, now=301).replicas == 1
+    assert tick(spec, OFF, 1, last=0, now=301).replicas is None
 
 
 def test_below_the_minimum_an_inactive_target_is_lifted() -> None:
     """Without idle replicas a target below its minimum is set to it at once."""
-    decision = tick(scaled_object(minReplicaCount=2), [OFF], 0)
+    decision = tick(scaled_object(minReplicaCount=2), OFF, 0)
 
     assert (decision.move, decision.replicas) == ("lift_to_minimum", 2)
 
 
 def test_an_error_keeps_an_inactive_target_though_the_cooldown_is_over() -> None:
     """Nothing is removed while the trigger cannot be read; Ready says TriggerError."""
-    decision = tick(scaled_object(), [BROKEN], 7, last=0, now=5000)
+    decision = tick(scaled_object(), BROKEN, 7, last=0, now=5000)
 
     assert decision.replicas is None
     assert decision.ready is not None
@@ -119,12 +121,12 @@ def test_an_error_keeps_an_inactive_target_though_the_cooldown_is_over() -> None
 
 def test_a_partial_error_does_not_refresh_the_cooldown() -> None:
     """One trigger active, one broken: Ready is Unknown and lastActiveTime stays."""
-    decision = tick(scaled_object(), [ON, BROKEN], 3, last=60, now=90)
+    decision = tick(scaled_object(), PARTLY_BROKEN, 3, last=60, now=90)
 
     assert decision.last_active_at_ns == 60 * SECOND
     assert decision.ready is not None
     assert decision.ready.reason == "PartialTriggerError"
-    assert tick(scaled_object(), [ON, BROKEN], 0).replicas == 1
+    assert tick(scaled_object(), PARTLY_BROKEN, 0).replicas == 1
 
 
 def test_readings_are_reused_only_where_the_loop_has_nothing_to_decide() -> None:
@@ -150,15 +152,15 @@ def simulate(drained_at: int, hpa_phase: int, end: int) -> list[tuple[int, int]]
         now_ns = second * SECOND
         before = replicas
         if second % 30 == 0:
-            poll = TriggerPoll("s0-kafka-t", float(metric), lag > 0)
-            decision = step_scale_loop(
-                scaled,
-                [poll],
+            view = ScaleLoopView(
+                is_active=lag > 0,
+                has_error=False,
                 current_replicas=replicas,
                 last_active_at_ns=last_active,
                 created_at_ns=0,
                 now_ns=now_ns,
             )
+            decision = execute(scaled, view)
             last_active = decision.last_active_at_ns
             replicas = replicas if decision.replicas is None else decision.replicas
         if second >= hpa_phase and (second - hpa_phase) % 15 == 0:

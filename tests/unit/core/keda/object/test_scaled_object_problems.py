@@ -160,22 +160,13 @@ def test_a_fallback_with_a_fractional_target_does_not_count(target: str, counts:
     assert spec.valid_fallback == (fallback if counts else None)
 
 
-def test_triggers_are_found_by_their_metrics() -> None:
-    """An external trigger is behind every name with its index; a resource behind none."""
+def test_an_object_has_only_resources_when_no_trigger_is_kedas_to_poll() -> None:
+    """CPU beside other triggers is not alone; CPU by itself is."""
     cpu = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
     external = {"type": "external-push", "metadata": {"scalerAddress": "s:1"}}
     spec = parse_scaled_object(
         manifest(cpu, kafka(), external, {"type": "cron", "metadata": CRON}), where="f"
     )
 
-    def index_of(name: str) -> int | None:
-        trigger = spec.trigger_of(name)
-        return None if trigger is None else trigger.index
-
-    assert index_of("s1-kafka-t") == 1
-    assert index_of("s2-any/name") == 2
-    assert index_of("s3-cron-UTC-08xxx-09xxx") == 3
-    assert index_of("cpu") is None
-    assert index_of("s0-kafka-t") is None
     assert not spec.has_only_resources
     assert parse_scaled_object(manifest(cpu), where="f").has_only_resources

@@ -81,15 +81,15 @@ def test_a_sawtooth_repeats_its_burst() -> None:
 
     assert load.total == 3 * (400 + 1000)
     assert [step.step for step in load.steps] == ["spike_start", "spike_end"] * 3
-    assert [load.rate_at(second) for second in (0, 3.9, 4, 5.9, 6, 17.9, 18)] == [
-        100,
-        100,
-        500,
-        500,
-        100,
-        500,
-        0,
+    assert [(part.start_seconds, part.rate_per_second) for part in load.segments] == [
+        (0, 100),
+        (4, 500),
+        (6, 100),
+        (10, 500),
+        (12, 100),
+        (16, 500),
     ]
+    assert load.duration_seconds == 18
 
 
 def test_a_trace_may_pause() -> None:
