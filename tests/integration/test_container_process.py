@@ -52,25 +52,25 @@ def test_a_process_that_cannot_be_watched_is_killed(
     is_forked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The start fails, and is tried again: each attempt must leave no process and no descriptor."""
+    started: list[psutil.Process] = []
 
     def refuse(pid: int) -> int:
+        started.append(psutil.Process(pid))
         raise OSError("too many open files")
 
-    # The session's broker, say, is a child as well, and belongs to other tests.
-    others = set(psutil.Process().children())
     monkeypatch.setattr(os, "pidfd_open", refuse)
     reaper = GroupReaper()
-    others.add(psutil.Process(reaper.pid))
     warm = Warm() if is_forked else WarmInterpreter(tmp_path / "warm.log", {}, reaper)
     try:
         start_that_fails(tmp_path, warm, reaper)
-        assert set(psutil.Process().children()) - others == set()
+        assert [process.is_running() for process in started] == [False]
         assert reaper.watched == set()
         if isinstance(warm, Warm):
             with pytest.raises(OSError, match="Bad file descriptor"):
                 os.fstat(warm.go)
     finally:
         reaper.close()
-        for child in set(psutil.Process().children()) - others:
-            child.kill()
-            child.wait()
+        for process in started:
+            if process.is_running():
+                process.kill()
+                process.wait()

@@ -91,9 +91,8 @@ def test_the_end_of_the_reading_process_fails_one_sample_and_no_more(
     control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", 1)
     control.prepare()
     wanted = GroupTopic(control.group, control.topic)
-    before = {child.pid for child in psutil.Process().children()}
     assert source.sample([wanted])[wanted].error == ""
-    (reader,) = [child for child in psutil.Process().children() if child.pid not in before]
+    reader = _reader_of(source)
 
     os.kill(reader.pid, signal.SIGABRT)
     eventually(lambda: reader.status() == psutil.STATUS_ZOMBIE, "the process has ended")
@@ -101,5 +100,12 @@ def test_the_end_of_the_reading_process_fails_one_sample_and_no_more(
 
     assert "SIGABRT" in lost.error
     assert (found.error, found.end.tolist()) == ("", [100])
+    after = _reader_of(source)
     source.close()
-    assert {child.pid for child in psutil.Process().children()} <= before
+    assert [process.is_running() for process in (reader, after)] == [False, False]
+
+
+def _reader_of(source: KafkaLagProcess) -> psutil.Process:
+    """Return the process that reads for the source."""
+    assert source._process is not None
+    return psutil.Process(source._process.pid)
