@@ -32,14 +32,15 @@ from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.example_consumers import BUILDS
 from lagbench.errors import NotReady
+from lagbench.project import PROJECT_ROOT
 from lagbench.shared_with_spark.identity import decode_identities, identity_of
 from lagbench_spark.transforms.ledger_rows import decode_ledger
 
 pytestmark = pytest.mark.integration
 
 PARTITIONS, MESSAGES = 4, 200
-EXAMPLES = Path("include/catalog/consumers").absolute()
-DATA = Path("tests/data/own_consumers").absolute()
+EXAMPLES = PROJECT_ROOT / "include/catalog/consumers"
+DATA = PROJECT_ROOT / "tests/data/own_consumers"
 ENV = {
     "KAFKA_BROKERS": "{bootstrap_servers}",
     "ORDERS_TOPIC": "{topic}",

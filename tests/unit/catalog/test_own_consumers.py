@@ -13,9 +13,10 @@ from lagbench.catalog.own_consumers import read_environment, require_own_consume
 from lagbench.core.cluster import ClusterSettings, KafkaSettings
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.errors import WrongInput
+from lagbench.project import PROJECT_ROOT
 
 SECRET = "kafka-login"  # noqa: S105 - the name of an object
-DATA = Path("tests/data/own_consumers").absolute()
+DATA = PROJECT_ROOT / "tests/data/own_consumers"
 CONSUMER: dict[str, Any] = {
     "kind": "own",
     "accounting": "commits",

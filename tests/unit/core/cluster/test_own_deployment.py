@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +21,10 @@ from lagbench.core.cluster import (
 from lagbench.core.scenario import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
+from lagbench.project import PROJECT_ROOT
 
 SECRET = "kafka-login"  # noqa: S105 - the name of an object
-DATA = Path("tests/data/own_consumers")
+DATA = PROJECT_ROOT / "tests/data/own_consumers"
 TARGET = RunTarget(RunNames("spike-1"), "127.0.0.1:9092")
 PLAIN = KafkaSettings({"bootstrap.servers": "127.0.0.1:9092"})
 SECURED = KafkaSettings(

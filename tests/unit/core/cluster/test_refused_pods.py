@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lagbench.core.cluster import refused_pods, violated_level
+from lagbench.project import PROJECT_ROOT
 
-RECORDED = Path("tests/data/refused_pods")
+RECORDED = PROJECT_ROOT / "tests/data/refused_pods"
 ENFORCE, WARN = "pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/warn"
 FIELDS = "runAsNonRoot != true (pod must set securityContext.runAsNonRoot=true)"
 WARNING = f'would violate PodSecurity "restricted:latest": {FIELDS}'

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from lagbench.adapters.kube.client.warning_headers import warnings_of
+from lagbench.project import PROJECT_ROOT
 
-RECORDED = Path("tests/data/refused_pods/warning_header.txt")
+RECORDED = PROJECT_ROOT / "tests/data/refused_pods/warning_header.txt"
 
 
 def test_a_text_has_its_quotes() -> None:
