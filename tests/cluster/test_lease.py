@@ -1,7 +1,7 @@
 """Setup: the rig. The Lease of a namespace under the real API server's rules, with two Airflows.
 
-``tests/unit/adapters/test_cluster_lease.py`` has the cases; here is what only the server can say:
-that it takes the object, brings its clock along, and lets one of many that want it at once win.
+``tests/unit/adapters/kube/test_cluster_lease.py`` has the cases; here is what only the server can
+say: it takes the object, brings its clock along, and lets one of many that want it at once win.
 Then a broker, and two homes that rehearse in one namespace: no image is needed, no pod gets Ready.
 """
 

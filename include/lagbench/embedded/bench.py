@@ -59,7 +59,8 @@ __all__ = [
     "up",
 ]
 
-# Each step has its own limit (jars 600 s, broker 90 s, localkube 60 s, autoscaler 60 s).
+# Each step has its own limit: jars 600 s, the broker 240 s to format and 240 s to start,
+# localkube 60 s, autoscaler 60 s. This is the limit of all of them together.
 _UP_TIMEOUT_SECONDS = 900.0
 # localkube gives its pods 30 s and gets 40 s itself; the broker gets 20 s.
 _DOWN_TIMEOUT_SECONDS = 75.0

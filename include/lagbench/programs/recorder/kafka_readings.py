@@ -16,7 +16,7 @@ from lagbench.core.telemetry import GroupMember, GroupMembers, GroupSample, LagS
 _TIMEOUT_SECONDS = 1.0
 _REQUEST_LIMIT_SECONDS = 3600.0
 """Longer than an outage of a broker: with librdkafka 2.16.1 a request to a group's coordinator that
-times out while the broker stops ends the process (see ``adapters.kafka_lag``).
+times out while the broker stops ends the process (see ``adapters.kafka.kafka_lag``).
 """
 _ANSWER_LIMIT_SECONDS = 3.0
 """Then a request is given up with its client: after an outage it may never be answered (seen for
