@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
+from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.telemetry import SparkDriverStarted
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
@@ -44,9 +44,7 @@ log = logging.getLogger("lagbench_enrich")
 def main() -> int:
     """Run as a program."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    stopping = StopSignal.caught()
     try:
         options = parse_options(sys.argv[1:], os.environ)
         code = _run(options, os.environ, stopping)
@@ -61,7 +59,7 @@ def main() -> int:
     os._exit(code)  # clients of a broker that is away would hold the end up; the JVM sees it end
 
 
-def _run(options: EnrichOptions, environment: Mapping[str, str], stopping: threading.Event) -> int:
+def _run(options: EnrichOptions, environment: Mapping[str, str], stopping: StopSignal) -> int:
     is_ready = threading.Event()
     HttpEndpoint(*address_and_port(environment), probe_routes(is_ready.is_set))
     telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)

@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
 
 import httpx
 import psutil
 
 from lagbench.adapters.process.processes import GroupReaper, end_process, is_alive, start_tied
+from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.errors import NotReady
 from lagbench.orchestrator.airflow_environment import (
     ADMIN,
@@ -201,13 +201,7 @@ def _wait_ready(
 
 def _serve(log_path: Path) -> int:
     """Run ``airflow standalone`` until it ends or SIGTERM arrives, then stop its process tree."""
-    asked = threading.Event()
-
-    def stop(_signum: int, _frame: FrameType | None) -> None:
-        asked.set()
-
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(signum, stop)
+    asked = StopSignal.caught((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     reaper = GroupReaper()
     with log_path.open("ab") as log:
         child = start_tied(airflow_command("standalone"), log=log, env=dict(os.environ))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.integration.localkube_process import eventually
+from tests.eventually import eventually
 from tests.integration.report.chromium import Page
 from tests.integration.report.served_live_page import served_live_page
 

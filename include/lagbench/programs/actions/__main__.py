@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.errors import ExitCode, LagbenchError
 from lagbench.programs.actions.settings import PlayerOptions, parse_options
 from lagbench.programs.program_end import end_program
@@ -33,9 +32,7 @@ _LOOK_SECONDS = 0.25
 def main() -> int:
     """Run the player; returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    stopping = threading.Event()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda *_: stopping.set())
+    stopping = StopSignal.caught()
     try:
         options = parse_options(sys.argv[1:], os.environ)
         _run(options, os.environ, stopping)
@@ -61,7 +58,7 @@ def api_client(environment: Mapping[str, str]) -> ApiClient:
     )
 
 
-def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: threading.Event) -> None:
+def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: StopSignal) -> None:
     from lagbench.adapters.kafka.telemetry_log import TelemetryLog
     from lagbench.adapters.kube.kube import Kube
     from lagbench.core.telemetry import Record

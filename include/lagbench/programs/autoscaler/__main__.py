@@ -9,13 +9,12 @@ from __future__ import annotations
 import faulthandler
 import logging
 import os
-import signal
 import sys
-import threading
 from collections.abc import Mapping
 
 from lagbench.adapters.kube.cluster_protocol import Cluster
 from lagbench.adapters.kube.followed_cluster import KubeCluster
+from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.hpa import HpaSettings
 from lagbench.core.keda.loop import CONTROLLER
 from lagbench.errors import LagbenchError, NotReady
@@ -38,7 +37,7 @@ _LOOK_SECONDS = 1.0
 _GAUGE = "# TYPE lagbench_autoscaler_ready gauge\nlagbench_autoscaler_ready"
 
 
-def run(options: AutoscalerOptions, environment: Mapping[str, str], until: threading.Event) -> None:
+def run(options: AutoscalerOptions, environment: Mapping[str, str], until: StopSignal) -> None:
     """Work until ``until`` is set.
 
     :raises NotReady: a target that is driven here has a second controller.
@@ -92,9 +91,7 @@ def main() -> int:
     faulthandler.enable()  # a crash inside librdkafka or gRPC then says where
     log_as_json()
     logging.getLogger("kubernetes").setLevel(logging.WARNING)
-    until = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: until.set())
+    until = StopSignal.caught()
     try:
         run(parse_options(sys.argv[1:]), os.environ, until)
     except LagbenchError as error:

@@ -6,9 +6,9 @@ import logging
 import os
 import signal
 import sys
-import threading
 from typing import TYPE_CHECKING
 
+from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.errors import ExitCode, LagbenchError
 from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
 from lagbench.programs.program_end import end_program
@@ -37,7 +37,7 @@ def main() -> int:
 def _run(options: ConsumerOptions) -> int:
     asked: list[str] = []
     pods: list[ConsumerPod] = []
-    is_asked = threading.Event()
+    is_asked = StopSignal()
 
     def stop(signum: int, _frame: object) -> None:
         asked.append(signal.Signals(signum).name)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import select
 
+from lagbench.adapters.process.stop_signal import StopSignal
+
 
 class OwnerWatch:
     """Shows the end of the owner, also after SIGKILL, and a request to end."""
@@ -20,13 +22,13 @@ class OwnerWatch:
         """
         self._poll = select.poll()
         self._owner = os.pidfd_open(owner_pid)
-        self._asked, self._ask = os.pipe()
-        for descriptor in (self._owner, self._asked):
+        self._asked = StopSignal()
+        for descriptor in (self._owner, self._asked.fileno()):
             self._poll.register(descriptor, select.POLLIN)
 
     def ask(self) -> None:
         """Let the wait in progress end; safe in a signal handler."""
-        os.write(self._ask, b".")
+        self._asked.set()
 
     def wait(self, seconds: float) -> bool:
         """Wait; True at once if the owner has ended or the end was asked for."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-import threading
 from collections.abc import Mapping
 
+from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.errors import ExitCode, LagbenchError
 from lagbench.programs.program_end import end_program
 from lagbench.programs.recorder.settings import RecorderOptions, parse_options
@@ -19,9 +18,7 @@ _CLOCK_LOOK_SECONDS = 1.0
 def main() -> int:
     """Run the recorder; returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    stopping = threading.Event()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda *_: stopping.set())
+    stopping = StopSignal.caught()
     try:
         options = parse_options(sys.argv[1:], os.environ)
         _run(options, os.environ, stopping)
@@ -31,9 +28,7 @@ def main() -> int:
     return ExitCode.PASS
 
 
-def _run(
-    options: RecorderOptions, environment: Mapping[str, str], stopping: threading.Event
-) -> None:
+def _run(options: RecorderOptions, environment: Mapping[str, str], stopping: StopSignal) -> None:
     from lagbench.adapters.kafka.telemetry_log import TelemetryLog
     from lagbench.core.telemetry import Record
     from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes

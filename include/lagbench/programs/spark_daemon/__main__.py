@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-import threading
 import time
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
+from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.telemetry import PodStarted, PodStopped, SigtermReceived
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.programs.consumer.reports import process_started_at
@@ -31,9 +30,7 @@ log = logging.getLogger("lagbench.programs.spark_daemon")
 def main() -> int:
     """Run as a program."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    stopping = StopSignal.caught()
     try:
         settings = parse_settings(sys.argv[1:], os.environ)
         log.info("Java: %s", java_of(os.environ))
@@ -43,7 +40,7 @@ def main() -> int:
         return int(error.exit_code)
 
 
-def _run(settings: DaemonSettings, stopping: threading.Event) -> int:
+def _run(settings: DaemonSettings, stopping: StopSignal) -> int:
     daemon = Daemon(settings, os.environ)  # before any thread
     HttpEndpoint(*address_and_port(os.environ), probe_routes(daemon.is_ready))
     reports = _Reports(settings) if settings.role == "worker" else None
