@@ -6,16 +6,15 @@ actions that last.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from lagbench.adapters.process.stop_signal import StopSignal
-from lagbench.errors import ExitCode, LagbenchError
+from lagbench.errors import ExitCode
 from lagbench.programs.actions.settings import PlayerOptions, parse_options
-from lagbench.programs.program_end import end_program
+from lagbench.programs.program_end import run_program
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -31,14 +30,8 @@ _LOOK_SECONDS = 0.25
 
 def main() -> int:
     """Run the player; returns the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     stopping = StopSignal.caught()
-    try:
-        options = parse_options(sys.argv[1:], os.environ)
-        _run(options, os.environ, stopping)
-    except LagbenchError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
+    _run(parse_options(sys.argv[1:], os.environ), os.environ, stopping)
     return ExitCode.PASS
 
 
@@ -108,4 +101,4 @@ def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: StopS
 
 
 if __name__ == "__main__":
-    end_program(main())
+    run_program(main)

@@ -17,7 +17,7 @@ from lagbench.adapters.kube.followed_cluster import KubeCluster
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.hpa import HpaSettings
 from lagbench.core.keda.loop import CONTROLLER
-from lagbench.errors import LagbenchError, NotReady
+from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.instead_of_keda.handover import Handover
 from lagbench.programs.autoscaler.instead_of_keda.instead_of_keda import (
@@ -29,7 +29,7 @@ from lagbench.programs.autoscaler.options import AutoscalerOptions, parse_option
 from lagbench.programs.autoscaler.worker_context import make_context
 from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
 from lagbench.programs.json_log import log_as_json
-from lagbench.programs.program_end import end_program
+from lagbench.programs.program_end import run_program
 
 log = logging.getLogger("lagbench.programs.autoscaler")
 
@@ -92,13 +92,9 @@ def main() -> int:
     log_as_json()
     logging.getLogger("kubernetes").setLevel(logging.WARNING)
     until = StopSignal.caught()
-    try:
-        run(parse_options(sys.argv[1:]), os.environ, until)
-    except LagbenchError as error:
-        log.error("%s", error)
-        return int(error.exit_code)
-    return 0
+    run(parse_options(sys.argv[1:]), os.environ, until)
+    return ExitCode.PASS
 
 
 if __name__ == "__main__":
-    end_program(main())
+    run_program(main, log=log)

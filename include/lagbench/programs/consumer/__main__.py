@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
 from typing import TYPE_CHECKING
 
 from lagbench.adapters.process.stop_signal import StopSignal
-from lagbench.errors import ExitCode, LagbenchError
+from lagbench.errors import ExitCode
 from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
-from lagbench.programs.program_end import end_program
+from lagbench.programs.program_end import run_program
 
 if TYPE_CHECKING:
     from lagbench.programs.consumer.pod import ConsumerPod
 
 
-log = logging.getLogger(__name__)
-
-
 def main() -> int:
     """Run the pod; returns the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    try:
-        options = parse_options(sys.argv[1:], os.environ)
-        return _run(options)
-    except LagbenchError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
-    except Exception:  # a client's thread would hold an ordinary end of the interpreter up
-        log.exception("the pod failed")
-        return ExitCode.NOT_READY
+    return _run(parse_options(sys.argv[1:], os.environ))
 
 
 def _run(options: ConsumerOptions) -> int:
@@ -64,4 +51,4 @@ def _run(options: ConsumerOptions) -> int:
 
 
 if __name__ == "__main__":
-    end_program(main())
+    run_program(main)

@@ -13,10 +13,10 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from lagbench.errors import LagbenchError
+from lagbench.errors import ExitCode
 from lagbench.programs.json_log import log_as_json
 from lagbench.programs.lag_scaler.options import ScalerOptions, parse_options
-from lagbench.programs.program_end import end_program
+from lagbench.programs.program_end import run_program
 
 log = logging.getLogger("lagbench.programs.lag_scaler")
 # Sampling and answering share the interpreter: at the default of 5 ms a call could wait as long.
@@ -37,13 +37,9 @@ def main() -> int:
     """Run as a program."""
     log_as_json()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    try:
-        asyncio.run(run(parse_options(sys.argv[1:], os.environ), os.environ))
-    except LagbenchError as error:
-        log.error("%s", error)
-        return int(error.exit_code)
-    return 0
+    asyncio.run(run(parse_options(sys.argv[1:], os.environ), os.environ))
+    return ExitCode.PASS
 
 
 if __name__ == "__main__":
-    end_program(main())
+    run_program(main, log=log)

@@ -6,24 +6,18 @@ It ends with the phase ``bench_down``, with its owner (also after SIGKILL), on S
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
 
-from lagbench.errors import ExitCode, LagbenchError, NotReady
+from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.live.settings import FollowerSettings, parse_settings
-from lagbench.programs.program_end import end_program
+from lagbench.programs.program_end import run_program
 
 
 def main() -> int:
     """Run the follower; returns the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    try:
-        _follow(parse_settings(sys.argv[1:], os.environ))
-    except LagbenchError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
+    _follow(parse_settings(sys.argv[1:], os.environ))
     return ExitCode.PASS
 
 
@@ -47,4 +41,4 @@ def _follow(settings: FollowerSettings) -> None:
 
 
 if __name__ == "__main__":
-    end_program(main())
+    run_program(main)

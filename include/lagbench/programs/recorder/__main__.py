@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Mapping
 
 from lagbench.adapters.process.stop_signal import StopSignal
-from lagbench.errors import ExitCode, LagbenchError
-from lagbench.programs.program_end import end_program
+from lagbench.errors import ExitCode
+from lagbench.programs.program_end import run_program
 from lagbench.programs.recorder.settings import RecorderOptions, parse_options
 
 _CLOCK_LOOK_SECONDS = 1.0
@@ -17,14 +16,8 @@ _CLOCK_LOOK_SECONDS = 1.0
 
 def main() -> int:
     """Run the recorder; returns the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     stopping = StopSignal.caught()
-    try:
-        options = parse_options(sys.argv[1:], os.environ)
-        _run(options, os.environ, stopping)
-    except LagbenchError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
+    _run(parse_options(sys.argv[1:], os.environ), os.environ, stopping)
     return ExitCode.PASS
 
 
@@ -72,4 +65,4 @@ def _run(options: RecorderOptions, environment: Mapping[str, str], stopping: Sto
 
 
 if __name__ == "__main__":
-    end_program(main())
+    run_program(main)

@@ -13,10 +13,10 @@ import time
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.telemetry import PodStarted, PodStopped, SigtermReceived
-from lagbench.errors import ExitCode, LagbenchError, NotReady
+from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.consumer.reports import process_started_at
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
-from lagbench.programs.program_end import end_program
+from lagbench.programs.program_end import run_program
 from lagbench.programs.spark_daemon.daemon import Daemon, java_of
 from lagbench.programs.spark_daemon.settings import DaemonSettings, parse_settings
 from lagbench.programs.steady_clock import ClockWatch, SteadyClock
@@ -29,15 +29,10 @@ log = logging.getLogger("lagbench.programs.spark_daemon")
 
 def main() -> int:
     """Run as a program."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     stopping = StopSignal.caught()
-    try:
-        settings = parse_settings(sys.argv[1:], os.environ)
-        log.info("Java: %s", java_of(os.environ))
-        return _run(settings, stopping)
-    except LagbenchError as error:
-        sys.stderr.write(f"{error}\n")
-        return int(error.exit_code)
+    settings = parse_settings(sys.argv[1:], os.environ)
+    log.info("Java: %s", java_of(os.environ))
+    return _run(settings, stopping)
 
 
 def _run(settings: DaemonSettings, stopping: StopSignal) -> int:
@@ -107,4 +102,4 @@ class _Reports:
 
 
 if __name__ == "__main__":
-    end_program(main())
+    run_program(main)
