@@ -31,12 +31,12 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.alerts.policy_alerts import rules_of_bench
+from lagbench.core.cluster.jobs import producer_job_for_run
 from lagbench.core.cluster.manifests import (
     RunTarget,
     companion_for_run,
     consumer_for_run,
     lag_scaler_for_run,
-    producer_job_for_run,
     recorder_for_run,
 )
 from lagbench.core.cluster.policy_manifest import policy_for_run

@@ -84,6 +84,4 @@ def _wait_ready(kube: Kube, cell: CellRun, timeout_seconds: float) -> None:
                 return True
         return False
 
-    kube.wait_until(
-        is_player_ready, timeout_seconds=timeout_seconds, what=f"the pod of Job/{job}"
-    )
+    kube.wait_until(is_player_ready, timeout_seconds=timeout_seconds, what=f"the pod of Job/{job}")

@@ -11,12 +11,12 @@ from tests.unit.core.cluster.consumer_pod import container_of
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.catalog.catalog import load_policy, load_scenario
 from lagbench.core.cluster.group_manifests import Manifest
+from lagbench.core.cluster.jobs import producer_job_for_run
 from lagbench.core.cluster.manifests import (
     RunTarget,
     companion_for_run,
     consumer_for_run,
     lag_scaler_for_run,
-    producer_job_for_run,
     prometheus_for_run,
     recorder_for_run,
 )
