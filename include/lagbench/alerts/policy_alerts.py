@@ -115,16 +115,21 @@ def _of_hpa(manifest: Mapping[str, Any], where: str) -> list[AlertRule]:
 
 
 def _lags(spec: ScaledObjectSpec) -> Iterator[LagSeries]:
-    """Yield the lag of each lag trigger, once per group and topic.
+    """Yield the lag of each group and topic that a trigger reads, with the lowest threshold.
 
+    The HPA takes the highest proposal, so of several triggers on one lag the lowest number decides.
     A formula replaces the triggers' targets: then no number of records decides.
     """
-    seen = set()
-    for trigger in spec.triggers:
-        lag = _lag(trigger)
-        if lag is not None and (lag.group, lag.topic) not in seen:
-            seen.add((lag.group, lag.topic))
-            yield lag if spec.modifiers is None else replace(lag, threshold=None)
+    found: dict[tuple[str, str], LagSeries] = {}
+    for lag in filter(None, map(_lag, spec.triggers)):
+        key = lag.group, lag.topic
+        found[key] = min(found.get(key, lag), lag, key=_strictness)
+    for lag in found.values():
+        yield lag if spec.modifiers is None else replace(lag, threshold=None)
+
+
+def _strictness(lag: LagSeries) -> tuple[bool, bool, float]:
+    return lag.threshold is None, not lag.is_per_replica, float(lag.threshold or 0)
 
 
 def _lag(trigger: Trigger) -> LagSeries | None:
@@ -149,7 +154,7 @@ def _lag(trigger: Trigger) -> LagSeries | None:
     return lag_in_production(
         topic=metadata.get("topic", ""),
         group=group,
-        threshold=None if counts_seconds else threshold,
+        threshold=None if counts_seconds or not threshold.isdecimal() else threshold,
         is_per_replica=is_per_replica,
     )
 

@@ -173,6 +173,27 @@ def test_a_fallback_has_the_time_that_it_needs(
     assert text in without_metric.description
 
 
+@pytest.mark.parametrize("thresholds", [("500", "2000"), ("2000", "500")])
+def test_the_lowest_of_several_thresholds_on_one_lag_decides(thresholds: tuple[str, str]) -> None:
+    """The HPA takes the highest proposal, whichever trigger comes first in the file."""
+    found = manifest("lag-default")
+    (trigger,) = found["spec"]["triggers"]
+    found["spec"]["triggers"] = [
+        {
+            **trigger,
+            "name": f"t{number}",
+            "metadata": {**trigger["metadata"], "lagThreshold": limit},
+        }
+        for number, limit in enumerate(thresholds)
+    ]
+
+    made = [rule for rule in rules_of_policy(found, where="test") if "Stuck" in rule.name]
+
+    (stuck,) = made
+    assert "500" in stuck.expr
+    assert "2000" not in stuck.expr
+
+
 def test_a_threshold_of_all_replicas_together_is_not_multiplied() -> None:
     """With metricType Value the HPA compares the whole lag."""
     given = manifest("lag-standard")
