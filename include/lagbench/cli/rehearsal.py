@@ -17,7 +17,7 @@ from lagbench.cli.run_lock import one_run_at_a_time
 from lagbench.cli.watched_run import WatchedRun
 from lagbench.core.policy import require_own_controller
 from lagbench.core.scenario import require_known_hpa
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lagbench.orchestrator.target import ClusterTarget
 
 LOG_TAIL_LINES = 25
+_STARTS_SECONDS = 900.0
+"""For the starts of a run's pods on a cluster: each may take 300 s, some at the same time."""
 Conf = dict[str, Any]
 Rehearse = Callable[[Conf], None]
 """Rehearse the cell of a conf until it has a verdict; ``NotReady`` if it ends without one."""
@@ -45,7 +47,6 @@ def opened_target(
     :raises WrongInput: there is no such target, or a cell does not fit it.
     :raises NotReady: another command holds the bench, or the target cannot be used.
     """
-    from lagbench.core.cluster import expected_run_seconds
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import require_target, running_server
     from lagbench.orchestrator.target import find_target
@@ -62,9 +63,14 @@ def opened_target(
             for cell in cells:
                 policies = [policy.manifest for _, policy in cell.policies]
                 kinds = {group.scenario.consumer.kind for group in cell.groups}
-                cluster.check(policies, kinds, has_second_group=cell.second is not None)
+                cluster.check(
+                    policies,
+                    kinds,
+                    has_second_group=cell.second is not None,
+                    has_actions=bool(cell.scenario.actions),
+                )
                 cluster.check_own_consumer(cell.scenario)
-            longest = max((expected_run_seconds(cell.scenario) for cell in cells), default=0)
+            longest = max(map(log_in_seconds, cells), default=0)
 
             def rehearse(conf: Conf) -> None:
                 cluster.require_log_in(for_seconds=longest)
@@ -80,6 +86,22 @@ def opened_target(
         finally:
             if owns_bench:
                 bench.down(state_dir)
+
+
+def log_in_seconds(cell: Cell) -> float:
+    """Return how long the log-in to a cluster must last for a run of the cell.
+
+    It is half as long again as predicted, and the time in which its pods may start. A policy that
+    the simulator does not play counts by its load.
+    """
+    from lagbench.core.scenario.stream import offered_load
+    from lagbench.core.simulation import expected_run_seconds, predict
+
+    try:
+        seconds = expected_run_seconds(cell.scenario, predict(cell.scenario, cell.policy))
+    except WrongInput:
+        seconds = offered_load(cell.scenario.profile).duration_seconds
+    return 1.5 * seconds + _STARTS_SECONDS
 
 
 def _on_cluster(

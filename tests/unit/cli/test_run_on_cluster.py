@@ -13,7 +13,10 @@ from tests.fakes.kubeconfig import cluster_target
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.runs import run_folder
+from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.cli import main, rehearsal, run_command
+from lagbench.cli.rehearsal import log_in_seconds
 from lagbench.errors import ExitCode, NotReady
 from lagbench.orchestrator import target
 from lagbench.orchestrator.opened_clusters import cluster_notes
@@ -138,5 +141,11 @@ def test_a_token_that_ends_within_the_run_ends_it_before_it_starts(
     monkeypatch.setattr(ClusterTarget, "require_log_in", refuse)
 
     assert home.run(lambda *_, **__: pytest.fail("it started")) == ExitCode.NOT_READY
-    assert asked[0] > 3600
+    assert asked[0] > 900
     assert cluster_notes(home.state_dir) == []
+
+
+@pytest.mark.parametrize("name", list_scenarios())
+def test_a_token_of_twelve_hours_is_enough_for_each_scenario(name: str) -> None:
+    """A kubeconfig of k8s/runner-kubeconfig.sh works for the catalog, at its start."""
+    assert 900 < log_in_seconds(checked_cell(name)) < 11 * 3600

@@ -38,8 +38,6 @@ TRIES = 3
 AROUND_THE_LOAD_SECONDS = 12 * 3600
 """Time for everything besides load, drain, settling and messages: the limits of those tasks, with
 all their tries, add up to less."""
-_STARTS_SECONDS = 15 * 60
-"""For the starts of a run's pods and its clean-up, if nothing is tried again."""
 SWEEP_SECONDS = 3600
 """For a clean-up without a run: three tries of ten minutes, and a margin."""
 
@@ -168,16 +166,6 @@ def longest_run_seconds(scenario: Scenario) -> int:
     waits += actions_seconds(scenario.actions, timeouts.drain_seconds)
     accounting = time_limit_seconds(_most_messages(scenario)) - time_limit_seconds(0)
     return math.ceil(TRIES * (load + waits + accounting)) + AROUND_THE_LOAD_SECONDS
-
-
-def expected_run_seconds(scenario: Scenario) -> int:
-    """Return how long a run of the scenario takes at most if no task is tried again."""
-    timeouts = scenario.timeouts
-    waits = timeouts.drain_seconds + timeouts.settle_seconds
-    waits += actions_seconds(scenario.actions, timeouts.drain_seconds)
-    accounting = time_limit_seconds(_most_messages(scenario))
-    load = offered_load(scenario.profile).duration_seconds
-    return math.ceil(load + waits + accounting) + _STARTS_SECONDS
 
 
 def _most_messages(scenario: Scenario) -> int:
