@@ -55,9 +55,11 @@ def explain(
     for item in _chosen(spec, trigger, scaled_object):
         console.print(f"[bold]trigger {item.index}: {item.type}[/bold] of {spec.name}")
         if isinstance(item.parameters, KafkaTrigger):
-            _explain_kafka(console, spec, item, item.parameters)
+            environment = _environment(item.parameters.bootstrap_servers, bootstrap_servers)
+            _explain_kafka(console, spec, item, item.parameters, environment)
         elif isinstance(item.parameters, ExternalTrigger):
-            steps = _lag_scaler_steps(spec, item.parameters, scaler, for_seconds)
+            named = bootstrap_servers
+            steps = _lag_scaler_steps(spec, item.parameters, scaler, for_seconds, named)
             _print_steps(console, steps)
         elif isinstance(item.parameters, PrometheusTrigger):
             _print_steps(console, _prometheus_steps(spec, item, item.parameters))
@@ -106,13 +108,30 @@ def _chosen(spec: ScaledObjectSpec, number: int | None, where: str) -> Sequence[
     return (spec.triggers[number],)
 
 
+def _environment(servers: Sequence[str], named: str | None) -> Mapping[str, str]:
+    """Return the environment with the log-in for a Kafka that a ScaledObject names.
+
+    The file of ``LAGBENCH_KAFKA_CONFIG`` counts unless it names other servers; for those ``named``
+    on the command line it always does.
+    """
+    from lagbench.adapters.kafka.client_settings import without_foreign_file
+
+    own = ",".join(servers)
+    environment = os.environ if named is not None else without_foreign_file(own, os.environ)
+    return {**environment, "KAFKA_BROKERS": own}
+
+
 def _explain_kafka(
-    console: Console, spec: ScaledObjectSpec, item: Trigger, trigger: KafkaTrigger
+    console: Console,
+    spec: ScaledObjectSpec,
+    item: Trigger,
+    trigger: KafkaTrigger,
+    environment: Mapping[str, str],
 ) -> None:
     from lagbench.adapters.kafka.kafka_trigger import open_trigger, read_trigger_offsets
     from lagbench.core.explain import explain_kafka
 
-    with contextlib.closing(open_trigger(trigger)) as client:
+    with contextlib.closing(open_trigger(trigger, environment)) as client:
         try:
             offsets = read_trigger_offsets(client, trigger)
         except ValueError as error:
@@ -152,7 +171,11 @@ def _prometheus_steps(
 
 
 def _lag_scaler_steps(
-    spec: ScaledObjectSpec, trigger: ExternalTrigger, scaler: str | None, for_seconds: float
+    spec: ScaledObjectSpec,
+    trigger: ExternalTrigger,
+    scaler: str | None,
+    for_seconds: float,
+    named_servers: str | None,
 ) -> tuple[Step, ...]:
     if scaler is not None:
         from lagbench.adapters.grpc.scaler_explanation import ask_for_steps
@@ -160,23 +183,28 @@ def _lag_scaler_steps(
         return ask_for_steps(
             scaler, namespace=spec.namespace, name=spec.name, metadata=trigger.metadata
         )
-    return _sampled_steps(trigger.metadata, for_seconds)
+    return _sampled_steps(trigger.metadata, for_seconds, named_servers)
 
 
-def _sampled_steps(metadata: Mapping[str, str], for_seconds: float) -> tuple[Step, ...]:
+def _sampled_steps(
+    metadata: Mapping[str, str], for_seconds: float, named_servers: str | None
+) -> tuple[Step, ...]:
     """Return the steps over samples taken here, at least one."""
     import threading
     import time
 
     from lagbench.core.explain import explain as explain_decision
-    from lagbench.core.lag_scaler import GroupWindow, parse_lag_settings
+    from lagbench.core.lag_scaler import GroupWindow, KafkaCluster, parse_lag_settings
     from lagbench.programs.lag_scaler.sources import open_source
 
     settings = parse_lag_settings(metadata, os.environ)
     interval = settings.rule.sampling_interval_seconds
     window = GroupWindow(settings.source.name, interval)
     watched = window.watch(settings.rule)
-    source = open_source(settings.source, time.time_ns)
+    environment: Mapping[str, str] = os.environ
+    if isinstance(settings.source, KafkaCluster):
+        environment = _environment(settings.source.bootstrap_servers, named_servers)
+    source = open_source(settings.source, time.time_ns, environment)
     ends_at, pause = time.monotonic() + for_seconds, threading.Event()
     try:
         while True:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lagbench.adapters.kafka import kafka_trigger
+from lagbench.adapters.kafka import kafka_lag_process, kafka_trigger
 from lagbench.cli import explain_command
 from lagbench.core.keda.loop import PartitionOffsets
 from lagbench.core.keda.triggers import KafkaTrigger
 from lagbench.errors import NotReady, WrongInput
+from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 HEAD = """apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -75,7 +78,7 @@ def test_the_client_of_a_kafka_trigger_is_closed(
             raise ValueError("expected at least one active partition")
         return {(trigger.topic, 0): PartitionOffsets(end=1_250, committed=50)}
 
-    monkeypatch.setattr(kafka_trigger, "open_trigger", lambda _: client)
+    monkeypatch.setattr(kafka_trigger, "open_trigger", lambda *_: client)
     monkeypatch.setattr(kafka_trigger, "read_trigger_offsets", read)
     path = tmp_path / "so.yaml"
     metadata = "{bootstrapServers: 'file:9092', consumerGroup: g, topic: t}"
@@ -86,3 +89,45 @@ def test_the_client_of_a_kafka_trigger_is_closed(
 
     assert client.is_closed
     assert ("1,200" in capsys.readouterr().out) is not fails
+
+
+@pytest.mark.parametrize(
+    ("in_the_file", "named", "has_log_in"),
+    [
+        ("", None, True),
+        ("bootstrap.servers=b:9092, kafka:9092\n", None, True),
+        ("bootstrap.servers=other:9092\n", None, False),
+        ("bootstrap.servers=other:9092\n", "kafka:9092,b:9092", True),
+    ],
+)
+@pytest.mark.parametrize("kind", ["kafka", "external"])
+def test_the_log_in_of_the_file_goes_to_its_own_servers(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    in_the_file: str,
+    named: str | None,
+    has_log_in: bool,
+    kind: str,
+) -> None:
+    """Who writes a ScaledObject cannot have it sent elsewhere; who names servers may send it."""
+    file = tmp_path / "client.properties"
+    file.write_text(f"security.protocol=ssl\n{in_the_file}")
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+    asked: list[Mapping[str, object]] = []
+
+    def refuse(*given: Any, **_: object) -> None:
+        asked.append(next(each for each in reversed(given) if isinstance(each, Mapping)))
+        raise NotReady("asked")
+
+    monkeypatch.setattr(kafka_trigger, "open_admin", refuse)
+    monkeypatch.setattr(kafka_lag_process, "KafkaLagProcess", refuse)
+    path = tmp_path / "so.yaml"
+    metadata = "bootstrapServers: 'kafka:9092,b:9092', consumerGroup: g, topic: t"
+    more = {"kafka": "", "external": ", scalerAddress: 'lag-scaler:6000'"}[kind]
+    path.write_text(f"{HEAD}  triggers:\n  - {{type: {kind}, metadata: {{{metadata}{more}}}}}\n")
+
+    with pytest.raises(NotReady, match="asked"):
+        explain_command.explain(scaled_object=str(path), bootstrap_servers=named)
+
+    assert ("security.protocol" in asked[0]) is has_log_in

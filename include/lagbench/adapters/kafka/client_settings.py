@@ -101,6 +101,24 @@ def own_settings(
     return {**(_of_file(path) if path else {}), SERVERS: bootstrap_servers}
 
 
+def without_foreign_file(
+    bootstrap_servers: str, environment: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the environment; without its file of settings if that is of another Kafka.
+
+    A file that names no servers is of any Kafka.
+    """
+    path = environment.get(CONFIG_VARIABLE)
+    named = _of_file(path).get(SERVERS) if path else None
+    if named is None or _servers(named) == _servers(bootstrap_servers):
+        return environment
+    return {name: value for name, value in environment.items() if name != CONFIG_VARIABLE}
+
+
+def _servers(text: str) -> set[str]:
+    return {server.strip() for server in text.split(",")}
+
+
 @cache
 def _of_file(path: str) -> Mapping[str, str]:
     """Return the settings of a program's file, which does not change while it runs."""

@@ -19,15 +19,18 @@ from lagbench.core.keda.loop import PartitionOffsets, needs_earliest
 from lagbench.core.keda.triggers import KafkaTrigger, kept_partitions
 
 
-def open_trigger(trigger: KafkaTrigger) -> LagClient:
+def open_trigger(trigger: KafkaTrigger, environment: Mapping[str, str] | None = None) -> LagClient:
     """Return a client of the trigger's cluster; nothing is asked yet.
 
+    :param environment: names the file of the bench's settings; None: this process's.
     :raises NotReady: the packaged librdkafka does not have the trigger's kind of log-in.
     """
-    return open_admin(",".join(trigger.bootstrap_servers), trigger_settings(trigger))
+    return open_admin(",".join(trigger.bootstrap_servers), trigger_settings(trigger, environment))
 
 
-def trigger_settings(trigger: KafkaTrigger) -> Mapping[str, object]:
+def trigger_settings(
+    trigger: KafkaTrigger, environment: Mapping[str, str] | None = None
+) -> Mapping[str, object]:
     """Return the settings of the trigger's log-in; without one, those of the bench's Kafka.
 
     The real KEDA needs them in the trigger, by a TriggerAuthentication.
@@ -35,7 +38,7 @@ def trigger_settings(trigger: KafkaTrigger) -> Mapping[str, object]:
     security = trigger.security
     if security.sasl != "none" or security.is_tls:
         return security_settings(security)
-    return own_settings(",".join(trigger.bootstrap_servers))
+    return own_settings(",".join(trigger.bootstrap_servers), environment)
 
 
 def read_trigger_offsets(

@@ -10,15 +10,23 @@ from lagbench.core.lag_scaler import KafkaCluster, LagSource, SourceAddress, is_
 SourceOpener = Callable[[SourceAddress, Callable[[], int]], LagSource]
 
 
-def open_source(address: SourceAddress, now_ns: Callable[[], int]) -> LagSource:
+def open_source(
+    address: SourceAddress,
+    now_ns: Callable[[], int],
+    environment: Mapping[str, str] | None = None,
+) -> LagSource:
     """Return the source of a cluster; ``now_ns`` stamps its samples.
 
+    :param environment: has the reader's own cluster and log-in; None: this process's.
     :raises NotReady: its settings cannot be used, for example a key that does not fit.
     """
     if isinstance(address, KafkaCluster):
         from lagbench.adapters.kafka.kafka_lag_process import KafkaLagProcess
 
-        return KafkaLagProcess(kafka_settings(address, os.environ), now_ns=now_ns)
+        return KafkaLagProcess(
+            kafka_settings(address, os.environ if environment is None else environment),
+            now_ns=now_ns,
+        )
     from lagbench.adapters.iggy.iggy_connection import IggyConnection
     from lagbench.adapters.iggy.iggy_source import IggySource
 
