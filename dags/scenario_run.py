@@ -183,6 +183,7 @@ def scenario_run() -> None:
     again = {"retries": 2, "retry_delay": timedelta(seconds=5)}
     wait = {**cell, **again, "execution_timeout": LONGEST_WAIT}
     act = {**cell, **again, "execution_timeout": 10 * MINUTES}
+    start = {**act, "execution_timeout": 20 * MINUTES}  # of both groups: on a cluster 420 s each
 
     # The operator adds the time for the run's messages, which are known behind the fence.
     compute = {**cell, **again, "execution_timeout": timedelta(seconds=time_limit_seconds(0))}
@@ -201,9 +202,9 @@ def scenario_run() -> None:
         up,
         topics,
         FollowRunOperator(task_id="follow_run", **act),
-        RunConsumersOperator(task_id="run_consumers", **act),
+        RunConsumersOperator(task_id="run_consumers", **start),
         StartRecorderOperator(task_id="start_recorder", **act),
-        ApplyScalingPolicyOperator(task_id="apply_scaling_policy", **act),
+        ApplyScalingPolicyOperator(task_id="apply_scaling_policy", **start),
         RunGroupStableSensor(task_id="group_stable", **wait),
         StartActionsOperator(task_id="start_actions", **act),
         InjectSpikeOperator(task_id="inject_spike", **act),

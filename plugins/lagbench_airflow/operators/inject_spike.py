@@ -19,7 +19,6 @@ from lagbench.core.cluster import (
 )
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.measures import NANOSECONDS
-from lagbench.core.policy import START_PRECISION_SECONDS
 from lagbench.core.scenario import RUN_ID_LABEL, stream_start_at_ns
 from lagbench.core.telemetry import HpaSync, StreamStarted
 from lagbench_airflow.cell_run import CellRun
@@ -133,14 +132,15 @@ class InjectSpikeOperator(CellOperator):
         )
 
     def _require_start_ahead(self, kube: Kube, cell: CellRun, planned: int) -> None:
-        """Fail when cron windows have begun without the stream, unless its Job is there already."""
-        late_seconds = (time.time_ns() - planned) / NANOSECONDS
+        """Fail when the producer cannot start by the planned start, unless its Job is there."""
+        left_seconds = (planned - time.time_ns()) / NANOSECONDS
         is_there = kube.get("Job", cell.names.producer_job) is not None
-        if late_seconds >= START_PRECISION_SECONDS and not is_there:
+        if left_seconds < PREPARATION_SECONDS and not is_there:
+            when = f"is in {left_seconds:.0f} s" if left_seconds > 0 else "has passed"
             raise AirflowFailException(
-                f"the stream's planned start passed {late_seconds:.0f} s ago, so the policy's cron "
-                "windows would be elsewhere in the stream: the tasks before took too long. Start a "
-                "new run"
+                f"the stream's planned start {when}, and the producer needs {PREPARATION_SECONDS} "
+                "s, so the policy's cron windows would be elsewhere in the stream: the tasks "
+                "before took too long. Start a new run"
             )
 
     def _stream_start(

@@ -193,13 +193,14 @@ def test_the_producer_waits_for_the_start_that_cron_windows_need(
     assert f"--starts-at-ns={planned}" in arguments
 
 
-def test_a_start_that_has_passed_ends_the_run_before_its_stream(
-    world: World, operator: InjectSpikeOperator
+@pytest.mark.parametrize(("seconds", "when"), [(-5, "has passed"), (4, r"is in [34] s")])
+def test_a_start_that_cannot_be_met_ends_the_run_before_its_stream(
+    world: World, operator: InjectSpikeOperator, seconds: int, when: str
 ) -> None:
     """Cron windows would be elsewhere in the stream: no Job is created, and no retry follows."""
-    world.folder.update_manifest(stream_planned_at=time.time_ns() - 5_000_000_000)
+    world.folder.update_manifest(stream_planned_at=time.time_ns() + seconds * 1_000_000_000)
 
-    with pytest.raises(AirflowFailException, match="planned start passed 5 s ago"):
+    with pytest.raises(AirflowFailException, match=f"planned start {when}"):
         operator.execute(world.context)
 
     assert creations(world) == 0
