@@ -52,6 +52,11 @@ class FakeKube:
         self._store(manifest)
         return True
 
+    def create_missing(self, manifest: Manifest) -> bool:
+        """Ask first, as the real one does."""
+        found = self.get(manifest["kind"], manifest["metadata"]["name"])
+        return found is None and self.create(manifest)
+
     def get(self, kind: str, name: str) -> Manifest | None:
         """Return a copy."""
         self._up()

@@ -118,6 +118,7 @@ def _lags(spec: ScaledObjectSpec) -> Iterator[LagSeries]:
     """Yield the lag of each group and topic that a trigger reads, with the lowest threshold.
 
     The HPA takes the highest proposal, so of several triggers on one lag the lowest number decides.
+    A target for each replica comes before one of the whole group: no replica count compares them.
     A formula replaces the triggers' targets: then no number of records decides.
     """
     found: dict[tuple[str, str], LagSeries] = {}

@@ -115,6 +115,7 @@ class ClusterTarget:
         kinds: Collection[KindName] = (),
         *,
         has_second_group: bool = False,
+        has_actions: bool = True,
     ) -> None:
         """Reject, before Airflow starts, a cluster or a Kafka that a run cannot work with.
 
@@ -135,6 +136,7 @@ class ClusterTarget:
                 rights,
                 holder=stored_holder(state_dir()),
                 has_second_group=has_second_group,
+                has_actions=has_actions,
                 policies=policies,
             )
             ready_namespace(kube)

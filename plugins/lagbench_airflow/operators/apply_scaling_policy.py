@@ -55,20 +55,21 @@ class ApplyScalingPolicyOperator(CellOperator):
 
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None
         target = self.target(cell)
-        manifest = policy_for_run(
-            cell.policy.manifest,
-            target,
-            is_embedded=is_embedded,
-            starts_at_ns=_planned_start(cell),
-        )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
             refuse_foreign_policy(kube, cell.names.policy_object)
-            policies = [manifest, *(policy.manifest for policy in cell.swapped.values())]
-            if any(asks_lag_scaler(policy) for policy in policies):
+            policies = [cell.policy, *cell.swapped.values()]
+            if any(asks_lag_scaler(policy.manifest) for policy in policies):
                 _start_lag_scaler(kube, target, is_embedded=is_embedded)
-            if is_embedded and any(asks_prometheus(policy) for policy in policies):
+            if is_embedded and any(asks_prometheus(policy.manifest) for policy in policies):
                 _start_prometheus(kube, target)
+            # What a policy needs is there by now: cron windows are placed from this instant on.
+            manifest = policy_for_run(
+                cell.policy.manifest,
+                target,
+                is_embedded=is_embedded,
+                starts_at_ns=_planned_start(cell),
+            )
             put = put_policy(kube, manifest, cell.policy.limits)
         finally:
             kube.close()
@@ -121,7 +122,7 @@ def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> No
         elif not is_embedded:  # the embedded bench has no volumes
             claim = claim_for_cluster(companion, target)
             if claim is not None:
-                kube.create(claim)  # what exists stays: its class and size cannot change
+                kube.create_missing(claim)  # what exists stays: its class and size cannot change
     deployment = lag_scaler_for_run(base_manifest("lag-scaler", "Deployment"), target)
     kube.apply(deployment)
     within = start_limit_seconds(is_embedded=is_embedded)

@@ -84,7 +84,7 @@ def _claim_checkpoint(kube: Kube, target: RunTarget) -> None:
     for claim in base_objects(SPARK_DRIVER):
         made = claim_for_cluster(claim, target)
         if made is not None:
-            kube.create(made)  # what exists stays: its class and size cannot change
+            kube.create_missing(made)  # what exists stays: its class and size cannot change
 
 
 def _master_url(kube: Kube, *, is_embedded: bool) -> str:

@@ -51,12 +51,14 @@ def check_cluster(
     *,
     holder: str,
     has_second_group: bool = False,
+    has_actions: bool = True,
     policies: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Reject a cluster in which a run cannot work, or would change objects of others.
 
     :param rights: what the run needs to do.
     :param holder: the Airflow that asks, as it holds the namespace's Lease; none is taken here.
+    :param has_actions: whether the run has any, as far as it is known.
     :param policies: the run's; empty: they are not known yet.
     :raises NotReady: no KEDA, a right that is missing, a rehearsal of another Airflow, or a foreign
         object in the way.
@@ -72,7 +74,9 @@ def check_cluster(
             "Give it the Role of k8s/base/runner/rbac.yaml (kubectl apply -k k8s/overlays/context)"
         )
     ClusterLease(kube, holder).require_free()
-    found = foreign_objects(kube, has_second_group=has_second_group, policies=policies)
+    found = foreign_objects(
+        kube, has_second_group=has_second_group, has_actions=has_actions, policies=policies
+    )
     foreign = list(dict.fromkeys(found))  # accounts are of both groups
     if foreign:
         raise NotReady(
@@ -126,13 +130,18 @@ def _may_verb(client: Any, namespace: str, right: Right, verb: str) -> bool:
 
 
 def foreign_objects(
-    kube: Kube, *, has_second_group: bool = False, policies: Sequence[Mapping[str, Any]] = ()
+    kube: Kube,
+    *,
+    has_second_group: bool = False,
+    has_actions: bool = True,
+    policies: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[str]:
     """Name each object that a run would replace or scale although no run created it."""
     first = RunNames(ANY_RUN)
+    folders = (*_WORKLOADS, _ACTIONS) if has_actions else _WORKLOADS
     for group in (first, first.second) if has_second_group else (first,):
         committed = [base_manifest(workload, "Deployment") for workload in _WORKLOADS]
-        committed += [found for folder in (*_WORKLOADS, _ACTIONS) for found in base_objects(folder)]
+        committed += [found for folder in folders for found in base_objects(folder)]
         made = [for_group(manifest, group) for manifest in committed]
         names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in made]
         for kind, name in [*names, ("StatefulSet", group.consumers)]:

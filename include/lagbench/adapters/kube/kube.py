@@ -33,6 +33,7 @@ API_VERSIONS: Mapping[str, str] = {
     "Service": "v1",
     "ServiceAccount": "v1",
     "ConfigMap": "v1",
+    "PersistentVolumeClaim": "v1",
     "Secret": "v1",
     "Event": "v1",
     "LimitRange": "v1",
@@ -166,6 +167,14 @@ class Kube:
                     return False
                 raise
         return True
+
+    def create_missing(self, manifest: Manifest) -> bool:
+        """Create the object unless there is one, which is left as it is: then False.
+
+        A quota that is used up rejects a ``create`` before the API server finds the name taken.
+        """
+        found = self.get(manifest["kind"], manifest["metadata"]["name"])
+        return found is None and self.create(manifest)
 
     def get(self, kind: str, name: str) -> Manifest | None:
         """Return the object, or None when there is none."""

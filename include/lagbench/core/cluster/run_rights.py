@@ -48,7 +48,7 @@ RUN_RIGHTS = (
     Right("", "events", _WATCH),
     Right("", "pods", ("get",), "log"),
 )
-CLAIM_RIGHT = Right("", "persistentvolumeclaims", ("create",))
+CLAIM_RIGHT = Right("", "persistentvolumeclaims", ("get", "create"))
 """For what outlives its pod: the lag scaler's windows, the checkpoint of a consumer on Spark."""
 
 

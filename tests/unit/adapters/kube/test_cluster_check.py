@@ -94,6 +94,15 @@ def test_a_workload_of_somebody_else_is_in_the_way(kind: str) -> None:
     assert list(foreign_objects(kube)) == []  # type: ignore[arg-type]
 
 
+def test_a_run_without_actions_leaves_objects_of_that_name_alone() -> None:
+    """``actions`` is a common name, and such a run applies nothing of it."""
+    kube = FakeKube()
+    kube.objects["Role", "actions"] = {"kind": "Role", "metadata": {"name": "actions"}}
+
+    assert list(foreign_objects(kube, has_actions=False)) == []  # type: ignore[arg-type]
+    assert list(foreign_objects(kube)) == ["Role/actions"]  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "companion",
     [
