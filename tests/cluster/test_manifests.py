@@ -173,11 +173,18 @@ def test_the_runners_kubeconfig_can_run_a_cell_and_no_more(cluster: Rig, tmp_pat
     )
     as_runner = ["--kubeconfig", str(file)]
     wanted = render(cluster, K8S / "overlays/kind/workloads")
+    claims = [item for item in wanted if item["kind"] == "PersistentVolumeClaim"]
+    for claim in claims:  # a run creates them once and leaves them alone
+        wanted.remove(claim)
+        claim["metadata"]["name"] += "-dry"
     policy = yaml.safe_load((K8S / "policies/lag-default.yaml").read_text())
 
     done = dry_run(cluster, [*wanted, policy], *as_runner)
+    text = yaml.safe_dump_all(claims)
+    made = kubectl(cluster, "create", "--dry-run=server", "-f", "-", *as_runner, given=text)
 
     assert len(done.stdout.splitlines()) == len(wanted) + 1
+    assert len(made.stdout.splitlines()) == len(claims) > 0
     assert file.stat().st_mode & 0o077 == 0
     for verb, resource, where in (
         ("list", "pods", "kube-system"),
