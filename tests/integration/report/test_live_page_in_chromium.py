@@ -9,28 +9,18 @@ from typing import Any
 import msgspec
 import pytest
 from tests.eventually import eventually
+from tests.fakes.live_cell import live_cell
 from tests.integration.report.chromium import Page
 from tests.integration.report.served_live_page import served_live_page
 
 from lagbench.adapters.runs.run_folder import runs_root
-from lagbench.core.live import LiveCell, LiveLine, LiveSpike, encode_line
+from lagbench.core.live import LiveCell, LiveLine, encode_line
 
 pytestmark = pytest.mark.integration
 
 S = 1_000_000_000
 STATE = "(document.querySelector('#state')?.textContent ?? '')"
-CELL = LiveCell(
-    run_id="a-run",
-    scenario="a_scenario",
-    policy="lag",
-    partitions=2,
-    planned_seconds=60.0,
-    settled_seconds=80.0,
-    floor_replicas=1,
-    ceiling_replicas=4,
-    spikes=[LiveSpike(start_seconds=10, end_seconds=30)],
-    slos=[],
-)
+CELL = live_cell((10, 30))
 
 
 @contextmanager

@@ -9,36 +9,23 @@ from pathlib import Path
 import msgspec
 import pytest
 from rich.console import Console
+from tests.fakes.live_cell import live_cell
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.progress import ProgressDisplay, panel, sparkline
 from lagbench.cli.run_view import RunView
 from lagbench.cli.watched_run import WatchedRun
 from lagbench.core.live import (
-    LiveCell,
     LiveLine,
     LivePhase,
-    LiveSpike,
     decode_line,
     encode_line,
-    live_slos,
 )
 from lagbench.core.scenario import Slos
 from lagbench.programs.live.live_file import LiveFile, is_followed
 
 S = 1_000_000_000
-CELL = LiveCell(
-    run_id="a-run",
-    scenario="a_scenario",
-    policy="lag",
-    partitions=2,
-    planned_seconds=60.0,
-    settled_seconds=80.0,
-    floor_replicas=1,
-    ceiling_replicas=4,
-    spikes=[LiveSpike(start_seconds=10, end_seconds=30)],
-    slos=live_slos(Slos()),
-)
+CELL = live_cell((10, 30), slos=Slos())
 FIRST = LiveLine(at=S, run=CELL)
 SECOND = LiveLine(
     at=2 * S,

@@ -116,7 +116,7 @@ def without_foreign_file(
 
 
 def _servers(text: str) -> set[str]:
-    return {server.strip() for server in text.split(",")}
+    return {server.strip() for server in text.split(",") if server.strip()}
 
 
 @cache

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from tests.fakes.live_cell import live_cell
 
-from lagbench.core.live import Course, LiveCell
+from lagbench.core.live import Course
 from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import Slos
 from lagbench.core.telemetry import LagSample
 
 S = 1_000_000_000
-CELL = LiveCell(
-    run_id="a-run",
-    scenario="a_scenario",
-    policy="lag",
-    partitions=2,
-    planned_seconds=60.0,
-    settled_seconds=None,
-    floor_replicas=1,
-    ceiling_replicas=4,
-    spikes=[],
-    slos=[],
-)
-
+CELL = live_cell()
 NO_THRESHOLD = PolicyLimits(
     floor_replicas=1, ceiling_replicas=4, lag_threshold_records=None, threshold_rule="none"
 )

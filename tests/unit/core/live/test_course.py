@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.fakes.live_cell import live_cell
 
 from lagbench.core.live import (
     Course,
     LiveCell,
     LiveLine,
     LivePhase,
-    LiveSpike,
     decode_line,
     encode_line,
-    live_slos,
 )
 from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import Slos
@@ -46,19 +45,8 @@ LIMITS = PolicyLimits(
 
 
 def cell(*spikes: tuple[float, float]) -> LiveCell:
-    """Return a cell of 60 planned seconds with two partitions at the stream's start."""
-    return LiveCell(
-        run_id="a-run",
-        scenario="a_scenario",
-        policy="lag",
-        partitions=2,
-        planned_seconds=60.0,
-        settled_seconds=80.0,
-        floor_replicas=1,
-        ceiling_replicas=4,
-        spikes=[LiveSpike(start_seconds=a, end_seconds=b) for a, b in spikes],
-        slos=live_slos(SLOS),
-    )
+    """Return a cell with these spikes and the SLOs' defaults."""
+    return live_cell(*spikes, slos=SLOS)
 
 
 def stream_started(at: int = 0) -> StreamStarted:
