@@ -70,6 +70,7 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
                 rights,
                 holder=lease_holder(),
                 has_second_group=len(groups) > 1,
+                has_actions=cell is None or bool(cell.scenario.actions),
                 policies=[*policies, *(p.manifest for one in groups for p in one.swapped.values())],
             )
             ready_namespace(kube)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 START_LEAD_SECONDS = 30.0
 """From placing cron windows to the stream: a policy is taken up, and the producer starts."""
+CLUSTER_START_LEAD_SECONDS = 60.0
+"""The same on a cluster, where KEDA and the pods of player and producer take longer."""
 RECORDER_METRICS_ANNOTATION = "lagbench.io/port-metrics"
 
 
@@ -68,7 +70,7 @@ class ApplyScalingPolicyOperator(CellOperator):
                 cell.policy.manifest,
                 target,
                 is_embedded=is_embedded,
-                starts_at_ns=_planned_start(cell),
+                starts_at_ns=_planned_start(cell, is_embedded=is_embedded),
             )
             put = put_policy(kube, manifest, cell.policy.limits)
         finally:
@@ -89,7 +91,7 @@ class ApplyScalingPolicyOperator(CellOperator):
         }
 
 
-def _planned_start(cell: CellRun) -> int | None:
+def _planned_start(cell: CellRun, *, is_embedded: bool) -> int | None:
     """Return the start of the stream that the cron windows of its policies need; None: no windows.
 
     It is noted in the manifest when the first group's policy is placed, and the second group's is
@@ -105,7 +107,8 @@ def _planned_start(cell: CellRun) -> int | None:
     )
     if not windows:
         return None
-    lead_seconds = START_LEAD_SECONDS * len(cell.groups)
+    lead = START_LEAD_SECONDS if is_embedded else CLUSTER_START_LEAD_SECONDS
+    lead_seconds = lead * len(cell.groups)
     earliest_ns = time.time_ns() + round(lead_seconds * NANOSECONDS)
     if noted is not None and noted >= earliest_ns:
         return int(noted)

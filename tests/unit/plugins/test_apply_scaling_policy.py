@@ -270,15 +270,20 @@ def test_a_policy_that_is_handed_over_has_no_hpa_to_wait_for(world: World) -> No
     assert ("HorizontalPodAutoscaler", "keda-hpa-consumer") not in world.kube.objects
 
 
-def test_cron_windows_are_placed_in_the_stream_that_is_planned(world: World) -> None:
-    """The trigger opens 90 s after the start that the manifest has."""
+@pytest.mark.parametrize(("is_embedded", "lead_seconds"), [(True, 30), (False, 60)])
+def test_cron_windows_are_placed_in_the_stream_that_is_planned(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, is_embedded: bool, lead_seconds: int
+) -> None:
+    """The trigger opens 90 s after the start that the manifest has; a cluster has more lead."""
+    if is_embedded:
+        embed(monkeypatch)
     hours = {"timezone": "Europe/Berlin", "start": "0 8 * * 1-5", "end": "0 18 * * 1-5"}
     cron = {"type": "cron", "metadata": {**hours, "desiredReplicas": "3"}}
     spec = SCALED_OBJECT["spec"] | {"triggers": [*SCALED_OBJECT["spec"]["triggers"], cron]}
     annotations = {"lagbench.io/cron-windows": "90-150"}
     metadata = SCALED_OBJECT["metadata"] | {"annotations": annotations}
     world.with_policy(SCALED_OBJECT | {"metadata": metadata, "spec": spec})
-    earliest_ns = time.time_ns() + 30_000_000_000
+    earliest_ns = time.time_ns() + lead_seconds * 1_000_000_000
 
     operator(world).execute(world.context)
     planned = world.folder.read_json(world.folder.manifest)["stream_planned_at"]

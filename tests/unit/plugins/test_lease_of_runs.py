@@ -7,6 +7,7 @@ from typing import Any
 
 import kubernetes.client
 import pytest
+import yaml
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.fakes.fake_leases import FakeLeases
 from tests.unit.plugins.bench_world import bench_up, stand_in_for_bench
@@ -51,6 +52,23 @@ def test_a_cell_holds_the_lease_until_its_teardown(world: World, leases: FakeLea
     assert leases.lease["spec"]["leaseDurationSeconds"] == longest
     bench_life.clean_up(lambda _: None, folder=world.folder, is_last_try=False)
     assert leases.lease is None
+
+
+@pytest.mark.usefixtures("leases")
+@pytest.mark.parametrize("actions", [[], [{"kind": "rolling_restart", "at_seconds": 6}]])
+def test_the_cluster_is_checked_for_what_the_run_needs(
+    world: World, monkeypatch: pytest.MonkeyPatch, actions: list[dict[str, Any]]
+) -> None:
+    """Objects named actions are only in the way of a run that has actions."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(bench_life, "check_cluster", lambda *_, **given: asked.append(given))
+    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
+    world.folder.write_text(world.folder.scenario, yaml.safe_dump(scenario | {"actions": actions}))
+
+    bench_up(world)
+
+    assert asked[0]["has_actions"] is bool(actions)
+    assert [policy["kind"] for policy in asked[0]["policies"]] == ["ScaledObject"]
 
 
 def test_nothing_is_swept_without_the_lease(world: World, leases: FakeLeases) -> None:
