@@ -206,6 +206,35 @@ def test_a_stateful_set_is_restarted_too(
     assert all(after[name].pid != before[name].pid for name in after)
 
 
+def test_a_restart_gives_an_own_consumer_other_variables(
+    run: ConsumerGroupRun, kube: Kube, localkube: LocalkubeProcess
+) -> None:
+    """The new processes have them, and keep what the run gave."""
+    consumers = deployment("consumer", 2, FOREVER)
+    consumers["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] = run.names.run_id
+    pod = {"name": "LAGBENCH_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    (container,) = consumers["spec"]["template"]["spec"]["containers"]
+    container["env"] = [pod, {"name": "MODE", "value": "old"}]
+    kube.apply(consumers)
+
+    def modes() -> set[str | None]:
+        return {process.environ().get("MODE") for process in processes(kube, run).values()}
+
+    eventually(lambda: modes() == {"old"}, "two consumers with variables")
+
+    restart = {"kind": "rolling_restart", "at_seconds": 0, "env": {"MODE": "new"}}
+    with player(run, localkube, restart) as process:
+        assert process.wait(timeout=300) == 0
+
+    (end,) = ends(run)
+    assert (end.error, end.detail) == ("", "with other values of MODE")
+    after = processes(kube, run)
+    assert modes() == {"new"}
+    assert {name: one.environ()["LAGBENCH_POD"] for name, one in after.items()} == {
+        name: name for name in after
+    }
+
+
 def test_sigterm_undoes_what_lasts(
     run: ConsumerGroupRun, kube: Kube, localkube: LocalkubeProcess
 ) -> None:

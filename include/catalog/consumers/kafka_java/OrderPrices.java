@@ -29,7 +29,7 @@ public final class OrderPrices {
   public static void main(String[] arguments) {
     var consumer =
         new KafkaConsumer<>(
-            settings("group.id", env("GROUP_ID"), "auto.offset.reset", "earliest"),
+            groupSettings(),
             new ByteArrayDeserializer(),
             new ByteArrayDeserializer());
     var producer =
@@ -86,13 +86,21 @@ public final class OrderPrices {
     }
   }
 
-  private static Properties settings(String... more) {
+  private static Properties groupSettings() {
+    var settings = settings();
+    settings.setProperty("group.id", env("GROUP_ID"));
+    settings.setProperty("auto.offset.reset", "earliest");
+    var assignors = System.getenv("PARTITION_ASSIGNMENT_STRATEGY");
+    if (assignors != null) { // else the client's default
+      settings.setProperty("partition.assignment.strategy", assignors);
+    }
+    return settings;
+  }
+
+  private static Properties settings() {
     var settings = new Properties();
     settings.setProperty("bootstrap.servers", env("KAFKA_BROKERS"));
     settings.setProperty("client.id", env("CLIENT_ID"));
-    for (int at = 0; at < more.length; at += 2) {
-      settings.setProperty(more[at], more[at + 1]);
-    }
     return settings;
   }
 

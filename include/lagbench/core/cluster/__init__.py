@@ -42,6 +42,7 @@ from lagbench.core.cluster.own_deployment import (
     OwnDeployment,
     own_consumer_for_cluster,
     own_deployment,
+    set_own_variables,
 )
 from lagbench.core.cluster.own_kafka import KafkaSettings, require_kafka_secret
 from lagbench.core.cluster.own_process import OwnProcess, own_consumer_as_process
@@ -143,6 +144,7 @@ __all__ = [
     "rights_of_run",
     "samples_for_run",
     "set_arguments",
+    "set_own_variables",
     "sets_cpu_limit",
     "spark_consumer_for_run",
     "swapped_policy_for_run",

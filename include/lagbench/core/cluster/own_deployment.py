@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lagbench.core.cluster.group_manifests import Manifest
-from lagbench.core.cluster.manifests import RunTarget, named
+from lagbench.core.cluster.manifests import RunTarget, named, set_environment
 from lagbench.core.cluster.own_kafka import (
     OWN_KAFKA_SECRET,
     kafka_texts,
@@ -179,6 +179,13 @@ def write_texts(
     container["env"] = [pod, *login, *kept, *added]
     if texts.args:
         container["args"] = [*(container.get("args") or []), *texts.args]
+
+
+def set_own_variables(containers: Sequence[dict[str, Any]], values: Mapping[str, str]) -> None:
+    """Write variables into the container of a run's workload that consumes."""
+    for container in containers:
+        if any(one["name"] == POD_VARIABLE for one in container.get("env") or []):
+            set_environment(container, values)
 
 
 def _texts(

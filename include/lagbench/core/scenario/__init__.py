@@ -49,6 +49,7 @@ from lagbench.core.scenario.own_consumer import (
     KAFKA_PREFIX,
     OwnTexts,
     client_pattern,
+    new_variables,
     own_texts,
 )
 from lagbench.core.scenario.partition_plan import PartitionPlan
@@ -210,6 +211,7 @@ __all__ = [
     "longest_session_seconds",
     "mean_start_seconds",
     "new_run_id",
+    "new_variables",
     "own_texts",
     "phase_distance_seconds",
     "read_samples",

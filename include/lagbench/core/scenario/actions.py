@@ -8,7 +8,7 @@ undone after that time. Its pods are drawn by the run's seed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -97,12 +97,18 @@ class LagScalerDown(LastingAction):
 class RollingRestart(ActionBase):
     """All consumer pods are replaced by the Deployment's rollout; it ends with the rollout.
 
-    With a ``balancer`` the group moves to another way of assigning partitions.
+    With a ``balancer`` the group moves to another way of assigning partitions. With ``env`` an own
+    consumer is deployed with other settings.
     """
 
     kind: Literal["rolling_restart"]
     balancer: Balancer | None = Field(
         None, description="consumer.balancer of the new pods; None: as before"
+    )
+    env: Mapping[str, str] = Field(
+        {},
+        description="variables of the new pods' container with consumer.kind own; they replace "
+        "those of the same names",
     )
     at_once: bool = Field(
         False, description="stop all pods before the first new one (strategy Recreate)"
@@ -241,6 +247,8 @@ def problem_of_restarts(actions: Sequence[ActionBase], workload: str, kind: str)
         if action.balancer is not None and kind != "stand-in":
             why = "joins no group" if kind == "spark" else "decides its balancer itself"
             return f"actions.{number}.balancer must be left out: consumer.kind {kind} {why}"
+        if action.env and kind != "own":
+            return f"actions.{number}.env must be left out: only with consumer.kind own"
     return ""
 
 

@@ -7,12 +7,13 @@ plain braces.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from lagbench.core.scenario.accounting_level import LevelName
+from lagbench.core.scenario.actions import ActionBase, RollingRestart
 from lagbench.core.scenario.member_session import CLIENTS_SESSION_SECONDS
 
 BOOTSTRAP, TOPIC, GROUP = "bootstrap_servers", "topic", "group"
@@ -25,6 +26,8 @@ REQUIRED = (BOOTSTRAP, TOPIC, GROUP)
 PLACEHOLDERS = (*REQUIRED, OUTPUT_TOPIC, LEDGER_TOPIC, POD, KAFKA_CONFIG)
 _PLACE = re.compile(r"\{\{|\}\}|\{([a-z_]+(?:\.[a-zA-Z0-9.-]+)?)\}")
 _BRACES = {"{{": "{", "}}": "}"}
+_VARIABLE = re.compile(r"[A-Za-z_.-][A-Za-z0-9_.-]*")
+_OF_LAGBENCH = "LAGBENCH_"
 
 
 class OwnConsumer(BaseModel):
@@ -152,6 +155,24 @@ def _problem_of_placeholders(own: OwnConsumer) -> str:
     )
 
 
+def problem_of_new_variables(own: OwnConsumer, actions: Sequence[ActionBase]) -> str:
+    """Return which variable a rolling restart cannot give the new pods; empty: none."""
+    of_run = {name for name, text in own.env.items() if any(placeholders_in(text))}
+    for number, action in enumerate(actions):
+        for name, text in action.env.items() if isinstance(action, RollingRestart) else ():
+            place = f"actions.{number}.env.{name}"
+            if not _VARIABLE.fullmatch(name) or name.startswith(_OF_LAGBENCH):
+                return (
+                    f"{place} must be a variable of your code: letters, digits, _ . and -, not a "
+                    f"digit first, and not {_OF_LAGBENCH}…"
+                )
+            if name in of_run:
+                return f"{place} must be left out: consumer.env has a value of the run for it"
+            if any(placeholders_in(text)):
+                return f"{place} must be a text without placeholders ({{{{ is a plain brace)"
+    return ""
+
+
 def client_pattern(client_id: str, pod: str) -> re.Pattern[str]:
     """Return what the client id of a member matches; ``pod`` is a pattern of the pods' names.
 
@@ -160,6 +181,11 @@ def client_pattern(client_id: str, pod: str) -> re.Pattern[str]:
     before, found, after = client_id.partition(f"{{{POD}}}")
     middle = f"(?P<pod>{pod})" if found else ""
     return re.compile(re.escape(before) + middle + re.escape(after))
+
+
+def new_variables(action: RollingRestart) -> dict[str, str]:
+    """Return what the action's ``env`` gives the new pods."""
+    return {name: filled_in(text, {}) for name, text in action.env.items()}
 
 
 @dataclass(frozen=True, slots=True)

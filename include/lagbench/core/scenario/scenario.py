@@ -24,7 +24,11 @@ from lagbench.core.scenario.actions import (
 from lagbench.core.scenario.balancer import Balancer
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.flag import Flag
-from lagbench.core.scenario.own_consumer import OwnConsumer, problem_of_own
+from lagbench.core.scenario.own_consumer import (
+    OwnConsumer,
+    problem_of_new_variables,
+    problem_of_own,
+)
 from lagbench.core.scenario.partition_plan import PartitionPlan, partition_plan, problem_of_growth
 from lagbench.core.scenario.payload import Payload, problem_of_payload
 from lagbench.core.scenario.poison import Poison
@@ -318,7 +322,9 @@ class Scenario(_Model):
         if problem := kind.problem_of_settings(given, [action.kind for action in self.actions]):
             raise ValueError(problem)
         if consumer.kind == "own":
-            problem = problem_of_own(consumer, has_payload=self.payload is not None)
+            problem = problem_of_own(
+                consumer, has_payload=self.payload is not None
+            ) or problem_of_new_variables(consumer, self.actions)
             if problem or self.poison is not None:
                 raise ValueError(
                     problem

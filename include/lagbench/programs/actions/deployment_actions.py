@@ -9,7 +9,7 @@ from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.set_aside import bring_back, set_aside
-from lagbench.core.cluster import set_arguments
+from lagbench.core.cluster import set_arguments, set_own_variables
 from lagbench.core.kubernetes import is_rolled_out
 from lagbench.core.scenario import (
     AUTOSCALER_DEPLOYMENT,
@@ -19,6 +19,7 @@ from lagbench.core.scenario import (
     AutoscalerDown,
     LagScalerDown,
     RollingRestart,
+    new_variables,
 )
 from lagbench.errors import NotReady
 from lagbench.programs.actions.performer import Performer
@@ -87,6 +88,8 @@ class RollingRestarts(Performer[RollingRestart]):
         self.stage.kube.merge(kind, name, changes)
         if self.action.balancer is not None:
             self.detail = f"to the balancer {self.action.balancer}"
+        elif self.action.env:
+            self.detail = f"with other values of {', '.join(self.action.env)}"
 
         def is_replaced(kube: Kube) -> bool:
             found = kube.get(kind, name) or {}
@@ -113,9 +116,12 @@ def restart_changes(
     """Return what to merge into the workload (RFC 7386: a list replaces the one before)."""
     template: dict[str, Any] = {"metadata": {"annotations": {_RESTARTED_AT: stamp}}}
     spec: dict[str, Any] = {"template": template}
+    containers = copy.deepcopy(workload["spec"]["template"]["spec"]["containers"])
     if action.balancer is not None:
-        containers = copy.deepcopy(workload["spec"]["template"]["spec"]["containers"])
         set_arguments(containers[0], {"balancer": action.balancer})
+        template["spec"] = {"containers": containers}
+    elif action.env:
+        set_own_variables(containers, new_variables(action))
         template["spec"] = {"containers": containers}
     if action.at_once:
         spec["strategy"] = {"type": "Recreate", "rollingUpdate": None}

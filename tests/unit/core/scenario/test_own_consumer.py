@@ -8,7 +8,8 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from lagbench.core.scenario.own_consumer import client_pattern, filled_in
+from lagbench.core.scenario.actions import RollingRestart
+from lagbench.core.scenario.own_consumer import client_pattern, filled_in, new_variables
 from lagbench.core.scenario.scenario import Scenario
 
 ENV = {"KAFKA": "{bootstrap_servers}", "TOPIC": "{topic}", "GROUP": "{group}"}
@@ -99,3 +100,34 @@ def test_only_a_stand_in_is_moved_to_another_balancer(consumer: dict[str, Any], 
     actions = [{"kind": "rolling_restart", "at_seconds": 1, "balancer": "range"}]
     with pytest.raises(ValidationError, match=f"actions.0.balancer must be left out: .* {why}"):
         scenario(consumer, actions=actions)
+
+
+RESTART: dict[str, Any] = {"kind": "rolling_restart", "at_seconds": 1}
+
+
+@pytest.mark.parametrize(
+    ("consumer", "env", "said"),
+    [
+        ({"kind": "stand-in"}, {"A": "1"}, "actions.0.env must be left out: only with"),
+        (OWN, {"TOPIC": "other"}, "actions.0.env.TOPIC must be left out: consumer.env has"),
+        (OWN, {"A": "{topic}"}, "actions.0.env.A must be a text without placeholders"),
+        (OWN, {"LAGBENCH_POD": "a"}, "actions.0.env.LAGBENCH_POD must be a variable of your"),
+        (OWN, {"1A": "a"}, "actions.0.env.1A must be a variable of your code"),
+    ],
+)
+def test_a_restart_gives_an_own_consumer_new_variables_only_of_its_own(
+    consumer: dict[str, Any], env: dict[str, str], said: str
+) -> None:
+    """Where the load is, and who the pod is, stays the run's."""
+    with pytest.raises(ValidationError, match=said):
+        scenario(consumer, actions=[{**RESTART, "env": env}])
+
+
+def test_new_variables_are_plain_texts() -> None:
+    """A doubled brace is one brace, as in consumer.env; a plain variable of it may change."""
+    changed = {"LIMITS": '{{"a": 1}}', "MODE": "new"}
+    found = scenario({**OWN, "env": {**ENV, "MODE": "old"}}, actions=[{**RESTART, "env": changed}])
+
+    (action,) = found.actions
+    assert isinstance(action, RollingRestart)
+    assert new_variables(action) == {"LIMITS": '{"a": 1}', "MODE": "new"}

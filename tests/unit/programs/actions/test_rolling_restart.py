@@ -37,6 +37,28 @@ def test_a_new_balancer_is_an_argument_of_the_new_pods() -> None:
     assert sum(text.startswith("--balancer=") for text in container["args"]) == 1
 
 
+def test_new_variables_are_those_of_the_container_that_consumes() -> None:
+    """Sidecars keep theirs; an old value of the same name, also one from a Secret, is replaced."""
+    secret = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "a"}}}
+    run = {"name": "LAGBENCH_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    sidecar = {"name": "proxy", "env": [{"name": "A", "value": "its own"}]}
+    orders = {"name": "orders", "env": [run, secret, {"name": "B", "value": "b"}]}
+    workload = {"spec": {"template": {"spec": {"containers": [sidecar, orders]}}}}
+    action = RollingRestart(kind="rolling_restart", at_seconds=1, env={"A": "new", "C": "c"})
+
+    template = restart_changes(workload, action, stamp="now")["spec"]["template"]
+
+    first, second = template["spec"]["containers"]
+    assert first == sidecar
+    assert second["env"] == [
+        run,
+        {"name": "B", "value": "b"},
+        {"name": "A", "value": "new"},
+        {"name": "C", "value": "c"},
+    ]
+    assert secret in orders["env"]
+
+
 def test_at_once_stops_all_pods_first() -> None:
     """The strategy is Recreate, without the limits of a rolling one."""
     assert changes(at_once=True)["strategy"] == {"type": "Recreate", "rollingUpdate": None}
