@@ -3,12 +3,15 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.List;
 import java.util.Properties;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -19,6 +22,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * <p>It prices each order and sends the result to an output topic with the headers that came. Offsets
  * are committed automatically: those of a poll by a later poll. SIGTERM wakes the loop up; then what is
  * buffered is delivered, and closing the consumer leaves the group.
+ *
+ * <p>Two variables change that: PARTITION_ASSIGNMENT_STRATEGY names assignors other than the client's
+ * own, and with COMMIT_ON_REVOKE what is done is committed before partitions leave.
  */
 public final class OrderPrices {
   private static final long MESSAGE_COST_MILLIS = 4;
@@ -36,7 +42,12 @@ public final class OrderPrices {
         new KafkaProducer<>(settings(), new ByteArraySerializer(), new ByteArraySerializer());
     wakeUpAtTheEnd(consumer);
     try (consumer; producer) {
-      consumer.subscribe(List.of(env("ORDERS_TOPIC")));
+      var topics = List.of(env("ORDERS_TOPIC"));
+      if (System.getenv("COMMIT_ON_REVOKE") == null) {
+        consumer.subscribe(topics);
+      } else {
+        consumer.subscribe(topics, committing(consumer, producer));
+      }
       while (true) {
         for (var order : consumer.poll(Duration.ofMillis(500))) {
           producer.send(priced(order), (sent, error) -> report(error));
@@ -63,6 +74,21 @@ public final class OrderPrices {
     } catch (IOException | InterruptedException error) {
       throw new IllegalStateException("order at offset " + in.offset(), error);
     }
+  }
+
+  /** Delivers and commits what is done before another member continues behind it. */
+  private static ConsumerRebalanceListener committing(
+      KafkaConsumer<?, ?> consumer, KafkaProducer<?, ?> producer) {
+    return new ConsumerRebalanceListener() {
+      @Override
+      public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        producer.flush();
+        consumer.commitSync();
+      }
+
+      @Override
+      public void onPartitionsAssigned(Collection<TopicPartition> partitions) {}
+    };
   }
 
   private static void wakeUpAtTheEnd(KafkaConsumer<?, ?> consumer) {
