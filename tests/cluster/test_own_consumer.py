@@ -88,6 +88,16 @@ def test_keda_scales_it(home: ClusterRehearsal, exit_code: int) -> None:
     assert measures["lag"]["peak_records"] > 0
 
 
+def test_a_restart_gives_the_pods_other_variables(home: ClusterRehearsal, exit_code: int) -> None:
+    """The Deployment's own rollout brings them; the pods of the run's end wrote what they have."""
+    (action,) = home.read("measures.json")["actions"]
+
+    assert (action["problem"], action["detail"]) == ("", "with other values of MODE")
+    logs = sorted(home.folder().glob("logs/consumer-*.log"))
+    assert logs
+    assert {path.read_text().splitlines()[0] for path in logs} == {"mode second"}
+
+
 def test_nothing_is_left_but_the_users_own(
     rig: Rig, rig_broker: Broker, home: ClusterRehearsal, exit_code: int
 ) -> None:

@@ -1,7 +1,7 @@
-"""A live group of Kafka's Java client that moves from range to cooperative-sticky, on a real broker.
+"""A live group of Kafka's Java client that moves to cooperative-sticky, on a real broker.
 
-A member of Java names several assignors, which librdkafka does not allow. The group uses one that all
-of its members name.
+A member of Java names several assignors, which librdkafka does not allow. The group uses one that
+all of its members name.
 """
 
 from __future__ import annotations

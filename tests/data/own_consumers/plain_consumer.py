@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 from confluent_kafka import Consumer
@@ -20,6 +21,7 @@ consumer = Consumer(
         "partition.assignment.strategy": "cooperative-sticky",
     }
 )
+sys.stderr.write(f"mode {os.environ.get('MODE', 'first')}\n")
 consumer.subscribe([os.environ["ORDERS_TOPIC"]])
 while not stopped:
     message = consumer.poll(0.2)

@@ -102,6 +102,20 @@ def test_what_the_ways_to_another_balancer_repeat_is_quoted_from_its_runs() -> N
         assert re.search(row, page("live_group"))
 
 
+def test_what_the_moves_of_javas_client_repeat_is_quoted_from_its_runs() -> None:
+    """Each row of live_group_java has the repeats, the standstill and the time lag of its run."""
+    for record, measures in kept_runs("live_group_java"):
+        accounting, standstill = measures.accounting, measures.standstill
+        assert standstill is not None
+        figures = (
+            f"{accounting.lost} | {accounting.duplicated} | {standstill.group_seconds:.1f} s | "
+            f"{standstill.partition_seconds:.1f} s | {measures.lag.time_lag_seconds.p99:.1f} s"
+        )
+        row = rf"\| `{record['cell']}` \| {record['pair']} \| [^|]+ \| {re.escape(figures)} \|"
+        assert re.search(row, page("live_group_java"))
+        assert accounting.in_log == 66_000
+
+
 @pytest.mark.parametrize("experiment", ["poison_pill", "signal_lag_cpu", "slow_downstream"])
 def test_what_a_policy_paid_is_quoted_from_its_runs(experiment: str) -> None:
     """Each row has the steps, the pod time, the peak and the time lag of its run."""
