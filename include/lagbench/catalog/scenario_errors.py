@@ -30,7 +30,7 @@ _COSTS: dict[str, type[BaseModel]] = {
     get_args(model.model_fields["kind"].annotation)[0]: model for model in get_args(ProcessCost)
 }
 # A rule over several fields says "FIELD must be …".
-_RULE = re.compile(r"(?:Value error, )?([a-z0-9_.]+) must be (.+)")
+_RULE = re.compile(r"(?:Value error, )?(\S+) must be (.+)")
 
 
 def wrong_scenario(error: ValidationError, data: Mapping[str, Any], *, where: str) -> WrongInput:
@@ -105,7 +105,11 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
 
 def _value_at(data: Mapping[str, Any], field: str) -> Any:
     value: Any = data
-    for part in field.split("."):
+    parts = field.split(".")
+    for number, part in enumerate(parts):
+        rest = ".".join(parts[number:])  # a variable's name may have dots
+        if isinstance(value, Mapping) and rest in value:
+            return value[rest]
         if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
         else:

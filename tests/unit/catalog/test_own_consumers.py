@@ -125,3 +125,13 @@ def test_a_line_without_a_name_is_named_without_its_value(tmp_path: Path) -> Non
 
     assert refused.value.field == "line 2"
     assert "letters" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["ORDERS_TOPIC", "orders.topic"])
+def test_a_wrong_variable_is_shown_with_its_name_and_its_value(tmp_path: Path, name: str) -> None:
+    """Capitals and dots of a variable are part of the field's name."""
+    env = {**CONSUMER["env"], name: "{topics}"}
+    with pytest.raises(WrongInput) as refused:
+        scenario(tmp_path, "mine-deployment.yaml", env=env)
+
+    assert (refused.value.field, refused.value.value) == (f"consumer.env.{name}", "{topics}")
