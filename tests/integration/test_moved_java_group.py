@@ -6,17 +6,23 @@ all of its members name.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Producer
 from tests.eventually import eventually
+from tests.integration.producer_target import ProducerTarget, read_all, value_of
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.scenario import RunNames
 from lagbench.embedded.broker import Broker
@@ -27,7 +33,9 @@ pytestmark = pytest.mark.integration
 
 RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+STICKY = "cooperative-sticky"
 PARTITIONS = 6
+ENDED_BY_SIGTERM = 143
 
 
 class JavaGroup:
@@ -54,6 +62,7 @@ class JavaGroup:
             "GROUP_ID": self.names.group,
             "CLIENT_ID": name,
             "PARTITION_ASSIGNMENT_STRATEGY": assignors,
+            "COMMIT_ON_REVOKE": "1",
             "JAVA_TOOL_OPTIONS": "-Xmx128m -XX:+UseSerialGC",
         }
         command = ["java", "-cp", "build:build/lib/*", "OrderPrices"]
@@ -65,14 +74,21 @@ class JavaGroup:
         """Return the file with what a member wrote."""
         return self._folder / f"{name}.log"
 
-    def replace(self, assignors: str, *, new: str) -> None:
-        """Replace one member after the other; each new one joins before an old one leaves."""
+    def replace(self, assignors: str, *, new: str) -> list[str]:
+        """Replace one member after the other; each new one joins before an old one leaves.
+
+        Return the group's assignor after each of them.
+        """
+        found = []
         for number, old in enumerate(sorted(self.members)):
             self.start(f"{new}-{number}", assignors)
             self.await_members(3)
             self.members[old].terminate()
-            assert self.members.pop(old).wait(timeout=60) is not None
+            assert self.members[old].wait(timeout=60) == ENDED_BY_SIGTERM
+            del self.members[old]
             self.await_members(2)
+            found.append(self.assignor)
+        return found
 
     def await_members(self, count: int) -> None:
         """Wait until so many members share the topic."""
@@ -86,6 +102,47 @@ class JavaGroup:
             return group.is_stable and len(held) == count and sum(held) == PARTITIONS
 
         eventually(is_shared_out, f"{count} members that share the topic")
+
+    @contextmanager
+    def load(self) -> Iterator[list[str]]:
+        """Offer orders all the time; the list has them, each once, when the block is over."""
+        offered: list[str] = []
+        over = threading.Event()
+        producer = Producer({"bootstrap.servers": self._servers, "enable.idempotence": True})
+
+        def offer() -> None:
+            while not over.wait(0.05):
+                for _ in range(10):
+                    offered.append(f"o-{len(offered)}")
+                    order = json.dumps({"order": offered[-1], "total_cents": 5})
+                    place = len(offered) % PARTITIONS
+                    producer.produce(self.names.events_topic, order, partition=place)
+                producer.poll(0)
+
+        thread = threading.Thread(target=offer)
+        thread.start()
+        try:
+            yield offered
+        finally:
+            over.set()
+            thread.join()
+        assert producer.flush(30) == 0
+
+    def priced(self, count: int) -> list[str]:
+        """Return the orders of the output, once there are so many and the group has no lag."""
+        target = ProducerTarget(self._servers, self.names.events_topic)
+
+        def orders() -> list[str] | None:
+            records = read_all(target, self.names.processed_topic, 1)
+            found = [str(json.loads(value_of(record))["order"]) for record in records]
+            return found if len(found) >= count and not self._lag() else None
+
+        return eventually(orders, "a price of each order")
+
+    def _lag(self) -> int:
+        with closing(open_admin(self._servers)) as admin:
+            places = read_group_lag(admin, self.names.group, self.names.events_topic).values()
+        return sum(place.end - (place.committed or 0) for place in places)
 
     @property
     def assignor(self) -> str:
@@ -116,15 +173,19 @@ def group(broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path) -> Iterator[J
 
 
 def test_a_group_of_range_becomes_cooperative_by_two_restarts(group: JavaGroup) -> None:
-    """When all members name both, the group takes their first; then range can be left out."""
+    """First to both names, then range is left out; a third one restarts the cooperative group.
+
+    The group takes the first name of its members as soon as the last one has both. Members that
+    commit before partitions leave repeat no order.
+    """
     assert group.assignor == "range"
 
-    group.replace(f"{COOPERATIVE},{RANGE}", new="both")
-    with_both = group.assignor
-    group.replace(COOPERATIVE, new="new")
+    with group.load() as offered:
+        assert group.replace(f"{COOPERATIVE},{RANGE}", new="both") == ["range", STICKY]
+        assert group.replace(COOPERATIVE, new="new") == [STICKY, STICKY]
+        assert group.replace(COOPERATIVE, new="newer") == [STICKY, STICKY]
 
-    assert with_both == "cooperative-sticky"
-    assert group.assignor == "cooperative-sticky"
+    assert sorted(group.priced(len(offered))) == sorted(offered)
 
 
 def test_cooperative_sticky_alone_is_rejected_by_a_group_of_range(group: JavaGroup) -> None:

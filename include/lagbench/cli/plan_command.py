@@ -281,7 +281,13 @@ def _spikes(spikes: Sequence[Spike]) -> str:
 def _actions(cell: Cell) -> list[str]:
     """Return a line for each action of the scenario."""
     from lagbench.core.cluster import ONLY_EMBEDDED
-    from lagbench.core.scenario import GrowPartitions, LastingAction, SwapPolicy, begin_text
+    from lagbench.core.scenario import (
+        GrowPartitions,
+        LastingAction,
+        RollingRestart,
+        SwapPolicy,
+        begin_text,
+    )
 
     lines = []
     for number, action in enumerate(cell.scenario.actions):
@@ -292,6 +298,10 @@ def _actions(cell: Cell) -> list[str]:
             parts.append(f"to {action.partitions}, permanently")
         if isinstance(action, SwapPolicy):
             parts.append(f"to {action.policy}")
+        if isinstance(action, RollingRestart) and action.balancer is not None:
+            parts.append(f"to the balancer {action.balancer}")
+        if isinstance(action, RollingRestart) and action.env:
+            parts.append(f"with other values of {', '.join(action.env)}")
         if action.kind in ONLY_EMBEDDED:
             parts.append("(embedded bench only)")
         lines.append(" ".join(parts))

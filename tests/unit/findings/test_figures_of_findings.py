@@ -187,6 +187,6 @@ def test_the_five_lines_of_the_readme_are_those_of_the_kept_runs() -> None:
     )
     assert f"{min(static)} to {max(static)} self-made flips with KIP-848 and with range" in readme
     assert f"at scale-up**: {lost[0]:,} and {lost[1]:,}. A graceful" in readme
-    assert f"when partitions move**, {java[0]} and {java[1]}; a commit on revoke" in readme
+    assert f"when partitions move**, {java[0]} and {java[1]}; with a commit on revoke" in readme
     assert f"the drain of {(peak or 0) / 1e6:.1f} million messages" in readme
     assert f"repeats messages**, {again[0]} and {again[1]}. The way there" in readme

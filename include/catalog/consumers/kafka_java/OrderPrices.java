@@ -87,6 +87,11 @@ public final class OrderPrices {
       }
 
       @Override
+      public void onPartitionsLost(Collection<TopicPartition> partitions) {
+        // They are another member's already, or the group is in a rebalance: no commit is accepted.
+      }
+
+      @Override
       public void onPartitionsAssigned(Collection<TopicPartition> partitions) {}
     };
   }

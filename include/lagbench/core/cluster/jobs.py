@@ -28,7 +28,10 @@ def job_for_run(
     environment: Mapping[str, str],
     arguments: Mapping[str, str],
 ) -> Manifest:
-    """Return a Job of the run that is tried once: a second try would do its work twice."""
+    """Return a Job of the run that is tried once: a second try would do its work twice.
+
+    :param environment: texts that the program gets as they are, also with ``$(NAME)`` in them.
+    """
     manifest = copy.deepcopy(dict(job))
     named(manifest, name, target)
     manifest["spec"]["backoffLimit"] = 0
@@ -36,7 +39,8 @@ def job_for_run(
     pod["restartPolicy"] = "Never"
     container = first_container(pod)
     servers = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
-    set_environment(container, {**servers, **environment})
+    plain = {name: text.replace("$", "$$") for name, text in environment.items()}
+    set_environment(container, {**servers, **plain})
     set_arguments(container, arguments)
     return manifest
 

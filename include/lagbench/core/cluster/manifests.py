@@ -298,14 +298,17 @@ def first_container(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def set_environment(container: dict[str, Any], values: Mapping[str, str]) -> None:
-    """Write variables and drop existing ones of the same names."""
+    """Write variables; one that is there keeps its place, for later ones may refer to it."""
     for name, value in values.items():
         _set_variable(container, {"name": name, "value": value})
 
 
 def _set_variable(container: dict[str, Any], variable: dict[str, Any]) -> None:
-    kept = [entry for entry in container.get("env") or [] if entry["name"] != variable["name"]]
-    container["env"] = [*kept, variable]
+    entries = list(container.get("env") or [])
+    places = [at for at, entry in enumerate(entries) if entry.get("name") == variable["name"]]
+    kept = [entry for at, entry in enumerate(entries) if at not in places[1:]]
+    place = places[0] if places else len(kept)
+    container["env"] = [*kept[:place], variable, *kept[place + 1 :]]
 
 
 def set_arguments(container: dict[str, Any], values: Mapping[str, str]) -> None:

@@ -173,10 +173,10 @@ def write_texts(
         variables[LEDGER_VARIABLE] = target.names.processed_topic
     pod = {"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     login = kafka_variables(settings, values.kafka_secret)
-    written = {POD_VARIABLE, *(one["name"] for one in login), *variables}
+    written = {POD_VARIABLE, *(one["name"] for one in login)}
     kept = [one for one in container.get("env") or [] if one.get("name") not in written]
-    added = [{"name": name, "value": value} for name, value in variables.items()]
-    container["env"] = [pod, *login, *kept, *added]
+    container["env"] = [pod, *login, *kept]
+    set_environment(container, variables)
     if texts.args:
         container["args"] = [*(container.get("args") or []), *texts.args]
 

@@ -163,8 +163,11 @@ def _variables(work: _Adaptation, container: dict[str, Any]) -> None:
     container["env"] = [
         variable
         for number, one in enumerate(container.get("env") or [])
-        if one.get("name") not in work.settings.env
-        for variable in [_source(work, one, f"{work.own.place}.env[{number}]")]
+        for variable in [
+            {"name": one["name"], "value": ""}  # keeps the place of the scenario's value
+            if one.get("name") in work.settings.env
+            else _source(work, one, f"{work.own.place}.env[{number}]")
+        ]
         if variable is not None
     ]
 

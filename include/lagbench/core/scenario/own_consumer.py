@@ -26,7 +26,7 @@ REQUIRED = (BOOTSTRAP, TOPIC, GROUP)
 PLACEHOLDERS = (*REQUIRED, OUTPUT_TOPIC, LEDGER_TOPIC, POD, KAFKA_CONFIG)
 _PLACE = re.compile(r"\{\{|\}\}|\{([a-z_]+(?:\.[a-zA-Z0-9.-]+)?)\}")
 _BRACES = {"{{": "{", "}}": "}"}
-_VARIABLE = re.compile(r"[A-Za-z_.-][A-Za-z0-9_.-]*")
+_VARIABLE = re.compile(r"(?!\.$|\.\.)[A-Za-z_.-][A-Za-z0-9_.-]*")
 _OF_LAGBENCH = "LAGBENCH_"
 
 

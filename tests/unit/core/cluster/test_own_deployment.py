@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster import (
     ClusterSettings,
     KafkaSettings,
@@ -18,6 +19,7 @@ from lagbench.core.cluster import (
     own_consumer_for_cluster,
     own_deployment,
 )
+from lagbench.core.cluster.jobs import job_for_run
 from lagbench.core.scenario import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
@@ -243,6 +245,64 @@ def test_the_ledgers_topic_is_told_without_a_placeholder() -> None:
     told = variables(container_of(found.workload))
     assert told["LAGBENCH_LEDGER_TOPIC"] == "lagbench.spike-1.processed"
     assert told["LAGBENCH_POD"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+def test_a_dollar_sign_of_an_action_is_the_consumers() -> None:
+    """Kubernetes replaces $(NAME) in the player's variables too, and makes one sign of two."""
+    text = '[{"env": {"ID": "a-$(POD_NAME)"}}]'
+
+    job = job_for_run(
+        base_manifest("actions", "Job"),
+        TARGET,
+        name="actions-1",
+        environment={"ACTIONS_JSON": text},
+        arguments={},
+    )
+
+    found = variables(container_of(job))["ACTIONS_JSON"]
+    assert "$$(POD_NAME)" in found
+    assert found.replace("$$", "$") == text
+
+
+@pytest.mark.parametrize("as_process", [True, False])
+def test_a_replaced_variable_keeps_its_place(as_process: bool) -> None:
+    """Later ones refer to it, and Kubernetes knows only those before; a Secret is not missed."""
+    secret = {"secretKeyRef": {"name": "db", "key": "heap"}}
+    own = own_deployment(
+        [
+            {
+                "kind": "Deployment",
+                "spec": {
+                    "template": {
+                        "spec": {
+                            "containers": [
+                                {
+                                    "name": "orders",
+                                    "command": ["java"],
+                                    "env": [
+                                        {"name": "HEAP", "valueFrom": secret},
+                                        {"name": "OPTIONS", "value": "-Xmx$(HEAP)"},
+                                    ],
+                                }
+                            ]
+                        }
+                    }
+                },
+            }
+        ],
+        where="x.yaml",
+    )
+    consumer = settings(env={**ENV, "HEAP": "256m"})
+
+    if as_process:
+        workload = process(own, {}, env={**ENV, "HEAP": "256m"}).workload
+    else:
+        workload = own_consumer_for_cluster(own, TARGET, consumer, replicas=1)
+
+    env = container_of(workload)["env"]
+    names = [one["name"] for one in env]
+    assert names[:3] == ["LAGBENCH_POD", "HEAP", "OPTIONS"]
+    assert env[1] == {"name": "HEAP", "value": "256m"}
 
 
 def test_the_log_in_comes_from_a_secret_and_a_file() -> None:

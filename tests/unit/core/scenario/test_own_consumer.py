@@ -112,6 +112,7 @@ RESTART: dict[str, Any] = {"kind": "rolling_restart", "at_seconds": 1}
         (OWN, {"TOPIC": "other"}, "actions.0.env.TOPIC must be left out: consumer.env has"),
         (OWN, {"A": "{topic}"}, "actions.0.env.A must be a text without placeholders"),
         (OWN, {"LAGBENCH_POD": "a"}, "actions.0.env.LAGBENCH_POD must be a variable of your"),
+        (OWN, {"..a": "a"}, r"actions.0.env.\.\.a must be a variable of your code"),
         (OWN, {"1A": "a"}, "actions.0.env.1A must be a variable of your code"),
     ],
 )

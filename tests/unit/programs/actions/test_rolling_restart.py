@@ -52,8 +52,8 @@ def test_new_variables_are_those_of_the_container_that_consumes() -> None:
     assert first == sidecar
     assert second["env"] == [
         run,
-        {"name": "B", "value": "b"},
         {"name": "A", "value": "new"},
+        {"name": "B", "value": "b"},
         {"name": "C", "value": "c"},
     ]
     assert secret in orders["env"]
