@@ -287,6 +287,7 @@ def _actions(cell: Cell) -> list[str]:
         RollingRestart,
         SwapPolicy,
         begin_text,
+        restart_text,
     )
 
     lines = []
@@ -298,10 +299,8 @@ def _actions(cell: Cell) -> list[str]:
             parts.append(f"to {action.partitions}, permanently")
         if isinstance(action, SwapPolicy):
             parts.append(f"to {action.policy}")
-        if isinstance(action, RollingRestart) and action.balancer is not None:
-            parts.append(f"to the balancer {action.balancer}")
-        if isinstance(action, RollingRestart) and action.env:
-            parts.append(f"with other values of {', '.join(action.env)}")
+        if isinstance(action, RollingRestart) and restart_text(action):
+            parts.append(restart_text(action))
         if action.kind in ONLY_EMBEDDED:
             parts.append("(embedded bench only)")
         lines.append(" ".join(parts))

@@ -304,11 +304,11 @@ def set_environment(container: dict[str, Any], values: Mapping[str, str]) -> Non
 
 
 def _set_variable(container: dict[str, Any], variable: dict[str, Any]) -> None:
-    entries = list(container.get("env") or [])
-    places = [at for at, entry in enumerate(entries) if entry.get("name") == variable["name"]]
-    kept = [entry for at, entry in enumerate(entries) if at not in places[1:]]
-    place = places[0] if places else len(kept)
-    container["env"] = [*kept[:place], variable, *kept[place + 1 :]]
+    entries, name = list(container.get("env") or []), variable["name"]
+    names = [entry.get("name") for entry in entries]
+    place = names.index(name) if name in names else len(entries)
+    after = [entry for entry in entries[place + 1 :] if entry.get("name") != name]
+    container["env"] = [*entries[:place], variable, *after]
 
 
 def set_arguments(container: dict[str, Any], values: Mapping[str, str]) -> None:

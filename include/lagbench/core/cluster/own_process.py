@@ -163,11 +163,7 @@ def _variables(work: _Adaptation, container: dict[str, Any]) -> None:
     container["env"] = [
         variable
         for number, one in enumerate(container.get("env") or [])
-        for variable in [
-            {"name": one["name"], "value": ""}  # keeps the place of the scenario's value
-            if one.get("name") in work.settings.env
-            else _source(work, one, f"{work.own.place}.env[{number}]")
-        ]
+        for variable in [_source(work, one, f"{work.own.place}.env[{number}]")]
         if variable is not None
     ]
 
@@ -177,6 +173,8 @@ _IN_FILE = "its variables in consumer.env_file (--env-file FILE), or the object 
 
 def _source(work: _Adaptation, variable: dict[str, Any], place: str) -> dict[str, Any] | None:
     """Return the variable as localkube can honour it; None: it is optional and nowhere."""
+    if variable.get("name") in work.settings.env:
+        return {"name": variable["name"], "value": ""}  # the place of the scenario's value
     source = variable.get("valueFrom")
     if not source:
         return variable

@@ -23,6 +23,7 @@ from lagbench.core.scenario.actions import (
     begin_text,
     downstream_pace,
     drawn,
+    restart_text,
 )
 from lagbench.core.scenario.balancer import (
     Balancer,
@@ -218,6 +219,7 @@ __all__ = [
     "rebalance_protocol",
     "rejected_move",
     "require_known_hpa",
+    "restart_text",
     "shared_actions",
     "start_delay",
     "stream_start_at_ns",

@@ -206,6 +206,16 @@ def begin_text(action: ActionBase) -> str:
     return f"at {action.at_seconds:g} s"
 
 
+def restart_text(action: RollingRestart) -> str:
+    """Return what the new pods have other than before, in words; empty: nothing.
+
+    Values of variables may be secrets, so only names are in it.
+    """
+    if action.balancer is not None:
+        return f"to the balancer {action.balancer}"
+    return f"with other values of {', '.join(action.env)}" if action.env else ""
+
+
 def drawn(candidates: Sequence[Drawn], count: int, *, seed: int, number: int) -> list[Drawn]:
     """Return ``count`` of ``candidates``, or all if there are fewer, in their order.
 

@@ -20,6 +20,7 @@ from lagbench.core.scenario import (
     LagScalerDown,
     RollingRestart,
     new_variables,
+    restart_text,
 )
 from lagbench.errors import NotReady
 from lagbench.programs.actions.performer import Performer
@@ -86,10 +87,7 @@ class RollingRestarts(Performer[RollingRestart]):
         stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
         changes = restart_changes(stored, self.action, stamp=stamp)
         self.stage.kube.merge(kind, name, changes)
-        if self.action.balancer is not None:
-            self.detail = f"to the balancer {self.action.balancer}"
-        elif self.action.env:
-            self.detail = f"with other values of {', '.join(self.action.env)}"
+        self.detail = restart_text(self.action)
 
         def is_replaced(kube: Kube) -> bool:
             found = kube.get(kind, name) or {}

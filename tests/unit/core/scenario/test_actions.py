@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -19,6 +19,7 @@ from lagbench.core.scenario.actions import (
     balancers_of,
     begin_text,
     drawn,
+    restart_text,
 )
 from lagbench.core.scenario.stream import tail_of
 from lagbench.errors import WrongInput
@@ -172,6 +173,21 @@ def test_all_pods_at_once_needs_a_deployment(settings: dict[str, str], field: st
     with pytest.raises(WrongInput) as refused:
         load_scenario("quick_spike", overrides)
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({}, ""),
+        ({"balancer": "range"}, "to the balancer range"),
+        ({"env": {"MODE": "a", "PASSWORD": "hush"}}, "with other values of MODE, PASSWORD"),
+    ],
+)
+def test_a_restart_says_what_is_new_without_a_value(fields: dict[str, Any], text: str) -> None:
+    """Values of variables may be secrets; plan and the action's record show names alone."""
+    restart = {"kind": "rolling_restart", "at_seconds": 1, **fields}
+
+    assert restart_text(RollingRestart.model_validate(restart)) == text
 
 
 def test_a_run_has_the_balancers_of_its_restarts() -> None:
