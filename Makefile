@@ -11,7 +11,7 @@ SCENARIO ?= quick_spike
 TARGET ?= embedded
 ARGS ?=
 
-.PHONY: help install lock proto rehearse own-consumers ui down test test-unit test-integration test-e2e \
+.PHONY: help install lock proto rehearse own-consumers ui down test test-all test-measured test-slow \
   test-kubernetes test-compose sbom audit check format bench pictures picture-own-dag clean
 
 help: ## Show the targets.
@@ -66,48 +66,36 @@ ui: install ## Start Airflow with its web UI, the bench (or TARGET=…) and the 
 down: ## Stop everything that was started.
 	@test ! -x $(BIN)/lagbench || $(BIN)/lagbench down
 
-# JUNIT=FOLDER also writes what pytest found there.
-JUNIT ?=
-junit = $(if $(JUNIT),--junitxml=$(JUNIT)/$(1).xml)
-# A file of tests runs in one process, in the order below: most of their time is waiting.
-PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
-# It computes and waits for nothing: however slow the cores are, it finds the same.
-SPARK := tests/integration/test_accounting_mutations.py
-# Their facts are measures, so they have the machine to themselves.
-MEASURED := tests/e2e/test_rehearsal.py tests/e2e/test_nightly.py
-# The other rehearsals are judged by identity, at any speed. The longest files come first, so that
-# neither of the two processes is left with one at the end.
-LONGEST := $(patsubst %,tests/%.py,e2e/test_faults integration/test_spark_consumer \
-  e2e/test_interruptions e2e/test_wrong_consumers e2e/test_experiment e2e/test_second_group)
-WAITING := $(LONGEST) $(filter-out $(LONGEST) $(SPARK) $(MEASURED),$(sort \
-  $(foreach folder,e2e integration integration/*,$(wildcard tests/$(folder)/test_*.py))))
-SUITES := test-unit test-spark test-integration test-e2e
-
-test: install ## Run all tests but those that need a real Kubernetes or a container engine; ARGS: what to run instead.
+# The tiers are pytest's markers (pyproject.toml). What is neither slow nor measured runs two files at a
+# time; what measures runs alone.
+TWO := -n 2 --dist loadfile
+OTHERS := browser or cluster or compose
+test: install ## Run the tests of every promise in 8 minutes (docs/testing.md); ARGS: what to run instead.
 ifneq ($(strip $(ARGS)),)
 	$(BIN)/python -m pytest $(ARGS)
 else
-	@failed=0; for part in $(SUITES); do \
-	  $(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
+	$(BIN)/python -m pytest $(TWO) -m "smoke or not (slow or measured or $(OTHERS))"
+	$(BIN)/python -m pytest -m "measured and not slow"
 endif
 
-test-unit: install ## Run the tests that start nothing.
-	$(BIN)/python -m pytest tests/unit tests/conformance $(PARALLEL) $(call junit,unit) $(ARGS)
+test-all: install ## Run all that `make test` leaves out (as root, on Debian 12: tests/cluster, tests/compose).
+	@failed=0; \
+	$(MAKE) --no-print-directory test-measured || failed=1; \
+	$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target test-slow test-kubernetes || failed=1; \
+	$(MAKE) --no-print-directory test-compose || failed=1; \
+	exit $$failed
 
-test-spark: install ## Run Spark's accounting on runs with known faults.
-	$(BIN)/python -m pytest $(SPARK) $(call junit,spark) $(ARGS)
+test-measured: install ## Run the whole rehearsals that measure, one after the other.
+	$(BIN)/python -m pytest -m "measured and slow" $(ARGS)
 
-test-integration: install ## Run the tests against real brokers, localkube, Spark, Airflow, two at a time.
-	$(BIN)/python -m pytest $(WAITING) $(PARALLEL) $(call junit,integration) $(ARGS)
-
-test-e2e: install ## Run the whole rehearsals that measure, one after the other.
-	$(BIN)/python -m pytest $(MEASURED) $(call junit,e2e) $(ARGS)
+test-slow: install ## Run the rest against real brokers, localkube, Spark, Airflow, Chromium, two at a time.
+	$(BIN)/python -m pytest $(TWO) -m "(slow or browser) and not (smoke or measured or cluster or compose)" $(ARGS)
 
 test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (as root; builds it the first time).
-	$(BIN)/python -m tests.cluster $(call junit,kubernetes) $(ARGS)
+	$(BIN)/python -m tests.cluster $(ARGS)
 
 test-compose: install ## Build the images and run docker compose on an engine of its own (as root, Debian 12).
-	$(BIN)/python -m tests.compose $(call junit,compose) $(ARGS)
+	$(BIN)/python -m tests.compose $(ARGS)
 
 # CycloneDX's files come here: hashes by lock, and licences of what is installed.
 SBOM ?= build/sbom

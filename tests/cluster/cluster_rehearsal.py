@@ -23,13 +23,12 @@ from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster.lease import LEASE
 from lagbench.core.scenario.run_names import LAG_SCALER, NAMESPACE, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
-from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.binaries import build_all
 from tests.cluster.rig.network import enter, is_inside, problem
 from tests.cluster.rig.rig import Rig
 from tests.cluster.rig_fixture import broker_for_pods
-from tests.e2e.rehearsal import RUNS_TO_JUDGE, Rehearsal
+from tests.e2e.rehearsal import Rehearsal
 
 CONTEXT = "lagbench"
 _KUBECTL_LIMIT_SECONDS = 180
@@ -55,13 +54,9 @@ class ClusterRehearsal(Rehearsal):
         return ("--target", f"context:{CONTEXT}", "--target-settings", str(self.settings))
 
     def finish_files(self, scenario: Path, policy: Path, *settings: str) -> int:
-        """Run a scenario on the rig, again if the machine left nothing to judge; the exit code."""
-        for _ in range(RUNS_TO_JUDGE):
-            process = self.start_files(scenario, policy, *settings, options=self.target_options)
-            code = self.finish(process)
-            if code == ExitCode.NOT_READY or not self.read("verdict.json")["invalid"]:
-                break
-        return code
+        """Run a scenario on the rig; return the exit code."""
+        process = self.start_files(scenario, policy, *settings, options=self.target_options)
+        return self.finish(process)
 
 
 def stand_up(

@@ -19,7 +19,7 @@ from tests.cluster.cluster_rehearsal import ClusterRehearsal, lag_scaler_has_a_n
 from tests.cluster.rig.rig import Rig
 from tests.e2e.rehearsal import DATA
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
+pytestmark = pytest.mark.timeout(2700)
 
 SCENARIO = DATA / "scenarios" / "actions_on_cluster.yaml"
 POLICY = DATA / "policies" / "scaler-tiny.yaml"

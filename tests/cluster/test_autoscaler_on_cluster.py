@@ -27,7 +27,6 @@ from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl
 
-pytestmark = pytest.mark.integration
 NAMESPACE, TARGET, PARTITIONS, THRESHOLD = "lagbench-handover", "orders", 8, 10
 MARKS = {SCALED_BY: CONTROLLER, PAUSED: "true"}
 SYNC = "--hpa-sync-seconds=1"

@@ -23,7 +23,7 @@ from tests.cluster.cluster_rehearsal import CONTEXT, ClusterRehearsal, kubectl, 
 from tests.cluster.rig.rig import Rig
 from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
+pytestmark = pytest.mark.timeout(2700)
 KILLED = RunNames("killed-run")
 
 

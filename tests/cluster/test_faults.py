@@ -31,7 +31,7 @@ from tests.cluster.rig.rig import Rig
 from tests.e2e.rehearsal import DATA, wait_until
 from tests.eventually import eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
+pytestmark = pytest.mark.timeout(2700)
 AWAY_SECONDS = 20.0
 # A fraction of the tiny spike: 300/s for 35 s, and pods of 125/s each, to leave the cores to Spark.
 LIGHT = (

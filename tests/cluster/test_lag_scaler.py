@@ -19,7 +19,6 @@ from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 from tests.integration.lag_scaler.scaler_process import ScalerProcess, running_scaler
 
-pytestmark = pytest.mark.integration
 TOPIC, GROUP, PARTITIONS, LAG_EACH = "orders", "enrich-orders", 4, 500
 
 

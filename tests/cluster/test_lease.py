@@ -25,7 +25,6 @@ from lagbench.errors import ExitCode, NotReady
 from tests.cluster.cluster_rehearsal import kubectl, rehearsal_on
 from tests.cluster.rig.rig import Rig
 
-pytestmark = pytest.mark.integration
 SPACE = "lease"
 AIRFLOWS = 6
 

@@ -16,7 +16,6 @@ import yaml
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.rig import Rig
 
-pytestmark = pytest.mark.integration
 K8S = PROJECT_ROOT / "k8s"
 OVERLAYS = ["kind", "ci", "context"]
 COMPONENTS = sorted(path.name for path in (K8S / "components").iterdir())

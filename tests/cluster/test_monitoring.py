@@ -6,8 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lagbench.adapters.kube.kube import Kube
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.images import PAUSE
@@ -15,8 +13,6 @@ from tests.cluster.rig.rig import Rig
 from tests.dashboard_file import dashboard_queries
 from tests.eventually import eventually
 from tests.integration.prometheus_process import running_prometheus
-
-pytestmark = pytest.mark.integration
 
 NAMESPACE, NAME = "watched", "watched"
 CONFIG = PROJECT_ROOT / "k8s/base/monitoring/prometheus.yml"

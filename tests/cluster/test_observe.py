@@ -33,7 +33,6 @@ from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 from tests.integration.observe.foreign_group import foreign_group
 
-pytestmark = pytest.mark.integration
 PLACE, ACCOUNT, CONTEXT = "observed", "observer", "observed"
 GROUP, TOPIC = "shop", "orders"
 _CRON = {"timezone": "UTC", "start": "0 6 * * *", "end": "0 7 * * *", "desiredReplicas": "2"}

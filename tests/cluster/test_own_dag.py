@@ -28,7 +28,7 @@ from tests.integration.guarded_deployment import (
 )
 from tests.integration.pod_manifests import NAMESPACE
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
+pytestmark = pytest.mark.timeout(2700)
 
 ACCOUNT = "guard"
 RIGHTS: list[dict[str, Any]] = [

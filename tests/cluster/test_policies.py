@@ -16,7 +16,6 @@ from tests.cluster.policy_agreement import (
 )
 from tests.cluster.rig.rig import Rig
 
-pytestmark = pytest.mark.integration
 CASES = [case for case in read_cases() if case.is_policy]
 Answers = dict[str, list[Agreement]]
 

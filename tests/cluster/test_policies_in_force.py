@@ -38,7 +38,6 @@ from tests.eventually import eventually
 from tests.integration.lag_scaler.scaler_process import Keda, ScalerProcess, running_scaler
 from tests.integration.prometheus_process import running_prometheus
 
-pytestmark = pytest.mark.integration
 NAMES = RunNames("policies-in-force")
 LAG = 1800
 POLICIES = list_policies()

@@ -26,7 +26,6 @@ from tests.cluster.live_admission import LiveApi
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 
-pytestmark = pytest.mark.integration
 _LIMIT_SECONDS = 180
 _CRON = {"timezone": "UTC", "start": "0 6 * * *", "end": "0 7 * * *", "desiredReplicas": "2"}
 

@@ -28,7 +28,6 @@ from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
-pytestmark = pytest.mark.integration
 NAMESPACE = "policy-swap"
 SCENARIO = PROJECT_ROOT / "tests/data/scenarios/tiny_spike.yaml"
 LAG, WANTED = 2000, 4

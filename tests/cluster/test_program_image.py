@@ -19,7 +19,6 @@ from lagbench.embedded.broker import Broker
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 
-pytestmark = pytest.mark.integration
 NAMES, NAMESPACE = RunNames("image"), "lagbench-image"
 
 

@@ -54,7 +54,6 @@ from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 
-pytestmark = pytest.mark.integration
 NAMESPACE = "lagbench-recorder"
 PARTITIONS, THRESHOLD, REPLICAS, EVENTS = 4, 100, 3, 2000
 HPA_SYNC_SECONDS = 15

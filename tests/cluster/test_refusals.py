@@ -26,7 +26,6 @@ from tests.cluster.cluster_rehearsal import CONTEXT, ClusterRehearsal, kubectl, 
 from tests.cluster.fault_bystanders import BUILT_IN, objects
 from tests.cluster.rig.rig import Rig
 
-pytestmark = pytest.mark.integration
 FOREIGN = "orders-scaler"
 HALF = "half-runner"
 

@@ -15,9 +15,6 @@ from tests.cluster.rig.node import NODE
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 
-pytestmark = pytest.mark.integration
-
-
 ON_NOTHING = {
     "apiVersion": "keda.sh/v1alpha1",
     "kind": "ScaledObject",

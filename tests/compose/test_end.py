@@ -14,7 +14,7 @@ from tests.compose.engine.engine import Engine, wait_until
 from tests.compose.engine.machine import Machine
 from tests.compose.stack import Stack
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 # An engine with a container that does nothing, whose owner says so and waits.
 OWNER = """
 import signal, sys

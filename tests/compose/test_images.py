@@ -6,7 +6,7 @@ import pytest
 
 from tests.compose.stack import Stack
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 RESTRICTED = ("--rm", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges")
 PROGRAMS, SPARK = "lagbench/programs:0.1.0", "lagbench/spark:0.1.0"
 

@@ -7,7 +7,7 @@ import pytest
 from tests.compose.rehearsal import DAG, Rehearsed
 from tests.compose.stack import Stack
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(3600)
 PLANNED = 8 * 150 + 20 * 1500 + 4 * 150
 
 

@@ -12,7 +12,7 @@ from tests.compose.engine.engine import wait_until
 from tests.compose.rehearsal import DAG, Rehearsed
 from tests.compose.stack import UP_LIMIT_SECONDS, Stack
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(3600)
 KUBECONFIG = "/opt/lagbench/.lagbench/localkube/kubeconfig"
 BENCH = 'up{app="lagbench-autoscaler"}'
 SCHEDULER = "airflow-scheduler"

@@ -7,7 +7,7 @@ import pytest
 from tests.compose.engine.engine import wait_until
 from tests.compose.stack import THAT_STAY, UNCHECKED, Stack
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(7200)]
+pytestmark = pytest.mark.timeout(7200)
 SCRAPE_LIMIT_SECONDS = 120
 """Of which it takes 2 s, if the answers come in time."""
 

@@ -13,23 +13,19 @@ from pathlib import Path
 
 import pytest
 from tests.contract.kube_endpoint import Endpoint
-from tests.integration.localkube_process import client_of, running_localkube
+from tests.integration.localkube_process import LocalkubeProcess, client_of
 
 
-@pytest.fixture(scope="module", params=["localkube", "cluster"])
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
+@pytest.fixture(
+    scope="session", params=["localkube", pytest.param("cluster", marks=pytest.mark.cluster)]
+)
+def server(request: pytest.FixtureRequest) -> Path:
     """Provide the kubeconfig of a running API server."""
-    if request.param == "cluster":
-        given = os.environ.get("LAGBENCH_TEST_KUBECONFIG")
-        if given:
-            yield Path(given)
-        else:
-            yield request.getfixturevalue("rig").kubeconfig
-        return
-    with running_localkube(tmp_path_factory.mktemp("localkube")) as localkube:
-        yield localkube.kubeconfig
+    if request.param == "localkube":
+        localkube: LocalkubeProcess = request.getfixturevalue("localkube")
+        return localkube.kubeconfig
+    given = os.environ.get("LAGBENCH_TEST_KUBECONFIG")
+    return Path(given or request.getfixturevalue("rig").kubeconfig)
 
 
 @pytest.fixture

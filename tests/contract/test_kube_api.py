@@ -25,7 +25,6 @@ from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
 from lagbench.adapters.kube.client.kube_kinds import KubeKinds
 from lagbench.adapters.kube.kube import Kube
 
-pytestmark = pytest.mark.integration
 CLUSTER_CONFIG_MAP = "kube-root-ca.crt"
 
 

@@ -9,8 +9,6 @@ from kubernetes.dynamic.exceptions import UnprocessibleEntityError
 from tests.contract.kube_endpoint import Endpoint, message_of
 from tests.eventually import eventually
 
-pytestmark = pytest.mark.integration
-
 
 def scale(endpoint: Endpoint, name: str, replicas: int) -> Any:
     """Set the replicas through the scale subresource."""

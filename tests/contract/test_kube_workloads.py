@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from tests.contract.kube_endpoint import Endpoint
 from tests.eventually import eventually
 
-pytestmark = pytest.mark.integration
 TWENTIETH_OF_A_CORE = 50_000_000  # nanocores
 
 

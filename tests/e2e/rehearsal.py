@@ -24,7 +24,6 @@ POLICY = DATA / "policies" / "lag-tiny.yaml"
 SPARK_SCENARIO = DATA / "scenarios" / "tiny_spark.yaml"
 SPARK_POLICY = DATA / "policies" / "lag-tiny-spark.yaml"
 RUN_LIMIT_SECONDS = 1500
-RUNS_TO_JUDGE = 3
 DOWN_LIMIT_SECONDS = 300  # the product itself gives the bench 75 s
 
 

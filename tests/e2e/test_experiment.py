@@ -13,7 +13,7 @@ import yaml
 from lagbench.core.scenario import phase_distance_seconds
 from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS, POLICY, SCENARIO, Rehearsal, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
 CELLS = [
     {"name": "cooperative", "policy": str(POLICY)},

@@ -16,7 +16,7 @@ import pytest
 from lagbench.embedded.ports import free_port
 from tests.e2e.rehearsal import POLICY, RUN_LIMIT_SECONDS, SCENARIO, Rehearsal, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
+pytestmark = [pytest.mark.measured, pytest.mark.slow, pytest.mark.timeout(2700)]
 
 NIGHT = "manual__a-night"
 DAG = "daily_spike_rehearsal"

@@ -10,7 +10,7 @@ import pytest
 from lagbench.adapters.runs.run_folder import RunFolder
 from tests.e2e.rehearsal import Rehearsal
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 SECOND = "second_group={consumer: {process_ms: 5, balancer: range}}"
 SHORT = "profile.spike_hold_seconds=10"
 

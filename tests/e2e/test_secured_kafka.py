@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.rehearsal import DATA, POLICY, Rehearsal
 from tests.integration.secured_broker import PASSWORD, secured_broker
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SCENARIO = DATA / "scenarios" / "tiny_secured.yaml"
 
 

@@ -38,7 +38,7 @@ from lagbench_spark.timelines import draw
 from lagbench_spark.work import read_work
 
 # In CI it has what other suites leave of the cores.
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +99,10 @@ def test_clean_run_has_no_bad_message(spark: SparkSession, tmp_path: Path) -> No
 
 
 EXACT: list[tuple[Callable[[SyntheticRun], None], dict[str, int]]] = [
-    (mutations.drop_one, {"lost": 1}),
-    (mutations.duplicate_one, {"duplicated": 1}),
+    pytest.param(mutations.drop_one, {"lost": 1}, marks=pytest.mark.smoke),
+    pytest.param(mutations.duplicate_one, {"duplicated": 1}, marks=pytest.mark.smoke),
     (mutations.give_up_three_and_do_one_of_them_again, {"failed": 3, "duplicated": 1}),
-    (mutations.swap_two_starts, {"reordered": 1}),
+    pytest.param(mutations.swap_two_starts, {"reordered": 1}, marks=pytest.mark.smoke),
     (mutations.lose_one_and_duplicate_another, {"lost": 1, "duplicated": 1}),
     (mutations.move_to_another_partition, {"lost": 1, "unknown_message": 1}),
     (mutations.exchange_two_seqs, {"lost": 2, "unknown_message": 2}),

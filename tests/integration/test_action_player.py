@@ -39,7 +39,7 @@ from lagbench.core.scenario.run_names import (
 from lagbench.core.telemetry.records import ActionEnded, ActionStarted, StreamStarted
 from lagbench.embedded.broker import Broker
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

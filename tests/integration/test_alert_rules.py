@@ -18,7 +18,7 @@ from lagbench.alerts.rule_files import RuleGroup, as_yaml, rule_file
 from lagbench.alerts.rules import AlertRule
 from lagbench.catalog.catalog import policy_file
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 MINUTES = 15
 SCRAPES = MINUTES * 4

@@ -23,7 +23,7 @@ from tests.integration.autoscaler_setting import (
 
 from lagbench.embedded.broker import Broker
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 FLAGS = ("--hpa-sync-seconds", "1", "--downscale-stabilization-seconds", "3")
 SYNC_SECONDS = 240
 HPA, SO = "HorizontalPodAutoscaler", "ScaledObject"
@@ -68,10 +68,11 @@ def reported_sizes(setting: Setting, hpa: str) -> list[str]:
     )
 
 
+@pytest.mark.smoke
 def test_lag_scales_a_deployment_in_the_steps_of_the_hpa(setting: Setting, broker: Broker) -> None:
-    """Lag of 60 at 10 per pod goes 1, 4, 6 and, when it is gone, back to 1; all of it is told."""
+    """Lag of 60 at 10 per pod goes 2, 4, 6 and, when it is gone, back to 2; all of it is told."""
     lag = lag_control(broker)
-    setting.deployment("w", replicas=1)
+    setting.deployment("w", replicas=2)
     telemetry = f"telemetry-{lag.topic}"
     make_topic(broker.bootstrap_servers, telemetry)
     annotations = {
@@ -81,7 +82,7 @@ def test_lag_scales_a_deployment_in_the_steps_of_the_hpa(setting: Setting, broke
     }
     spec = {
         "scaleTargetRef": {"name": "w"},
-        "minReplicaCount": 1,
+        "minReplicaCount": 2,
         "maxReplicaCount": 8,
         "pollingInterval": 1,
         "triggers": [lag.trigger()],
@@ -97,12 +98,12 @@ def test_lag_scales_a_deployment_in_the_steps_of_the_hpa(setting: Setting, broke
         "a sync that changes nothing",
     )
     lag.set_lag(0)
-    eventually(lambda: setting.replicas("w") == 1, "1 replica")
+    eventually(lambda: setting.replicas("w") == 2, "2 replicas")
 
     assert hpa["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
     assert hpa["metadata"]["labels"]["scaledobject.keda.sh/name"] == "w"
     assert hpa["metadata"]["annotations"]["lagbench.io/run-id"] == "r1"
-    sizes = ["New size: 1", "New size: 4", "New size: 6"]  # told after the replicas have changed
+    sizes = ["New size: 2", "New size: 4", "New size: 6"]  # told after the replicas have changed
     eventually(lambda: reported_sizes(setting, "keda-hpa-w") == sizes, f"events with {sizes}")
 
     def changes(records: list[dict[str, Any]]) -> list[tuple[int, int]]:
@@ -113,7 +114,7 @@ def test_lag_scales_a_deployment_in_the_steps_of_the_hpa(setting: Setting, broke
         lambda: len(changes(found := read_records(broker, telemetry))) >= 3 and found,
         "telemetry of three changes",
     )
-    assert changes(records) == [(1, 4), (4, 6), (6, 1)]
+    assert changes(records) == [(2, 4), (4, 6), (6, 2)]
     assert any(r["kind"] == "hpa_sync" and r["proposal"] == 6 for r in records)
     assert any(r["kind"] == "keda_poll" and r["is_active"] for r in records)
 

@@ -14,7 +14,7 @@ from tests.integration.secured_broker import PASSWORD, USER, secured_broker
 
 from lagbench.embedded.broker import Broker
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 FLAGS = ("--hpa-sync-seconds", "1", "--downscale-stabilization-seconds", "2")
 HPA, SO = "HorizontalPodAutoscaler", "ScaledObject"
 READY = "True:ScaledObjectReady"

@@ -25,7 +25,7 @@ from lagbench.errors import NotReady
 from lagbench.programs.actions.broker_actions import RestartedBroker
 from lagbench.project import STATE_VARIABLE
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

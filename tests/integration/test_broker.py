@@ -21,7 +21,7 @@ from lagbench.embedded.java import find_java
 from lagbench.embedded.trust_store import trust_options, trusted_certificates
 from lagbench.errors import NotReady, StillWaiting, WrongInput
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 
 def test_topics_come_and_go(kafka_admin: KafkaAdmin) -> None:

@@ -23,7 +23,7 @@ from lagbench.core.telemetry import ConsumerProgress, PartitionsRevoked
 from lagbench.errors import NotReady
 from lagbench.programs.actions.broker_actions import DisturbedConnections
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 PARTITIONS = 6
 SESSION_SECONDS = 6
 

@@ -32,7 +32,7 @@ from lagbench.embedded.broker import Broker
 from lagbench.embedded.ports import free_port
 from lagbench.shared_with_spark.event import EVENT_DTYPE
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 PARTITIONS = 6
 # A minute of work at 2 ms and 2 in flight: a pod is stopped in the middle of it, however long the
@@ -146,6 +146,7 @@ def test_a_poisoned_message_becomes_a_dead_letter(run: ConsumerGroupRun, commit:
     assert last == {str(partition): 500 for partition in range(PARTITIONS)}
 
 
+@pytest.mark.smoke
 def test_a_graceful_shutdown_hands_over_without_a_repetition(run: ConsumerGroupRun) -> None:
     """SIGTERM in the middle of a backlog: the next pod begins where the first one ended."""
     run.offer(BACKLOG)

@@ -15,7 +15,7 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.telemetry.records import FirstRecordDone, PartitionsRevoked
 from lagbench.embedded.broker import Broker
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 PARTITIONS = 24
 # A backlog keeps every pod at its capacity, so what a pod does not do is not for want of events.
@@ -124,6 +124,7 @@ def test_retained_partitions_go_on_while_others_move(
     pytest.fail("\n".join(seen))
 
 
+@pytest.mark.smoke
 def test_an_eager_rebalance_loses_and_repeats_nothing(
     run: ConsumerGroupRun, kafka_admin: KafkaAdmin
 ) -> None:

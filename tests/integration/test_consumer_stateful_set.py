@@ -20,7 +20,7 @@ from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.core.telemetry.records import PartitionsAssigned, SigtermReceived
 from lagbench.embedded.broker import Broker
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 PARTITIONS = 6
 
 

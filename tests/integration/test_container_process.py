@@ -16,7 +16,7 @@ from lagbench.localkube.node.container_process import ContainerStarter
 from lagbench.localkube.node.pod_environment import LaunchPlan
 from lagbench.localkube.warm_start.client import ForkedProcess, WarmInterpreter
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-c", "import signal; signal.pause()"]
 

@@ -26,7 +26,7 @@ from lagbench.orchestrator.airflow_environment import (
     airflow_environment,
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
 RUN_LIMIT_SECONDS = 1200
 TINY = {

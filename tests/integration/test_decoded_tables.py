@@ -18,7 +18,7 @@ from lagbench_spark.decoded_tables import write_decoded
 from lagbench_spark.errors import UnreadableRun
 from lagbench_spark.run_folder import RunFolder
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 SCHEMA = T.StructType(
     [

@@ -28,7 +28,7 @@ from lagbench.embedded.broker import Broker
 from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.embedded.ports import free_port
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 PARTITIONS = 6
 
 

@@ -15,7 +15,7 @@ from kubernetes.config import new_client_from_config
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.embedded.localkube_process import LocalkubeProcess
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 
 def test_a_watch_of_an_earlier_life_is_told_to_list_again(tmp_path: Path) -> None:

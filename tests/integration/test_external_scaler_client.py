@@ -20,7 +20,7 @@ from lagbench.adapters.grpc.external_scaler_client import (
 from lagbench.adapters.grpc.grpc_channels import ChannelPool, GrpcEndpoint
 from lagbench.programs.autoscaler.sources.server_stream import StreamReader
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 ABOUT = ExternalObject("w", "n", {"scalerAddress": "a:1", "key": "v"})
 
 

@@ -32,7 +32,7 @@ from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.recorder.kafka_readings import LagReading
 from lagbench.shared_with_spark.event import decode_events
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 GROWN = 2 * PARTITIONS
 STREAM = ["-rate", "600", "-duration-seconds", "5", "-entities", "500"]

@@ -19,7 +19,7 @@ from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 
 def test_end_and_committed_offsets_of_all_partitions_are_read(broker: Broker) -> None:

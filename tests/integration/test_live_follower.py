@@ -25,7 +25,7 @@ from lagbench.core.live import LiveLine, decode_line
 from lagbench.core.telemetry import LagSample, ReplicaSample, UsageSample
 from lagbench.embedded.broker import Broker
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 EXIT_SECONDS = 180
 Process = subprocess.Popen[bytes]
 

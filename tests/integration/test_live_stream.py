@@ -18,7 +18,7 @@ from lagbench.adapters.process.processes import start_tied
 from lagbench.embedded.ports import free_port
 from lagbench.project import PROJECT_ROOT
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 RUN = "a-run"
 START_SECONDS = 180.0
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.eventually import eventually
-from tests.integration.localkube_process import LocalkubeProcess, running_localkube
+from tests.integration.localkube_process import LocalkubeProcess
 from tests.integration.pod_manifests import FOREVER, NAMESPACE, job
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def localkube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalkubeProcess]:
-    """Provide one running localkube for this module; each test uses names of its own."""
-    with running_localkube(tmp_path_factory.mktemp("localkube")) as running:
-        yield running
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from tests.integration.localkube_process import LocalkubeProcess, running_localk
 
 from lagbench.adapters.process.processes import is_alive
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 # A pod with a child of its own; both write their pid where the test can read it.
 FAMILY = (

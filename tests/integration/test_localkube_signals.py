@@ -11,21 +11,14 @@ import psutil
 import pytest
 from kubernetes.client import ApiException
 from tests.eventually import eventually
-from tests.integration.localkube_process import LocalkubeProcess, running_localkube
+from tests.integration.localkube_process import LocalkubeProcess
 from tests.integration.pod_manifests import FOREVER, NAMESPACE, deployment
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.set_aside import HAD_REPLICAS, bring_back, set_aside
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 STOP_SECONDS = 8  # longer than the machine holds up the one who looks
-
-
-@pytest.fixture(scope="module")
-def localkube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalkubeProcess]:
-    """Provide one running localkube for this module; each test uses names of its own."""
-    with running_localkube(tmp_path_factory.mktemp("localkube")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import psutil
 import pytest
 import yaml
 from tests.eventually import eventually
-from tests.integration.localkube_process import LocalkubeProcess, running_localkube
+from tests.integration.localkube_process import LocalkubeProcess
 from tests.integration.pod_manifests import NAMESPACE, deployment
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 # A pod that writes its host name and pid, and on SIGTERM when it began to stop and when it ended:
 # half a second later, or when the file of its first argument is there.
@@ -30,13 +29,6 @@ STAMPS = (
     "print('up', os.environ['HOSTNAME'], os.getpid(), flush=True)\n"
     "while True: signal.pause()"
 )
-
-
-@pytest.fixture(scope="module")
-def localkube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalkubeProcess]:
-    """Provide one running localkube for this module; each test uses names of its own."""
-    with running_localkube(tmp_path_factory.mktemp("localkube")) as running:
-        yield running
 
 
 def stateful_set(name: str, replicas: int, **spec: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tests.audit import LOCKS, yanked
 
 from lagbench.project import PROJECT_ROOT
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 LOCKED = re.compile(r"(?ms)^([a-z0-9._-]+)(?:\[[a-z0-9,_-]+\])?==(\S+)(.*?)(?=^\S|\Z)")
 """A package's name, version and the rest of its lines."""
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")

@@ -11,7 +11,7 @@ from tests.fakes.user_environment import user_environment
 
 from lagbench.project import PROJECT_ROOT
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 CLEANING = ["remove_workloads", "bench_down"]
 

@@ -16,7 +16,7 @@ from lagbench.core.telemetry import PartitionsRevoked
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 EVENTS = 1200
 

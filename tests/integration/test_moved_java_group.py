@@ -29,7 +29,7 @@ from lagbench.embedded.broker import Broker
 from lagbench.embedded.example_consumers import build_java, examples_folder
 from lagbench.errors import NotReady
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"

@@ -19,7 +19,7 @@ from lagbench_spark.fence import parse_fence
 from lagbench_spark.run_folder import RunFolder
 from lagbench_spark.work import read_work
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")

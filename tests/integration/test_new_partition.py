@@ -13,7 +13,7 @@ from tests.integration.proxied_broker import ProxiedBroker, proxied_broker
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.programs.producer.outbox import Outbox
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 GROWN = 300  # the broker opens their logs one after the other: the last one long after the first
 MESSAGES = 60

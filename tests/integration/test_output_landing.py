@@ -14,7 +14,7 @@ from lagbench.shared_with_spark.identity import identity_headers
 from lagbench_spark import schemas
 from lagbench_spark.transforms.output_rows import output_rows
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 AT_NS = int(AT.timestamp()) * 1_000_000_000

@@ -36,7 +36,7 @@ from lagbench.project import PROJECT_ROOT
 from lagbench.shared_with_spark.identity import decode_identities, identity_of
 from lagbench_spark.transforms.ledger_rows import decode_ledger
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 PARTITIONS, MESSAGES = 4, 200
 EXAMPLES = PROJECT_ROOT / "include/catalog/consumers"

@@ -27,7 +27,7 @@ from lagbench.embedded.broker import Broker
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
 from lagbench_airflow.sensors.consumer_lag import ConsumerLagAboveSensor, ConsumerLagDrainedSensor
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from lagbench.embedded.broker import Broker
 from lagbench.programs.consumer.pod import chunk_by_headers
 from lagbench.shared_with_spark.identity import decode_identities, identity_of
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 LOAD = ["--rate=500", "--duration-seconds=2", "--run-id=payload-run"]
 EVENTS = 1000

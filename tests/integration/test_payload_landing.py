@@ -11,7 +11,7 @@ from lagbench.shared_with_spark.identity import IDENTITY_HEADER, identity_header
 from lagbench_spark import schemas
 from lagbench_spark.transforms.event_rows import decode_events, event_headers
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 RECORDS = (
     "partition int, offset long, timestamp timestamp, value binary, "

@@ -13,7 +13,7 @@ import pytest
 
 from lagbench.adapters.process.processes import GroupReaper, end_process, is_alive
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 FOREVER = [sys.executable, "-c", "import signal; signal.pause()"]
 

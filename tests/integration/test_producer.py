@@ -34,7 +34,7 @@ from lagbench.core.telemetry.records import (
 from lagbench.embedded.broker import Broker
 from lagbench.shared_with_spark.event import decode_events
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 SPIKE = ["-rate", "300", "-profile", "step", "-before-seconds", "1", "-spike-hold", "1s"]
 SPIKE_EVENTS = 300 + 3000
@@ -56,6 +56,7 @@ def target(broker: Broker, kafka_admin: KafkaAdmin) -> ProducerTarget:
     return make_target(kafka_admin, broker.bootstrap_servers)
 
 
+@pytest.mark.smoke
 def test_every_planned_event_is_in_the_log_once(
     target: ProducerTarget, kafka_admin: KafkaAdmin
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_record_carries_its_key_its_planned_instant_and_kafkas_partition(
     assert len(expected) > 500
 
 
+@pytest.mark.smoke
 def test_two_runs_of_a_seed_are_the_same_stream(
     target: ProducerTarget, broker: Broker, kafka_admin: KafkaAdmin
 ) -> None:

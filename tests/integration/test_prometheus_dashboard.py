@@ -47,7 +47,7 @@ from lagbench.core.telemetry.records import Phase
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
 
-pytestmark = pytest.mark.integration  # the run is started within it
+pytestmark = pytest.mark.slow  # the run is started within it
 
 CONFIGS = [PROJECT_ROOT / f"k8s/{name}/prometheus.yml" for name in ("base/monitoring", "compose")]
 PARTITIONS = 4

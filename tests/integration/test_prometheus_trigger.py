@@ -28,7 +28,7 @@ from lagbench.core.scenario.run_names import NAMESPACE, PROMETHEUS, RunNames
 from lagbench.embedded.ports import free_port
 from lagbench.programs.autoscaler.sources.trigger_sources import LiveSources
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 TARGET = RunTarget(RunNames("prometheus-1"), "127.0.0.1:1")
 

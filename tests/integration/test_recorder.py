@@ -39,7 +39,7 @@ from lagbench.core.telemetry.records import (
 )
 from lagbench.embedded.broker import Broker
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 PARTITIONS = 3
 SLEEPER = {
@@ -128,6 +128,7 @@ def await_record(run: ConsumerGroupRun, kind: Any, holds: Any, what: str) -> Any
     )
 
 
+@pytest.mark.smoke
 def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
     run: ConsumerGroupRun, tmp_path: Path
 ) -> None:

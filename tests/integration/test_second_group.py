@@ -23,7 +23,7 @@ from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.core.telemetry.records import GroupMembers, LagSample, PodSeen, ReplicaSample
 from lagbench.embedded.broker import Broker
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 PARTITIONS, EVENTS = 4, 600
 PODS = (2, 1)
 """Of the first and of the second group."""

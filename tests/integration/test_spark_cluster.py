@@ -29,7 +29,7 @@ from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
 STORE = os.environ.get("LAGBENCH_TEST_S3", "")  # http://HOST:PORT/BUCKET
 STORE_JARS = os.environ.get("LAGBENCH_TEST_S3_JARS", "")  # a folder with hadoop-aws
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
 
 @pytest.fixture

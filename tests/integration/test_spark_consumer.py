@@ -18,7 +18,7 @@ from lagbench.core.telemetry.records import (
 )
 from lagbench.embedded.broker import Broker
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2700)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
 # 500 messages a second in each of two workers.
 COST = {"process_ms": "8", "concurrency": "4", "trigger_seconds": "1"}

@@ -18,7 +18,7 @@ from tests.integration.localkube_process import LocalkubeProcess, running_localk
 from lagbench.adapters.process.processes import signal_group, start_tied
 from lagbench.embedded.spark_packages import submit_environment
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

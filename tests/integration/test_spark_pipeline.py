@@ -13,7 +13,7 @@ from tests.unit.spark_jobs.synthetic_run import MILLISECOND, STREAM_STARTED_AT, 
 
 from lagbench.core.telemetry.records import encode_record
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 
 def _table(folder: Path, name: str) -> pa.Table:

@@ -18,7 +18,7 @@ from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.local_accounting import account_here
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 NAMES = RunNames("strangers-20261122-120000-abcd")
 TOPICS = dict(zip(("events", "processed", "telemetry"), NAMES.topics, strict=True))

@@ -18,7 +18,7 @@ from lagbench_airflow.hooks import kafka  # isort: skip
 from lagbench_airflow.triggers.condition import Reading  # isort: skip
 from lagbench_airflow.triggers.consumer_lag import ConsumerLagAtMostTrigger  # isort: skip
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 LIMIT_SECONDS = 600.0
 
 

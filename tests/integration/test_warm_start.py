@@ -14,7 +14,7 @@ import pytest
 
 from lagbench.project import PROJECT_ROOT
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 
 _BOTH_WAYS = "tests.integration.start_both_ways"
 WAYS = ("return", "exit text", "raise", "interrupt", "SIGKILL", "SIGTERM")

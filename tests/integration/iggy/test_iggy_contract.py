@@ -19,7 +19,7 @@ from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, sou
 from lagbench.adapters.iggy.iggy_source import IggySource
 from lagbench.core.lag_scaler.lag_source import GroupTopic
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 MESSAGES = (10, 5, 0, 1)
 

@@ -12,7 +12,7 @@ from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.core.lag_scaler.rule_parameters import LagRule
 from lagbench.core.lag_scaler.window import GroupWindow
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 RECORDED = [FakePartition(10), FakePartition(5), FakePartition(0), FakePartition(1)]
 
 

@@ -23,7 +23,7 @@ from tests.integration.iggy.iggy_setting import (
 
 from lagbench.core.lag_scaler.lag_source import GroupSample
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 LIMIT_SECONDS = 2.0
 PARTITIONS = [FakePartition(10), FakePartition(5)]
 

@@ -17,7 +17,7 @@ from lagbench.adapters.kafka.kafka_lag_process import KafkaLagProcess
 from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.embedded.broker import Broker
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 GROUPS = 12  # more than one connection remembers coordinators of
 
 

@@ -26,7 +26,7 @@ from lagbench.cli import explain_command
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 PARTITIONS = 3
 SUSTAIN_SECONDS = 2
 

@@ -14,7 +14,7 @@ from tests.integration.lag_scaler.scaler_process import Keda, running_scaler
 
 from lagbench.embedded.broker import Broker
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.slow
 INTERVAL_SECONDS = 60
 
 

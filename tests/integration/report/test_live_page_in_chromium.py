@@ -16,7 +16,7 @@ from tests.integration.report.served_live_page import served_live_page
 from lagbench.adapters.runs.run_folder import runs_root
 from lagbench.core.live import LiveCell, LiveLine, encode_line
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.browser
 
 S = 1_000_000_000
 STATE = "(document.querySelector('#state')?.textContent ?? '')"

@@ -24,7 +24,7 @@ from lagbench.report import write_report
 from lagbench.report.run_series import RunSeries, read_series
 from lagbench.results.measure import judge_run, measure_run
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.browser
 
 RECORDED = PROJECT_ROOT / "tests/data/runs/format1_tiny"
 PLOT = "document.querySelectorAll('.plot')[{}]"
