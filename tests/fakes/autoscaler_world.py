@@ -53,14 +53,12 @@ class Source:
     failing: set[int] = field(default_factory=set)
     fails_reading: bool = False
     fails_building: bool = False
-    built: int = 0
     passwords: list[str] = field(default_factory=list)
 
     def scaler(self, key: tuple[str, str], trigger: Trigger) -> Scaler:
         """Build a scaler."""
         if self.fails_building:
             raise ScalersNotBuilt("no broker answers")
-        self.built += 1
         if isinstance(trigger.parameters, ResourceTrigger):
             return ResourceScaler(trigger)
         if isinstance(trigger.parameters, KafkaTrigger):

@@ -29,7 +29,6 @@ class Source:
     is_read_broken: bool = False
     is_build_broken: bool = False
     are_specs_broken: bool = False
-    reads: int = 0
     builds: int = 0
 
 
@@ -66,7 +65,6 @@ class FakeScaler:
 
     def read(self, metric_name: str) -> MetricReading:
         """Return the source's value."""
-        self._source.reads += 1
         if self._source.is_read_broken or metric_name != self._spec.name:
             raise ScalerFailed("no such topic")
         active = self._source.is_active

@@ -10,6 +10,7 @@ import yaml
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.adapters.kube.policy_swap import put_policy, refuse_foreign_policy
+from lagbench.adapters.kube.ready_pods import start_limit_seconds, wait_ready
 from lagbench.adapters.runs.run_manifest import add_versions
 from lagbench.core.cluster import (
     RunTarget,
@@ -29,7 +30,6 @@ from lagbench_airflow.bench_versions import autoscaler_version
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 from lagbench_airflow.operators.imposed_limits import require_unthrottled
-from lagbench_airflow.operators.run_consumers import start_limit_seconds, wait_ready
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -11,6 +11,7 @@ from lagbench.adapters.kafka.telemetry_read import first_record, last_record
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.adapters.kube.pod_logs import last_words
+from lagbench.adapters.kube.ready_pods import start_limit_seconds
 from lagbench.core.cluster import (
     SAMPLES_FILE,
     producer_job_for_run,
@@ -23,7 +24,6 @@ from lagbench.core.scenario import RUN_ID_LABEL, stream_start_at_ns
 from lagbench.core.telemetry import HpaSync, StreamStarted
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
-from lagbench_airflow.operators.run_consumers import start_limit_seconds
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -9,6 +9,7 @@ import yaml
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_objects
+from lagbench.adapters.kube.ready_pods import start_limit_seconds, wait_ready
 from lagbench.catalog.own_consumers import read_environment, read_own_deployment
 from lagbench.core.cluster import (
     OwnProcess,
@@ -19,7 +20,6 @@ from lagbench.core.cluster import (
 )
 from lagbench.embedded import bench
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.operators.run_consumers import start_limit_seconds, wait_ready
 
 START_SECONDS = 180.0
 """Code of others may take its time: an image is pulled, a JVM starts."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.ready_pods import wait_ready
 from lagbench.core.cluster import (
     RunTarget,
     SparkPlace,
@@ -25,7 +26,6 @@ from lagbench.core.scenario import (
 )
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.imposed_limits import require_unthrottled
-from lagbench_airflow.operators.run_consumers import wait_ready
 
 START_SECONDS = 300.0
 """Of each part: two JVMs of a worker took 7 s on a busy machine of two cores, the driver 40 s."""

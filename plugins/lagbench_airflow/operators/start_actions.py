@@ -9,6 +9,7 @@ import yaml
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.adapters.kube.pod_logs import last_words
+from lagbench.adapters.kube.ready_pods import start_limit_seconds
 from lagbench.core.cluster import (
     actions_job_for_run,
     companion_for_run,
@@ -19,7 +20,6 @@ from lagbench.core.scenario import RUN_ID_LABEL
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
-from lagbench_airflow.operators.run_consumers import start_limit_seconds
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.ready_pods import start_limit_seconds, wait_ready
 from lagbench.core.cluster import companion_for_run, recorder_for_run
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 from lagbench_airflow.operators.imposed_limits import require_unthrottled
-from lagbench_airflow.operators.run_consumers import start_limit_seconds, wait_ready
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

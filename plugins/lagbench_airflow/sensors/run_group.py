@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lagbench.core.scenario import kind_of, longest_session_seconds
+from lagbench.core.scenario import kind_of
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.run_sensor import RunSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
@@ -65,4 +65,4 @@ class RunGroupSettledSensor(RunGroupStableSensor):
 
     def wait_seconds(self, cell: CellRun) -> float:
         """Wait for a dead member's session to end."""
-        return longest_session_seconds(cell.scenario) + self.MARGIN_SECONDS
+        return cell.scenario.longest_session_seconds + self.MARGIN_SECONDS

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
-from tests.unit.plugins.conftest import FakeLagReader, World, workload
+from tests.unit.plugins.conftest import World, workload
 
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.hooks import kafka, kube
 from lagbench_airflow.sensors.run_group import RunGroupSettledSensor, RunGroupStableSensor
 from lagbench_airflow.sensors.run_lag import (
     RunLagAboveSensor,
@@ -345,35 +342,6 @@ def test_a_pod_of_somebody_else_does_not_count_as_a_replica(world: World) -> Non
     theirs = {"name": "consumer-canary", "labels": {"app": "consumer"}}
     world.kube.objects["Pod", "consumer-canary"] = {"metadata": theirs}
     assert run(RunReplicasSettledSensor, world)["seen"]["existing"] == 2
-
-
-@pytest.mark.parametrize("kind", SENSORS)
-def test_a_wait_opens_no_client_twice(
-    world: World, monkeypatch: pytest.MonkeyPatch, kind: type[RunSensor]
-) -> None:
-    """However often a sensor looks, the measured broker and API server see one client of it."""
-    start_consumers(world, 2)
-    world.admin.is_rebalancing = True
-    world.kube.objects["Pod", "consumer-9"] = {
-        "metadata": {"name": "consumer-9", "labels": consumer_labels(world)}
-    }
-    create_job(world)
-    world.total_lag = 1
-    opened: list[str] = []
-
-    def counted(name: str, answer: object) -> Callable[..., object]:
-        return lambda *_, **__: opened.append(name) or answer
-
-    monkeypatch.setattr(kube, "open_kube", counted("kube", world.kube))
-    monkeypatch.setattr(kafka.KafkaHook, "get_conn", counted("admin", world.admin))
-    reader = FakeLagReader(world)
-    monkeypatch.setattr(kafka.KafkaHook, "open_lag_reader", counted("lag", reader))
-
-    with contextlib.suppress(StillWaiting):
-        run(kind, world)
-
-    assert opened
-    assert len(opened) == len(set(opened))
 
 
 def test_no_coordinator_is_asked_while_the_broker_is_away(

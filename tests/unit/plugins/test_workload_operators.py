@@ -11,14 +11,13 @@ from airflow.sdk.exceptions import AirflowFailException
 from tests.unit.plugins.conftest import SCALED_OBJECT, World
 from tests.unit.plugins.started_workloads import as_stateful_set, start
 
-from lagbench.adapters.kube import manifest_files
+from lagbench.adapters.kube import manifest_files, ready_pods
+from lagbench.adapters.kube.ready_pods import wait_ready
 from lagbench.adapters.kube.workloads import Removed, remove_everything
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.errors import PodsRefused, StillWaiting
 from lagbench_airflow.failures import wrong_input_is_final
-from lagbench_airflow.operators import run_consumers
-from lagbench_airflow.operators.run_consumers import wait_ready
 
 
 def test_consumers_start_at_the_policy_s_floor(world: World) -> None:
@@ -193,7 +192,7 @@ def refused(world: World) -> World:
 
 def test_refused_pods_end_the_wait(refused: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message has workload, reason, Kubernetes' words and the file to change; no retry."""
-    monkeypatch.setattr(run_consumers, "REFUSED_SECONDS", 0.0)
+    monkeypatch.setattr(ready_pods, "REFUSED_SECONDS", 0.0)
 
     with pytest.raises(AirflowFailException) as failed, wrong_input_is_final():
         wait_ready(refused.kube, "consumer", 2, written_in="orders.yaml")  # type: ignore[arg-type]
@@ -215,7 +214,7 @@ def test_a_refusal_of_an_earlier_spec_does_not_count(
     refused: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The condition is that of the spec before, until the controller has seen the new one."""
-    monkeypatch.setattr(run_consumers, "REFUSED_SECONDS", 0.0)
+    monkeypatch.setattr(ready_pods, "REFUSED_SECONDS", 0.0)
     refused.kube.objects["Deployment", "consumer"]["metadata"]["generation"] = 2
 
     with pytest.raises(StillWaiting):

@@ -68,6 +68,7 @@ def test_an_empty_text_is_no_text_but_a_wrong_number() -> None:
     [
         (["-heat=20"], {}, "--heat = '20' is not allowed; allowed: a whole number from 50 to 300"),
         (["--heat=nan"], {}, "--heat = 'nan' is not allowed; allowed: a whole number from 50"),
+        (["--bake=inf"], {}, "--bake = 'inf' is not allowed; allowed: a number above 0"),
         (["--bake=0"], {}, "--bake = '0' is not allowed; allowed: a number above 0"),
         ([], {"OLD_BAKE": "x"}, "OLD_BAKE = 'x' is not allowed; allowed: a number above 0"),
         (["--mode=left"], {}, "--mode = 'left' is not allowed; allowed: top, bottom"),

@@ -72,7 +72,7 @@ from lagbench.core.measures.scaling import (
 )
 from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
 from lagbench.core.policy import START_PRECISION_SECONDS
-from lagbench.core.scenario import kind_of, longest_session_seconds
+from lagbench.core.scenario import kind_of
 from lagbench.core.scenario.stream import failing_seqs, tail_of_run
 from lagbench.errors import NotReady
 
@@ -145,7 +145,7 @@ def _members(run: RunEvidence, from_at: int, until_at: int) -> dict[str, Any]:
         run.records,
         run.hidden,
         members_per_pod=run.scenario.consumer.members_per_pod,
-        session_seconds=longest_session_seconds(run.scenario),
+        session_seconds=run.scenario.longest_session_seconds,
     )
     return {"group_strangers": strangers, "group_gaps": gaps}
 
@@ -262,7 +262,7 @@ def _contradictions_of_the_group(run: RunEvidence, until_at: int) -> tuple[str, 
         *contradictions_of_members(
             run.records,
             until_at,
-            session_seconds=longest_session_seconds(run.scenario),
+            session_seconds=run.scenario.longest_session_seconds,
             members_per_pod=run.scenario.consumer.members_per_pod,
             hidden=run.hidden,
         ),

@@ -192,7 +192,12 @@ def _with_warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Plan
         *_of_load(plan),
         *_at_rest(plan, limits, scenario.consumer),
         *_of_moves(scenario),
-        *spark_warnings(plan, scenario.consumer),
+        *spark_warnings(
+            scenario.consumer,
+            floor=plan.min_replicas,
+            ceiling=plan.max_replicas,
+            partitions=plan.partitions,
+        ),
     )
     return replace(plan, warnings=warnings)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import (
     DRIVER_SIDE_MEBIBYTES,
@@ -13,9 +11,6 @@ from lagbench.core.scenario import (
     worker_mebibytes,
 )
 from lagbench.errors import WrongInput
-
-if TYPE_CHECKING:
-    from lagbench.core.plan.plan import Plan
 
 # Medians of 100 samples of 10 s in runs of spark_consumer (6 partitions, a batch each 2 s).
 _DRIVER_CORES = 0.15
@@ -49,7 +44,9 @@ def spark_cores(consumer: ConsumerSettings, workers: int, partitions: int) -> fl
     return _DRIVER_CORES + workers * _WORKER_CORES + partitions * _PARTITION_CORES
 
 
-def spark_warnings(plan: Plan, consumer: ConsumerSettings) -> list[str]:
+def spark_warnings(
+    consumer: ConsumerSettings, *, floor: int, ceiling: int, partitions: int
+) -> list[str]:
     """Return what is different from a consumer group and may surprise."""
     if consumer.kind != "spark":
         return []
@@ -59,22 +56,22 @@ def spark_warnings(plan: Plan, consumer: ConsumerSettings) -> list[str]:
         "workers, so reaction and drain are later by up to a batch"
     )
     found = [prediction]
-    added = plan.max_replicas - plan.min_replicas
+    added = ceiling - floor
     if added > 0:
         found.append(
             f"a worker that is added starts two JVMs: about {WORKER_START_CORE_SECONDS} s of a "
             f"core, {added * WORKER_START_CORE_SECONDS} s for all {added}, while the batch in "
             "flight needs the cores, too"
         )
-    cores = plan.max_replicas * spark.cores_per_worker
-    if cores > plan.partitions:
+    cores = ceiling * spark.cores_per_worker
+    if cores > partitions:
         found.append(
-            f"{cores} cores at maxReplicaCount are more than the {plan.partitions} partitions: a "
+            f"{cores} cores at maxReplicaCount are more than the {partitions} partitions: a "
             "task is one partition, so the rest is idle"
         )
-    elif plan.partitions % cores:
+    elif partitions % cores:
         found.append(
-            f"{plan.partitions} partitions on {cores} cores take {-(-plan.partitions // cores)} "
+            f"{partitions} partitions on {cores} cores take {-(-partitions // cores)} "
             "rounds of tasks in a batch, the last one with idle cores"
         )
     return found

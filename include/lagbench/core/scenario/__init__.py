@@ -26,6 +26,9 @@ from lagbench.core.scenario.actions import (
     restart_text,
 )
 from lagbench.core.scenario.balancer import (
+    CLASSIC_SESSION_SECONDS,
+    CLIENTS_SESSION_SECONDS,
+    LONGEST_SESSION_SECONDS,
     Balancer,
     RebalanceProtocol,
     rebalance_protocol,
@@ -38,12 +41,6 @@ from lagbench.core.scenario.hpa_phase import (
     phase_distance_seconds,
     require_known_hpa,
     stream_start_at_ns,
-)
-from lagbench.core.scenario.member_session import (
-    CLASSIC_SESSION_SECONDS,
-    CLIENTS_SESSION_SECONDS,
-    LONGEST_SESSION_SECONDS,
-    longest_session_seconds,
 )
 from lagbench.core.scenario.own_consumer import (
     KAFKA_CONFIG,
@@ -209,7 +206,6 @@ __all__ = [
     "kind_of",
     "knows_work",
     "level_of",
-    "longest_session_seconds",
     "mean_start_seconds",
     "new_run_id",
     "new_variables",

@@ -1,4 +1,4 @@
-"""Name the ways in which a group assigns its partitions."""
+"""Name the ways in which a group assigns its partitions, and how long it keeps a dead member."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ _PROTOCOLS: Mapping[str, RebalanceProtocol] = {
     "cooperative-sticky": "cooperative",
     "consumer": "consumer",
 }
+CLASSIC_SESSION_SECONDS = 10.0
+"""The default of lagbench's own consumer (``--session-timeout-ms``), for the classic protocols."""
+BROKERS_SESSION_SECONDS = 45.0
+"""Kafka's default of group.consumer.session.timeout.ms, used by the new protocol."""
+CLIENTS_SESSION_SECONDS = 45.0
+"""Kafka's default of ``session.timeout.ms``: a dead member of other code stays that long."""
+LONGEST_SESSION_SECONDS = max(CLASSIC_SESSION_SECONDS, BROKERS_SESSION_SECONDS)
+"""The longest session of lagbench's own members."""
 
 
 def rebalance_protocol(balancer: str) -> RebalanceProtocol | None:

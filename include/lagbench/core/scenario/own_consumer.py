@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lagbench.core.scenario.accounting_level import LevelName
 from lagbench.core.scenario.actions import ActionBase, RollingRestart
-from lagbench.core.scenario.member_session import CLIENTS_SESSION_SECONDS
+from lagbench.core.scenario.balancer import CLIENTS_SESSION_SECONDS
 
 BOOTSTRAP, TOPIC, GROUP = "bootstrap_servers", "topic", "group"
 OUTPUT_TOPIC, LEDGER_TOPIC, POD = "output_topic", "ledger_topic", "pod"

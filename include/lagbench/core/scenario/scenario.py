@@ -17,11 +17,16 @@ from lagbench.core.scenario.actions import (
     MOST_PARTITIONS,
     Action,
     SlowDownstream,
+    balancers_of,
     problem_of_begin,
     problem_of_overlap,
     problem_of_restarts,
 )
-from lagbench.core.scenario.balancer import Balancer
+from lagbench.core.scenario.balancer import (
+    BROKERS_SESSION_SECONDS,
+    CLASSIC_SESSION_SECONDS,
+    Balancer,
+)
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.flag import Flag
 from lagbench.core.scenario.own_consumer import (
@@ -303,6 +308,14 @@ class Scenario(_Model):
     def partition_plan(self) -> PartitionPlan:
         """Return the partitions of the topic over the stream."""
         return partition_plan(self.partitions, self.actions)
+
+    @property
+    def longest_session_seconds(self) -> float:
+        """Return how long a member that died may stay in the group, under each balancer."""
+        if self.consumer.kind == "own":
+            return self.consumer.session_timeout_seconds
+        balancers = balancers_of(self.consumer.balancer, self.actions)
+        return BROKERS_SESSION_SECONDS if "consumer" in balancers else CLASSIC_SESSION_SECONDS
 
     @model_validator(mode="after")
     def _fits_the_kind_of_consumer(self) -> Scenario:

@@ -20,7 +20,6 @@ from lagbench.core.scenario import (
     SlowDownstream,
     SwapPolicy,
     drawn,
-    longest_session_seconds,
 )
 from lagbench.core.simulation.clocks import SimulatedClock
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler
@@ -54,7 +53,7 @@ class SimulatedActions:
         self.scaler = start(policy)
         self._own: list[SimulatedClock] = []
         self._seed = scenario.seed
-        self._session_seconds = longest_session_seconds(scenario)
+        self._session_seconds = scenario.longest_session_seconds
         for number, action in enumerate(scenario.actions):
             if action.at_seconds is not None and is_simulated(action):
                 self._plan(number, action, action.at_seconds)
