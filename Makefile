@@ -70,31 +70,33 @@ down: ## Stop everything that was started.
 # time; what measures runs alone.
 TWO := -n 2 --dist loadfile
 OTHERS := browser or cluster or compose
+# Where tests start processes: to look for them elsewhere takes half a minute.
+STARTING := tests/contract tests/integration tests/e2e
 test: install ## Run the tests of every promise in 8 minutes (docs/testing.md); ARGS: what to run instead.
 ifneq ($(strip $(ARGS)),)
 	$(BIN)/python -m pytest $(ARGS)
 else
 	$(BIN)/python -m pytest $(TWO) -m "smoke or not (slow or measured or $(OTHERS))"
-	$(BIN)/python -m pytest -m "measured and not slow"
+	$(BIN)/python -m pytest tests/e2e -m "measured and not slow"
 endif
 
-test-all: install ## Run all that `make test` leaves out (as root, on Debian 12: tests/cluster, tests/compose).
-	@failed=0; \
-	$(MAKE) --no-print-directory test-measured || failed=1; \
-	$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target test-slow test-kubernetes || failed=1; \
-	$(MAKE) --no-print-directory test-compose || failed=1; \
-	exit $$failed
+test-all: install ## Run all that `make test` leaves out (as root, Debian 12), also each of these alone:
+	@failed=0; $(MAKE) test-measured || failed=1; \
+	$(MAKE) -k -j2 --output-sync=target test-slow test-kubernetes CLUSTER='-m "not measured"' || failed=1; \
+	$(MAKE) test-compose || failed=1; exit $$failed
 
-test-measured: install ## Run the whole rehearsals that measure, one after the other.
-	$(BIN)/python -m pytest -m "measured and slow" $(ARGS)
+test-measured: install ## Run the rehearsals that measure, on one machine and on a real Kubernetes.
+	$(BIN)/python -m pytest tests/e2e -m "measured and slow"
+	$(BIN)/python -m tests.cluster -m measured
 
 test-slow: install ## Run the rest against real brokers, localkube, Spark, Airflow, Chromium, two at a time.
-	$(BIN)/python -m pytest $(TWO) -m "(slow or browser) and not (smoke or measured or cluster or compose)" $(ARGS)
+	$(BIN)/python -m pytest $(STARTING) $(TWO) -m "(slow or browser) and not (smoke or measured or cluster)"
 
-test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (as root; builds it the first time).
-	$(BIN)/python -m tests.cluster $(ARGS)
+CLUSTER ?=
+test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (builds it the first time).
+	$(BIN)/python -m tests.cluster $(CLUSTER) $(ARGS)
 
-test-compose: install ## Build the images and run docker compose on an engine of its own (as root, Debian 12).
+test-compose: install ## Build the images and run docker compose on an engine of its own.
 	$(BIN)/python -m tests.compose $(ARGS)
 
 # CycloneDX's files come here: hashes by lock, and licences of what is installed.

@@ -37,11 +37,16 @@ settings.load_profile("without timings")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of tests/cluster and tests/compose: a new file there is in no other tier."""
+    """Mark the tests of tests/cluster and tests/compose: a new file there is in no other tier.
+
+    What starts nothing is never slow: only the folders with real processes are asked for the rest.
+    """
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0]
         if folder in ("cluster", "compose"):
             item.add_marker(folder)
+        if folder in ("unit", "conformance") and item.get_closest_marker("slow"):
+            raise pytest.UsageError(f"{item.nodeid}: a slow test belongs into tests/integration")
 
 
 @pytest.fixture(scope="session")

@@ -207,7 +207,6 @@ def test_an_answer_is_read_as_by_keda(row: Row) -> None:
         check_poll(row, server)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("row", readable(LATE))
 def test_a_late_answer_is_waited_for_as_by_keda(row: Row) -> None:
     """The operator waits for three seconds, or as long as the trigger's timeout says."""

@@ -8,8 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from lagbench.project import PROJECT_ROOT
 
+pytestmark = pytest.mark.slow
 PREFIX = "/team/air"
 NIGHT = "scheduled__2026-11-22T03:30:00+00:00"
 
