@@ -54,15 +54,3 @@ def test_an_exception_covers_its_text_and_no_other(monkeypatch: pytest.MonkeyPat
     assert "'is over'" in found
     [unused] = findings("docs/a.md", "Plain text.\n")
     assert "no text matches" in unused
-
-
-def test_the_command_fails_on_a_finding(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The tree has no finding; with a phrase of README.md on the list the exit code is 1."""
-    assert plain_english.main() == 0
-
-    monkeypatch.setitem(plain_english.LIST, "phrases", {"rehearses a traffic spike": "x"})
-
-    assert plain_english.main() == 1
-    assert capsys.readouterr().out.startswith("README.md:3: 'rehearses a traffic spike': x\n")

@@ -78,7 +78,7 @@ def agree(decision: Decision, expected: NaiveDecision) -> None:
     assert decision.is_active == expected.is_active
 
 
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(
     st.lists(RULES, min_size=1, max_size=3, unique=True), histories(), st.sets(st.integers(0, 24))
 )
@@ -114,7 +114,7 @@ def restarted(over: GroupWindow) -> GroupWindow:
     )
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=20),
     st.sampled_from([5, 10]),

@@ -43,7 +43,7 @@ polls = st.integers(1, 8).flatmap(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(
     flags=st.frozensets(st.sampled_from(FLAGS)),
     policy=st.sampled_from(("latest", "earliest")),
