@@ -31,6 +31,7 @@ from lagbench.core.telemetry import GroupSample
 from lagbench.core.verdict import Verdict
 from lagbench.results.observed_run import LOAD_FILE, RECORDS_FILE, read_records
 
+pytestmark = pytest.mark.slow
 GROUP, TOPIC = "shop", "orders"
 _LAGBENCH = [sys.executable, "-c", "from lagbench.cli.app import main; main()"]
 
@@ -119,6 +120,7 @@ def _committed(servers: str) -> dict[int, int]:
     return {p.partition: p.offset for p in asked[GROUP].result(60).topic_partitions}
 
 
+@pytest.mark.smoke
 def test_members_that_join_and_leave_are_reported_and_nothing_is_written(
     secured: SecuredBroker, there: ForeignGroup, kafka_config: Path, tmp_path: Path
 ) -> None:

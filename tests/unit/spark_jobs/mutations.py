@@ -37,11 +37,6 @@ def give_up_three_and_do_one_of_them_again(run: SyntheticRun) -> None:
     _append(run, _later(run.work[rows[:1]], 20 * MILLISECOND))
 
 
-def duplicate_one(run: SyntheticRun) -> None:
-    """Process one message again, later."""
-    _append(run, _later(run.work[_rows_of(run, KEPT)[50:51]], 20 * MILLISECOND))
-
-
 def swap_two_starts(run: SyntheticRun) -> None:
     """Begin two neighbours in the wrong order."""
     first, second = _rows_of(run, KEPT)[50:52]
@@ -49,11 +44,11 @@ def swap_two_starts(run: SyntheticRun) -> None:
         run.work[name][[first, second]] = run.work[name][[second, first]]
 
 
-def lose_one_and_duplicate_another(run: SyntheticRun) -> None:
-    """Keep the count right and the identity wrong."""
-    rows = _rows_of(run, KEPT)
-    again = _later(run.work[rows[80:81]], 20 * MILLISECOND)
-    run.work = np.delete(run.work, rows[50])
+def lose_one_repeat_another_and_swap_two(run: SyntheticRun) -> None:
+    """Keep the count right and the identities wrong; begin two neighbours in the wrong order."""
+    again = _later(run.work[_rows_of(run, KEPT)[80:81]], 20 * MILLISECOND)
+    drop_one(run)
+    swap_two_starts(run)
     _append(run, again)
 
 
