@@ -243,12 +243,16 @@ class RunFolder:
 
     def write_text(self, path: Path | str, text: str, *, mode: int = 0o644) -> None:
         """Replace ``path`` by ``text``, atomically; by default all users may read it."""
+        self.write_bytes(path, text.encode(), mode=mode)
+
+    def write_bytes(self, path: Path | str, content: bytes, *, mode: int = 0o644) -> None:
+        """Replace ``path`` by ``content``, atomically; by default all users may read it."""
         path = self.path / path
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
             Path(name).chmod(mode)  # mkstemp makes 0600; a report is there to be read
             Path(name).replace(path)
         except BaseException:
