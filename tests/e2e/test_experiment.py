@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lagbench.adapters.runs.experiment_folder import read_runs
 from lagbench.core.scenario import phase_distance_seconds
 from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS, POLICY, SCENARIO, Rehearsal, wait_until
 
@@ -38,8 +39,8 @@ EXPERIMENT = {
 
 def records(folder: Path) -> list[dict[str, Any]]:
     """Return the records of the experiment's runs."""
-    found = sorted(folder.glob("_experiments/tiny/*/runs/*/record.json"))
-    return [json.loads(path.read_text()) for path in found]
+    found = folder.glob("_experiments/tiny/*/runs.jsonl.gz")
+    return [dict(run.record or {}) for path in found for run in read_runs(path)]
 
 
 def test_a_stopped_experiment_keeps_what_it_has_measured(rehearsal: Rehearsal) -> None:

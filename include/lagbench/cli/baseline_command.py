@@ -12,7 +12,7 @@ def baseline(run: RunArgument) -> int:
     """Make a passed rehearsal of daily_spike_rehearsal the baseline of its cell."""
     import time
 
-    from lagbench.adapters.runs.run_folder import find
+    from lagbench.adapters.runs.named_run import find
     from lagbench.results.gate import accept
 
     accepted, before = accept(find(run), now=time.time_ns())

@@ -23,7 +23,8 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="Run ids, or the beginnings of them; vs divides the two sides.",
+            help="Run ids, or the beginnings of them; FILE#RUN of a runs.jsonl.gz; vs divides the "
+            "two sides.",
             metavar="RUN RUN… [vs RUN…]",
         ),
     ],
@@ -56,7 +57,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Compare runs: two in a table without a test, more by pairs with the same seed."""
-    from lagbench.adapters.runs.run_folder import find, runs_root
+    from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.cli.difference_table import print_differences, print_floor, print_two_runs
     from lagbench.core.compare import (
         Pair,
@@ -67,10 +68,10 @@ def compare(
         require_comparable,
     )
     from lagbench.core.significance import PLANNED_LOOKS
-    from lagbench.results.compared_runs import keep_floor_of, read_compared, read_noise_floors
+    from lagbench.results.compared_runs import keep_floor_of, read_noise_floors
 
     console, varied = Console(), tuple(vary or ())
-    sides = [[read_compared(find(name)) for name in names] for names in _divided(runs)]
+    sides = [[_compared(name) for name in names] for names in _divided(runs)]
     if keep_noise_floor:
         pairs = pairs_of_one_cell([run for side in sides for run in side])
         floor = keep_floor_of(runs_root(), pairs)
@@ -99,6 +100,14 @@ def compare(
     else:
         print_differences(console, pairs, found, floor_found)
     return ExitCode.PASS
+
+
+def _compared(name: str) -> ComparedRun:
+    from lagbench.adapters.runs.named_run import opened
+    from lagbench.results.compared_runs import read_compared
+
+    with opened(name) as folder:
+        return read_compared(folder)
 
 
 def _divided(names: Sequence[str]) -> list[list[str]]:

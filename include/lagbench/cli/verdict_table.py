@@ -66,7 +66,8 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
     for note in verdict.notes:
         console.print(f"  note: {note}", highlight=False, markup=False)
     print_comparison(console, folder)
-    console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
+    if folder.report.exists():
+        console.print(f"report: {folder.report}", highlight=False, soft_wrap=True)
     return exit_code(verdict)
 
 

@@ -23,7 +23,7 @@ YOUNG_SECONDS = 600.0
 
 def watch(run: RunArgument = "latest") -> int:
     """Watch a run in progress; Ctrl-C leaves it alone. The exit code is that of its verdict."""
-    from lagbench.adapters.runs.run_folder import find
+    from lagbench.adapters.runs.named_run import find
     from lagbench.cli.verdict_table import print_verdict
     from lagbench.core.measures.evidence import observation_of
     from lagbench.programs.live.live_file import is_followed

@@ -1,4 +1,4 @@
-"""Judge a run again and write what shows its verdict: junit.xml and the pages."""
+"""Write what shows the verdict of a run again: junit.xml and the pages."""
 
 from __future__ import annotations
 
@@ -23,3 +23,9 @@ def report_again(folder: RunFolder) -> Verdict:
     write_junit(folder)
     write_report(folder)
     return verdict
+
+
+def report_kept(folder: RunFolder) -> Verdict:
+    """Report a run of which an experiment kept measures and verdict; return the verdict."""
+    write_report(folder)
+    return Verdict.model_validate(folder.read_json(folder.verdict))

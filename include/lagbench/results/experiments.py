@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from lagbench.adapters.runs.experiment_folder import RECORD_FILE, ExperimentFolder, executions
+from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.core.cluster import EMBEDDED
 from lagbench.core.compare import ComparedRun, NoiseFloor, closest_floor, content_digest
@@ -143,7 +143,7 @@ def read_result(folder: ExperimentFolder) -> ExperimentResult | None:
 
 def read_progress(folder: ExperimentFolder) -> Progress:
     """Return the recorded runs of an execution."""
-    records = tuple(RunRecord.model_validate(run.read_json(RECORD_FILE)) for run in folder.runs())
+    records = tuple(RunRecord.model_validate(run.record) for run in folder.runs())
     return Progress(read_execution(folder).schedule, records)
 
 
@@ -192,9 +192,11 @@ def conclude(folder: ExperimentFolder, *, root: Path | None = None) -> Experimen
         for run in progress.schedule.runs
         if (record := progress.measured(run)) is not None
     }
-    runs = {
-        measured[run.run_id]: read_compared(run) for run in folder.runs() if run.run_id in measured
-    }
+    runs = {}
+    for kept in folder.runs():
+        if kept.run_id in measured:
+            with kept.unpacked() as run:
+                runs[measured[kept.run_id]] = read_compared(run)
     experiment = read_experiment(folder)
     noise, notes = _noise(root or runs_root(), experiment, progress, runs)
     result = judge_experiment(experiment, read_execution(folder), progress, runs, noise)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lagbench.adapters.runs.experiment_folder import ExperimentFolder
+from lagbench.adapters.runs.kept_run import KeptRun
 from lagbench.core.measures import Measures
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -15,11 +16,15 @@ FINDINGS = ROOT / "docs" / "findings"
 
 def kept_runs(experiment: str) -> Iterator[tuple[dict[str, Any], Measures]]:
     """Yield the record and the measures of each kept run, also of a repeated one."""
-    records = sorted((FINDINGS / experiment / "runs").glob("*/record.json"))
-    assert records, f"no run of {experiment} is kept"
-    for record in records:
-        measures = (record.parent / "measures.json").read_text()
-        yield json.loads(record.read_text()), Measures.model_validate_json(measures)
+    runs = files_of_runs(experiment)
+    assert runs, f"no run of {experiment} is kept"
+    for run in runs:
+        yield dict(run.record or {}), Measures.model_validate(run.files["measures"])
+
+
+def files_of_runs(experiment: str) -> list[KeptRun]:
+    """Return each kept run whole."""
+    return ExperimentFolder(FINDINGS / experiment).runs()
 
 
 def page(experiment: str) -> str:

@@ -1,13 +1,13 @@
 """The figures that pages of findings quote are those of the kept runs."""
 
 import json
-import re
 from statistics import fmean
 
 import pytest
 from tests.unit.findings.kept import (
     FINDINGS,
     ROOT,
+    files_of_runs,
     is_cell,
     kept_runs,
     page,
@@ -97,20 +97,20 @@ def test_the_pod_minutes_of_spark_are_quoted_for_the_window_and_for_the_whole() 
 def test_the_rows_of_own_consumer_have_the_verdicts_and_flips_of_their_runs() -> None:
     """Each row of the own consumer's page has the verdict and the flips of its kept run."""
     shown = page("own_consumer")
-    folders = sorted((FINDINGS / "own_consumer" / "runs").iterdir())
-    for folder in folders:
-        verdict = json.loads((folder / "verdict.json").read_text())["status"]
-        measures = Measures.model_validate_json((folder / "measures.json").read_text())
+    runs = files_of_runs("own_consumer")
+    for run in runs:
+        verdict = run.files["verdict"]["status"]
+        measures = Measures.model_validate(run.files["measures"])
         load = measures.load
         assert load.last_spike_ended_at is not None
         assert load.first_spike_started_at is not None
         spike = (load.last_spike_ended_at - load.first_spike_started_at) / 1e9
-        row = f"(runs/{folder.name}) | {verdict} | {spike:.0f} s | {measures.scaling.flips} |"
+        row = f"`{run.run_id}` | {verdict} | {spike:.0f} s | {measures.scaling.flips} |"
         assert row in shown
         repeated, distinct = measures.accounting.duplicated, measures.accounting.processed_distinct
         assert f"{repeated:,} of {distinct:,} | {measures.accounting.lost} |" in shown
 
-    assert len(folders) == 7
+    assert len(runs) == 7
 
 
 def test_two_runs_of_one_cell_differ_by_no_more_than_the_overview_says() -> None:
@@ -133,13 +133,13 @@ def test_two_runs_of_one_cell_differ_by_no_more_than_the_overview_says() -> None
 
 def test_the_full_size_run_is_quoted_from_its_measures() -> None:
     """Peak, drain, dips, pod time and the balance of the messages are those of the kept run."""
-    folder = FINDINGS / "full-size" / "run"
-    measures = Measures.model_validate_json((folder / "measures.json").read_text())
+    (run,) = files_of_runs("full-size")
+    measures = Measures.model_validate(run.files["measures"])
     ups, downs = measures.rebalances.scale_ups, measures.rebalances.scale_downs
     scaling, accounting = measures.scaling, measures.accounting
     shown = page("full-size")
 
-    assert json.loads((folder / "verdict.json").read_text())["status"] == "pass"
+    assert run.files["verdict"]["status"] == "pass"
     assert f"| {measures.lag.peak_records:,} |" in shown
     assert f"| {measures.drain.drain_seconds:,.1f} s |" in shown
     assert f"| {measures.reaction.total_seconds:.1f} s |" in shown
@@ -155,10 +155,9 @@ def test_the_full_size_run_is_quoted_from_its_measures() -> None:
 def test_the_five_lines_of_the_readme_are_those_of_the_kept_runs() -> None:
     """What README.md says that lagbench found out is computed from the runs behind its links."""
     documented = [
-        Measures.model_validate_json(
-            (FINDINGS / "own_consumer" / run / "measures.json").read_text()
-        )
-        for run in re.findall(r"\| as documented \| \[[^]]+\]\(([^)]+)\)", page("own_consumer"))
+        Measures.model_validate(run.files["measures"])
+        for run in files_of_runs("own_consumer")
+        if f"| as documented | `{run.run_id}` |" in page("own_consumer")
     ]
     flips = [measures.scaling.flips or 0 for measures in documented]
     repeated = max(measures.accounting.duplicated or 0 for measures in documented)
@@ -178,8 +177,8 @@ def test_the_five_lines_of_the_readme_are_those_of_the_kept_runs() -> None:
         for record, m in kept_runs("step_dip_static")
         if record["cell"] in ("kip_848_static", "range_static")
     ]
-    full_size = (FINDINGS / "full-size" / "run" / "measures.json").read_text()
-    peak = Measures.model_validate_json(full_size).lag.peak_records
+    ((_, full_size),) = kept_runs("full-size")
+    peak = full_size.lag.peak_records
 
     readme = " ".join((ROOT / "README.md").read_text().split())
     assert (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.unit.findings.kept import (
-    FINDINGS,
+    files_of_runs,
     is_cell,
     kept_runs,
     page,
@@ -211,12 +211,12 @@ def test_how_often_a_lag_trigger_flips_is_quoted_from_its_runs() -> None:
 
 def test_what_a_second_group_changes_is_quoted_from_its_runs() -> None:
     """Each row of two_groups has the replicas, the rebalances and the lag of both groups."""
+    beside = {run.run_id: run.second for run in files_of_runs("two_groups")}
     for record, measures in kept_runs("two_groups"):
         lag, accounting = measures.lag, measures.accounting
-        beside = FINDINGS / "two_groups" / "runs" / measures.run_id / "second_group"
         others = "–"
-        if beside.exists():
-            second = Measures.model_validate_json((beside / "measures.json").read_text())
+        if (files := beside[measures.run_id]) is not None:
+            second = Measures.model_validate(files["measures"])
             others = replicas_text(second)
             assert (second.accounting.lost, second.accounting.duplicated) == (0, 0)
         steps = steps_text(measures) if measures.scaling.changes else replicas_text(measures)

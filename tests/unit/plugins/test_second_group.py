@@ -236,7 +236,8 @@ def test_a_run_with_one_group_has_the_trigger_itself(world: World) -> None:
 
 def test_a_second_group_is_found_below_its_run(two: World) -> None:
     """A command names it after a slash; the list of runs has the run once."""
-    from lagbench.adapters.runs.run_folder import find, list_runs
+    from lagbench.adapters.runs.named_run import find
+    from lagbench.adapters.runs.run_folder import list_runs
 
     root = two.folder.path.parent
 

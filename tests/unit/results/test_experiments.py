@@ -169,10 +169,9 @@ def test_the_measures_of_a_second_group_are_kept(tmp_path: Path) -> None:
 
     record_run(folder, planned, run, now=2)
 
-    kept = folder.runs()[0]
+    (kept,) = folder.runs()
     assert kept.second is not None
-    assert kept.second.read_json("measures.json") == run.read_json("measures.json")
-    assert [found.run_id for found in folder.runs()] == [run.run_id]
+    assert kept.second["measures"] == run.read_json("measures.json")
 
 
 def test_a_result_without_a_picture_leaves_no_older_one(tmp_path: Path) -> None:

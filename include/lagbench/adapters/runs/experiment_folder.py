@@ -1,22 +1,27 @@
 """The folder of one execution of an experiment; it keeps what its runs measured.
 
-Housekeeping may delete the run folders: measures, verdict, manifest, scenario and prediction of
-each group of every run are copied here when the run has ended. ``record.json`` is written last, so
-a run is recorded wholly or not at all.
+Housekeeping may delete the run folders: what the result needs of every run is copied to
+``runs.jsonl.gz`` when the run has ended, a line for each run (``kept_run``). The file is replaced
+atomically, so a run is kept wholly or not at all, and a crash loses none of those before it.
 """
 
 from __future__ import annotations
 
+import gzip
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lagbench.adapters.runs.kept_run import KeptRun
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
+from lagbench.errors import WrongInput
 
 EXPERIMENTS_FOLDER = "_experiments"
 """In the runs folder; no run id begins with an underscore."""
-RECORD_FILE = "record.json"
+RUNS_FILE = "runs.jsonl.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +75,42 @@ class ExperimentFolder:
         """Return reader and writer of the folder's own files."""
         return RunFolder(self.path)
 
-    def runs(self) -> list[RunFolder]:
-        """Return the kept runs that are recorded."""
-        folders = sorted((self.path / "runs").glob(f"*/{RECORD_FILE}"))
-        return [RunFolder(record.parent) for record in folders]
+    @property
+    def kept(self) -> Path:
+        """The kept runs."""
+        return self.path / RUNS_FILE
 
-    def keep(self, run: RunFolder, record: dict[str, Any]) -> None:
-        """Copy what the result needs of a run that has ended, then its record.
+    def runs(self) -> list[KeptRun]:
+        """Return the kept runs, sorted by their ids."""
+        return read_runs(self.kept) if self.kept.exists() else []
+
+    def keep(self, run: RunFolder, record: Mapping[str, Any]) -> None:
+        """Keep what the result needs of a run that has ended, with its record.
 
         :raises NotReady: the run lacks one of the files.
         """
-        kept = RunFolder(self.path / "runs" / run.run_id)
-        for group in run.groups:
-            place = group.path.relative_to(run.path)
-            for file in (group.measures, group.verdict, group.manifest, group.scenario):
-                kept.write_text(place / file.name, group.read_text(file))
-            if group.prediction.exists():
-                kept.write_text(place / group.prediction.name, group.read_text(group.prediction))
-        kept.write_json(RECORD_FILE, record)
+        runs = {kept.run_id: kept for kept in (*self.runs(), KeptRun.of(run, record))}
+        self.files.write_bytes(self.kept, _packed(runs.values()))
+
+
+def read_runs(path: Path) -> list[KeptRun]:
+    """Return the runs of a ``runs.jsonl.gz``.
+
+    :raises WrongInput: the file is missing, or is not one.
+    """
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return [KeptRun.read(line) for line in file]
+    except (OSError, EOFError, zlib.error, ValueError) as broken:
+        raise WrongInput(
+            where="kept runs", field="file", value=path, allowed=f"a {RUNS_FILE} ({broken})"
+        ) from broken
+
+
+def _packed(runs: Iterable[KeptRun]) -> bytes:
+    """Return the file of these runs; the same runs give the same bytes."""
+    lines = [run.line for run in sorted(runs, key=lambda run: run.run_id)]
+    return gzip.compress("".join(lines).encode(), mtime=0)
 
 
 def executions(experiment: str, root: Path | None = None) -> list[ExperimentFolder]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lagbench.core.scenario import RunNames
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import NotReady
 from lagbench.project import PROJECT_ROOT
 
 RUNS_DIR_VARIABLE = "LAGBENCH_RUNS_DIR"
@@ -243,12 +243,16 @@ class RunFolder:
 
     def write_text(self, path: Path | str, text: str, *, mode: int = 0o644) -> None:
         """Replace ``path`` by ``text``, atomically; by default all users may read it."""
+        self.write_bytes(path, text.encode(), mode=mode)
+
+    def write_bytes(self, path: Path | str, content: bytes, *, mode: int = 0o644) -> None:
+        """Replace ``path`` by ``content``, atomically; by default all users may read it."""
         path = self.path / path
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
             Path(name).chmod(mode)  # mkstemp makes 0600; a report is there to be read
             Path(name).replace(path)
         except BaseException:
@@ -297,48 +301,6 @@ def list_runs(root: Path | None = None) -> list[RunSummary]:
     """Return all runs, oldest first."""
     summaries = [folder.summary() for folder in _folders(root or runs_root())]
     return sorted(summaries, key=lambda summary: (summary.created_at or 0, summary.run_id))
-
-
-def latest(root: Path | None = None) -> RunFolder:
-    """Return the newest run.
-
-    :raises WrongInput: there is none.
-    """
-    root = root or runs_root()
-    runs = list_runs(root)
-    if not runs:
-        raise WrongInput(
-            where="run", field="run", value="latest", allowed="any run; there is none yet"
-        )
-    return RunFolder(root / runs[-1].run_id)
-
-
-def find(run_or_prefix: str, root: Path | None = None) -> RunFolder:
-    """Return the run with this id, or the only one whose id starts so; ``latest`` is the newest.
-
-    ``/second_group`` after it is the folder of its second group.
-
-    :raises WrongInput: no run or more than one fits; the message lists candidates.
-    """
-    root = root or runs_root()
-    run, _, group = run_or_prefix.partition("/")
-    if group == SECOND_GROUP:
-        found = find(run, root).second
-        if found is None:
-            allowed = "a run with a second group"
-            raise WrongInput(where="run", field="run", value=run_or_prefix, allowed=allowed)
-        return found
-    if run_or_prefix == "latest":
-        return latest(root)
-    names = [summary.run_id for summary in list_runs(root)]
-    if run_or_prefix in names:
-        return RunFolder(root / run_or_prefix)
-    fitting = [name for name in names if run_or_prefix and name.startswith(run_or_prefix)]
-    if len(fitting) == 1:
-        return RunFolder(root / fitting[0])
-    candidates = fitting or names
-    allowed = "one of " + ", ".join(candidates[-10:]) if candidates else "a run; there is none yet"
-    raise WrongInput(where="run", field="run", value=run_or_prefix, allowed=allowed)
 
 
 def _folders(root: Path) -> Iterator[RunFolder]:

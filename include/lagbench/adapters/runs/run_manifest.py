@@ -1,6 +1,6 @@
 """The manifest of a run: which versions, which code and which machine made its numbers.
 
-No host name, user or path is written: a run folder is made to be passed on.
+No host name, user or path outside the project is written: a run folder is made to be passed on.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ import confluent_kafka
 import psutil
 
 from lagbench.adapters.process.processor_speed import this_processor
-from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.adapters.runs.experiment_folder import ExperimentFolder
+from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.core.measures import Fidelity
 from lagbench.core.measures.evidence import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.project import PROJECT_ROOT
 
 VERSIONED_PACKAGES = ("lagbench", "apache-airflow", "pyspark", "confluent-kafka", "kubernetes")
 LOCK = "requirements.txt"
+MOST_CHANGED = 20
+"""So many changed files are named, and all are counted."""
 
 
 def write_manifest(
@@ -96,10 +99,29 @@ def lock_digest(project: Path) -> dict[str, str | None]:
 
 
 def git_state(project: Path) -> dict[str, Any]:
-    """Return commit and dirty flag of ``project``; both None outside a git work tree."""
-    commit = _git(project, "rev-parse", "HEAD")
-    changes = _git(project, "status", "--porcelain")
-    return {"commit": commit, "is_dirty": None if changes is None else bool(changes)}
+    """Return commit, dirty flag and changed files of ``project``; None outside a git work tree.
+
+    Files that runs and experiments write below ``project`` do not count.
+    """
+    top = _git(project, "rev-parse", "--show-toplevel")
+    status = _git(project, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+    if top is None or status is None:
+        return {"commit": None, "is_dirty": None, "changed": None, "changed_count": None}
+    paths = (entry[3:] for entry in status.split("\0") if entry)  # behind two marks and a blank
+    changed = [path for path in paths if not _is_result(Path(top) / path)]
+    return {
+        "commit": _git(project, "rev-parse", "HEAD"),
+        "is_dirty": bool(changed),
+        "changed": changed[:MOST_CHANGED],
+        "changed_count": len(changed),
+    }
+
+
+def _is_result(path: Path) -> bool:
+    """Return whether a file lies in the runs folder, or in that of an experiment's execution."""
+    if path.is_relative_to(runs_root().resolve()):
+        return True
+    return any(ExperimentFolder(folder).is_started for folder in path.parents)
 
 
 def machine() -> dict[str, Any]:
@@ -131,10 +153,11 @@ def _git(project: Path, *arguments: str) -> str | None:
         done = subprocess.run(
             ["git", "-C", str(project), *arguments],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=10,
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return done.stdout.rstrip()  # the first mark of a status is a blank

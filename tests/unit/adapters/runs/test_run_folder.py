@@ -8,8 +8,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from lagbench.adapters.runs.run_folder import RunFolder, find, latest, list_runs, runs_root
-from lagbench.adapters.runs.run_manifest import add_versions, git_state, write_manifest
+from lagbench.adapters.runs.run_folder import RunFolder, list_runs, runs_root
+from lagbench.adapters.runs.run_manifest import add_versions, write_manifest
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT
 
@@ -88,45 +88,6 @@ def test_runs_are_listed_by_creation(tmp_path: Path) -> None:
         ("b", None),
         ("a", "pass"),
     ]
-    assert latest(tmp_path).run_id == "a"
-
-
-def test_a_run_is_found_by_id_prefix_and_latest(tmp_path: Path) -> None:
-    """A whole id wins over being the beginning of another."""
-    made(tmp_path, "spike-1", 1)
-    made(tmp_path, "spike-10", 3)
-    made(tmp_path, "steady-1", 2)
-
-    assert find("spike-1", tmp_path).run_id == "spike-1"
-    assert find("st", tmp_path).run_id == "steady-1"
-    assert find("latest", tmp_path).run_id == "spike-10"
-
-
-@pytest.mark.parametrize(
-    ("wanted", "candidates"),
-    [
-        ("spike", "one of spike-1, spike-2"),
-        ("x", "one of spike-1, spike-2"),
-        ("", "one of spike-1, spike-2"),
-    ],
-)
-def test_an_ambiguous_or_unknown_run_lists_candidates(
-    tmp_path: Path, wanted: str, candidates: str
-) -> None:
-    """So the user can choose."""
-    made(tmp_path, "spike-1")
-    made(tmp_path, "spike-2")
-
-    with pytest.raises(WrongInput, match=candidates):
-        find(wanted, tmp_path)
-
-
-def test_without_any_run_the_message_says_so(tmp_path: Path) -> None:
-    """Also when the root does not exist yet."""
-    with pytest.raises(WrongInput, match="there is none yet"):
-        find("a", tmp_path / "nowhere")
-    with pytest.raises(WrongInput, match="there is none yet"):
-        latest(tmp_path)
 
 
 def test_the_root_is_given_by_the_environment(
@@ -185,8 +146,3 @@ def test_a_task_adds_versions_to_those_that_are_known(tmp_path: Path) -> None:
         "seed": 7,
         "versions": {"python": "3.11.7", "java": "17.0.17", "keda": "2.21.0"},
     }
-
-
-def test_git_state_outside_a_work_tree_is_unknown(tmp_path: Path) -> None:
-    """None, not clean."""
-    assert git_state(tmp_path) == {"commit": None, "is_dirty": None}
