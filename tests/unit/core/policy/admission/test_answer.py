@@ -61,18 +61,14 @@ def test_null_is_as_if_it_were_not_written() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "accepted", "warnings"),
-    [
-        ("Strict", False, ()),
-        ("Warn", True, ('unknown field "spec.maxReplicas"',)),
-        ("Ignore", True, ()),
-    ],
+    [("Strict", False, 0), ("Warn", True, 1), ("Ignore", True, 0)],
 )
-def test_unknown_fields(mode: FieldValidation, accepted: bool, warnings: tuple[str, ...]) -> None:
+def test_unknown_fields(mode: FieldValidation, accepted: bool, warnings: int) -> None:
     """Strict validation, kubectl's own, rejects them; else they are dropped, at most warned of."""
     found = answer(mode=mode, maxReplicas=8)
 
     assert found.is_accepted == accepted
-    assert found.warnings == warnings
+    assert len(found.warnings) == warnings
 
 
 @pytest.mark.parametrize("requests", [{}, {"memory": "1Gi"}, {"cpu": "0"}])
