@@ -20,7 +20,7 @@ def test_an_experiment_may_have_the_planned_numbers_of_pairs() -> None:
     """Each of them can show a difference; one pair less than the first cannot."""
     assert [allowed_pairs(pairs) for pairs in PLANNED_LOOKS] == list(PLANNED_LOOKS)
     assert floor_of(PLANNED_LOOKS[0]) <= SIGNIFICANCE < floor_of(PLANNED_LOOKS[0] - 1)
-    with pytest.raises(ValueError, match=r"the smallest p of 5 pairs is 0\.0625, above 0\.05"):
+    with pytest.raises(ValueError, match=r"0\.0625"):
         allowed_pairs(5)
-    with pytest.raises(ValueError, match="the planned numbers of pairs"):
+    with pytest.raises(ValueError, match="12"):
         allowed_pairs(7)

@@ -132,7 +132,7 @@ def problem_of_payload(
         return f"poison must be left out {keyed}, and poison names one by its rank"
     for number, action in enumerate(actions):
         if action.kind == "grow_partitions":
-            return f"actions.{number} must not grow the topic {keyed}; which move is not computed"
+            return f"actions.{number}.kind must be another one {keyed}, and which move is not known"
     return ""
 
 

@@ -125,18 +125,19 @@ def test_the_message_names_all_that_one_needs() -> None:
     """Holder, run, since, until, and the command that frees it."""
     reported = held_message(lease_record(lease()), "spikes")
 
-    assert f"in namespace spikes: {THEIRS} (run standard-1), since 2026-11-21T11:00:00Z" in reported
-    assert "until 2026-11-21T13:00:00Z at the latest" in reported
+    for named in (THEIRS, "standard-1", "2026-11-21T11:00:00Z", "2026-11-21T13:00:00Z"):
+        assert named in reported
     assert "kubectl -n spikes delete lease lagbench" in reported
 
 
 def test_a_message_about_a_lease_made_by_hand() -> None:
-    """What it does not say is told as such."""
+    """It names the holder, and no instant."""
     bare = {"metadata": {"name": "lagbench"}, "spec": {"holderIdentity": "upgrade"}}
 
     reported = held_message(lease_record(bare), "spikes")
 
-    assert "spikes: upgrade, since an unknown time, without an end" in reported
+    assert "spikes: upgrade" in reported
+    assert not any(sign.isdigit() for sign in reported)
 
 
 def test_the_longest_run() -> None:

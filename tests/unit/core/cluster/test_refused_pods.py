@@ -28,19 +28,16 @@ def namespace(**labels: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("pod_security", 'violates PodSecurity "restricted:latest": allowPrivilegeEscalation'),
-        ("quota", "exceeded quota: pods, requested: pods=1, used: pods=1, limited: pods=1"),
-    ],
+    ("name", "named"),
+    [("pod_security", "allowPrivilegeEscalation"), ("quota", "limited: pods=1")],
 )
-def test_a_refusal_has_its_reason_and_its_words(name: str, words: str) -> None:
+def test_a_refusal_has_its_reason_and_its_words(name: str, named: str) -> None:
     """The level of the namespace and a quota both leave a Deployment without pods."""
     refusal = refused_pods(recorded(name))
 
     assert refusal is not None
-    assert refusal.startswith("FailedCreate: pods ")
-    assert words in refusal
+    assert refusal.startswith("FailedCreate: ")
+    assert named in refusal
 
 
 def test_a_replica_set_that_cannot_be_created_is_a_refusal() -> None:
@@ -49,12 +46,10 @@ def test_a_replica_set_that_cannot_be_created_is_a_refusal() -> None:
         "type": "Progressing",
         "status": "False",
         "reason": "ReplicaSetCreateError",
-        "message": "exceeded quota",
+        "message": "full",
     }
 
-    assert refused_pods({"status": {"conditions": [condition]}}) == (
-        "ReplicaSetCreateError: exceeded quota"
-    )
+    assert refused_pods({"status": {"conditions": [condition]}}) == "ReplicaSetCreateError: full"
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_a_registry_without_sparks_image_is_refused() -> None:
     scenario = checked_cell("spark_consumer").scenario
     own = ClusterSettings(image="registry/programs:1")
 
-    with pytest.raises(WrongInput, match="lagbench_spark_image"):
+    with pytest.raises(WrongInput, check=lambda error: error.field == "lagbench_spark_image"):
         refuse_kind_on_cluster(scenario, own)
     refuse_kind_on_cluster(scenario, replace(own, spark_image="registry/spark:1"))
     refuse_kind_on_cluster(scenario, ClusterSettings())
@@ -119,7 +119,7 @@ def test_a_registry_without_sparks_image_is_refused() -> None:
 
 @pytest.mark.parametrize("is_driver", [False, True], ids=["daemon", "driver"])
 def test_a_pod_with_another_spark_is_rejected(*, is_driver: bool) -> None:
-    """Before a JVM starts, with both versions."""
+    """Before a JVM starts."""
     if is_driver:
         container = pod_spec(_driver(ClusterSettings()))["containers"][0]
         read: Callable[..., object] = parse_options
@@ -127,7 +127,7 @@ def test_a_pod_with_another_spark_is_rejected(*, is_driver: bool) -> None:
         container, read = pod_spec(_workers())["containers"][0], parse_settings
     variables = {**_environment(container), "SPARK_STREAM_VERSION": "3.5.0"}
 
-    with pytest.raises(WrongInput, match=r"3\.5\.0, as in the other pods"):
+    with pytest.raises(WrongInput, check=lambda error: error.field == "SPARK_STREAM_VERSION"):
         read(container["args"], variables)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +31,7 @@ MANIFEST: dict[str, Any] = {"machine": MACHINE, "versions": {"python": "3.11", "
 
 def verdict(status: Any = "pass", **more: Any) -> Verdict:
     """Return a verdict."""
-    given = {"run_id": "a", "status": status, "reasons": ("it was so",), "slos": ()}
+    given = {"run_id": "a", "status": status, "reasons": ("because",), "slos": ()}
     return Verdict(**(given | more))
 
 
@@ -55,6 +56,11 @@ def with_manifest(**changed: Any) -> ComparedRun:
     return replace(OTHER, environment=Environment.of_manifest(MANIFEST | changed))
 
 
+def fields(first: ComparedRun, second: ComparedRun) -> list[str]:
+    """Return what differs between two runs, without the values."""
+    return [reason.split(":")[0] for reason in comparable(first, second)]
+
+
 def test_two_runs_of_a_cell_are_comparable() -> None:
     """There is no reason against it."""
     assert comparable(RUN, OTHER) == []
@@ -77,35 +83,36 @@ def test_a_failed_verdict_is_a_result() -> None:
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        (None, "b has no verdict yet"),
-        (verdict("undetermined"), "b gave no result: it was so"),
-        (verdict("fail", invalid=("late load",)), "b is invalid: late load"),
-        (verdict("undetermined", invalid=("late load",)), "b is invalid: late load"),
+        (None, ""),
+        (verdict("undetermined"), "because"),
+        (verdict("fail", invalid=("late",)), "late"),
+        (verdict("undetermined", invalid=("late",)), "late"),
     ],
 )
 def test_a_gap_is_not_comparable(found: Verdict | None, reason: str) -> None:
     """No verdict, an undetermined one, or another load than planned."""
-    assert comparable(RUN, replace(OTHER, verdict=found)) == [reason]
+    (said,) = comparable(RUN, replace(OTHER, verdict=found))
+
+    assert said.startswith("b ")
+    assert said.endswith(reason)
 
 
 def test_another_fidelity_or_target_is_not_comparable() -> None:
     """Processes are not a cluster, and one cluster is not another."""
     cluster = OTHER.measures.model_copy(update={"fidelity": "kubernetes"})
 
-    assert comparable(RUN, replace(OTHER, measures=cluster, target="u")) == [
-        "fidelity: processes against kubernetes",
-        "another target: embedded, or another cluster",
-    ]
+    assert fields(RUN, replace(OTHER, measures=cluster)) == ["fidelity"]
+    assert fields(RUN, replace(OTHER, target="u")) == ["another target"]
 
 
 def test_each_other_field_of_the_scenario_is_named() -> None:
     """Load, consumers and seed, with both values."""
     other = with_scenario(seed=99, consumer={"balancer": "range"})
 
-    assert comparable(RUN, other) == [
-        "scenario consumer.balancer: cooperative-sticky against range",
-        f"scenario seed: {DATA['seed']} against 99",
-    ]
+    balancer, seed = comparable(RUN, other)
+    for named in ("consumer.balancer", "cooperative-sticky", "range"):
+        assert named in balancer
+    assert re.findall(r"\d+", seed) == [f"{DATA['seed']}", "99"]
 
 
 def test_a_field_may_differ_on_purpose() -> None:
@@ -133,30 +140,24 @@ def test_a_users_manifest_is_compared_by_its_content() -> None:
     )
 
     assert comparable(first, moved) == []
-    assert comparable(first, other) == ["scenario consumer.manifest: 11 against 22"]
+    assert fields(first, other) == ["scenario consumer.manifest"]
     assert comparable(first, other, varied=["consumer.manifest"]) == []
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "field"),
     [
-        ({"machine": MACHINE | {"cores": 4}}, "machine.cores: 2 against 4"),
-        (
-            {"machine": MACHINE | {"memory_bytes": 16_000_000_000}},
-            "machine.memory_gibibytes: 7 against 15",
-        ),
-        (
-            {"versions": {"python": "3.12", "kafka": "4.3.1"}},
-            "versions.python: 3.11 against 3.12",
-        ),
-        ({"versions": {"python": "3.11"}}, "versions.kafka: 4.3.1 against not recorded"),
+        ({"machine": MACHINE | {"cores": 4}}, "machine.cores"),
+        ({"machine": MACHINE | {"memory_bytes": 16_000_000_000}}, "machine.memory_gibibytes"),
+        ({"versions": {"python": "3.12", "kafka": "4.3.1"}}, "versions.python"),
+        ({"versions": {"python": "3.11"}}, "versions.kafka"),
     ],
 )
 def test_another_kind_of_machine_or_version_is_not_comparable(
-    change: dict[str, Any], reason: str
+    change: dict[str, Any], field: str
 ) -> None:
     """What shaped the numbers must be the same, and recorded in both."""
-    assert comparable(RUN, with_manifest(**change)) == [reason]
+    assert fields(RUN, with_manifest(**change)) == [field]
 
 
 @pytest.mark.parametrize("name", ["keda", "keda-rules"])
@@ -168,7 +169,7 @@ def test_a_policy_that_does_not_use_keda_is_compared_with_one_that_does(name: st
     )
 
     assert comparable(RUN, scaled_object) == []
-    assert comparable(scaled_object, newer) == [f"versions.{name}: 2.21.0 against 2.22.0"]
+    assert fields(scaled_object, newer) == [f"versions.{name}"]
 
 
 def test_the_measured_speed_of_a_core_is_no_kind_of_machine() -> None:
@@ -192,5 +193,5 @@ def test_a_fixed_phase_is_drawn_for_the_pair_as_the_seed_is() -> None:
     first, second = (with_scenario(hpa_sync_at_seconds=phase) for phase in (2.0, 9.5))
 
     assert first.load == second.load != RUN.load
-    assert comparable(first, second) == ["scenario hpa_sync_at_seconds: 2.0 against 9.5"]
+    assert fields(first, second) == ["scenario hpa_sync_at_seconds"]
     assert comparable(first, second, varied=DRAWN_FOR_PAIRS) == []

@@ -10,25 +10,29 @@ from tests.fakes.experiments import experiment
 
 
 @pytest.mark.parametrize(
-    ("changed", "text"),
+    "changed",
     [
-        ({"pairs": 5}, "the smallest p of 5 pairs is 0.0625, above 0.05"),
-        ({"pairs": 0}, "the smallest p of 0 pairs is 1, above 0.05"),
-        ({"pairs": 7}, "6, 8 or 12"),
-        ({"pairs": 10**9}, "6, 8 or 12"),
-        ({"pairs": "6"}, "valid integer"),
-        ({"cells": [{"name": "only"}]}, "two to six"),
-        ({"cells": [{"name": "a"}, {"name": "a"}]}, "cells must be of different names"),
-        ({"seeds": [1, 2, 3]}, "seeds must be at least 6"),
-        ({"seeds": [1, 2, 3, 4, 5, 5]}, "seeds must be all different"),
-        ({"bounds": {"flips": {"relativ": 1.0}}}, "Extra inputs are not permitted"),
-        ({"hours": 0}, "greater than 0"),
+        {"pairs": 5},
+        {"pairs": 0},
+        {"pairs": 7},
+        {"pairs": 10**9},
+        {"pairs": "6"},
+        {"cells": [{"name": "only"}]},
+        {"cells": [{"name": "a"}, {"name": "a"}]},
+        {"seeds": [1, 2, 3]},
+        {"seeds": [1, 2, 3, 4, 5, 5]},
+        {"bounds": {"flips": {"relativ": 1.0}}},
+        {"hours": 0},
     ],
 )
-def test_a_wrong_field_is_rejected_with_the_reason(changed: dict[str, Any], text: str) -> None:
-    """Each says what would be allowed; five pairs are refused because they can decide nothing."""
-    with pytest.raises(ValidationError, match=text):
+def test_a_wrong_field_is_rejected_by_its_name(changed: dict[str, Any]) -> None:
+    """Five pairs are refused because they can decide nothing."""
+    with pytest.raises(ValidationError) as refused:
         experiment(**changed)
+
+    (problem,) = refused.value.errors()
+    (field,) = changed
+    assert field in (*problem["loc"], problem["msg"].split()[2])
 
 
 def test_the_settings_of_a_cell_are_those_of_all_cells_and_its_own() -> None:

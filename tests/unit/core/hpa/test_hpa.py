@@ -227,8 +227,8 @@ def test_a_failing_metric_blocks_scaling_down_but_not_up() -> None:
     assert (up.replicas, up.proposal) == (6, 6)
     assert (down.replicas, down.proposal) == (4, None)
     assert (none.replicas, none.conditions[0].reason) == (4, "FailedGetExternalMetric")
-    assert none.error.startswith("invalid metrics (2 invalid out of 2)")
-    assert up.reason == "m1 above target"
+    assert "2 invalid out of 2" in none.error
+    assert "m1" in up.reason
 
 
 def test_the_highest_of_several_metrics_wins() -> None:
@@ -237,7 +237,8 @@ def test_the_highest_of_several_metrics_wins() -> None:
         spec_of(), HpaHistory(), [Proposal(3, None), Proposal(7, None), Proposal(5, None)], 4, 0
     )
 
-    assert (decision.proposal, decision.reason) == (7, "m1 above target")
+    assert decision.proposal == 7
+    assert "m1" in decision.reason
 
 
 behaviors = st.none() | st.fixed_dictionaries(

@@ -87,11 +87,11 @@ def test_overscaling_adds_no_capacity() -> None:
 
 
 def test_a_policy_on_cpu_is_taken_to_stay_at_its_floor() -> None:
-    """Without lag as a signal two pods face the spike, and the plan says that it assumes so."""
+    """Without lag as a signal two pods face the spike, and the plan warns of it."""
     found = plan("quick_spike", "cpu-only")
 
     assert found.capacity_per_second == 1000
-    assert "does not read lag" in found.warnings[0]
+    assert "its 2 replicas" in found.warnings[0]
 
 
 def test_a_backlog_that_cannot_drain_is_said_to_be_endless() -> None:
@@ -115,7 +115,7 @@ def test_a_threshold_inside_the_noise_is_pointed_out() -> None:
     """A second of the base rate above what the floor may hold means scaling on noise."""
     found = plan("steady", profile__rate_per_second="900", policy="lag-no-hysteresis")
 
-    assert any("scaling on noise" in warning for warning in found.warnings)
+    assert any("noise" in warning for warning in found.warnings)
 
 
 def test_the_loop_gain_is_the_work_of_a_pod_between_syncs_in_thresholds() -> None:
@@ -171,7 +171,7 @@ def test_a_move_that_the_broker_rejects_is_warned_of(
         consumer__workload="Deployment",
     )
 
-    assert any("the broker rejects" in warning for warning in found.warnings) is is_warned_of
+    assert any("rejects" in warning for warning in found.warnings) is is_warned_of
 
 
 def changed(policy: str, **spec: object) -> Plan:
@@ -196,7 +196,7 @@ def test_hours_bring_their_replicas_without_lag() -> None:
 
     assert (found.reachable_replicas, found.capacity_per_second) == (12, 6000)
     assert not any("never drains" in warning for warning in found.warnings)
-    assert "its hours request more, and the capacity is that of its 12" in found.warnings[0]
+    assert "its 12 replicas" in found.warnings[0]
 
 
 def test_a_lag_in_seconds_is_lag() -> None:
@@ -212,7 +212,7 @@ def test_a_lag_in_seconds_is_lag() -> None:
     found = changed("lag-quick", triggers=[{"type": "external", "metadata": metadata}])
 
     assert (found.reachable_replicas, found.loop_gain) == (12, None)
-    assert not any("does not read lag" in warning for warning in found.warnings)
+    assert not any("read lag" in warning for warning in found.warnings)
 
 
 def test_a_ceiling_below_the_partitions_sticks_too() -> None:

@@ -28,16 +28,17 @@ def test_the_catalogs_scenario_fits_the_machine_that_it_names() -> None:
 
 
 def test_more_workers_than_memory_are_rejected() -> None:
-    """The policy's ceiling is named, with the memory that is there."""
+    """The policy's ceiling is named."""
     cell = _cell()
 
-    with pytest.raises(WrongInput, match="2,000 MiB are free"):
+    with pytest.raises(WrongInput, check=lambda error: error.field == "spec.maxReplicaCount"):
         check_spark_fit(cell.scenario, cell.policy, memory_mebibytes=2_000)
 
 
 def test_a_floor_with_more_cores_than_partitions_is_rejected() -> None:
     """A task is one partition: the others could never have work."""
-    with pytest.raises(WrongInput, match="a task is one of 4 partitions"):
+    wrong = "consumer.spark.cores_per_worker"
+    with pytest.raises(WrongInput, check=lambda error: error.field == wrong):
         _cell(partitions=4, consumer__concurrency=6, consumer__spark__cores_per_worker=3)
 
 
@@ -46,12 +47,13 @@ def test_a_threshold_below_the_saw_is_warned_of() -> None:
     cell = _cell(profile__rate_per_second=1500, profile__spike_mult=2)
     warnings = plan_cell(cell.scenario, cell.policy).warnings
 
-    assert any("published lag is a saw" in text for text in warnings)
+    assert any("saw" in text for text in warnings)
     cell = _cell()
     assert not any("saw" in text for text in plan_cell(cell.scenario, cell.policy).warnings)
 
 
 def test_more_executors_than_workers_are_rejected() -> None:
     """An executor needs a worker, and the floor of the policy has two."""
-    with pytest.raises(WrongInput, match=r"dynamic_allocation_min.*at most 2"):
+    wrong = "consumer.spark.dynamic_allocation_min"
+    with pytest.raises(WrongInput, check=lambda error: error.field == wrong):
         _cell(consumer__spark__dynamic_allocation_min=3)

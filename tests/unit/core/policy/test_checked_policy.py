@@ -49,13 +49,14 @@ def on(kind: str) -> dict[str, Any]:
     ("workload", "kind"), [("Deployment", "StatefulSet"), ("StatefulSet", "Deployment")]
 )
 def test_a_policy_must_not_name_the_other_kind_of_workload(workload: str, kind: str) -> None:
-    """The message names both kinds and the scenario's field."""
+    """The message names both kinds."""
     scenario = load_scenario("quick_spike", {"consumer.workload": workload})
 
-    with pytest.raises(WrongInput, match=rf"allowed: {workload}, the consumer\.workload") as caught:
+    with pytest.raises(WrongInput) as caught:
         check_fit(scenario, check_policy(on(kind), where="mine.yaml"))
 
     assert (caught.value.field, caught.value.value) == ("spec.scaleTargetRef.kind", kind)
+    assert workload in caught.value.allowed
     check_fit(scenario, check_policy(on(workload), where="mine.yaml"))
 
 
@@ -68,5 +69,5 @@ def test_a_policy_without_a_kind_fits_both_workloads() -> None:
 
 def test_other_workloads_are_refused() -> None:
     """Only the two kinds that the consumers can be may be scaled."""
-    with pytest.raises(WrongInput, match="Deployment or StatefulSet consumer"):
+    with pytest.raises(WrongInput, check=lambda error: error.field == "spec.scaleTargetRef"):
         check_policy(on("ReplicaSet"), where="mine.yaml")

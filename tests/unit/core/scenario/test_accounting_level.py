@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lagbench.core.scenario.accounting_level import LEVELS, AccountingLevel, level_of
@@ -46,5 +48,6 @@ def test_the_sentence_names_what_is_missing() -> None:
 
     said = level.judged_without(["lost", "zombies", "failed"], but={"failed"})
 
-    assert said == "judged without: zombies (accounting by the consumer's output topic)"
+    assert "zombies" in said
+    assert not {"lost", "failed"} & {*re.findall(r"\w+", said)}
     assert level.judged_without(["lost"]) == ""

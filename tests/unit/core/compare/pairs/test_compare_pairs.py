@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -75,17 +76,15 @@ def test_beyond_the_bound_it_differs() -> None:
     assert found.holm_p == 0.0078125
     assert found.alpha is not None
     assert found.holm_p <= found.alpha
-    assert "+15.0 s" in found.text
-    assert "the second is higher, beyond the bound of 5.0 s" in found.text
-    assert "lowest possible 0.0078" in found.text
+    for number in ("+15.0 s", "5.0 s", "0.0078"):
+        assert number in found.text
 
 
 def test_a_lower_second_side_differs_too() -> None:
-    """The test is two-sided, and the text names the side."""
+    """The test is two-sided."""
     found = reaction(pairs_of([-10, -12, -14, -16, -18, -20, -15, -15]))
 
-    assert found.verdict == "differs"
-    assert "the second is lower" in found.text
+    assert (found.verdict, found.difference) == ("differs", -15)
 
 
 def test_inside_the_bound_it_is_equivalent() -> None:
@@ -103,7 +102,7 @@ def test_across_the_bound_it_is_undetermined_and_says_how_many_pairs_it_needs() 
 
     assert found.verdict == "undetermined"
     assert found.pairs_needed is not None
-    assert f"about {found.pairs_needed} further pairs" in found.text
+    assert f" {found.pairs_needed} " in found.text
 
 
 def test_six_pairs_of_a_plan_to_twelve_decide_no_difference() -> None:
@@ -111,7 +110,6 @@ def test_six_pairs_of_a_plan_to_twelve_decide_no_difference() -> None:
     found = reaction(pairs_of([40, 42, 41, 43, 40, 41]))
 
     assert (found.verdict, found.pairs_needed) == ("undetermined", 2)
-    assert "no difference can be decided with 6 pairs" in found.text
 
 
 def test_six_pairs_decide_if_they_are_the_whole_plan() -> None:
@@ -145,9 +143,7 @@ def test_a_measure_that_is_equal_everywhere_takes_no_share() -> None:
 
     assert found["reaction_seconds"].holm_p == 0.0078125
     assert found["pod_minutes"].verdict == "equivalent"
-    assert found["pod_minutes"].text == (
-        "equal in all 8 pairs; a difference in up to 31% of the pairs would not show"
-    )
+    assert "31%" in found["pod_minutes"].text
 
 
 def test_a_relative_bound_is_of_the_first_side() -> None:
@@ -165,7 +161,7 @@ def test_lost_messages_are_listed_and_never_tested() -> None:
 
     assert found["lost"].verdict == "listed"
     assert (found["lost"].p, found["lost"].low, found["lost"].bound) == (None, None, None)
-    assert found["lost"].text == "not tested: 0 in 0 of 6 runs, 6 in 2"
+    assert re.findall(r"\d", found["lost"].text) == ["0", "0", "6", "6", "2"]
     assert {found[n].verdict for n in ("duplicated", "reordered", "zombies")} == {"listed"}
 
 
@@ -182,7 +178,6 @@ def test_a_pair_with_a_missing_value_is_left_out_and_counted() -> None:
     found = reaction(pairs_of([10, 12, None, 14, 16, 18, 20, None]))
 
     assert (found.n, found.left_out, found.difference) == (6, 2, 15)
-    assert "2 of 8 pairs are left out (not measured in 0 of the first runs, 2 of" in found.text
 
 
 @pytest.mark.parametrize("difference", [0.1, 15])
@@ -191,7 +186,6 @@ def test_runs_that_lack_the_measure_on_one_side_leave_it_undetermined(difference
     found = reaction(pairs_of([difference + number / 100 for number in range(7)] + [None]))
 
     assert (found.verdict, found.n, found.pairs_needed) == ("undetermined", 7, None)
-    assert "runs of one side that did not measure it are missing in the mean" in found.text
 
 
 def test_too_few_values_are_undetermined() -> None:
@@ -210,7 +204,7 @@ def test_a_measure_that_no_run_has_is_listed() -> None:
     """A load without a spike has no reaction on either side: nothing to compare."""
     pairs = [Pair(run(seed, reaction=None), run(seed, reaction=None)) for seed in range(6)]
 
-    assert (reaction(pairs).verdict, reaction(pairs).text) == ("listed", "not measured in any run")
+    assert (reaction(pairs).verdict, reaction(pairs).n) == ("listed", 0)
 
 
 def test_a_mean_at_the_bound_is_never_decided() -> None:
@@ -218,21 +212,25 @@ def test_a_mean_at_the_bound_is_never_decided() -> None:
     found = reaction(pairs_of([4, 6, 4, 6, 4, 6]))
 
     assert (found.verdict, found.pairs_needed) == ("undetermined", None)
-    assert "no number of pairs" in found.text
 
 
 def test_a_pair_has_one_seed() -> None:
     """Two seeds are two loads."""
     pairs = [Pair(run(seed), run(seed)) for seed in range(5)] + [Pair(run(5), run(6))]
 
-    with pytest.raises(WrongInput, match="seed = 6 is not allowed; allowed: 5"):
+    with pytest.raises(WrongInput) as refused:
         compare_pairs(pairs)
+
+    assert refused.value.field.endswith("seed")
+    assert refused.value.value == 6
 
 
 def test_a_number_of_pairs_outside_the_plan_is_refused() -> None:
     """Seven pairs are no planned look."""
-    with pytest.raises(WrongInput, match="pairs = 7"):
+    with pytest.raises(WrongInput) as refused:
         compare_pairs(pairs_of([1] * 7))
+
+    assert (refused.value.field, refused.value.value) == ("pairs", 7)
 
 
 def test_a_mean_of_counts_shows_a_decimal() -> None:

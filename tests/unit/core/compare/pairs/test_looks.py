@@ -37,12 +37,16 @@ def test_one_look_may_spend_everything(looks: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("pairs", [1, 5, 7, 9, 13])
 def test_a_look_outside_the_plan_is_refused(pairs: int) -> None:
     """A test "until it is significant" has no plan."""
-    with pytest.raises(WrongInput, match=f"pairs = {pairs} .*6, 8, 12"):
+    with pytest.raises(WrongInput) as refused:
         Looks.planned(PLANNED_LOOKS).alpha_at(pairs)
+
+    assert (refused.value.field, refused.value.value) == ("pairs", pairs)
 
 
 @pytest.mark.parametrize("looks", [(), (8, 6), (6, 6), (1, 6), (6, 41)])
 def test_a_plan_that_cannot_be_tested_is_refused(looks: tuple[int, ...]) -> None:
     """Empty, not ascending, one pair, or more than the exact test can count."""
-    with pytest.raises(WrongInput, match="ascending numbers of pairs from 2 to 40"):
+    with pytest.raises(WrongInput) as refused:
         Looks.planned(looks)
+
+    assert refused.value.field == "looks"

@@ -237,7 +237,7 @@ def test_two_metrics_of_one_name_are_refused() -> None:
     runtime = keda(Sources(), triggers=2, minReplicaCount=1)
     twin = KedaObject(runtime.spec, same, created_at_ns=0)
 
-    with pytest.raises(ScalerFailed, match="metricName s0-lag defined multiple times"):
+    with pytest.raises(ScalerFailed, match="s0-lag"):
         twin.metric_specs()
 
 

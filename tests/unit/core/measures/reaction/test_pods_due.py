@@ -70,10 +70,7 @@ def test_a_target_of_the_whole_group_is_not_multiplied_by_the_replicas() -> None
     """With metricType Value and a target of 20,000 a lag of 60,000 needs more than 4 pods."""
     policy = limits(kafka(20_000, metricType="Value"))
 
-    found = due(policy)
-
-    assert found.is_due is True
-    assert found.text == "total lag rose above 20000 1.0 s after the load step"
+    assert due(policy).is_due is True
     assert crossing(policy) == 20_000
     assert due(policy, lag=21_000).is_due is False  # within the HPA's tolerance
 
@@ -105,7 +102,7 @@ def test_a_formula_leaves_open_whether_a_pod_was_due() -> None:
     policy = limits(kafka(20_000), advanced=FORMULA)
 
     for found in (due(policy), due(policy, load_needs=3)):
-        assert (found.is_due, found.text) == (None, "a formula replaces the triggers' targets")
+        assert found.is_due is None
     assert crossing(policy) is None
 
 

@@ -157,7 +157,7 @@ def test_a_stop_while_a_partition_waits_for_70_seconds_is_found() -> None:
 
     assert step.trigger == "scale_up"
     assert step.dip_percent == pytest.approx(100)
-    assert "not back at 95 %" in step.reason or (step.recovery_seconds or 0) > 55
+    assert step.recovery_seconds is None or step.recovery_seconds > 55
 
 
 def test_a_slow_group_dips_too() -> None:

@@ -77,14 +77,11 @@ def test_the_claim_holds_up_to_the_limit() -> None:
 
     assert check(once).holds is True
     assert check(twice).holds is False
-    assert check(twice).reasons == ("2 rebalances were seen, 1 are allowed",)
 
 
 def test_a_group_without_members_proves_nothing() -> None:
     """A wrong name of the group is no quiet group."""
-    seen = check(watch((0, {}, "DEAD"), (1, {}, "DEAD")))
-
-    assert (seen.holds, seen.reasons) == (None, ("the group had no member at any look",))
+    assert check(watch((0, {}, "DEAD"), (1, {}, "DEAD"))).holds is None
 
 
 def test_an_unwatched_stretch_leaves_few_rebalances_unknown() -> None:

@@ -55,10 +55,7 @@ def test_the_hpas_event_gives_the_reason() -> None:
         sample(1, 2), watched_step(1.4, 2, 6), rescale(1.2, 4), rescale(1.5, 6), sample(2, 6)
     )
 
-    assert (change.by, change.reason) == (
-        "hpa",
-        "New size: 6; reason: external metric above target",
-    )
+    assert (change.by, change.reason) == ("hpa", rescale(1.5, 6).message)
 
 
 def test_the_event_of_another_workloads_hpa_is_no_reason() -> None:

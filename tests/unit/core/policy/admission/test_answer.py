@@ -18,32 +18,40 @@ def test_a_good_object_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "text"),
+    ("spec", "field"),
     [
-        ({"pollingInterval": 0}, "should be greater than or equal to 1"),
-        ({"maxReplicaCount": "10"}, 'must be of type integer: "string"'),
-        ({"triggers": []}, "spec.triggers in body should have at least 1 items"),
-        ({"triggers": [{**TRIGGER, "type": ""}]}, "should be at least 1 chars long"),
-        ({"triggers": "kafka"}, 'spec.triggers in body must be of type array: "string"'),
-        ({"fallback": {"failureThreshold": 1, "replicas": 1, "behavior": "x"}}, '"static", "curr'),
-        ({"advanced": {"scalingModifiers": {"metricType": "Utilization"}}}, '"AverageValue", "V'),
-        ({"minReplicaCount": 11, "maxReplicaCount": 10}, "must be less than or equal to maxRep"),
+        ({"pollingInterval": 0}, "spec.pollingInterval"),
+        ({"maxReplicaCount": "10"}, "spec.maxReplicaCount"),
+        ({"triggers": []}, "spec.triggers"),
+        ({"triggers": [{**TRIGGER, "type": ""}]}, "spec.triggers[0].type"),
+        ({"triggers": "kafka"}, "spec.triggers"),
+        (
+            {"fallback": {"failureThreshold": 1, "replicas": 1, "behavior": "x"}},
+            "spec.fallback.behavior",
+        ),
+        (
+            {"advanced": {"scalingModifiers": {"metricType": "Utilization"}}},
+            "spec.advanced.scalingModifiers.metricType",
+        ),
+        ({"minReplicaCount": 11, "maxReplicaCount": 10}, "spec"),
     ],
 )
-def test_the_schema_refuses(spec: dict[str, Any], text: str) -> None:
+def test_the_schema_refuses(spec: dict[str, Any], field: str) -> None:
     """Types, bounds, enumerations and the rule between the counts are the API server's."""
     found = answer(**spec)
 
     assert (found.code, found.refused_by) == (422, "apiserver")
-    assert text in found.messages[0]
+    assert [error.field for error in found.field_errors] == [field]
 
 
 def test_several_problems_come_in_one_answer() -> None:
     """Both fields are named; a wrong type leaves out the rule that compares fields."""
-    found = answer(pollingInterval=0, cooldownPeriod="1")
+    found = answer(pollingInterval=0, maxReplicaCount="10", minReplicaCount=11)
 
-    assert len(found.field_errors) == 2
-    assert "some validation rules were not checked" in found.messages[0]
+    assert [error.field for error in found.field_errors] == [
+        "spec.pollingInterval",
+        "spec.maxReplicaCount",
+    ]
 
 
 def test_null_is_as_if_it_were_not_written() -> None:
@@ -53,18 +61,14 @@ def test_null_is_as_if_it_were_not_written() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "accepted", "warnings"),
-    [
-        ("Strict", False, ()),
-        ("Warn", True, ('unknown field "spec.maxReplicas"',)),
-        ("Ignore", True, ()),
-    ],
+    [("Strict", False, 0), ("Warn", True, 1), ("Ignore", True, 0)],
 )
-def test_unknown_fields(mode: FieldValidation, accepted: bool, warnings: tuple[str, ...]) -> None:
+def test_unknown_fields(mode: FieldValidation, accepted: bool, warnings: int) -> None:
     """Strict validation, kubectl's own, rejects them; else they are dropped, at most warned of."""
     found = answer(mode=mode, maxReplicas=8)
 
     assert found.is_accepted == accepted
-    assert found.warnings == warnings
+    assert len(found.warnings) == warnings
 
 
 @pytest.mark.parametrize("requests", [{}, {"memory": "1Gi"}, {"cpu": "0"}])
@@ -72,9 +76,8 @@ def test_a_cpu_trigger_needs_a_request(requests: dict[str, str]) -> None:
     """Without a CPU request on every container the percentage has no base."""
     found = answer(ClusterView(workloads=(workload(requests),)), triggers=[CPU])
 
-    assert [reason.split(" but ")[1] for reason in found.reasons] == [
-        "the container c doesn't have the cpu request defined"
-    ]
+    (reason,) = found.reasons
+    assert "container c " in reason
 
 
 @pytest.mark.parametrize(
@@ -111,8 +114,8 @@ def test_one_scaled_object_per_workload() -> None:
     first = answer(ClusterView(scaled_objects=(same_target,)))
     second = answer(ClusterView(scaled_objects=(same_hpa,)))
 
-    assert "managed by the ScaledObject 'other'" in first.reasons[0]
-    assert "the HPA 'keda-hpa-so' is already managed" in second.reasons[0]
+    assert "'other'" in first.reasons[0]
+    assert "'keda-hpa-so'" in second.reasons[0]
 
 
 def test_an_object_does_not_conflict_with_itself() -> None:
@@ -126,8 +129,8 @@ def test_every_problem_of_the_webhook_is_given() -> None:
     found = answer(triggers=twice, idleReplicaCount=1)
 
     idle, name = found.reasons
-    assert idle == "IdleReplicaCount=1 must be less than MinReplicaCount=1"
-    assert name.startswith('triggerName "a" is defined multiple times')
+    assert "IdleReplicaCount=1" in idle
+    assert 'triggerName "a"' in name
     assert len(found.messages) == 2
 
 
@@ -182,8 +185,8 @@ def test_a_fact_of_the_cluster_can_be_all_there_is() -> None:
     missing = answer(known, triggers=[CPU])
     unknown = answer(known, scaleTargetRef=rollout)
 
-    assert (missing.code, missing.reasons) == (404, ('Deployment.apps "w" not found',))
-    assert "no matches for kind" in unknown.reasons[0]
+    assert missing.code == 404
+    assert '"Rollout"' in unknown.reasons[0]
     for version, kind in (
         ("apps/v1", "replicaset"),
         ("", "ReplicaSetList"),
@@ -200,7 +203,8 @@ def test_an_hpa_of_an_unknown_kind_stands_in_the_way() -> None:
 
     found = answer(ClusterView(hpas=(hpa,), kinds=frozenset()))
 
-    assert found.reasons == ('no matches for kind "Rollout" in version "argoproj.io/v1alpha1"',)
+    (reason,) = found.reasons
+    assert '"Rollout"' in reason
 
 
 def test_a_view_can_leave_an_object_and_its_hpa_out() -> None:
@@ -221,22 +225,21 @@ def test_a_refusal_comes_with_its_warnings() -> None:
     """Fields are dropped with a word before the object is rejected for something else."""
     found = answer(mode="Warn", maxReplicas=8, minReplicaCount="1")
 
-    assert (found.code, found.warnings) == (422, ('unknown field "spec.maxReplicas"',))
+    assert (found.code, len(found.warnings)) == (422, 1)
 
 
 @pytest.mark.parametrize(
-    ("formula", "text"),
+    ("formula", "is_accepted"),
     [
-        ("[1, 2][-2]", ""),
-        ("[1, 2][2]", "index out of range: 2 (array length is 2)"),
-        ("[1][-3]", "index out of range: -2 (array length is 1)"),
-        ("first([])", "invalid operation: float(<nil>)"),
-        ("first([1])", ""),
+        ("[1, 2][-2]", True),
+        ("[1, 2][2]", False),
+        ("[1][-3]", False),
+        ("first([])", False),
+        ("first([1])", True),
     ],
 )
-def test_a_formula_is_tried(formula: str, text: str) -> None:
+def test_a_formula_is_tried(formula: str, *, is_accepted: bool) -> None:
     """KEDA runs a formula once before it takes it."""
     found = answer(advanced={"scalingModifiers": {"formula": formula, "target": "1"}})
 
-    assert found.is_accepted == (text == "")
-    assert text in "".join(found.reasons)
+    assert found.is_accepted is is_accepted

@@ -12,19 +12,19 @@ from lagbench.core.policy.admission.cluster import ClusterView
 
 
 @pytest.mark.parametrize(
-    ("metadata", "code", "text"),
+    ("metadata", "code", "named"),
     [
-        ({"resourceVersion": "1"}, 500, "should not be set on objects to be created"),
-        ({"creationTimestamp": "now"}, 400, 'cannot parse "now" as "2006"'),
-        ({"creationTimestamp": "2026-11-21T18:00:00"}, 400, 'cannot parse "" as "Z07:00"'),
+        ({"resourceVersion": "1"}, 500, "resourceVersion"),
+        ({"creationTimestamp": "now"}, 400, '"now"'),
+        ({"creationTimestamp": "2026-11-21T18:00:00"}, 400, '"2026-11-21T18:00:00"'),
         ({"ownerReferences": [{"kind": "A", "name": "b"}]}, 422, "ownerReferences.uid"),
-        ({"finalizers": ["keep it"]}, 422, "name part must consist of"),
-        ({"labels": {"/x": ""}}, 422, "prefix part must be non-empty"),
-        ({"labels": {"a/": ""}}, 422, "name part must be non-empty"),
-        ({"annotations": {"a/b/c": ""}}, 422, "a qualified name must consist of"),
+        ({"finalizers": ["keep it"]}, 422, '"keep it"'),
+        ({"labels": {"/x": ""}}, 422, '"/x"'),
+        ({"labels": {"a/": ""}}, 422, '"a/"'),
+        ({"annotations": {"a/b/c": ""}}, 422, '"a/b/c"'),
     ],
 )
-def test_metadata_is_refused(metadata: dict[str, Any], code: int, text: str) -> None:
+def test_metadata_is_refused(metadata: dict[str, Any], code: int, named: str) -> None:
     """What the API server holds of every object."""
     given = manifest()
     given["metadata"] |= metadata
@@ -32,7 +32,7 @@ def test_metadata_is_refused(metadata: dict[str, Any], code: int, text: str) -> 
     found = admit(given, ClusterView())
 
     assert (found.code, found.refused_by) == (code, "apiserver")
-    assert text in found.messages[0]
+    assert named in found.messages[0]
 
 
 def test_a_stored_object_may_carry_its_version() -> None:

@@ -56,7 +56,6 @@ def test_a_field_of_another_type_is_named(spec: dict[str, Any], field: str) -> N
     (found,) = review(**spec).findings
 
     assert (found.level, found.field) == ("refused", field)
-    assert "must be of type" in found.instead
 
 
 def test_metadata_that_is_no_object_is_rejected() -> None:

@@ -73,18 +73,16 @@ def test_without_poison_nothing_is_poisoned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "named"),
+    ("fields", "field"),
     [
-        ({"key_rank": 4_900_000}, "key_rank 1 is the most frequent"),
+        ({"key_rank": 4_900_000}, "poison"),
         ({"key_rank": 5_000_001}, "poison.key_rank"),
         ({"effect": "explode"}, "poison.effect"),
-        ({"from_seconds": 86}, "a key with messages in that part"),
-        ({"for_second": 3}, "for_seconds"),
+        ({"from_seconds": 86}, "poison"),
+        ({"for_second": 3}, "poison.for_second"),
     ],
 )
-def test_poison_without_messages_is_rejected(fields: dict[str, Any], named: str) -> None:
+def test_poison_without_messages_is_rejected(fields: dict[str, Any], field: str) -> None:
     """A run in which nothing can fail would prove nothing about it."""
-    with pytest.raises(WrongInput) as refused:
+    with pytest.raises(WrongInput, check=lambda error: error.field == field):
         poisoned(**fields)
-
-    assert named in str(refused.value)

@@ -118,9 +118,13 @@ def test_decimal_numbers_are_taken_as_written() -> None:
 
 
 def test_a_stream_without_an_event_is_refused() -> None:
-    """An empty profile is wrong input that names the field."""
-    with pytest.raises(WrongInput, match=r"profile = 'steady' .* at least one event"):
-        steady(0.5, 1)
+    """An empty profile is wrong input that names the field, and so are idle stages alone."""
+    short = SteadyProfile(kind="steady", rate_per_second=0.5, duration_seconds=1)
+    idle = StagesProfile(kind="stages", stages=(Stage(seconds=10, rate_per_second=0),))
+
+    for profile in (short, idle):
+        with pytest.raises(WrongInput, check=lambda error: error.field == "profile"):
+            offered_load(profile)
 
 
 @pytest.mark.parametrize("seconds", [(0.0,), (1.0, 2.0), (0.0, 2.0, 2.0)])
@@ -128,7 +132,7 @@ def test_a_trace_needs_ascending_seconds_from_zero(seconds: tuple[float, ...]) -
     """Rows that are too few, late or not ascending are rejected."""
     points = tuple(TracePoint(second=second, rate_per_second=5) for second in seconds)
 
-    with pytest.raises(WrongInput, match="ascending from 0"):
+    with pytest.raises(WrongInput, check=lambda error: error.field == "profile.points"):
         offered_load(TraceProfile(kind="trace", file="x.csv", points=points))
 
 
@@ -202,11 +206,3 @@ def test_stages_without_a_mark_leave_their_spikes_to_the_rule() -> None:
 
     assert not offered_load(unmarked).marks_spikes
     assert offered_load(IDLE_THEN_WORK).marks_spikes
-
-
-def test_a_load_of_idle_stages_alone_is_rejected() -> None:
-    """A stream needs at least one event."""
-    idle = StagesProfile(kind="stages", stages=(Stage(seconds=10, rate_per_second=0),))
-
-    with pytest.raises(WrongInput, match="at least one event"):
-        offered_load(idle)
