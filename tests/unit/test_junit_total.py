@@ -73,7 +73,5 @@ def test_a_test_that_passed_alone_is_named_and_counted(
 
     assert main([first, "--again", again]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-2:] == [
-        "failed beside others, passed alone: tests/e2e/test_a.py::test_one[x y]",
-        "2 passed, 1 failed, 0 skipped",
-    ]
+    assert lines[-2].endswith("tests/e2e/test_a.py::test_one[x y]")
+    assert lines[-1] == "2 passed, 1 failed, 0 skipped"
