@@ -134,7 +134,8 @@ def test_a_rehearsal_of_another_airflow_is_named(rig: Rig, home: ClusterRehearsa
     reported_later = _refusal(rig, home)  # for another reason
     kubectl(rig, "-n", NAMESPACE, "delete", "serviceaccount", "recorder")
     kubectl(rig, "-n", NAMESPACE, "delete", "lease", LEASE)
-    assert "elsewhere-1a2b3c4d (run theirs), since 2026-01-01T10:00:00Z, until 2089-" in printed
+    for named in ("elsewhere-1a2b3c4d (run theirs)", " 2026-01-01T10:00:00Z", " 2089-"):
+        assert named in printed
     assert f"kubectl -n {NAMESPACE} delete lease {LEASE}" in printed
     assert after == before
     assert "elsewhere" not in reported_later
@@ -157,7 +158,7 @@ def test_an_unknown_context_is_reported(rig: Rig, home: ClusterRehearsal) -> Non
     printed = _refusal(rig, home, options, code=ExitCode.WRONG_INPUT)
 
     assert "--target = 'context:elsewhere'" in printed
-    assert f"allowed: a context of the kubeconfig: {home.target_options[1]}" in printed
+    assert home.target_options[1] in printed
 
 
 def test_a_cluster_without_keda_is_refused(rig: Rig, home: ClusterRehearsal) -> None:
