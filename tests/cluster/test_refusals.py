@@ -151,16 +151,6 @@ def test_an_unreachable_api_server_is_reported(rig: Rig, home: ClusterRehearsal)
     assert f"{away} does not answer" in printed
 
 
-def test_an_unknown_context_is_reported(rig: Rig, home: ClusterRehearsal) -> None:
-    """A context that the kubeconfig does not have: exit 2 with the name and what it has."""
-    options = ("--target", "context:elsewhere", *home.target_options[2:])
-
-    printed = _refusal(rig, home, options, code=ExitCode.WRONG_INPUT)
-
-    assert "--target = 'context:elsewhere'" in printed
-    assert home.target_options[1] in printed
-
-
 def test_a_cluster_without_keda_is_refused(rig: Rig, home: ClusterRehearsal) -> None:
     """KEDA is not installed: exit 3, and the message says how to install it."""
     with rig.without_keda_installed():
@@ -170,20 +160,14 @@ def test_a_cluster_without_keda_is_refused(rig: Rig, home: ClusterRehearsal) -> 
     assert "helm install keda" in printed
 
 
-def _refusal(
-    rig: Rig,
-    home: ClusterRehearsal,
-    options: tuple[str, ...] = (),
-    *,
-    code: ExitCode = ExitCode.NOT_READY,
-) -> str:
+def _refusal(rig: Rig, home: ClusterRehearsal) -> str:
     """Ask for a run that must be rejected; returns the message on one line."""
     before = set(objects(rig, NAMESPACE, kinds=BUILT_IN))
-    process = home.start_run(options=options or home.target_options)
+    process = home.start_run(options=home.target_options)
     ended = home.finish(process)
 
     printed = home.output()
-    assert ended == code, printed
+    assert ended == ExitCode.NOT_READY, printed
     assert set(objects(rig, NAMESPACE, kinds=BUILT_IN)) == before
     assert not (home.root / "runs").exists()
     assert not (home.root / "state" / "airflow").exists()

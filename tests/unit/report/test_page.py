@@ -123,11 +123,6 @@ def test_the_page_shows_every_slo_and_every_link(folder: RunFolder) -> None:
     assert missing == []
 
 
-def test_the_page_states_the_clocks_of_the_chain(folder: RunFolder) -> None:
-    """Which clocks stamped it, and how far they may be apart."""
-    assert "One clock: " in write_report(folder).read_text()
-
-
 def test_the_page_states_how_fast_lag_built_up(folder: RunFolder) -> None:
     """The rate stands in the tile of the peak, and with its two ends above the drain."""
     html = write_report(folder).read_text()

@@ -347,13 +347,6 @@ def test_too_few_pairs_renew_no_noise_floor(tmp_path: Path) -> None:
     assert "6 or more" in found.notes[0]
 
 
-def test_without_a_noise_floor_the_result_says_so(tmp_path: Path) -> None:
-    """Of this load, machine and versions none was measured."""
-    notes = play(tmp_path, started(tmp_path), later_by(0)).notes
-
-    assert "noise floor" in notes[0]
-
-
 def test_an_execution_is_no_run(tmp_path: Path) -> None:
     """The list of runs does not show the folder of the experiments."""
     started(tmp_path)
