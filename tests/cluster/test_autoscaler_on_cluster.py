@@ -117,7 +117,7 @@ def test_it_ends_when_keda_is_let_back_in(
 
     code, said = ended(running, tmp_path)
     assert code == ExitCode.NOT_READY
-    assert 'Annotate it with autoscaling.keda.sh/paused: "true"' in said
+    assert 'autoscaling.keda.sh/paused: "true"' in said
     eventually(lambda: kube.list("HorizontalPodAutoscaler"), "KEDA's HPA")
 
 
@@ -137,7 +137,7 @@ def test_it_works_without_keda_once_its_hpa_is_gone(
         end_process(running.pid, grace_seconds=5)
 
     assert refused[0] == ExitCode.NOT_READY
-    assert f"the HPA keda-hpa-{TARGET} is on its target" in refused[1]
+    assert f"HPA keda-hpa-{TARGET} " in refused[1]
 
 
 SELECTOR = f"app.kubernetes.io/name={CONTROLLER}"

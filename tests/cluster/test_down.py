@@ -54,7 +54,7 @@ def test_down_cleans_up_the_clusters_that_it_has_opened(
 
     assert (without_note, left_without_note) == (ExitCode.PASS, planted)
     assert code == ExitCode.PASS, home.output()
-    assert "removed workloads ['ServiceAccount/recorder']" in home.output()
+    assert "ServiceAccount/recorder" in home.output()
     assert left(rig, rig_broker) == set()
     assert not note.path.exists()
 

@@ -46,7 +46,7 @@ def test_it_is_taken_renewed_and_given_back(rig: Rig) -> None:
     taken = _times(rig)
     here.acquire("a", duration_seconds=1800)
     renewed = _times(rig)
-    with pytest.raises(NotReady, match=rf"here \(run a\).* kubectl -n {SPACE} delete lease"):
+    with pytest.raises(NotReady, match=r"here \(run a\)"):
         ClusterLease(kube, "there").require_free()
 
     assert renewed[0] == taken[0] == taken[1] <= renewed[1]

@@ -146,4 +146,4 @@ def test_a_missing_right_is_named(checker: Checker) -> None:
 
     assert (code, printed) == (ExitCode.NOT_READY, {})
     assert f"in namespace {NAMESPACE}" in error
-    assert "get on triggerauthentications.keda.sh. Give it" in error
+    assert "get on triggerauthentications.keda.sh" in error

@@ -59,7 +59,7 @@ def test_a_program_starts_without_root_and_without_a_disk(
     ended = eventually(phase, "the end of the pod")
 
     assert ended == "Succeeded", kube.pod_logs("help")
-    assert "lagbench's consumer under test" in kube.pod_logs("help")
+    assert "lagbench.programs.consumer" in kube.pod_logs("help")
 
 
 def test_the_consumers_join_through_the_nodes_address(

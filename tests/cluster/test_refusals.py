@@ -133,7 +133,8 @@ def test_a_rehearsal_of_another_airflow_is_named(rig: Rig, home: ClusterRehearsa
     reported_later = _refusal(rig, home)  # for another reason
     kubectl(rig, "-n", NAMESPACE, "delete", "serviceaccount", "recorder")
     kubectl(rig, "-n", NAMESPACE, "delete", "lease", LEASE)
-    assert "elsewhere-1a2b3c4d (run theirs), since 2026-01-01T10:00:00Z, until 2089-" in printed
+    for named in ("elsewhere-1a2b3c4d (run theirs)", " 2026-01-01T10:00:00Z", " 2089-"):
+        assert named in printed
     assert f"kubectl -n {NAMESPACE} delete lease {LEASE}" in printed
     assert after == before
     assert "elsewhere" not in reported_later
@@ -149,16 +150,6 @@ def test_an_unreachable_api_server_is_reported(rig: Rig, home: ClusterRehearsal)
     assert f"{away} does not answer" in printed
 
 
-def test_an_unknown_context_is_reported(rig: Rig, home: ClusterRehearsal) -> None:
-    """A context that the kubeconfig does not have: exit 2 with the name and what it has."""
-    options = ("--target", "context:elsewhere", *home.target_options[2:])
-
-    printed = _refusal(rig, home, options, code=ExitCode.WRONG_INPUT)
-
-    assert "--target = 'context:elsewhere'" in printed
-    assert f"allowed: a context of the kubeconfig: {home.target_options[1]}" in printed
-
-
 def test_a_cluster_without_keda_is_refused(rig: Rig, home: ClusterRehearsal) -> None:
     """KEDA is not installed: exit 3, and the message says how to install it."""
     with rig.without_keda_installed():
@@ -168,20 +159,14 @@ def test_a_cluster_without_keda_is_refused(rig: Rig, home: ClusterRehearsal) -> 
     assert "helm install keda" in printed
 
 
-def _refusal(
-    rig: Rig,
-    home: ClusterRehearsal,
-    options: tuple[str, ...] = (),
-    *,
-    code: ExitCode = ExitCode.NOT_READY,
-) -> str:
+def _refusal(rig: Rig, home: ClusterRehearsal) -> str:
     """Ask for a run that must be rejected; returns the message on one line."""
     before = set(objects(rig, NAMESPACE, kinds=BUILT_IN))
-    process = home.start_run(options=options or home.target_options)
+    process = home.start_run(options=home.target_options)
     ended = home.finish(process)
 
     printed = home.output()
-    assert ended == code, printed
+    assert ended == ExitCode.NOT_READY, printed
     assert set(objects(rig, NAMESPACE, kinds=BUILT_IN)) == before
     assert not (home.root / "runs").exists()
     assert not (home.root / "state" / "airflow").exists()

@@ -66,7 +66,7 @@ def test_what_does_not_exist_is_a_status_of_404(endpoint: Endpoint) -> None:
 
     with pytest.raises(NotFoundError) as missing:
         maps.get(name="nothing", namespace=endpoint.namespace)
-    assert 'configmaps "nothing" not found' in message_of(missing.value)
+    assert 'configmaps "nothing"' in message_of(missing.value)
     with pytest.raises(NotFoundError):
         maps.create(body=config_map(a="1"), namespace="no-such-namespace")
 
@@ -250,9 +250,9 @@ STRICT = [("fieldValidation", "Strict")]
 @pytest.mark.parametrize(
     ("spec", "status", "text"),
     [
-        ({"minReplicas": 2}, 400, 'unknown field "spec.minReplicas"'),
+        ({"minReplicas": 2}, 400, "spec.minReplicas"),
         ({"pollingInterval": 0}, 422, "spec.pollingInterval"),
-        ({"minReplicaCount": 9, "maxReplicaCount": 3}, 422, "minReplicaCount must be less than"),
+        ({"minReplicaCount": 9, "maxReplicaCount": 3}, 422, "minReplicaCount"),
         ({"fallback": {"failureThreshold": 1, "replicas": 1, "behavior": "x"}}, 422, "behavior"),
         ({"idleReplicaCount": 2, "minReplicaCount": 2}, 403, "IdleReplicaCount=2"),
     ],
@@ -294,7 +294,7 @@ def test_a_strict_request_refuses_unknown_fields_of_any_kind(endpoint: Endpoint)
 
     assert refused.value.status == 400
     place = "spec.template.spec.containers[0].imagePullPolice"
-    assert f'strict decoding error: unknown field "{place}"' in message_of(refused.value)
+    assert f'"{place}"' in message_of(refused.value)
 
 
 def test_generation_counts_changes_of_the_spec_only(endpoint: Endpoint) -> None:

@@ -222,31 +222,29 @@ def test_the_defaults(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "message"),
+    ("spec", "field"),
     [
-        ({"podManagementPolicy": "Fast"}, "must be 'OrderedReady' or 'Parallel'"),
-        ({"updateStrategy": {"type": "Recreate"}}, "must be 'RollingUpdate' or 'OnDelete'"),
+        ({"podManagementPolicy": "Fast"}, "spec.podManagementPolicy"),
+        ({"updateStrategy": {"type": "Recreate"}}, "spec.updateStrategy"),
         (
             {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": 1}}},
-            "only allowed for updateStrategy 'RollingUpdate'",
+            "spec.updateStrategy.rollingUpdate",
         ),
-        ({"replicas": -1}, "spec.replicas: Invalid value: -1"),
-        ({"serviceName": "Not A Host"}, "spec.serviceName: Invalid value"),
-        ({"selector": {}}, "empty selector is invalid for statefulset"),
-        ({"selector": {"matchLabels": {"app": "other"}}}, "does not match template `labels`"),
+        ({"replicas": -1}, "spec.replicas"),
+        ({"serviceName": "Not A Host"}, "spec.serviceName"),
+        ({"selector": {}}, "spec.selector"),
+        ({"selector": {"matchLabels": {"app": "other"}}}, "spec.template.metadata.labels"),
     ],
 )
-def test_what_the_api_server_refuses(
-    endpoint: Endpoint, spec: dict[str, Any], message: str
-) -> None:
-    """A broken rule is a 422 that names it."""
+def test_what_the_api_server_refuses(endpoint: Endpoint, spec: dict[str, Any], field: str) -> None:
+    """A broken rule is a 422 that names its field."""
     manifest = endpoint.stateful_set("web")
     manifest["spec"] |= spec
 
     with pytest.raises(UnprocessibleEntityError) as refused:
         endpoint.kind("apps/v1", "StatefulSet").create(body=manifest, namespace=endpoint.namespace)
 
-    assert message in message_of(refused.value)
+    assert f"{field}: " in message_of(refused.value)
 
 
 def test_a_name_with_a_dot_is_refused(endpoint: Endpoint) -> None:
@@ -269,4 +267,4 @@ def test_most_fields_cannot_change(endpoint: Endpoint, field: str, value: str) -
     with pytest.raises(UnprocessibleEntityError) as refused:
         endpoint.apply(manifest)
 
-    assert "updates to statefulset spec for fields other than" in message_of(refused.value)
+    assert "spec: Forbidden" in message_of(refused.value)

@@ -258,7 +258,7 @@ def test_work_on_strangers_is_nobodys_message(spark: SparkSession, tmp_path: Pat
 
     assert (content["in_log"], content["processed_distinct"]) == (3_006, 3_000)
     assert content["processed_foreign"] == 6
-    assert {row["detail"] for row in rows} == {"of a seq beyond those produced"}
+    assert {" seq " in row["detail"] for row in rows} == {True}
     assert [place["topic"] for place in content["strangers"]] == ["events"] * 5
     draw(read_work(RunFolder(spark, str(tmp_path)), parse_fence(fence_of(tmp_path))))
     timeline = spark.read.parquet(str(tmp_path / "tables" / "timeline"))

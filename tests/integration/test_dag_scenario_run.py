@@ -102,7 +102,7 @@ def test_wrong_input_starts_nothing(rehearsals: Rehearsals, tmp_path: Path) -> N
     )
 
     assert code != 0
-    assert "partitions = 0 is not allowed" in (tmp_path / "log").read_text()
+    assert "partitions = 0 " in (tmp_path / "log").read_text()
     assert not (rehearsals.runs / "never").exists()
 
 

@@ -57,4 +57,4 @@ def test_each_record_of_the_output_is_a_processing_of_the_message_that_it_names(
     assert [row["planned_at"] for row in rows[:3]] == [222, 111, 222]
     assert {row["pod"] for row in rows[:4]} == {"output-1"}
     assert [row["foreign"] is None for row in rows] == [True] * 4 + [False] * 2
-    assert rows[5]["foreign"] == "a value of 3 bytes, without the run's header"
+    assert " 3 bytes" in rows[5]["foreign"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,7 +107,7 @@ def test_a_rebalance_is_counted_while_it_is_watched(shop: Shop) -> None:
     shop.scale(1)
     moved.join(300)
     assert isinstance(failure[0], AirflowFailException)
-    assert "1 rebalances were seen, 0 are allowed" in str(failure[0])
+    assert re.search("1 rebalances .* 0 ", str(failure[0]))
 
 
 def test_a_group_that_does_not_exist_proves_nothing(shop: Shop) -> None:

@@ -236,8 +236,8 @@ def test_failures_are_counted_and_named(broker: Broker, kafka_admin: KafkaAdmin)
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["-rate", "0", "-duration-seconds", "1"], 2, "--rate = '0' is not allowed"),
-        ([*LONG, "-partitions", "7"], 2, "--partitions = 7 is not allowed; allowed: 6"),
+        (["-rate", "0", "-duration-seconds", "1"], 2, "--rate = '0'"),
+        ([*LONG, "-partitions", "7"], 2, "--partitions = 7"),
         ([*LONG, "-topic=lagbench.absent"], 3, "lagbench.absent"),
     ],
 )

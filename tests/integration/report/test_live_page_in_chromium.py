@@ -116,7 +116,7 @@ def test_a_run_that_failed_before_its_lines_says_so(browser: Page) -> None:
             lambda: (text := browser.run(STATE)).startswith("the run") and text, "the page ends"
         )
 
-    assert said == "the run has failed: bench_up: no Java"
+    assert said.endswith("bench_up: no Java")
 
 
 def test_a_run_with_two_groups_names_the_one_shown(browser: Page) -> None:
@@ -125,10 +125,9 @@ def test_a_run_with_two_groups_names_the_one_shown(browser: Page) -> None:
 
     with live_page(browser, LiveLine(at=2 * S, lag=0, verdict="fail"), cell=of_first):
         heads = "['#cell', '#verdict'].map((one) => document.querySelector(one).textContent)"
-        assert browser.run(heads) == [
-            "a_scenario with lag, first group of two",
-            "fail, both groups",
-        ]
+        shown, verdict = browser.run(heads)
+        assert "first group" in shown
+        assert verdict == "fail, both groups"
 
 
 def test_a_server_that_answers_with_an_error_is_named(browser: Page) -> None:

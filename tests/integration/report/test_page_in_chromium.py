@@ -118,7 +118,7 @@ def test_a_panel_without_a_value_is_hidden_and_named(browser: Page, folder: RunF
     hidden = "[...document.querySelectorAll('.panel[hidden] h3')].map((head) => head.textContent)"
     assert browser.run(hidden) == ["CPU of a consumer pod cores"]
     axis = browser.run("document.querySelector('.axis-name').textContent")
-    assert axis.endswith("; not measured: CPU of a consumer pod")
+    assert axis.endswith(": CPU of a consumer pod")
 
 
 def test_a_sample_between_two_gaps_is_drawn_as_a_point(browser: Page, folder: RunFolder) -> None:

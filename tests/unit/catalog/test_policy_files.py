@@ -63,7 +63,7 @@ def test_a_field_that_keda_would_refuse_is_refused(tmp_path: Path) -> None:
     found = policy_refusal(tmp_path, policy_like("lag-quick", minReplicas=3))
 
     assert (found.field, found.value) == ("spec.minReplicas", 3)
-    assert "did you mean minReplicaCount?" in found.allowed
+    assert "minReplicaCount" in found.allowed
 
 
 def test_keda_names_in_an_hpa_are_refused(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_keda_names_in_an_hpa_are_refused(tmp_path: Path) -> None:
     found = policy_refusal(tmp_path, policy_like("cpu-only", minReplicaCount=3))
 
     assert found.field == "spec.minReplicaCount"
-    assert "did you mean minReplicas?" in found.allowed
+    assert "minReplicas" in found.allowed
 
 
 @pytest.mark.parametrize(

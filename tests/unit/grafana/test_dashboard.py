@@ -68,7 +68,6 @@ def test_a_rebalance_that_all_pods_report_counts_once() -> None:
     (query,) = (query for query in QUERIES if "rebalances_total" in query.metrics)
 
     assert query.expr.startswith("max(increase(rebalances_total{")
-    assert query.legend == "rebalances (most seen by a pod)"
 
 
 def test_one_graph_overlays_lag_replicas_and_throughput_with_the_phases() -> None:

@@ -42,7 +42,7 @@ def test_anything_else_is_a_clear_404(path: str) -> None:
         parse_path(path)
 
     assert refused.value.code == 404
-    assert f"localkube does not serve {path}" in refused.value.message
+    assert path in refused.value.message
 
 
 def test_discovery_lists_every_kind_of_the_table() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, StillRunning
 from lagbench.orchestrator import dag_run
 from lagbench.orchestrator.airflow_server import AirflowServer
 from lagbench.orchestrator.dag_run import ServerDagRun
@@ -85,7 +85,7 @@ def test_a_server_that_stays_silent_is_given_up_with_the_place_to_look(
     airflow: Airflow, run: ServerDagRun
 ) -> None:
     """After two minutes the user is told that the run may continue."""
-    with pytest.raises(NotReady, match=r"the run may continue: logs: http.*cli__spike-1"):
+    with pytest.raises(StillRunning, match=r"http.*cli__spike-1"):
         airflow.looks(run, None, None, None, apart=50.0)
 
 

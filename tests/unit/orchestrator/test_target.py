@@ -137,10 +137,11 @@ def test_the_committed_settings_are_read(settings: Path, tmp_path: Path) -> None
 
 def test_a_context_that_is_not_there_is_refused_with_those_that_are(settings: Path) -> None:
     """A mistyped context is wrong input: the message has the contexts of the kubeconfig."""
-    with pytest.raises(WrongInput, match=r"context:prd.* did you mean context:prod\?"):
-        find_target("context:prd", settings)
-    with pytest.raises(WrongInput, match="a context of the kubeconfig: context:prod"):
+    with pytest.raises(WrongInput) as refused:
         find_target("context:elsewhere", settings)
+
+    assert (refused.value.field, refused.value.value) == ("--target", "context:elsewhere")
+    assert "context:prod" in refused.value.allowed
 
 
 @pytest.mark.parametrize("content", [None, "clusters: [", ""])
@@ -186,7 +187,7 @@ def token_for(minutes: float) -> str:
     ("minutes", "seconds", "reason"),
     [
         (-5, 0, "ended at"),
-        (30, 3600, "a run may take 60 minutes from now"),
+        (30, 3600, "60 minutes"),
         (90, 3600, None),
         (None, 3600, None),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -75,7 +76,7 @@ def test_offsets_that_are_in_no_class_leave_the_claim_open(world: World) -> None
 
     assert result["holds"] is None
     (reason,) = result["reasons"]
-    assert reason.endswith("in log 10 + expired 0 + log holes 0 = 10, but below fence 12")
+    assert re.findall(r"\d+", reason)[-5:] == ["10", "0", "0", "10", "12"]
 
 
 def test_acknowledged_but_not_in_the_log(world: World) -> None:

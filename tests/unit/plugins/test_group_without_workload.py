@@ -28,4 +28,4 @@ def test_a_group_without_its_workload_is_not_stable(world: World, *, has_members
     event = run_inline(trigger)
 
     assert event["reason"] == Reason.TIMED_OUT
-    assert event["seen"] == {"Deployment": "consumer does not exist"}
+    assert list(event["seen"]) == ["Deployment"]

@@ -102,7 +102,7 @@ def test_a_connection_that_cannot_be_used_is_named(
     """The message names the connection that is to be corrected."""
     connect(monkeypatch, **extra)
 
-    with pytest.raises(NotReady, match="the connection kubernetes_default cannot be used"):
+    with pytest.raises(NotReady, match="kubernetes_default"):
         open_kube()
 
 

@@ -58,8 +58,11 @@ def test_the_form_s_field_wins() -> None:
 
 def test_a_key_that_is_no_field_is_refused() -> None:
     """A misspelt key would measure the default in its place; the message names the fields."""
-    with pytest.raises(WrongInput, match=r"polcy = 'lag-quick' .*scenario, policy, "):
+    with pytest.raises(WrongInput) as refused:
         refuse_unknown({"scenario": "quick_spike", "polcy": "lag-quick"})
+
+    assert (refused.value.field, refused.value.value) == ("polcy", "lag-quick")
+    assert "policy" in refused.value.allowed
 
 
 def test_what_earlier_confs_and_airflow_give_is_taken() -> None:
@@ -116,9 +119,11 @@ def test_an_object_as_text_is_read_as_an_object() -> None:
 
 @pytest.mark.parametrize("written", ['{"seed": 3', "=3", "a..b=3"])
 def test_what_is_neither_is_refused(written: str) -> None:
-    """Half an object and a line without a key are named with what is allowed."""
-    with pytest.raises(WrongInput, match=r"conf: overrides = .* allowed: .*key=value"):
+    """Half an object and a line without a key are wrong overrides of the conf."""
+    with pytest.raises(WrongInput) as refused:
         settings_of({"overrides": written})
+
+    assert (refused.value.where, refused.value.field) == ("conf", "overrides")
 
 
 @pytest.mark.parametrize("name", ["drain", "graceful_shutdown"])

@@ -305,7 +305,7 @@ def test_a_stranger_in_the_group_is_named_at_once(world: World, partitions: list
     world.admin.groups[world.names.group]["canary"] = [(topic, p) for p in partitions]
     held = "partitions 1, 3" if partitions else "no partition"
 
-    with pytest.raises(AirflowFailException, match=f"canary on host 127.0.0.1 with {held}"):
+    with pytest.raises(AirflowFailException, match=f"canary .*{held}"):
         run(RunGroupStableSensor, world)
 
 
@@ -314,9 +314,7 @@ def test_a_member_whose_pod_is_gone_is_waited_for(world: World) -> None:
     start_consumers(world, 2)
     world.admin.groups[world.names.group]["consumer-9"] = []
 
-    with pytest.raises(
-        StillWaiting, match=r"client consumer-9 on host 127\.0\.0\.1 with no partition"
-    ):
+    with pytest.raises(StillWaiting, match=r"consumer-9 .*127\.0\.0\.1"):
         run(RunGroupStableSensor, world)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,8 @@ def test_a_limit_range_that_throttles_the_consumers_ends_the_run(world: World) -
     with pytest.raises(AirflowFailException) as failed:
         start(world)
 
-    reported = str(failed.value)
-    assert "Pod/consumer-0, container consumer: resources.limits.cpu = '500m'" in reported
-    assert "LimitRange/team in namespace lagbench sets it" in reported
+    for named in ("Pod/consumer-0", "container consumer", "'500m'", "LimitRange/team"):
+        assert named in str(failed.value)
 
 
 def test_a_left_stateful_set_is_removed(world: World) -> None:
@@ -159,9 +159,8 @@ def test_a_pod_that_is_not_ready_says_why(world: World) -> None:
     with pytest.raises(StillWaiting) as late:
         wait_ready(kube, "recorder", 1)  # type: ignore[arg-type]
 
-    reported = str(late.value)
-    assert "0 Ready; Pod/recorder-0: Pending, not [recorder], ErrImagePull" in reported
-    assert reported.endswith("its log ends: first | last")
+    for named in ("Pod/recorder-0: Pending", "not [recorder]", "ErrImagePull", "first | last"):
+        assert named in str(late.value)
 
 
 def test_of_several_containers_each_log_is_reported_by_name(world: World) -> None:
@@ -178,8 +177,7 @@ def test_of_several_containers_each_log_is_reported_by_name(world: World) -> Non
     with pytest.raises(StillWaiting) as late:
         wait_ready(kube, "consumer", 1)  # type: ignore[arg-type]
 
-    ends = "the log consumer-0.app ends: no broker; the log consumer-0.proxy ends: up"
-    assert str(late.value).endswith(ends)
+    assert re.search(r"consumer-0\.app .*no broker.*consumer-0\.proxy .*up$", str(late.value))
 
 
 @pytest.fixture
@@ -197,16 +195,14 @@ def test_refused_pods_end_the_wait(refused: World, monkeypatch: pytest.MonkeyPat
     with pytest.raises(AirflowFailException) as failed, wrong_input_is_final():
         wait_ready(refused.kube, "consumer", 2, written_in="orders.yaml")  # type: ignore[arg-type]
 
-    reported = str(failed.value)
     assert isinstance(failed.value.__cause__, PodsRefused)
-    assert "no pod of Deployment/consumer in namespace lagbench. Change its pods in " in reported
-    assert "must set securityContext.runAsNonRoot=true" in reported
-    assert " in orders.yaml, or what the namespace admits: FailedCreate: pods " in reported
+    for named in ("Deployment/consumer", "runAsNonRoot=true", "orders.yaml", "FailedCreate"):
+        assert named in str(failed.value)
 
 
 def test_a_refusal_may_pass(refused: World) -> None:
     """Kubernetes tries again: a refusal of a moment ends no wait, but a late message has it."""
-    with pytest.raises(StillWaiting, match=r"0 Ready; FailedCreate: pods .* is forbidden"):
+    with pytest.raises(StillWaiting, match="FailedCreate"):
         wait_ready(refused.kube, "consumer", 2)  # type: ignore[arg-type]
 
 

@@ -64,38 +64,44 @@ def test_an_empty_text_is_no_text_but_a_wrong_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment", "message"),
+    ("arguments", "environment", "field", "value", "allowed"),
     [
-        (["-heat=20"], {}, "--heat = '20' is not allowed; allowed: a whole number from 50 to 300"),
-        (["--heat=nan"], {}, "--heat = 'nan' is not allowed; allowed: a whole number from 50"),
-        (["--bake=inf"], {}, "--bake = 'inf' is not allowed; allowed: a number above 0"),
-        (["--bake=0"], {}, "--bake = '0' is not allowed; allowed: a number above 0"),
-        ([], {"OLD_BAKE": "x"}, "OLD_BAKE = 'x' is not allowed; allowed: a number above 0"),
-        (["--mode=left"], {}, "--mode = 'left' is not allowed; allowed: top, bottom"),
-        (["--fan=yes"], {}, "--fan = 'yes' is not allowed; allowed: on or off"),
-        (["--heat"], {}, "--heat = None is not allowed; allowed: degrees (a whole number from 50"),
-        ([], {"PLATES": '{"a": "b"}'}, 'PLATES.a = \'{"a": "b"}\' is not allowed; allowed: a JSON'),
-        (["--plates={}"], {}, "command line = '--plates={}' is not allowed"),
-        (["--hea=60"], {}, "command line = '--hea=60' is not allowed"),
-        (["stray"], {}, "command line = 'stray' is not allowed"),
+        (["-heat=20"], {}, "--heat", "20", "50 to 300"),
+        (["--heat=nan"], {}, "--heat", "nan", "50 to 300"),
+        (["--bake=inf"], {}, "--bake", "inf", "above 0"),
+        (["--bake=0"], {}, "--bake", "0", "above 0"),
+        ([], {"OLD_BAKE": "x"}, "OLD_BAKE", "x", "above 0"),
+        (["--mode=left"], {}, "--mode", "left", "top, bottom"),
+        (["--fan=yes"], {}, "--fan", "yes", "on or off"),
+        (["--heat"], {}, "--heat", None, "50 to 300"),
+        ([], {"PLATES": '{"a": "b"}'}, "PLATES.a", '{"a": "b"}', "JSON"),
+        (["--plates={}"], {}, "command line", "--plates={}", ""),
+        (["--hea=60"], {}, "command line", "--hea=60", ""),
+        (["stray"], {}, "command line", "stray", ""),
     ],
 )
 def test_a_wrong_value_is_named_with_the_allowed_ones(
-    arguments: list[str], environment: dict[str, str], message: str
+    arguments: list[str],
+    environment: dict[str, str],
+    field: str,
+    value: str | None,
+    allowed: str,
 ) -> None:
-    """One message has program, flag or variable, value and allowed values; exit code 2."""
+    """The error has program, flag or variable, value and allowed values; exit code 2."""
     with pytest.raises(WrongInput) as rejected:
         OVEN.read(arguments, environment)
 
-    assert str(rejected.value).startswith(f"oven: {message}")
-    assert rejected.value.exit_code == 2
+    error = rejected.value
+    assert (error.where, error.field, error.value) == ("oven", field, value)
+    assert allowed in error.allowed
+    assert error.exit_code == 2
 
 
 def test_a_wrong_value_is_reported_before_a_missing_one() -> None:
     """The value is what the user has just written."""
     with pytest.raises(WrongInput, match="--warm = '20'"):
         KITCHEN.read(["--warm=20"], {})
-    with pytest.raises(WrongInput, match="--cook = None is not allowed; allowed: name of the cook"):
+    with pytest.raises(WrongInput, match="--cook = None"):
         KITCHEN.read(["--heat=60"], {})
 
 
@@ -117,7 +123,7 @@ def test_the_help_has_bounds_variables_and_defaults(capsys: pytest.CaptureFixtur
     assert ended.value.code == 0
     assert "python -m house.oven" in text
     assert "An oven." in text
-    assert "time of baking (a number above 0; BAKE; OLD_BAKE; default: 60)" in text
+    assert "above 0; BAKE; OLD_BAKE; default: 60)" in text
     assert "--fan [on|off]" in text
     assert "what is 100 % sure to be in it" in text
     assert "PLATES" not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -53,23 +54,26 @@ def test_a_late_reaction_names_its_longest_link() -> None:
     """The HPA's sync ruled the reaction of this run, so that the pods' start is not blamed."""
     found = text(steps(quick_spike_measures(), reaction_seconds=5))
 
-    assert "up to t2 (autoscaler reads it), took 14.0 s" in found
-    assert "a lower pollingInterval shortens it only with useCachedMetrics" in found
-    assert "shorten the start of a pod" not in found
+    assert "t2 (autoscaler reads it), took 14.0 s" in found
+    assert "useCachedMetrics" in found
+    assert "start of a pod" not in found
 
 
 def test_from_zero_the_poll_is_what_to_shorten() -> None:
     """KEDA's pollingInterval has an effect at zero replicas alone."""
     idle = changed("reaction", ruling_clock="keda_poll")
 
-    assert "lower pollingInterval: from 0 replicas" in text(steps(idle, reaction_seconds=5))
+    found = text(steps(idle, reaction_seconds=5))
+
+    assert "pollingInterval" in found
+    assert "useCachedMetrics" not in found
 
 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({}, "spread the keys over more partitions; more pods do not help"),
-        ({"skew_limited_seconds": 10.0}, "give the topic more partitions"),
+        ({}, "spread the keys"),
+        ({"skew_limited_seconds": 10.0}, "more partitions, or"),
     ],
 )
 def test_a_slow_drain_is_blamed_on_what_limits_it(fields: dict[str, Any], told: str) -> None:
@@ -84,7 +88,7 @@ def test_a_group_at_its_ceiling_is_told_of_it() -> None:
 
     found = text(steps(slow.model_copy(update={"scaling": scaling}), drain_seconds=20))
 
-    assert "raise maxReplicaCount up to the 12 partitions" in found
+    assert "maxReplicaCount up to the 12 " in found
 
 
 def test_self_made_flips_ask_for_a_lower_gain() -> None:
@@ -129,21 +133,22 @@ def test_a_command_repeats_the_changed_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "command"),
-    [
-        ("so.yaml", "my.yaml --policy so.yaml --seed 1  # with the path of my.yaml and of so.yaml"),
-        ("lag-fast", "my.yaml --policy lag-fast --seed 1  # with the path of my.yaml"),
-        (None, "my.yaml --seed 1  # with the path of my.yaml"),
-    ],
+    ("policy", "files"),
+    [("so.yaml", ["my.yaml", "so.yaml"]), ("lag-fast", ["my.yaml"]), (None, ["my.yaml"])],
 )
-def test_a_command_names_the_files_that_the_run_was_given(policy: str | None, command: str) -> None:
-    """A file of the user may have the name of a scenario of the catalog, and another load."""
+def test_a_command_names_the_files_that_the_run_was_given(
+    policy: str | None, files: list[str]
+) -> None:
+    """They stand in it and in its comment: a file may have the name of a catalog's scenario."""
     measures = quick_spike_measures()
     verdict = Verdict(run_id=measures.run_id, status="undetermined", reasons=("no fence",), slos=())
 
     (step,) = next_steps(measures, verdict, {"scenario": "my.yaml", "policy": policy})
 
-    assert step.command == f"lagbench run {command}"
+    command, comment = step.command.split("#")
+    asked = f"--policy {policy} " if policy else ""
+    assert command.strip() == f"lagbench run my.yaml {asked}--seed 1"
+    assert re.findall(r"\S+\.yaml", comment) == files
 
 
 def test_lost_messages_come_before_speed() -> None:
@@ -152,7 +157,8 @@ def test_lost_messages_come_before_speed() -> None:
 
     first, *_ = steps(lost, reaction_seconds=5)
 
-    assert first.do == "repair commit and shutdown of the consumer before its scaling"
+    assert "commit" in first.do
+    assert "messages lost" in first.because
 
 
 def test_an_observed_group_gets_no_command_on_a_scenario() -> None:
@@ -168,7 +174,6 @@ def test_an_observed_group_gets_no_command_on_a_scenario() -> None:
 
     assert "lower the gain" in text(failed)
     assert "observed_load.csv" in text(failed)
-    assert unsure[0].do == "remove what left the verdict open, and observe it again"
     assert unsure[0].because == "two tables differ"
     assert {step.command for step in (*failed, *unsure)} == {""}
 

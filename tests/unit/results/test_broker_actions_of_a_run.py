@@ -123,7 +123,7 @@ def test_what_a_restart_makes_unobservable_is_not_asked(tmp_path: Path) -> None:
     status, reason = falls(verdict)
     assert verdict.status == "pass", verdict.reasons
     assert status == "not_judged"
-    assert reason.startswith("not asked: broker_restart (actions.0)")
+    assert "broker_restart (actions.0)" in reason
     assert sum(slo.status == "not_judged" for slo in verdict.slos) == 5  # four without a limit
 
 

@@ -26,7 +26,7 @@ Edit = Callable[[Row], Row]
         (
             "stream_finished",
             lambda record: {**record, "failed_seqs": [[5, 9]]},
-            "names 5 failed messages and counts 0",
+            "5 failed messages",
         ),
         (
             "producer_progress",
@@ -36,7 +36,7 @@ Edit = Callable[[Row], Row]
         (
             "producer_progress",
             lambda record: {**record, "acked": record["sent"] + 5000},
-            "more messages acknowledged than sent",
+            "acknowledged",
         ),
         (
             "stream_started",
@@ -129,7 +129,7 @@ def test_a_tail_of_which_all_say_the_same_is_no_contradiction() -> None:
         (records_of(), {"sent": 20}, "by the manifest 20"),
         (records_of(), {"seconds": 20.0}, "by the manifest 20.0 s"),
         (records_of(tail_sent=150), {"sent": 150}, "the scenario has 1,000"),
-        (records_of(starts=(0, 5 * SECOND)), {}, "two starts of the stream, 5.0 s apart"),
+        (records_of(starts=(0, 5 * SECOND)), {}, "5.0 s apart"),
     ],
 )
 def test_a_tail_of_which_two_things_are_reported_is_not_known(

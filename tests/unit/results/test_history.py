@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -120,7 +121,7 @@ def test_a_broken_history_is_made_again_by_the_next_run(tmp_path: Path) -> None:
     ("file", "content", "why"),
     [
         ("manifest.json", {"created_at": "yesterday"}, "created_at is 'yesterday'"),
-        ("manifest.json", [], "manifest.json is not an object"),
+        ("manifest.json", [], "manifest.json is not"),
         ("verdict.json", {"stat": "pass"}, "verdict is None"),
     ],
 )
@@ -160,9 +161,8 @@ def test_a_night_notes_a_change_and_is_not_failed_by_it(tmp_path: Path) -> None:
             record = judge_night(folder, now=night)
 
     assert record.status == "within"
-    assert [note.split(":")[0] for note in record.notes] == [
-        "Scale-out reaction worse since night-20"
-    ]
+    (note,) = record.notes
+    assert re.match("Scale-out reaction .* night-20:", note)
 
 
 def test_a_value_too_close_to_its_limit_is_a_result(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ def test_a_run_without_a_recorded_sync_says_why_it_is_not_predicted_again(
 
     made = read_prediction(folder)
     assert made is not None
-    assert (made.after, made.after_reason) == (None, "no sync of the HPA was recorded")
+    assert made.after is None
+    assert "sync" in made.after_reason
 
 
 def test_a_policy_that_cannot_be_played_is_noted_with_the_reason(folder: RunFolder) -> None:

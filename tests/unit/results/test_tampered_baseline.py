@@ -48,7 +48,7 @@ def test_without_any_limit_nothing_passes(run: TamperedRun) -> None:
 
 def test_scale_downs_of_an_idle_group_are_noted(run: TamperedRun) -> None:
     """The stream was over for 23 s: that nothing was lost then proves little."""
-    assert any("all scale-downs happened in an idle group" in note for note in run.judge().notes)
+    assert any("an idle group" in note for note in run.judge().notes)
 
 
 def test_pod_minutes_are_of_the_planned_window(run: TamperedRun) -> None:

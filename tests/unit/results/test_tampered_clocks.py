@@ -6,6 +6,8 @@ The recorded run: 150/s, from 8 s to 28 s 1,500/s, until 32 s 150/s again; 1 pod
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from tests.fakes.tampered_run import SECOND, Row, TamperedRun, new_pods, slo
@@ -26,7 +28,7 @@ def test_a_clock_that_stepped_invalidates_the_run(run: TamperedRun) -> None:
     verdict = run.judge()
 
     assert verdict.status == "undetermined"
-    assert "the clock of consumer-x stepped by -4.000 s at +20.0 s" in verdict.invalid[0]
+    assert re.search(r"consumer-x .*-4\.000 s .*\+20\.0 s", verdict.invalid[0])
 
 
 def test_messages_that_were_done_before_they_were_due_prove_a_clock_wrong(

@@ -79,7 +79,7 @@ def test_a_load_that_the_scenario_does_not_have_is_invalid(run: TamperedRun) -> 
     verdict = run.judge()
 
     assert verdict.status == "undetermined"
-    assert "the producer planned 31,800 messages" in verdict.invalid[0]
+    assert "31,800" in verdict.invalid[0]
 
 
 def test_a_stream_without_a_start_is_not_judged_by_its_spike(run: TamperedRun) -> None:
@@ -91,7 +91,7 @@ def test_a_stream_without_a_start_is_not_judged_by_its_spike(run: TamperedRun) -
     verdict = run.judge()
 
     assert verdict.status == "undetermined"
-    assert "the start of the stream is unknown" in verdict.invalid[0]
+    assert "start of the stream" in verdict.invalid[0]
     assert slo(verdict, "reaction_seconds").status == "undetermined"
 
 
@@ -180,7 +180,7 @@ def test_a_backlog_in_the_producers_client_is_a_late_load(run: TamperedRun) -> N
     verdict = run.judge()
 
     assert verdict.status == "undetermined"
-    assert "messages waited in the producer's client" in verdict.invalid[0]
+    assert "the producer's client" in verdict.invalid[0]
     assert slo(verdict, "drain_seconds").status == "undetermined"
 
 
@@ -248,5 +248,4 @@ def test_a_stream_that_missed_its_cron_windows_is_not_judged(
     verdict = run.judge()
 
     assert verdict.status == status
-    missed = "the stream started +4.0 s from its planned start: cron windows are elsewhere"
-    assert (missed in verdict.invalid) is (status == "undetermined")
+    assert any("+4.0 s" in reason for reason in verdict.invalid) is (status == "undetermined")

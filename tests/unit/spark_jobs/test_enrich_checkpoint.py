@@ -46,7 +46,7 @@ def test_a_checkpoint_of_another_topic_is_rejected(tmp_path: Path) -> None:
     """Spark would start the query and then fail, or read from the beginning."""
     _log(tmp_path, 0, "orders", **{"0": 5})
 
-    with pytest.raises(WrongInput, match="a checkpoint of topic orders"):
+    with pytest.raises(WrongInput, match="topic orders"):
         Checkpoint(str(tmp_path)).offsets_of(TOPIC)
 
 

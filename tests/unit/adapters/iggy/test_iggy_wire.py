@@ -84,41 +84,31 @@ def test_an_accepted_login_opens_a_session(version: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "name", "said"),
+    ("version", "name", "status"),
     [
-        ("0.8", "login_user_wrong_password", "status 42 (wrong user or password)"),
-        ("0.8", "login_user_unknown_user", "status 42 (wrong user or password)"),
-        ("0.8", "login_user_short_password", "status 44 (not a valid password)"),
-        ("0.8", "login_pat_wrong_token", "status 20 (not found, or a wrong access token)"),
-        ("0.9", "login_user_wrong_password", "eviction 9 (wrong user or password)"),
-        ("0.9", "login_user_unknown_user", "eviction 9 (wrong user or password)"),
-        ("0.9", "login_user_short_password", "eviction 9 (wrong user or password)"),
-        ("0.9", "login_pat_wrong_token", "eviction 10 (wrong access token)"),
-        (
-            "0.9",
-            "login_incompatible_protocol",
-            (
-                "eviction 14 (the protocol version is not supported); "
-                "it speaks protocol 0.11.0 to 0.11.0"
-            ),
-        ),
-        (
-            "0.9",
-            "login_without_version_prefix",
-            "eviction 15 (the login has no protocol version)",
-        ),
+        ("0.8", "login_user_wrong_password", 42),
+        ("0.8", "login_user_unknown_user", 42),
+        ("0.8", "login_user_short_password", 44),
+        ("0.8", "login_pat_wrong_token", 20),
+        ("0.9", "login_user_wrong_password", 9),
+        ("0.9", "login_user_unknown_user", 9),
+        ("0.9", "login_user_short_password", 9),
+        ("0.9", "login_pat_wrong_token", 10),
+        ("0.9", "login_incompatible_protocol", 14),
+        ("0.9", "login_without_version_prefix", 15),
     ],
 )
-def test_a_refused_login_is_an_error_with_the_servers_reason(
-    version: str, name: str, said: str
+def test_a_refused_login_is_an_error_with_the_servers_code(
+    version: str, name: str, status: int
 ) -> None:
-    """Status of 0.8 and eviction of 0.9 become one error; neither names user or secret."""
+    """Status of 0.8 and eviction of 0.9 become one error; a wrong protocol has the right one."""
     exchange = _ALL[version][name]
 
     with pytest.raises(wire.IggyRefused) as refused:
         exchange.layout().accept_login(exchange.reply())
 
-    assert str(refused.value) == f"the Iggy server rejected the request: {said}"
+    assert refused.value.status == status
+    assert ("0.11.0 to 0.11.0" in str(refused.value)) is (status == 14)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -53,5 +53,5 @@ def test_a_list_without_a_broker_s_groups_is_an_error(monkeypatch: pytest.Monkey
     """A clean-up that took it for whole would leave that broker's groups for good."""
     client = Client((["enrich.a"], [KafkaError._TIMED_OUT]))
 
-    with pytest.raises(StillWaiting, match=r"list consumer groups .*Timed out"):
+    with pytest.raises(StillWaiting):
         admin_of(client, monkeypatch, timeout_seconds=0.0).group_ids("enrich.")

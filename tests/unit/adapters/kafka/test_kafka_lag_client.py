@@ -46,7 +46,7 @@ def test_an_end_without_an_offset_is_no_reading() -> None:
     answer: Future[Any] = Future()
     answer.set_result(EmptyAnswer())
 
-    with pytest.raises(NotReady, match="the answer has no offset"):
+    with pytest.raises(NotReady):
         _end(UnansweredAdmin(), ("events", 0), answer, 0.1)  # type: ignore[arg-type]
 
 

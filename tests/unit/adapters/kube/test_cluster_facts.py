@@ -198,8 +198,8 @@ def test_every_missing_right_is_reported_at_once() -> None:
     with pytest.raises(NotAllowed) as refused:
         facts(kube, policy())
 
-    assert "list on scaledobjects.keda.sh; get on deployments.apps. Give it" in str(refused.value)
-    assert f"in namespace {NAMESPACE}" in str(refused.value)
+    for named in ("list on scaledobjects.keda.sh", "get on deployments.apps", NAMESPACE):
+        assert named in str(refused.value)
 
 
 def test_a_cluster_without_keda_is_not_ready() -> None:

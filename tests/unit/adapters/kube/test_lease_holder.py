@@ -40,5 +40,5 @@ def test_an_empty_file_is_no_name(tmp_path: Path) -> None:
     """An empty holder would be nobody's Lease."""
     (tmp_path / "lease-holder").touch()
 
-    with pytest.raises(NotReady, match="lease-holder is empty"):
+    with pytest.raises(NotReady, match="lease-holder"):
         stored_holder(tmp_path)

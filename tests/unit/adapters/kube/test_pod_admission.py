@@ -49,18 +49,20 @@ def test_pods_that_the_namespace_rejects_are_refused(kube: AnsweringKube) -> Non
     with pytest.raises(WrongInput) as refused:
         require(kube)
 
-    reported = str(refused.value)
-    assert reported.startswith("orders.yaml: spec.template = ")
-    assert 'violates PodSecurity "restricted:latest"' in reported
-    assert "runAsNonRoot != true (must be true)" in reported
+    assert (refused.value.where, refused.value.field) == ("orders.yaml", "spec.template")
+    assert "restricted:latest" in str(refused.value.value)
+    assert "runAsNonRoot" in refused.value.allowed
 
 
 def test_a_rejection_names_the_user_s_file(kube: AnsweringKube) -> None:
     """The trial has a name of its own, which the user has never seen."""
     kube.answer = WrongInput(where="Deployment/x", field="manifest", value="bad", allowed="good")
 
-    with pytest.raises(WrongInput, match=r"^orders\.yaml: manifest = 'bad'"):
+    with pytest.raises(WrongInput) as refused:
         require(kube)
+
+    error = refused.value
+    assert (error.where, error.field, error.value) == ("orders.yaml", "manifest", "bad")
 
 
 def test_an_admitted_workload_leaves_nothing(kube: AnsweringKube) -> None:

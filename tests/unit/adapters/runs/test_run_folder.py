@@ -50,9 +50,9 @@ def test_a_missing_or_broken_file_is_not_ready(tmp_path: Path) -> None:
     folder = RunFolder.create("a", tmp_path)
     folder.write_text("broken.json", "{")
 
-    with pytest.raises(NotReady, match=r"^run a has no verdict\.json yet$"):
+    with pytest.raises(NotReady, match=r"^run a .*verdict\.json"):
         folder.read_json(folder.verdict)
-    with pytest.raises(NotReady, match=r"^run a: broken\.json is not JSON"):
+    with pytest.raises(NotReady, match=r"^run a: broken\.json"):
         folder.read_json("broken.json")
     with pytest.raises(NotReady, match=r"scenario\.yaml"):
         folder.read_text(folder.scenario)

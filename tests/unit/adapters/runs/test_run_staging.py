@@ -85,7 +85,7 @@ def test_a_place_that_cannot_be_written_is_named(folder: RunFolder, tmp_path: Pa
     """The message has the place, the cause and what to check."""
     (tmp_path / "volume").write_text("a file")
 
-    with pytest.raises(NotReady, match=r"could not write .*/volume/run-1") as failed:
+    with pytest.raises(NotReady, match="/volume/run-1") as failed:
         Staging.in_folder(str(tmp_path / "volume"), RUN_ID).put(folder)
 
     assert "lagbench_runs" in str(failed.value)
@@ -101,7 +101,7 @@ def test_an_object_store_that_does_not_answer_is_named(
         "s3a://bench/runs", RUN_ID, endpoint="http://127.0.0.1:9", region="us-east-1"
     )
 
-    with pytest.raises(NotReady, match="could not write bench/runs/run-1") as failed:
+    with pytest.raises(NotReady, match="bench/runs/run-1") as failed:
         staging.put(folder)
 
     assert "hunter2" not in str(failed.value)

@@ -163,7 +163,7 @@ def test_a_second_scaler_of_one_target_is_refused(registry: Registry) -> None:
     """As with KEDA's webhook, a workload has one ScaledObject; changing that one is fine."""
     first = registry.create(SCALED_OBJECT, scaled_object("first"), NAMESPACE_NAME)
 
-    with pytest.raises(ApiError, match="already managed by the ScaledObject 'first'"):
+    with pytest.raises(ApiError, match="'first'"):
         registry.create(SCALED_OBJECT, scaled_object("second"), NAMESPACE_NAME)
     changed = copy_of(first)
     changed["spec"]["maxReplicaCount"] = 4
@@ -270,10 +270,11 @@ def test_a_deleted_namespace_takes_its_content(registry: Registry) -> None:
 
     deletion.delete(NAMESPACE, registry.store.get(NAMESPACE, "", NAMESPACE_NAME))
     terminating = copy_of(registry.store.get(NAMESPACE, "", NAMESPACE_NAME))
-    with pytest.raises(ApiError, match="because it is being terminated"):
+    with pytest.raises(ApiError) as refused:
         registry.create(CONFIG_MAP, {"metadata": {"name": "d"}}, NAMESPACE_NAME)
     registry.store.remove(POD, NAMESPACE_NAME, "p")
 
+    assert (refused.value.code, refused.value.reason) == (403, "Forbidden")
     assert terminating["status"]["phase"] == "Terminating"
     assert registry.store.find(NAMESPACE, "", NAMESPACE_NAME) is None
 

@@ -59,50 +59,45 @@ def test_on_delete_gets_no_rolling_update(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "field", "message"),
+    ("spec", "field"),
     [
-        ({"podManagementPolicy": "Fast"}, "spec.podManagementPolicy", "'OrderedReady' or"),
-        ({"updateStrategy": {"type": "Recreate"}}, "spec.updateStrategy", "or 'OnDelete'"),
+        ({"podManagementPolicy": "Fast"}, "spec.podManagementPolicy"),
+        ({"updateStrategy": {"type": "Recreate"}}, "spec.updateStrategy"),
         (
             {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}},
             "spec.updateStrategy.rollingUpdate",
-            "only allowed for updateStrategy 'RollingUpdate'",
         ),
         (
             {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": -1}}},
             "spec.updateStrategy.rollingUpdate.partition",
-            "must be between 0",
         ),
-        ({"replicas": -1}, "spec.replicas", "must be between 0"),
-        ({"minReadySeconds": -1}, "spec.minReadySeconds", "must be between 0"),
-        ({"ordinals": {"start": -1}}, "spec.ordinals.start", "must be between 0"),
-        ({"serviceName": "Web!"}, "spec.serviceName", "RFC 1123 label"),
-        ({"selector": None}, "spec.selector", "Required value"),
-        ({"selector": {}}, "spec.selector", "empty selector is invalid for statefulset"),
-        (
-            {"selector": {"matchLabels": {"app": "other"}}},
-            "spec.template.metadata.labels",
-            "does not match template",
-        ),
-        ({"volumeClaimTemplates": [{}]}, "spec.volumeClaimTemplates", "localkube has no volumes"),
+        ({"replicas": -1}, "spec.replicas"),
+        ({"minReadySeconds": -1}, "spec.minReadySeconds"),
+        ({"ordinals": {"start": -1}}, "spec.ordinals.start"),
+        ({"serviceName": "Web!"}, "spec.serviceName"),
+        ({"selector": None}, "spec.selector"),
+        ({"selector": {}}, "spec.selector"),
+        ({"selector": {"matchLabels": {"app": "other"}}}, "spec.template.metadata.labels"),
+        ({"volumeClaimTemplates": [{}]}, "spec.volumeClaimTemplates"),
     ],
 )
-def test_a_broken_rule_is_refused_by_name(
-    registry: Registry, spec: dict[str, Any], field: str, message: str
+def test_a_broken_rule_is_refused_by_its_field(
+    registry: Registry, spec: dict[str, Any], field: str
 ) -> None:
-    """The 422 names the field and the rule."""
+    """The 422 names the field."""
     with pytest.raises(ApiError) as refused:
         registry.create(STATEFUL_SET, stateful_set(**spec), PLACE)
 
     assert refused.value.code == 422
     assert [cause["field"] for cause in refused.value.causes] == [field]
-    assert message in refused.value.message
 
 
 def test_a_name_must_fit_a_host_name(registry: Registry) -> None:
     """A name with a dot, which a Deployment may have, is refused."""
-    with pytest.raises(ApiError, match=r"metadata\.name: Invalid value: 'a\.b'"):
+    with pytest.raises(ApiError) as refused:
         registry.create(STATEFUL_SET, stateful_set("a.b"), PLACE)
+
+    assert [cause["field"] for cause in refused.value.causes] == ["metadata.name"]
 
 
 @pytest.mark.parametrize(
@@ -113,8 +108,13 @@ def test_most_fields_cannot_change(registry: Registry, field: str, value: str) -
     changed = copy_of(registry.create(STATEFUL_SET, stateful_set(), PLACE))
     changed["spec"][field] = value
 
-    with pytest.raises(ApiError, match="updates to statefulset spec for fields other than"):
+    with pytest.raises(ApiError) as refused:
         registry.update(STATEFUL_SET, changed)
+
+    assert (refused.value.code, [cause["field"] for cause in refused.value.causes]) == (
+        422,
+        ["spec"],
+    )
 
 
 def test_replicas_and_template_may_change(registry: Registry) -> None:

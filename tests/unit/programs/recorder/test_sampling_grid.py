@@ -139,7 +139,7 @@ def test_ticks_that_pass_during_a_slow_read_are_gaps(clocks: Clocks) -> None:
         (ReplicaSample, 350 * MS),
     ]
     reasons = {record.reason for record in found if isinstance(record, ReadGap)}
-    assert reasons == {"the previous reading took 0.1 s"}
+    assert [re.findall(r"\d+\.\d s", reason) for reason in reasons] == [["0.1 s"]]
 
 
 def test_a_source_that_changes_is_read_five_times_a_second_until_it_is_at_rest(
@@ -245,4 +245,4 @@ def test_a_sampler_reads_in_its_own_thread_until_it_is_stopped() -> None:
 
     assert not running.is_alive()
     gap = next(record for record in found if isinstance(record, ReadGap))
-    assert re.search(r"the previous reading took \d+\.\d s", gap.reason)
+    assert re.search(r"\d+\.\d s", gap.reason)

@@ -28,26 +28,26 @@ def obeyed(order: ProxyOrder) -> ProxyState:
 
 
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    ("line", "field"),
     [
-        (b"nonsense", "order: Invalid JSON"),
-        (b'{"mode": "netem"}', "mode: Input should be 'pass', 'latency', 'blackhole' or 'reset'"),
-        (b'{"mode": "latency"}', "latency_ms goes with mode latency"),
-        (b'{"mode": "reset", "latency_ms": 5}', "latency_ms goes with mode latency"),
-        (b'{"mode": "latency", "latency_ms": 60001}', "latency_ms: Input should be less than"),
-        (b'{"mode": "blackhole", "seconds": 0}', "seconds: Input should be greater than 0"),
-        (b'{"mode": "pass", "seconds": 3}', "seconds goes with latency, blackhole or reset"),
-        (b'{"seconds": 3}', "seconds goes with latency, blackhole or reset"),
-        (b'{"mode": "pass", "jitter": 1}', "jitter: Extra inputs are not permitted"),
+        (b"nonsense", "order"),
+        (b'{"mode": "netem"}', "mode"),
+        (b'{"mode": "latency"}', "latency_ms"),
+        (b'{"mode": "reset", "latency_ms": 5}', "latency_ms"),
+        (b'{"mode": "latency", "latency_ms": 60001}', "latency_ms"),
+        (b'{"mode": "blackhole", "seconds": 0}', "seconds"),
+        (b'{"mode": "pass", "seconds": 3}', "seconds"),
+        (b'{"seconds": 3}', "seconds"),
+        (b'{"mode": "pass", "jitter": 1}', "jitter"),
     ],
 )
-def test_what_is_no_order_is_refused_with_the_reason(line: bytes, reason: str) -> None:
+def test_what_is_no_order_is_refused_by_its_field(line: bytes, field: str) -> None:
     """The answer names the field; nothing is obeyed."""
 
     def never(_order: ProxyOrder) -> ProxyState:
         raise AssertionError
 
-    assert reason in json.loads(answer_to(line, never))["error"]
+    assert field in json.loads(answer_to(line, never))["error"]
 
 
 def test_an_order_without_a_mode_changes_nothing() -> None:
@@ -72,5 +72,5 @@ def test_a_proxy_that_is_gone_is_not_ready() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        with pytest.raises(NotReady, match=f"port {port} does not answer"):
+        with pytest.raises(NotReady, match=f"port {port} "):
             order_proxy(port, ProxyOrder())

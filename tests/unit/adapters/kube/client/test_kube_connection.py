@@ -38,13 +38,13 @@ def test_a_kubeconfig_that_is_missing_is_named_with_advice(tmp_path: Path) -> No
     """The message has the path and what to do."""
     path = tmp_path / "none"
 
-    with pytest.raises(NotReady, match=f"{path} cannot be used: .*Write one"):
+    with pytest.raises(NotReady, match=f"{path}.*Write one"):
         log_in(path, retries=0, advice="Write one")
 
 
 def test_outside_a_pod_there_is_no_account() -> None:
     """Then the message says that the cluster around the pod was meant."""
-    with pytest.raises(NotReady, match=r"\(in-cluster\) cannot be used: .*Run in a pod"):
+    with pytest.raises(NotReady, match=r"in-cluster.*Run in a pod"):
         log_in(is_in_cluster=True, retries=0, advice="Run in a pod")
 
 

@@ -22,7 +22,7 @@ def test_what_the_api_server_answered_is_one_line(status: int, body: object, exp
     error.body = body
     error.headers = {"Audit-Id": "1"}
 
-    assert reason_of(error) == f"the API server answered {expected}"
+    assert reason_of(error).endswith(f" {expected}")
 
 
 def test_another_error_is_reported_in_one_line_too() -> None:

@@ -95,7 +95,7 @@ def test_a_mark_without_a_pause_is_refused() -> None:
     guard = Guard()
 
     assert not guard.sees(handed_over(**{SCALED_BY: CONTROLLER}))
-    assert "KEDA is not paused for it" in guard.refused[0]
+    assert "not paused" in guard.refused[0]
 
 
 def test_keda_has_time_to_delete_its_hpa() -> None:
@@ -110,15 +110,14 @@ def test_keda_has_time_to_delete_its_hpa() -> None:
 
 
 def test_an_hpa_that_stays_is_refused() -> None:
-    """After 15 s the message names the HPA and what to do with it."""
+    """After 15 s the message names the HPA."""
     guard = Guard()
     guard.sees(handed_over(), hpa_on_w())
 
     guard.seconds = 16.0
     guard.handover.look_again()
 
-    assert "the HPA keda-hpa-w is on its target" in guard.refused[0]
-    assert "delete the HPA by hand" in guard.refused[0]
+    assert "HPA keda-hpa-w " in guard.refused[0]
 
 
 def test_an_hpa_that_comes_later_ends_it_at_once() -> None:
@@ -230,7 +229,7 @@ def test_a_cluster_without_kedas_definitions_is_refused() -> None:
         def list(self, kind: Any, namespace: str, label_selector: str) -> list[Manifest]:
             raise ClusterError("no matches for kind ScaledObject", status=404)
 
-    with pytest.raises(NotReady, match="Install KEDA's CustomResourceDefinitions"):
+    with pytest.raises(NotReady, match="CustomResourceDefinitions"):
         require_kinds(Bare(), "n")
 
 
