@@ -66,12 +66,12 @@ ui: install ## Start Airflow with its web UI, the bench (or TARGET=…) and the 
 down: ## Stop everything that was started.
 	@test ! -x $(BIN)/lagbench || $(BIN)/lagbench down
 
-# The tiers are pytest's markers (pyproject.toml). What is neither slow nor measured runs two files at a
-# time; what measures runs alone.
-TWO := -n 2 --dist loadfile
+# The tiers are pytest's markers (pyproject.toml). What measures runs alone, the rest two files at a time in
+# the order given: the longest first, so that neither process is left with one at the end.
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
 OTHERS := browser or cluster or compose
 # Where tests start processes: to look for them elsewhere takes half a minute.
-STARTING := tests/contract tests/integration tests/e2e
+STARTING := tests/e2e tests/integration tests/contract
 test: install ## Run the tests of every promise in 8 minutes (docs/testing.md); ARGS: what to run instead.
 ifneq ($(strip $(ARGS)),)
 	$(BIN)/python -m pytest $(ARGS)
