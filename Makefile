@@ -76,18 +76,22 @@ test: install ## Run the tests of every promise in 8 minutes (docs/testing.md); 
 ifneq ($(strip $(ARGS)),)
 	$(BIN)/python -m pytest $(ARGS)
 else
-	$(BIN)/python -m pytest $(TWO) -m "smoke or not (slow or measured or $(OTHERS))"
-	$(BIN)/python -m pytest tests/e2e -m "measured and not slow"
+	@failed=0; set -x; \
+	$(BIN)/python -m pytest $(TWO) -m "smoke or not (slow or measured or $(OTHERS))" || failed=1; \
+	$(BIN)/python -m pytest tests/e2e -m "measured and not slow" || failed=1; \
+	exit $$failed
 endif
 
 test-all: install ## Run all that `make test` leaves out (as root, Debian 12), also each of these alone:
 	@failed=0; $(MAKE) test-measured || failed=1; \
-	$(MAKE) -k -j2 --output-sync=target test-slow test-kubernetes CLUSTER='-m "not measured"' || failed=1; \
+	$(MAKE) -k -j2 --output-sync=line test-slow test-kubernetes CLUSTER='-m "cluster and not measured"' || failed=1; \
 	$(MAKE) test-compose || failed=1; exit $$failed
 
 test-measured: install ## Run the rehearsals that measure, on one machine and on a real Kubernetes.
-	$(BIN)/python -m pytest tests/e2e -m "measured and slow"
-	$(BIN)/python -m tests.cluster -m measured
+	@failed=0; set -x; \
+	$(BIN)/python -m pytest tests/e2e -m "measured and slow" || failed=1; \
+	$(BIN)/python -m tests.cluster -m "cluster and measured" || failed=1; \
+	exit $$failed
 
 test-slow: install ## Run the rest against real brokers, localkube, Spark, Airflow, Chromium, two at a time.
 	$(BIN)/python -m pytest $(STARTING) $(TWO) -m "(slow or browser) and not (smoke or measured or cluster)"

@@ -73,7 +73,7 @@ def test_the_users_deployment_is_judged_by_its_commits(
     verdict = home.read("verdict.json")
 
     assert home.read("manifest.json")["fidelity"] == "kubernetes"
-    assert verdict["judged_without"], home.output()
+    assert verdict["status"] != "undetermined" or verdict["invalid"], home.output()
     assert "lost" in verdict["judged_without"][0]
 
 

@@ -39,7 +39,8 @@ def exit_code(home: ClusterRehearsal) -> int:
 
 def test_every_message_is_accounted_for(home: ClusterRehearsal, exit_code: int) -> None:
     """The ledger of the tasks on real pods has each message once."""
-    assert home.slo("lost")["status"] == home.unfailed, home.output()
+    for name in ("lost", "duplicated", "reordered", "zombies"):
+        assert home.slo(name)["status"] == home.unfailed, home.output()
     assert home.read("manifest.json")["fidelity"] == "kubernetes"
     accounting = home.read("accounting.json")
     assert accounting["produced_acked"] == accounting["processed_distinct"] > 0

@@ -17,7 +17,7 @@ SHORT = "profile.spike_hold_seconds=10"
 
 def test_both_groups_process_and_are_judged(rehearsal: Rehearsal) -> None:
     """Each group processes the run's events once; the run's verdict is made of both."""
-    code = rehearsal.finish(rehearsal.start_run(SECOND, SHORT))
+    code = rehearsal.finish(rehearsal.start_run(SECOND, SHORT, "tail=none"))
 
     run = RunFolder(rehearsal.folder())
     first, second = (_results(group) for group in run.groups)

@@ -12,8 +12,8 @@ SCENARIO = DATA / "scenarios" / "tiny_own.yaml"
 
 def test_a_consumer_that_commits_before_it_works_loses_at_a_kill(rehearsal: Rehearsal) -> None:
     """SIGKILL in mid-batch: its committed messages have no result, and are named lost."""
-    settings = ("consumer.args=[commits-first]", "actions=[{kind: kill_pod, at_seconds: 5}]")
-    code = rehearsal.finish(rehearsal.start_files(SCENARIO, POLICY, *settings))
+    kill = "actions=[{kind: kill_pod, at_seconds: 5}]"
+    code = rehearsal.finish(rehearsal.start_files(SCENARIO, POLICY, kill))
 
     accounting = rehearsal.read("accounting.json")
     assert accounting["lost"] > 0, rehearsal.output()

@@ -37,7 +37,6 @@ from lagbench_spark.run_folder import RunFolder
 from lagbench_spark.timelines import draw
 from lagbench_spark.work import read_work
 
-# In CI it has what other suites leave of the cores.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 

@@ -202,7 +202,9 @@ def written_seqs(target: ProducerTarget, names: RunNames) -> list[int]:
     return eventually(seqs, "a record of each message")
 
 
-@pytest.mark.parametrize("example", ["as-documented", "after-advice"])
+@pytest.mark.parametrize(
+    "example", ["as-documented", pytest.param("after-advice", marks=pytest.mark.smoke)]
+)
 def test_the_examples_pass_the_identity_on(
     example: str, kube: Kube, broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path
 ) -> None:

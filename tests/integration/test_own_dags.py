@@ -58,6 +58,7 @@ def test_lag_without_a_consumer_is_above(shop: Shop) -> None:
         ConsumerLagDrainedSensor(task_id="drained", **not_drained).execute({})
 
 
+@pytest.mark.smoke
 def test_consumers_drain_the_lag_and_settle(shop: Shop) -> None:
     """Pods, group and lag come to rest, and each sensor says with what."""
     shop.scale(2)

@@ -143,7 +143,10 @@ def read_result(folder: ExperimentFolder) -> ExperimentResult | None:
 
 def read_progress(folder: ExperimentFolder) -> Progress:
     """Return the recorded runs of an execution."""
-    records = tuple(RunRecord.model_validate(run.record) for run in folder.runs())
+    try:
+        records = tuple(RunRecord.model_validate(run.record) for run in folder.runs())
+    except ValidationError as broken:
+        raise NotReady(f"{folder.kept.name} of {folder.path.name} is broken: {broken}") from broken
     return Progress(read_execution(folder).schedule, records)
 
 

@@ -1,14 +1,12 @@
-"""A consumer with one fault, by its argument: never-commits, commits-first or drops-headers."""
+"""A consumer with a fault: it commits a batch before it has done the work of it."""
 
 import os
 import signal
-import sys
 import threading
 import time
 
 from confluent_kafka import Consumer, Producer
 
-FAULT = sys.argv[1]
 stopping = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stopping.set())
 kafka = {"bootstrap.servers": os.environ["KAFKA_BROKERS"], "client.id": os.environ["CLIENT_ID"]}
@@ -26,7 +24,7 @@ consumer = Consumer(
 consumer.subscribe([os.environ["ORDERS_TOPIC"]])
 while not stopping.is_set():
     batch = [message for message in consumer.consume(100, 0.2) if message.error() is None]
-    if batch and FAULT == "commits-first":
+    if batch:
         consumer.commit(asynchronous=False)
     for message in batch:
         time.sleep(0.004)
@@ -34,10 +32,8 @@ while not stopping.is_set():
             os.environ["PRICES_TOPIC"],
             message.value(),
             key=message.key(),
-            headers=None if FAULT == "drops-headers" else message.headers(),
+            headers=message.headers(),
         )
         producer.poll(0)
     producer.flush()
-    if batch and FAULT == "drops-headers":
-        consumer.commit(asynchronous=False)
 consumer.close()

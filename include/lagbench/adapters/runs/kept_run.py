@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lagbench.adapters.runs.run_folder import SECOND_GROUP, RunFolder
+from lagbench.core.scenario.run_names import RunNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,17 @@ class KeptRun:
         """Return the run of a line.
 
         :raises ValueError: the line is not one of a kept run.
+        :raises WrongInput: no run can have its id.
         """
-        content = json.loads(line)
+        content = json.loads(line, parse_constant=_refuse)
         if not isinstance(content, dict) or not isinstance(content.get("run_id"), str):
             raise ValueError("the line has no run_id")  # noqa: TRY004 - as broken JSON is
-        run_id, record = content.pop("run_id"), content.pop("record", None)
-        return cls(run_id, record, content, content.pop(SECOND_GROUP, None))
+        run_id, record = RunNames(content.pop("run_id")).run_id, content.pop("record", None)
+        second = content.pop(SECOND_GROUP, None)
+        _check(content if second is None else content | {SECOND_GROUP: second})
+        _check({} if record is None else {"record": record})
+        _check(second or {})
+        return cls(run_id, record, content, second)
 
     @property
     def line(self) -> str:
@@ -71,6 +77,17 @@ class KeptRun:
         """Give the run as a folder for the time of the context."""
         with TemporaryDirectory(prefix="lagbench-") as root:
             yield self.unpack(Path(root))
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _check(files: Mapping[str, Any]) -> None:
+    """Raise unless files of YAML are texts and all others objects."""
+    for name, content in files.items():
+        if not isinstance(content, str if name in ("scenario", "policy") else dict):
+            raise ValueError(f"{name} has another shape")  # noqa: TRY004 - as broken JSON is
 
 
 def _files(group: RunFolder) -> tuple[Path, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 
 from lagbench.adapters.runs.experiment_folder import read_runs
@@ -38,7 +39,9 @@ def opened(name: str, *, kept_in: Path | None = None) -> Iterator[RunFolder]:
     runs = {kept.run_id: kept for kept in read_runs(Path(file))}
     kept = runs[_only(prefix, list(runs), name)]
     with TemporaryDirectory(prefix="lagbench-") as temporary:
-        yield _group(kept.unpack(kept_in or Path(temporary)), group, name)
+        root = kept_in or Path(temporary)
+        rmtree(root / kept.run_id, ignore_errors=True)  # a run of that name from another file
+        yield _group(kept.unpack(root), group, name)
 
 
 def find(run_or_prefix: str, root: Path | None = None) -> RunFolder:

@@ -103,25 +103,29 @@ def git_state(project: Path) -> dict[str, Any]:
 
     Files that runs and experiments write below ``project`` do not count.
     """
+    commit = _git(project, "rev-parse", "HEAD")
     top = _git(project, "rev-parse", "--show-toplevel")
-    status = _git(project, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+    listing = ("--porcelain", "-z", "--untracked-files=all", "--no-renames")
+    status = _git(project, "status", *listing, "--", ".")
     if top is None or status is None:
-        return {"commit": None, "is_dirty": None, "changed": None, "changed_count": None}
-    paths = (entry[3:] for entry in status.split("\0") if entry)  # behind two marks and a blank
-    changed = [path for path in paths if not _is_result(Path(top) / path)]
+        return {"commit": commit, "is_dirty": None, "changed": None, "changed_count": None}
+    home = project.resolve()
+    paths = (Path(top) / entry[3:] for entry in status.split("\0") if entry)  # behind its marks
+    changed = [str(path.relative_to(home)) for path in paths if not _is_result(path, home)]
     return {
-        "commit": _git(project, "rev-parse", "HEAD"),
+        "commit": commit,
         "is_dirty": bool(changed),
         "changed": changed[:MOST_CHANGED],
         "changed_count": len(changed),
     }
 
 
-def _is_result(path: Path) -> bool:
+def _is_result(path: Path, home: Path) -> bool:
     """Return whether a file lies in the runs folder, or in that of an experiment's execution."""
     if path.is_relative_to(runs_root().resolve()):
         return True
-    return any(ExperimentFolder(folder).is_started for folder in path.parents)
+    inside = (folder for folder in path.parents if folder != home and folder.is_relative_to(home))
+    return any(ExperimentFolder(folder).is_started for folder in inside)
 
 
 def machine() -> dict[str, Any]:

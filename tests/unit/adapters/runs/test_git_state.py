@@ -70,6 +70,16 @@ def test_of_many_changes_the_first_are_named(checkout: Path) -> None:
     assert (len(found["changed"]), found["changed_count"]) == (MOST_CHANGED, MOST_CHANGED + 5)
 
 
+def test_only_files_of_the_project_are_named(checkout: Path) -> None:
+    """The project may be a folder of a larger checkout; an execution above it excuses nothing."""
+    project = checkout / "results" / "dip" / "project"
+    for file in (checkout / "code.py", project / "code.py"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("2")
+
+    assert git_state(project)["changed"] == ["code.py"]
+
+
 @pytest.mark.parametrize("has_git", [True, False])
 def test_outside_a_checkout_nothing_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_git: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,38 @@ def test_a_wrong_file_is_refused(tmp_path: Path, content: bytes | None) -> None:
     with pytest.raises(WrongInput) as refused, opened(f"{file}#a"):
         pass
     assert refused.value.value == str(file)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[]",
+        '{"run_id": 1}',
+        '{"run_id": "../a"}',
+        '{"run_id": "a", "scenario": {}}',
+        '{"run_id": "a", "measures": "text"}',
+        '{"run_id": "a", "second_group": 3}',
+        '{"run_id": "a", "second_group": {"verdict": []}}',
+        '{"run_id": "a", "record": []}',
+        '{"run_id": "a", "measures": {"x": NaN}}',
+    ],
+)
+def test_a_line_of_another_shape_is_refused(tmp_path: Path, line: str) -> None:
+    """Nothing is unpacked of a file that somebody else has written."""
+    file = tmp_path / "runs.jsonl.gz"
+    file.write_bytes(gzip.compress(line.encode()))
+
+    with pytest.raises(WrongInput), opened(f"{file}#a", kept_in=tmp_path / "kept"):
+        pass
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_report_folder_holds_one_run(kept: ExperimentFolder, tmp_path: Path) -> None:
+    """What an earlier run of that name left there is not mixed with it."""
+    stale = tmp_path / "pages" / "steady-1" / "prediction.json"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("{}")
+
+    with opened(f"{kept.kept}#steady-1", kept_in=tmp_path / "pages") as run:
+        assert run.path == stale.parent
+    assert not stale.exists()

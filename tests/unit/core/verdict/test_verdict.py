@@ -114,6 +114,17 @@ def test_an_unsettled_end_never_passes(fields: dict[str, Any]) -> None:
     assert verdict.status == "undetermined"
 
 
+@pytest.mark.parametrize("committed", [1, 0])
+def test_a_group_that_never_committed_is_named(committed: int) -> None:
+    """No offset of any message is committed: more than a drain that was too slow."""
+    messages = quick_spike_measures().end_state.log_records - committed
+    fields = {"undrained_partitions": (0, 1), "undrained_records": messages}
+
+    verdict = judge(changed("end_state", is_drained=False, **fields), Slos())
+
+    assert ("no offset" in " ".join(verdict.reasons)) is (committed == 0)
+
+
 def test_messages_not_yet_consumed_never_pass() -> None:
     """The fence says drained, but the ledger lacks messages beyond the commits."""
     run = changed("accounting", not_yet_consumed=4)
