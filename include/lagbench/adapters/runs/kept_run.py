@@ -80,7 +80,7 @@ class KeptRun:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _check(files: Mapping[str, Any]) -> None:
