@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.measured, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def finished(rehearsal: Rehearsal) -> dict[str, str]:
     """Run once for all tests of the module; keep what Kafka's own tools said at the fence."""
-    process = rehearsal.start_run()
+    process = rehearsal.start_run("profile.spike_hold_seconds=10")
     rehearsal.wait_for_phase("bench_up")
     folder = rehearsal.folder()
     wait_until((folder / "fence.json").exists, "fence.json", limit_seconds=900)
@@ -59,7 +59,7 @@ def test_every_message_is_accounted_for(rehearsal: Rehearsal, finished: dict[str
         )
     }
 
-    assert counts == {8 * 150 + 20 * 1500 + 4 * 150 + tail["sent"]}
+    assert counts == {8 * 150 + 10 * 1500 + 4 * 150 + tail["sent"]}
     assert accounting["lost"] == accounting["duplicated"] == accounting["reordered"] == 0
 
 
