@@ -84,7 +84,8 @@ endif
 
 test-all: install ## Run all that `make test` leaves out (as root, Debian 12), also each of these alone:
 	@failed=0; $(MAKE) test-measured || failed=1; \
-	$(MAKE) -k -j2 --output-sync=line test-slow test-kubernetes CLUSTER='-m "cluster and not measured"' || failed=1; \
+	mkdir -p build; cluster='-m "cluster and not measured" >build/cluster.log 2>&1'; \
+	$(MAKE) -k -j2 test-slow test-kubernetes CLUSTER="$$cluster" || failed=1; cat build/cluster.log; \
 	$(MAKE) test-compose || failed=1; exit $$failed
 
 test-measured: install ## Run the rehearsals that measure, on one machine and on a real Kubernetes.
