@@ -82,7 +82,7 @@ else
 	exit $$failed
 endif
 
-test-all: install ## Run all that `make test` leaves out (as root, Debian 12), also each of these alone:
+test-all: install ## Run all that `make test` leaves out, the next four (as root, on Debian 12).
 	@failed=0; $(MAKE) test-measured || failed=1; \
 	mkdir -p build; cluster='-m "cluster and not measured" >build/cluster.log 2>&1'; \
 	$(MAKE) -k -j2 test-slow test-kubernetes CLUSTER="$$cluster" || failed=1; cat build/cluster.log; \

@@ -46,10 +46,9 @@ class KeptRun:
         content = json.loads(line, parse_constant=_refuse)
         if not isinstance(content, dict) or not isinstance(content.get("run_id"), str):
             raise ValueError("the line has no run_id")  # noqa: TRY004 - as broken JSON is
-        run_id, record = RunNames(content.pop("run_id")).run_id, content.pop("record", None)
-        second = content.pop(SECOND_GROUP, None)
-        _check(content if second is None else content | {SECOND_GROUP: second})
-        _check({} if record is None else {"record": record})
+        run_id = RunNames(content.pop("run_id")).run_id
+        _check(content)
+        record, second = content.pop("record", None), content.pop(SECOND_GROUP, None)
         _check(second or {})
         return cls(run_id, record, content, second)
 
