@@ -78,14 +78,14 @@ def test_an_action_as_planned_leaves_no_doubt() -> None:
 @pytest.mark.parametrize(
     ("records", "named"),
     [
-        ([], "kill_pod"),
-        ([started(10)], "kill_pod"),
+        ([], "not played"),
+        ([started(10)], "never ended"),
         ([started(10), ended(11, error="refused")], "refused"),
-        ([started(10), ended(11), started(12), ended(13)], " 2 "),
-        ([started(10, action="pause_pod"), ended(11)], "kill_pod"),
+        ([started(10), ended(11), started(12), ended(13)], "2 times"),
+        ([started(10, action="pause_pod"), ended(11)], "another kind"),
         ([started(16), ended(17)], "+6.0 s"),
-        ([started(10), ended(9)], "kill_pod"),
-        ([started(10), ended(11), started(12, number=7)], "7"),
+        ([started(10), ended(9)], "before it began"),
+        ([started(10), ended(11), started(12, number=7)], "not plan"),
     ],
 )
 def test_an_action_that_was_not_played_as_planned_is_a_doubt(
