@@ -12,11 +12,9 @@ from lagbench_spark.accounting import account
 from lagbench_spark.arguments import parse_arguments, topics_of
 from lagbench_spark.executors import require_shared
 from lagbench_spark.fence import parse_fence
-from lagbench_spark.landing import land
+from lagbench_spark.landing import land, landed
 from lagbench_spark.run_folder import RunFolder
-from lagbench_spark.session import at_once, open_session, size_shuffles
-from lagbench_spark.timelines import draw
-from lagbench_spark.work import read_work
+from lagbench_spark.session import open_session, size_shuffles
 
 
 def main(argv: Sequence[str]) -> None:
@@ -28,10 +26,8 @@ def main(argv: Sequence[str]) -> None:
         require_shared(folder)
         fence = parse_fence(folder.read_json("fence.json"))
         size_shuffles(session, fence.messages)
-        if not options.landed:
-            land(folder, topics_of(options), fence)
-        work = read_work(folder, fence)
-        at_once(lambda: account(work), lambda: draw(work))
+        work = landed(folder, fence) if options.landed else land(folder, topics_of(options), fence)
+        account(work)
     finally:
         session.stop()
 

@@ -1,7 +1,7 @@
 """Account for every message of a run by its identity.
 
-Summaries find the blocks that may be wrong; only those are read message by message. A clean
-run costs a few scans and no shuffle of messages.
+Summaries find the blocks that may be wrong; only those are read message by message, joined with the
+log and ordered in windows. A clean run costs no shuffle of messages.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from lagbench.shared_with_spark import message_classes
 from lagbench.shared_with_spark.spark_member import SPARK_MEMBER
 from lagbench_spark import schemas
 from lagbench_spark.moved import moved_keys
+from lagbench_spark.rows import Stranger
 from lagbench_spark.run_facts import RunFacts
-from lagbench_spark.run_folder import RunFolder
-from lagbench_spark.session import at_once
 from lagbench_spark.suspicion import Suspicion, suspect
-from lagbench_spark.time_lag import time_lag
-from lagbench_spark.totals import BadCount, Counts, LogPart, Stranger, totals
+from lagbench_spark.timelines import draw, time_lag
+from lagbench_spark.totals import BadCount, Counts, LogPart, totals
 from lagbench_spark.transforms import bad_messages as shape
-from lagbench_spark.transforms.blocks import rows_in
-from lagbench_spark.transforms.digests import IDENTITY
+from lagbench_spark.transforms.blocks import touched
 from lagbench_spark.transforms.identity import unknown, unprocessed
-from lagbench_spark.transforms.order import ROW, reordered
-from lagbench_spark.transforms.ownership import zombies
+from lagbench_spark.transforms.order import ROW, region_blocks, reordered
+from lagbench_spark.transforms.ownership import RIVALS, SPANS, zombies
 from lagbench_spark.transforms.production import not_in_log, produced_twice
+from lagbench_spark.transforms.repeats import repeats_of
 from lagbench_spark.unledgered import unledgered_work
 from lagbench_spark.work import Work
 
@@ -39,100 +38,111 @@ _NAMED_STRANGERS = 5
 
 
 def account(work: Work) -> dict[str, Any]:
-    """Write the table bad_messages and ``accounting.json``; return the latter's content."""
-    (suspicion, repeats, bad, moved), unledgered, lag, (strangers, foreign_records) = at_once(
-        lambda: _suspected(work),
-        lambda: unledgered_work(work),
-        lambda: time_lag(work),
-        lambda: (_strangers(work), _foreign_records(work)),
+    """Write every table but the landed ones, and ``accounting.json``; return the latter."""
+    suspicion = suspect(work.logged, work.worked, work.facts, work.fence, work.spans)
+    repeats, bad = _bad_messages(work, suspicion)
+    in_log = work.foreign()
+    content = totals(
+        Counts(
+            log=suspicion.log,
+            foreign_log=_foreign_log(work),
+            processed_by_pod=_processed_by_pod(work, suspicion),
+            processed_foreign=work.count("aside", "stranger"),
+            duplicated_messages=_distinct_messages(repeats),
+            repeats_by_batch=_repeats_by_batch(repeats),
+            outside_run=work.count("odd", "outside"),
+            strangers=_strangers(work, in_log),
+            foreign_records={
+                message_classes.FOREIGN_LEDGER: work.count("odd", "foreign"),
+                message_classes.FOREIGN_TELEMETRY: len(work.strangers) + work.facts.strangers,
+            },
+            unknown_ownership=suspicion.unknown_ownership,
+            unbounded_pods=suspicion.unbounded_pods,
+            unledgered=unledgered_work(work),
+            time_lag=time_lag(work),
+            bad=_write_bad(work, bad),
+            moved_keys=moved_keys(work, suspicion, repeats),
+        ),
+        work.facts,
+        work.fence,
     )
-    counts = Counts(
-        log=suspicion.log,
-        foreign_log=_foreign_log(work),
-        processed_by_pod=_processed_by_pod(work, suspicion),
-        processed_foreign=0 if work.strangers.work is None else work.strangers.work.count(),
-        duplicated_messages=_distinct_messages(repeats),
-        repeats_by_batch=_repeats_by_batch(repeats),
-        outside_run=work.outside_run,
-        strangers=strangers,
-        foreign_records=foreign_records,
-        unknown_ownership=suspicion.unknown_ownership,
-        unbounded_pods=suspicion.unbounded_pods,
-        unledgered=unledgered,
-        time_lag=lag,
-        bad=_write_bad(work.folder, bad),
-        moved_keys=moved,
-    )
-    content = totals(counts, work.facts, work.fence)
+    draw(work, repeats)
     work.folder.write_json("accounting.json", content)
     return content
 
 
-def _suspected(
-    work: Work,
-) -> tuple[Suspicion, DataFrame | None, DataFrame | None, dict[str, Any] | None]:
-    """Return the suspicion, the repeats, the bad messages and the totals of the moved keys."""
-    suspicion = suspect(work)
-    return suspicion, *_bad_messages(work, suspicion), moved_keys(work, suspicion)
-
-
-def _failed(work: Work, excluded: Sequence[DataFrame]) -> list[DataFrame]:
-    """Return the messages that were given up, without those of another class."""
-    if work.failed is None:
-        return []
-    beside = reduce(DataFrame.union, excluded).select(*ROW)
-    return [shape.from_failed(work.failed.join(beside, on=ROW, how="left_anti"))]
-
-
 def _bad_messages(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, DataFrame | None]:
     """Return the repeats, and rows of ``schemas.BAD_MESSAGES``; None: no suspicion."""
-    processed, facts, repeats = work.processed, work.facts, work.repeats
+    facts = work.facts
     bad: list[DataFrame] = []
-    excluded: list[DataFrame] = [processed.limit(0)]
+    excluded: list[DataFrame] = []
+    repeats: DataFrame | None = None
+    if suspicion.repeats is not None:
+        shared = touched(suspicion.repeats, "from_offset", "to_offset")
+        repeats = repeats_of(work.processed(shared)).persist()
+        if repeats.isEmpty():
+            repeats = None
     if suspicion.identity is not None:
-        log_rows = rows_in(work.events, suspicion.identity, "offset")
-        work_rows = rows_in(processed, suspicion.identity, "offset")
+        log_rows = work.events(suspicion.identity).persist()
+        work_rows = work.processed(suspicion.identity).persist()
         strange = unknown(log_rows, work_rows).persist()
         excluded.append(strange)
         bad.append(shape.from_log(unprocessed(log_rows, work_rows, work.fence.committed)))
         bad.append(shape.from_unknown(strange))
         if repeats is not None:  # a processing that the log lacks is in one class
-            places = strange.select(*IDENTITY).distinct()
-            repeats = repeats.join(places, on=list(IDENTITY), how="left_anti").persist()
+            places = strange.select(*shape.IDENTITY).distinct()
+            on = list(shape.IDENTITY)
+            repeats = repeats.join(places, on=on, how="left_anti").persist()
     if repeats is not None:
-        excluded.append(repeats.select(*processed.columns))
+        excluded.append(repeats.select(*schemas.PROCESSED.names))
         bad.append(shape.from_repeats(repeats))
-    bad += _failed(work, excluded)
+    if work.count("odd", "failed"):
+        failed = work.processed(where="failed_attempts IS NOT NULL")
+        bad.append(shape.from_failed(_without(failed, excluded)))
     if suspicion.disorder is not None:
         late = reordered(
-            processed,
-            suspicion.disorder,
-            reduce(DataFrame.union, excluded),
+            _without(work.processed(), excluded),
+            *(work.table(blocks) for blocks in region_blocks(suspicion.disorder)),
             slack_ns=suspicion.slack_ns,
             unbounded_pods=suspicion.unbounded_pods,
         )
         bad.append(shape.from_reordered(late))
     if suspicion.ownership is not None:
         owned = suspicion.ownership
-        late = zombies(processed, owned.overdue, owned.spans, owned.rivals)
+        session = work.folder.session
+        late = zombies(
+            work.processed(touched(owned.overdue, "first_offset", "last_offset")),
+            work.table(owned.overdue),
+            session.createDataFrame(owned.spans, SPANS),
+            session.createDataFrame(owned.rivals, RIVALS),
+        )
         bad.append(shape.from_zombies(late))
     if suspicion.seqs is not None:
-        twice = produced_twice(work.events, suspicion.seqs)
+        in_blocks = work.events(suspicion.seqs, "seq")
         missing = not_in_log(
-            work.events,
-            suspicion.seqs,
+            in_blocks,
+            work.table(suspicion.seqs),
             suspicion.produced,
             failed=facts.failed_seqs or (),
             unknown=facts.unknown_seqs or (),
         )
-        bad.append(shape.from_production(twice, missing, _doubt(facts)))
-    if work.strangers.beyond is not None:
-        bad.append(shape.from_unknown(work.strangers.beyond))
-    if work.strangers.in_log is not None:
-        bad.append(shape.from_foreign(work.strangers.in_log))
+        bad.append(shape.from_production(produced_twice(in_blocks), missing, _doubt(facts)))
+    beyond, in_log = work.beyond(), work.foreign()
+    if beyond is not None:
+        bad.append(shape.from_unknown(beyond))
+    if in_log is not None:
+        bad.append(shape.from_foreign(in_log))
     if not bad:
         return repeats, None
     return repeats, shape.with_causes(reduce(DataFrame.union, bad), facts.causes).persist()
+
+
+def _without(rows: DataFrame, excluded: Sequence[DataFrame]) -> DataFrame:
+    """Return the processings without those of another class."""
+    if not excluded:
+        return rows
+    beside = reduce(DataFrame.union, excluded).select(*ROW)
+    return rows.join(beside, on=ROW, how="left_anti")
 
 
 def _doubt(facts: RunFacts) -> str:
@@ -141,11 +151,11 @@ def _doubt(facts: RunFacts) -> str:
     return f" (or one of {facts.failed} failed and {facts.unknown} unknown deliveries)"
 
 
-def _write_bad(folder: RunFolder, bad: DataFrame | None) -> list[BadCount]:
+def _write_bad(work: Work, bad: DataFrame | None) -> list[BadCount]:
     """Write at most 100,000 rows, a fair share of each class; return the true counts."""
+    folder = work.folder
     if bad is None:
-        nothing = folder.session.createDataFrame([], schemas.BAD_MESSAGES)
-        folder.write_table("bad_messages", schemas.BAD_MESSAGES, nothing)
+        folder.write_rows("bad_messages", schemas.BAD_MESSAGES, [])
         return []
     grouped = bad.groupBy("class", "cause", "pod").agg(F.count(F.lit(1)).alias("count"))
     counted = [BadCount(*row) for row in grouped.collect()]
@@ -161,11 +171,9 @@ def _write_bad(folder: RunFolder, bad: DataFrame | None) -> list[BadCount]:
 def _processed_by_pod(work: Work, suspicion: Suspicion) -> dict[str, int]:
     """Return the processings of each pod, including strangers."""
     counts = Counter(suspicion.processed_by_pod)
-    for rows in (work.strangers.work, work.strangers.beyond):
-        if rows is not None:
-            counts.update(
-                {row["pod"]: row["count"] for row in rows.groupBy("pod").count().collect()}
-            )
+    if "aside" in work.worked:
+        for row in work.worked["aside"].to_pylist():
+            counts[row["pod"]] += row["count"]
     return dict(counts)
 
 
@@ -189,39 +197,21 @@ def _batch_number(row: Row) -> int:
 
 
 def _foreign_log(work: Work) -> dict[int, LogPart]:
-    if work.strangers.in_log is None:
-        return {}
-    parts = work.strangers.in_log.groupBy("partition").agg(
-        F.count(F.lit(1)).alias("messages"), F.min("offset").alias("first_offset")
-    )
     return {
-        row["partition"]: LogPart(row["messages"], row["first_offset"]) for row in parts.collect()
+        partition: LogPart(len(offsets), int(offsets[0]))
+        for partition, offsets in work.rules.strangers.items()
     }
 
 
-def _foreign_records(work: Work) -> dict[str, int]:
-    """Return the numbers of foreign records in ledger and telemetry."""
-    ledger, telemetry = work.strangers.in_ledger, _no_telemetry(work)
-    return {
-        message_classes.FOREIGN_LEDGER: 0 if ledger is None else ledger.count(),
-        message_classes.FOREIGN_TELEMETRY: telemetry.count() + work.facts.strangers,
-    }
-
-
-def _strangers(work: Work) -> list[Stranger]:
+def _strangers(work: Work, in_log: DataFrame | None) -> list[Stranger]:
     """Return the first records of each topic that do not belong to the run."""
-    found = []
-    places = {"events": work.strangers.in_log, "processed": work.strangers.in_ledger}
-    for topic, rows in {**places, "telemetry": _no_telemetry(work)}.items():
-        if rows is not None:
-            first = rows.orderBy("partition", "offset").limit(_NAMED_STRANGERS)
-            chosen = first.select("partition", "offset", "detail").collect()
-            found += [Stranger(topic, *row) for row in chosen]
-    return found
-
-
-def _no_telemetry(work: Work) -> DataFrame:
-    is_record = F.col("at").isNotNull() & F.col("source").isNotNull() & F.col("kind").isNotNull()
-    size = F.octet_length("record").cast("string")
-    detail = F.concat(F.lit("a text of "), size, F.lit(" bytes that is not a record"))
-    return work.telemetry.filter(~is_record).select("partition", "offset", detail.alias("detail"))
+    found: list[Stranger] = []
+    if in_log is not None:
+        first = in_log.orderBy("partition", "offset").limit(_NAMED_STRANGERS)
+        chosen = first.select("partition", "offset", "detail").collect()
+        found += [Stranger("events", *row) for row in chosen]
+    if "unreadable" in work.worked:
+        rows = work.worked["unreadable"].to_pylist()
+        found += [Stranger("processed", *row.values()) for row in rows]
+    places = sorted(work.strangers, key=lambda one: (one.partition or -1, one.offset or -1))
+    return found + places[:_NAMED_STRANGERS]

@@ -20,6 +20,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lagbench_spark.run_folder import RunFolder, file_count
+from lagbench_spark.summaries import SUMMARY_ROWS, Summary, Tables, packed, summarised, united
 
 # Rows of one row group: 25 MB of columns in memory until they are written.
 _ROWS_PER_GROUP = 262_144
@@ -38,8 +39,9 @@ def write_decoded(
     decode: Decoder,
     *,
     rows: int,
-) -> None:
-    """Replace the table ``name`` by what ``decode`` makes of ``records``.
+    summary: Summary,
+) -> Tables:
+    """Replace the table ``name`` by what ``decode`` makes of ``records``; return its summary.
 
     ``decode`` gives batches with the columns of ``schema``; ``rows`` is their approximate number.
     """
@@ -48,25 +50,25 @@ def write_decoded(
     place = folder.local_path(beside)
     if place is None:
         folder.write_table(name, schema, records.mapInArrow(decode, schema), rows=rows)
-        return
+        return summarised(folder.read_table(name, schema), summary)
     folder.discard(beside)  # of a job that was killed
     try:
-        write = _writer(place, to_arrow_schema(schema), decode)
-        files = [row[_FILE] for row in records.mapInArrow(write, f"{_FILE} string").collect()]
-        if files:
-            folder.publish_table(name, beside, files)
+        write = _writer(place, to_arrow_schema(schema), decode, summary)
+        written = records.mapInArrow(write, f"{_FILE} string, {SUMMARY_ROWS}").collect()
+        if written:
+            folder.publish_table(name, beside, [row[_FILE] for row in written])
         else:
-            nothing = folder.session.createDataFrame([], schema)
-            folder.write_table(name, schema, nothing)
+            folder.write_rows(name, schema, [])
+        return united(row["content"] for row in written)
     finally:
         folder.discard(beside)
 
 
-def _writer(place: str, schema: pa.Schema, decode: Decoder) -> Decoder:
-    """Return a step that writes one file for each partition with rows, and gives its name."""
+def _writer(place: str, schema: pa.Schema, decode: Decoder, summary: Summary) -> Decoder:
+    """Return a step that writes a file for each partition with rows; gives its name and summary."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        groups = _groups(decode(batches))
+        groups = _groups(decode(batches), summary)
         first = next(groups, None)
         if first is None:
             return
@@ -77,16 +79,17 @@ def _writer(place: str, schema: pa.Schema, decode: Decoder) -> Decoder:
         with pq.ParquetWriter(f"{place}/{name}", schema, **_encodings(schema)) as file:
             for group in chain((first,), groups):
                 file.write_table(group.cast(schema))
-        yield pa.RecordBatch.from_pydict({_FILE: [name]})
+        yield pa.RecordBatch.from_pydict({_FILE: [name], "content": [packed(summary)]})
 
     return write
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Join batches to tables of about ``_ROWS_PER_GROUP`` rows."""
+def _groups(batches: Iterable[pa.RecordBatch], summary: Summary) -> Iterator[pa.Table]:
+    """Join batches to tables of about ``_ROWS_PER_GROUP`` rows; add each to the summary."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
+        summary.add(batch)
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= _ROWS_PER_GROUP:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,11 +13,13 @@ from lagbench_spark.decoded_tables import write_decoded
 from lagbench_spark.fence import Fence
 from lagbench_spark.kafka_log import read_topic
 from lagbench_spark.run_folder import RunFolder
-from lagbench_spark.session import at_once, with_large_rows
+from lagbench_spark.session import with_large_rows
+from lagbench_spark.summaries import summarised
 from lagbench_spark.transforms.event_rows import decode_events, event_headers
 from lagbench_spark.transforms.ledger_rows import decode_ledger
 from lagbench_spark.transforms.output_rows import output_rows
 from lagbench_spark.transforms.telemetry_rows import decode_telemetry, stream_started_at
+from lagbench_spark.work import Work, read_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,52 +32,61 @@ class Topics:
     telemetry: str
 
 
-def land(folder: RunFolder, topics: Topics | None, fence: Fence) -> None:
-    """Write the tables events, processed and telemetry; a repetition replaces them.
+def land(folder: RunFolder, topics: Topics | None, fence: Fence) -> Work:
+    """Write the tables telemetry, events and processed; return the run with their summaries.
 
-    Telemetry comes first, because it has the stream's start.
+    A repetition replaces the tables. Telemetry comes first, because it has the stream's start and
+    what the rows of the run can be.
 
     :param topics: None: read the run folder's copies of them.
     """
     records = _records(folder.session, folder, topics, "telemetry", fence.telemetry)
     folder.write_table("telemetry", schemas.TELEMETRY, decode_telemetry(records))
+    work = read_work(folder, fence)
     started_at, run_id = fence.stream_started_at, fence.identity_run_id
     if started_at is None:
-        started_at = stream_started_at(folder.read_table("telemetry", schemas.TELEMETRY))
+        started_at = stream_started_at(work.telemetry)
     events = event_headers(
         _records(folder.session, folder, topics, "events", fence.events, has_headers=bool(run_id)),
         run_id=run_id,
     )
-    if fence.accounting == "output":
-        _write_events(folder, events, fence, started_at)
-        _write_output(folder, topics, fence)
-        return
-    ledger = _records(with_large_rows(folder.session), folder, topics, "processed", fence.processed)
-    at_once(
-        lambda: _write_events(folder, events, fence, started_at),
-        partial(
-            write_decoded,
-            folder,
-            "processed",
-            schemas.PROCESSED,
-            ledger.select("partition", "offset", "value"),
-            partial(decode_ledger, stream_started_at=started_at),
-            rows=fence.messages,
-        ),
-    )
-
-
-def _write_events(
-    folder: RunFolder, events: DataFrame, fence: Fence, started_at: int | None
-) -> None:
-    write_decoded(
+    logged = write_decoded(
         folder,
         "events",
         schemas.EVENTS,
         events,
         partial(decode_events, stream_started_at=started_at),
         rows=fence.messages,
+        summary=work.events_summary(),
     )
+    work = work.with_logged(logged)
+    if fence.accounting == "output":
+        _write_output(folder, topics, fence)
+        return with_worked(work)
+    ledger = _records(with_large_rows(folder.session), folder, topics, "processed", fence.processed)
+    worked = write_decoded(
+        folder,
+        "processed",
+        schemas.PROCESSED,
+        ledger.select("partition", "offset", "value"),
+        partial(decode_ledger, stream_started_at=started_at),
+        rows=fence.messages,
+        summary=work.work_summary(),
+    )
+    return replace(work, worked=worked)
+
+
+def landed(folder: RunFolder, fence: Fence) -> Work:
+    """Return a run whose tables have landed, with their summaries."""
+    work = read_work(folder, fence)
+    events = folder.read_table("events", schemas.EVENTS)
+    return with_worked(work.with_logged(summarised(events, work.events_summary())))
+
+
+def with_worked(work: Work) -> Work:
+    """Return the run with the summary of its landed processings."""
+    rows = work.folder.read_table("processed", schemas.PROCESSED)
+    return replace(work, worked=summarised(rows, work.work_summary()))
 
 
 def _write_output(folder: RunFolder, topics: Topics | None, fence: Fence) -> None:

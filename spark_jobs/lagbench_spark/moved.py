@@ -18,7 +18,9 @@ MOST_KEYS_LISTED = 10_000
 _NANOSECONDS = 1e9
 
 
-def moved_keys(work: Work, suspicion: Suspicion) -> dict[str, Any] | None:
+def moved_keys(
+    work: Work, suspicion: Suspicion, repeats: DataFrame | None
+) -> dict[str, Any] | None:
     """Write the table moved_keys; return its totals, None if the topic did not grow.
 
     The table lists the keys with the most messages out of order first, up to a bound.
@@ -26,9 +28,9 @@ def moved_keys(work: Work, suspicion: Suspicion) -> dict[str, Any] | None:
     first = work.facts.first_partitions
     if first is None or len(work.fence.events) <= first:
         return None
-    keys = keys_that_moved(work.events).persist()
+    keys = keys_that_moved(work.events()).persist()
     late = overtaken(
-        _first_work(work, suspicion),
+        _first_work(work, suspicion, repeats),
         keys,
         slack_ns=suspicion.slack_ns,
         unbounded_pods=suspicion.unbounded_pods,
@@ -54,12 +56,12 @@ def moved_keys(work: Work, suspicion: Suspicion) -> dict[str, Any] | None:
     return {name: int(count or 0) for name, count in found.items()} | {"most_seconds": seconds}
 
 
-def _first_work(work: Work, suspicion: Suspicion) -> DataFrame:
+def _first_work(work: Work, suspicion: Suspicion, repeats: DataFrame | None) -> DataFrame:
     """Return each message's first processing, without those of messages that the log lacks."""
-    rows = work.processed
-    if work.repeats is not None:
-        rows = rows.join(work.repeats.select(*ROW), on=ROW, how="left_anti")
+    rows = work.processed()
+    if repeats is not None:
+        rows = rows.join(repeats.select(*ROW), on=ROW, how="left_anti")
     if suspicion.identity is not None:
-        strange = unknown(work.events, rows)
+        strange = unknown(work.events(), rows)
         rows = rows.join(strange.select(*ROW), on=ROW, how="left_anti")
     return rows

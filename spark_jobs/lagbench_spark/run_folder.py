@@ -6,13 +6,17 @@ Everything goes through Hadoop's file systems, so both a local path and a URI wo
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from lagbench_spark.errors import UnreadableRun
 
@@ -54,6 +58,22 @@ class RunFolder:
         else:
             chosen = chosen.coalesce(file_count(rows))
         chosen.write.mode("overwrite").parquet(self.table_path(name))
+
+    def write_rows(
+        self, name: str, schema: T.StructType, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Replace a small table by rows of the driver: one file, sorted by its first columns."""
+        keys = [(key, "ascending") for key in schema.names[:2]]
+        table = pa.Table.from_pylist([*rows], schema=to_arrow_schema(schema)).sort_by(keys)
+        beside = self.table_path(f".{name}")
+        place = self.local_path(beside)
+        if place is None:
+            self.write_table(name, schema, self.session.createDataFrame(table, schema))
+            return
+        self.discard(beside)  # of a job that was killed
+        Path(place).mkdir(parents=True)
+        pq.write_table(table, f"{place}/part-00000.parquet")
+        self.publish_table(name, beside, ["part-00000.parquet"])
 
     def local_path(self, location: str) -> str | None:
         """Return ``location`` as a path of the machine's own files; None: it is in a store."""

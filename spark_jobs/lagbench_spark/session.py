@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
@@ -58,16 +54,3 @@ def size_shuffles(session: SparkSession, messages: int) -> None:
     wanted = messages // _MESSAGES_PER_SHUFFLE_PARTITION
     partitions = min(max(wanted, _FEWEST_SHUFFLE_PARTITIONS), _MOST_SHUFFLE_PARTITIONS)
     session.conf.set("spark.sql.shuffle.partitions", partitions)
-
-
-def at_once(*parts: Callable[[], Any]) -> list[Any]:
-    """Run independent parts in parallel; return the result of each.
-
-    The first failure is raised after all have ended.
-
-    A small run's jobs spend most of their time on planning in the driver: while one is planned,
-    another is executed.
-    """
-    with ThreadPoolExecutor(len(parts), thread_name_prefix="part") as pool:
-        running = [pool.submit(part) for part in parts]
-    return [part.result() for part in running]

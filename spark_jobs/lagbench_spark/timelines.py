@@ -1,41 +1,191 @@
-"""Draw a landed run over time: rates, handovers, lag, replicas, latency."""
+"""Draw a run over time: rates, handovers, lag, replicas, latency; and its time lag.
+
+The accounting counts records that are not events of the run, and those stamped outside of it.
+
+The sample of the time lag is the messages that the scenario planned before the tail. The length of
+the tail after it says nothing about the policy, so the tail is reported apart.
+"""
 
 from __future__ import annotations
 
-from functools import partial
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lagbench_spark import schemas
-from lagbench_spark.session import at_once
-from lagbench_spark.transforms import rates, samples
-from lagbench_spark.transforms.handovers import partition_gaps
-from lagbench_spark.transforms.latency import latency
+from lagbench_spark.rows import Ints
+from lagbench_spark.summaries import BIN_NS, POD_BIN_NS, bin_of
+from lagbench_spark.transforms.work_runs import WORK_RUNS
 from lagbench_spark.work import Work
 
+_NANOSECONDS = 1_000_000_000
+_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
-def draw(work: Work) -> None:
-    """Write the tables of the run over time; a repetition replaces them.
+Percentiles = dict[str, float | None]
+Rows = list[dict[str, Any]]
 
-    The accounting counts records that are not events of the run, and those stamped outside of it.
-    """
-    folder = work.folder
-    by_pod = rates.within(rates.pod_bins(work.processed), work.window).persist()
-    offered = rates.within(rates.offered_bins(work.events), work.window).persist()
-    repeats = work.repeats
+
+def draw(work: Work, repeats: DataFrame | None) -> None:
+    """Write the tables of the run over time; a repetition replaces them."""
+    folder, by_pod = work.folder, _within(work, work.worked.get("by_pod"))
+    again = None
     if repeats is not None:
-        repeats = rates.within(repeats.withColumn("at", F.col("done_at")), work.window)
-    tables = {
-        "timeline": (schemas.TIMELINE, rates.timeline(offered, by_pod, repeats)),
-        "timeline_by_pod": (schemas.TIMELINE_BY_POD, rates.timeline_by_pod(by_pod)),
-        "partition_gaps": (schemas.PARTITION_GAPS, partition_gaps(work.runs)),
-        "lag": (schemas.LAG, samples.lag(work.telemetry)),
-        "replicas": (schemas.REPLICAS, samples.replicas(work.telemetry)),
-        "latency": (schemas.LATENCY, rates.within(latency(work.processed), work.window)),
+        at = (F.col("done_at") - F.pmod("done_at", F.lit(BIN_NS))).alias("at")
+        again = _within(work, repeats.groupBy(at).count().toArrow())
+    offered = _within(work, work.logged.get("offered"))
+    folder.write_rows("timeline", schemas.TIMELINE, timeline(offered, by_pod, again))
+    folder.write_rows("timeline_by_pod", schemas.TIMELINE_BY_POD, _timeline_by_pod(by_pod))
+    runs = work.worked.get("runs", WORK_RUNS.empty_table())
+    folder.write_rows("partition_gaps", schemas.PARTITION_GAPS, partition_gaps(runs))
+    records = [json.loads(text) for text in work.samples]
+    folder.write_rows("lag", schemas.LAG, list(_lag(records)))
+    folder.write_rows("replicas", schemas.REPLICAS, list(_replicas(records)))
+    folder.write_rows("latency", schemas.LATENCY, list(_latency(work)))
+
+
+def time_lag(work: Work) -> tuple[Percentiles, Percentiles | None]:
+    """Return the percentiles of the sample, and of messages planned after it (None: none)."""
+    nothing: Percentiles = dict.fromkeys([*_PERCENTILES, "max"])
+    lags = work.worked.get("lags")
+    if lags is None:
+        return nothing, None
+    lag, weight = lags["lag"].to_numpy(), lags["weight"].to_numpy()
+    is_after = lags["is_after"].to_numpy()
+    found = [
+        _percentiles(lag[chosen], weight[chosen]) if chosen.any() else None
+        for chosen in (~is_after, is_after)
+    ]
+    return found[0] or nothing, found[1]
+
+
+def _percentiles(lag: Ints, weight: npt.NDArray[np.float64]) -> Percentiles:
+    """Return the order statistics of values that stand for ``weight`` messages each, in seconds."""
+    order = np.argsort(lag, kind="stable")
+    ranks = np.cumsum(weight[order])
+    wanted = np.ceil(np.array([*_PERCENTILES.values()]) * round(ranks[-1])) - 1e-6
+    places = np.minimum(np.searchsorted(ranks, wanted), len(lag) - 1)
+    values = [*lag[order][places].tolist(), int(lag[order][-1])]
+    return {
+        name: value / _NANOSECONDS
+        for name, value in zip([*_PERCENTILES, "max"], values, strict=True)
     }
-    at_once(
-        *(
-            partial(folder.write_table, name, schema, table)
-            for name, (schema, table) in tables.items()
-        )
-    )
+
+
+def _within(work: Work, bins: pa.Table | None) -> pa.Table | None:
+    """Return the bins inside the run; a stamp far outside would make endless bins."""
+    if bins is None or work.rules.window is None:
+        return None
+    first, last = work.rules.window
+    inside = pc.and_(pc.greater(bins["at"], first), pc.less(bins["at"], last - POD_BIN_NS))
+    return bins.filter(inside)
+
+
+def timeline(offered: pa.Table | None, by_pod: pa.Table | None, again: pa.Table | None) -> Rows:
+    """Return rows of ``schemas.TIMELINE``, one for every bin from the first to the last.
+
+    A bin without work inside the run is known to have none, so its value is zero.
+    """
+    parts = [
+        (table["at"].to_numpy(), table["count"].to_numpy())
+        for table in (offered, by_pod, again)
+        if table is not None and table.num_rows
+    ]
+    if not parts:
+        return []
+    first = min(int(at.min()) for at, _ in parts)
+    size = (max(int(at.max()) for at, _ in parts) - first) // BIN_NS + 1
+    sums = {}
+    for name, table in (("offered", offered), ("done", by_pod), ("again", again)):
+        sums[name] = np.zeros(size, np.int64)
+        if table is not None:
+            places = (table["at"].to_numpy() - first) // BIN_NS
+            np.add.at(sums[name], places, table["count"].to_numpy())
+    columns = (sums["offered"], sums["done"] - sums["again"], sums["again"])
+    every = zip(*(column.tolist() for column in columns), strict=True)
+    return [
+        {"at": first + place * BIN_NS, "offered": new, "processed": done, "processed_again": twice}
+        for place, (new, done, twice) in enumerate(every)
+    ]
+
+
+def _timeline_by_pod(by_pod: pa.Table | None) -> Rows:
+    """Return rows of ``schemas.TIMELINE_BY_POD``; only bins with work."""
+    if by_pod is None:
+        return []
+    seconds = by_pod.set_column(0, "at", pa.array(bin_of(by_pod["at"].to_numpy(), POD_BIN_NS)))
+    sums = seconds.group_by(["at", "pod"]).aggregate([("count", "sum")])
+    return sums.rename_columns({"count_sum": "processed"}).to_pylist()
+
+
+def partition_gaps(runs: pa.Table) -> Rows:
+    """Turn ``WORK_RUNS`` into rows of ``schemas.PARTITION_GAPS``, the handovers between pods."""
+    order = [(name, "ascending") for name in ("partition", "first_started_at", "first_offset")]
+    gaps: Rows = []
+    before: dict[str, Any] | None = None
+    for run in runs.sort_by(order).to_pylist():
+        if before is not None and before["partition"] == run["partition"]:
+            if before["pod"] == run["pod"]:
+                for name, most in (("first_done_at", min), ("last_done_at", max)):
+                    before[name] = most(before[name], run[name])
+                continue
+            gaps.append(
+                {
+                    "partition": run["partition"],
+                    "from_pod": before["pod"],
+                    "to_pod": run["pod"],
+                    "last_done_at": before["last_done_at"],
+                    "next_done_at": run,
+                }
+            )
+        before = run
+    for gap in gaps:  # the next owner's first work may be in a later run
+        gap["next_done_at"] = gap["next_done_at"]["first_done_at"]
+        gap["gap_seconds"] = (gap["next_done_at"] - gap["last_done_at"]) / _NANOSECONDS
+    return gaps
+
+
+def _latency(work: Work) -> Iterator[dict[str, Any]]:
+    """Return rows of ``schemas.LATENCY``; rows without a planned instant have no latency."""
+    lags = _within(work, work.worked.get("lags"))
+    if lags is None or not lags.num_rows:
+        return
+    lags = lags.sort_by("at")
+    at, lag, weight = (lags[name].to_numpy() for name in ("at", "lag", "weight"))
+    firsts = np.flatnonzero(np.diff(at, prepend=at[0] - 1))
+    for first, end in zip(firsts, [*firsts, len(at)][1:], strict=True):
+        found = _percentiles(lag[first:end], weight[first:end])
+        named = {f"{name}_seconds": value for name, value in found.items()}
+        yield {"at": int(at[first]), "count": round(weight[first:end].sum()), **named}
+
+
+def _lag(records: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Return rows of ``schemas.LAG``. A failed reading is absent: a gap stays a gap."""
+    for record in records:
+        for row in record.get("partitions") or ():
+            partition, end, committed = (*row, None, None, None)[:3]
+            if partition is None or end is None:
+                continue
+            # The offsets are read in sequence: a commit in between gives no negative lag.
+            lag = None if committed is None else max(end - committed, 0)
+            yield {
+                "at": record["at"],
+                "partition": partition,
+                "end_offset": end,
+                "committed": committed,
+                "lag": lag,
+            }
+
+
+def _replicas(records: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Return rows of ``schemas.REPLICAS``; a reading that lacks a field is left out."""
+    for record in records:
+        row = {name: record.get(name) for name in ("at", "spec", "current", "ready")}
+        if record["kind"] == "replica_sample" and None not in row.values():
+            yield row

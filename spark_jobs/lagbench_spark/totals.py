@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from lagbench.shared_with_spark import message_classes
 from lagbench_spark.fence import Fence
 from lagbench_spark.holdings import Hole
+from lagbench_spark.rows import Stranger
 from lagbench_spark.run_facts import RunFacts
 from lagbench_spark.unledgered import Unledgered
 
@@ -50,15 +51,6 @@ class BadCount(NamedTuple):
     cause: str
     pod: str | None
     messages: int
-
-
-class Stranger(NamedTuple):
-    """The place of a record that does not belong to the run; None in tables of older runs."""
-
-    topic: str  # events, processed or telemetry
-    partition: int | None
-    offset: int | None
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)

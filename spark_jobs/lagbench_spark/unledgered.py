@@ -15,11 +15,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from lagbench_spark.holdings import Holding
-from lagbench_spark.transforms.rates import POD_BIN_NS, bin_of
 from lagbench_spark.work import Work
 
 _NANOSECONDS = 1_000_000_000
@@ -53,15 +51,14 @@ def unledgered_work(work: Work) -> list[Unledgered]:
     kills = work.facts.kills
     if not kills:
         return []
-    done_at = F.col("done_at")
-    process = F.col("pod"), _kills_before(kills).alias("kills")
-    by_second = work.processed.groupBy(*process, bin_of(done_at, POD_BIN_NS).alias("second")).agg(
-        F.count(F.lit(1)).alias("count"), F.max("done_at").alias("last_at")
-    )
-    found = by_second.groupBy("pod", "kills").agg(
-        F.max("count").alias("most"), F.max("last_at").alias("last_at")
-    )
-    ledgered = [Ledgered(**row.asDict()) for row in found.collect()]
+    by_kill = work.worked.get("by_kill")
+    ledgered = []
+    if by_kill is not None:
+        found = by_kill.group_by(["pod", "kills"])
+        rows = found.aggregate([("count", "max"), ("last_at", "max")]).to_pylist()
+        ledgered = [
+            Ledgered(row["pod"], row["kills"], row["count_max"], row["last_at_max"]) for row in rows
+        ]
     return bounds(kills, ledgered, _idle(work), work.facts.holdings.held)
 
 
@@ -101,19 +98,6 @@ def bounds(
             messages = None if rate is None else math.ceil(seconds * rate)
             unledgered.append(Unledgered(pod, killed_at, seconds, messages))
     return unledgered
-
-
-def _kills_before(kills: Kills) -> Column:
-    """Return how often a row's pod had been killed before the row was done."""
-    at = F.col("done_at")
-    pairs = [
-        part
-        for pod, instants in sorted(kills.items())
-        for part in (F.lit(pod), F.array(*map(F.lit, instants)))
-    ]
-    of_pod = F.try_element_at(F.create_map(*pairs), F.col("pod"))
-    earlier = F.filter(of_pod, lambda killed_at: killed_at < at)
-    return F.coalesce(F.array_size(earlier), F.lit(0))
 
 
 def _idle(work: Work) -> dict[str, list[int]]:

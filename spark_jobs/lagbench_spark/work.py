@@ -1,218 +1,190 @@
-"""Read a landed run with the summaries that accounting and timeline both need.
-
-Strangers are separated first: records that are not events of the run, their processings, and
-records that are not ledger records. Then stamps are moved to the recorder's clock, as far as the
-clock of their pod is known.
-"""
+"""Read a landed run: its facts, the rules for its rows, and the rows themselves where needed."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from pyspark.sql import Column, DataFrame
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
 from lagbench_spark import schemas
 from lagbench_spark.epochs import Span, spans_of
 from lagbench_spark.fence import Fence
+from lagbench_spark.rows import Ints, Rules, Stranger, each
 from lagbench_spark.run_facts import FACT_KINDS, RunFacts, facts_of
 from lagbench_spark.run_folder import RunFolder
-from lagbench_spark.session import at_once
-from lagbench_spark.transforms.foreign import foreign_events, own_events, work_on
-from lagbench_spark.transforms.repeats import overlaps, repeats
-from lagbench_spark.transforms.work_runs import work_runs
+from lagbench_spark.summaries import EventsSummary, Tables, WorkSummary
+from lagbench_spark.transforms.blocks import rows_in
+from lagbench_spark.transforms.telemetry_rows import stream_started_at
 
-_IS_FAILED = "failed_attempts IS NOT NULL"
-_STAMPS = ("started_at", "done_at")
+_SAMPLES = ("lag_sample", "replica_sample")
 _MARGIN_NS = 60_000_000_000
 _LONGEST_RUN_NS = 4 * 86_400 * 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Strangers:
-    """Records that do not belong to this run, by topic; None: there are none.
-
-    ``in_log`` has partition, offset, size_bytes, detail; ``in_ledger`` partition, offset, detail.
-    ``work`` (processings of ``in_log``) and ``beyond`` (of places that the log never had below the
-    fence) are rows of ``schemas.PROCESSED``.
-    """
-
-    in_log: DataFrame | None
-    in_ledger: DataFrame | None
-    work: DataFrame | None
-    beyond: DataFrame | None
-
-
-@dataclass(frozen=True, slots=True)
 class Work:
-    """A run's events and processings (rows of their schemas), the runs of work, the repeats.
+    """A landed run. ``logged`` and ``worked`` are the summaries of its events and processings.
 
-    ``repeats`` None: there are none. ``failed`` are the processings that ended in a dead letter;
-    None: there are none. ``window`` is the time in which the run can have worked, unix
-    ns; ``outside_run`` processings were stamped outside of it, and are moved to its edge.
+    ``samples``: the recorder's readings as JSON. ``strangers``: records of the telemetry that are
+    none, of which the first are named.
     """
 
     folder: RunFolder
     fence: Fence
     facts: RunFacts
-    events: DataFrame
-    processed: DataFrame
-    strangers: Strangers
+    rules: Rules
     spans: Sequence[Span]
-    runs: DataFrame
-    repeats: DataFrame | None
-    failed: DataFrame | None
-    window: tuple[int, int] | None
-    outside_run: int
+    samples: Sequence[str]
+    strangers: Sequence[Stranger]
+    logged: Tables = field(default_factory=dict)
+    worked: Tables = field(default_factory=dict)
 
     @property
     def telemetry(self) -> DataFrame:
         """Rows of ``schemas.TELEMETRY``, each with its source's stamp."""
         return self.folder.read_table("telemetry", schemas.TELEMETRY)
 
+    def events(self, blocks: pa.Table | None = None, number: str = "offset") -> DataFrame:
+        """Return the run's own rows of ``schemas.EVENTS``, of all or of some blocks."""
+        landed = self.folder.read_table("events", schemas.EVENTS)
+        if blocks is not None:
+            landed = rows_in(landed, self.table(blocks), number)
+        return landed.mapInArrow(each(self.rules.own_events), schemas.EVENTS)
+
+    def processed(self, blocks: pa.Table | None = None, where: str | None = None) -> DataFrame:
+        """Return the processings of the run's messages, of all or of some blocks of offsets."""
+        rules = self.rules
+        landed = self.folder.read_table("processed", schemas.PROCESSED)
+        if where is not None:
+            landed = landed.filter(where)
+        if blocks is not None:
+            landed = rows_in(landed, self.table(blocks), "offset")
+        return landed.mapInArrow(each(lambda batch: rules.work(batch).own), schemas.PROCESSED)
+
+    def beyond(self) -> DataFrame | None:
+        """Return the processings of places that the log never had below the fence."""
+        if not self.count("aside", "beyond"):
+            return None
+        rules = self.rules
+
+        def of(batch: pa.RecordBatch) -> pa.RecordBatch:
+            work = rules.work(batch)
+            return work.rows.filter(pa.array(work.is_beyond))
+
+        landed = self.folder.read_table("processed", schemas.PROCESSED)
+        return landed.mapInArrow(each(of), schemas.PROCESSED)
+
+    def foreign(self) -> DataFrame | None:
+        """Return partition, offset, size_bytes, detail of the log's records that are no events."""
+        if not self.rules.strangers:
+            return None
+        landed = self.folder.read_table("events", schemas.EVENTS)
+        columns = "partition int, offset bigint, size_bytes int, detail string"
+        return landed.mapInArrow(each(self.rules.foreign_events), columns)
+
+    def count(self, name: str, kind: str) -> int:
+        """Return a count of the processings by kind."""
+        table = self.worked.get(name)
+        if table is None:
+            return 0
+        return pc.sum(table.filter(pc.equal(table["kind"], kind))["count"]).as_py() or 0
+
+    def table(self, rows: pa.Table) -> DataFrame:
+        """Return rows of the driver as a table of Spark."""
+        return self.folder.session.createDataFrame(rows)
+
+    def events_summary(self) -> EventsSummary:
+        """Return the empty summary of the run's events."""
+        return EventsSummary(self.rules)
+
+    def work_summary(self) -> WorkSummary:
+        """Return the empty summary of the run's processings; ``logged`` is known."""
+        starts: dict[tuple[int, str], list[int]] = defaultdict(list)
+        for span in self.spans:
+            starts[span.partition, span.pod].append(span.from_at)
+        cuts = {owner: np.array(sorted(ats), np.int64) for owner, ats in starts.items()}
+        return WorkSummary(self.rules, cuts, self.facts.kills, self._sample_end())
+
+    def _sample_end(self) -> int | None:
+        """Return the end of the planned stream, on the clock of the processings' planned_at."""
+        started_at, sample_ns = self.fence.stream_started_at, self.facts.plan.sample_ns
+        if started_at is None:
+            started_at = stream_started_at(self.telemetry)
+        if started_at is None or sample_ns is None:
+            return None
+        if self.facts.producer is not None:
+            started_at = self.facts.clocks.on_recorders(started_at, self.facts.producer)
+        return started_at + sample_ns
+
+    def with_logged(self, logged: Tables) -> Work:
+        """Return the run with the summary of its events, whose strangers are left out of it."""
+        found: dict[int, Ints] = {}
+        if "strangers" in logged:
+            partition, offset = (logged["strangers"][n].to_numpy() for n in ("partition", "offset"))
+            found = {int(p): np.sort(offset[partition == p]) for p in np.unique(partition)}
+        return replace(self, logged=logged, rules=replace(self.rules, strangers=found))
+
 
 def read_work(folder: RunFolder, fence: Fence) -> Work:
-    """Return the run's work; the summaries are kept in cache."""
-    facts = _read_facts(folder, fence)
-    logged = folder.read_table("events", schemas.EVENTS)
-    ledger = folder.read_table("processed", schemas.PROCESSED)
-    window = _window(folder, fence, facts)
-    whole = _on_recorders_clock(ledger, facts)
-    foreign: DataFrame | None = foreign_events(logged, facts.plan).persist()
-    odd, is_pure = at_once(lambda: _odd_rows(whole, fence, window), foreign.isEmpty)
-    no_ledger = _no_ledger(ledger).persist() if odd["foreign"] else None
-    if odd["foreign"]:
-        whole = whole.filter(F.col("foreign").isNull())
-    if window is not None and odd["outside"]:
-        whole = whole.withColumns({name: _clamped(name, window) for name in _STAMPS})
-    is_below = _is_below(fence)
-    processed = whole.filter(is_below) if odd["beyond"] else whole
-    if is_pure:
-        foreign = None
-    strangers = Strangers(
-        in_log=foreign,
-        in_ledger=no_ledger,
-        work=None if foreign is None else work_on(processed, foreign, is_foreign=True).persist(),
-        beyond=whole.filter(~is_below).persist() if odd["beyond"] else None,
+    """Return the run, whose telemetry has landed, without summaries."""
+    telemetry = folder.read_table("telemetry", schemas.TELEMETRY)
+    is_record = F.col("at").isNotNull() & F.col("source").isNotNull() & F.col("kind").isNotNull()
+    needed = telemetry.select(
+        "kind",
+        F.when(is_record, F.col("record")).alias("record"),
+        "partition",
+        "offset",
+        F.octet_length("record").alias("size"),
+    ).filter(~is_record | F.col("kind").isin(*FACT_KINDS, *_SAMPLES))
+    rows = needed.collect()
+    manifest = folder.read_json("manifest.json") if folder.has("manifest.json") else {}
+    facts = facts_of(
+        (row["record"] for row in rows if row["record"] and row["kind"] in FACT_KINDS),
+        fidelity=manifest.get("fidelity"),
+        are_silent=fence.accounting is not None,
     )
-    if foreign is not None:
-        processed = work_on(processed, foreign, is_foreign=False)
-    # Every later use of the runs is by partition: shuffled once, for all of them.
-    files = int(str(folder.session.conf.get("spark.sql.shuffle.partitions")))
-    spans = spans_of(facts.holdings, fence.events)
-    starts: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for span in spans:
-        starts[span.partition, span.pod].append(span.from_at)
-    runs = work_runs(processed, starts).repartition(files, "partition").persist()
-    shared = overlaps(runs)
+    shifts = facts.clocks.shifts
+    rules = Rules(
+        plan=facts.plan,
+        ends=fence.events,
+        window=_window(telemetry, fence, facts),
+        pod_shifts=shifts,
+        producer_shift=shifts.get(facts.producer or "", 0),
+    )
     return Work(
         folder=folder,
         fence=fence,
         facts=facts,
-        events=_planned_on_recorders_clock(own_events(logged, facts.plan), facts),
-        processed=processed,
-        strangers=strangers,
-        spans=spans,
-        runs=runs,
-        failed=processed.filter(_IS_FAILED) if odd["failed"] else None,
-        repeats=None if shared.isEmpty() else repeats(processed, shared).persist(),
-        window=window,
-        outside_run=odd["outside"],
+        rules=rules,
+        spans=spans_of(facts.holdings, fence.events),
+        samples=[row["record"] for row in rows if row["record"] and row["kind"] in _SAMPLES],
+        strangers=[_stranger(row) for row in rows if row["record"] is None],
     )
 
 
-def _read_facts(folder: RunFolder, fence: Fence) -> RunFacts:
-    telemetry = folder.read_table("telemetry", schemas.TELEMETRY)
-    rows = telemetry.filter(F.col("kind").isin(*FACT_KINDS)).select("record").collect()
-    manifest = folder.read_json("manifest.json") if folder.has("manifest.json") else {}
-    return facts_of(
-        (row["record"] for row in rows),
-        fidelity=manifest.get("fidelity"),
-        are_silent=fence.accounting is not None,
-    )
+def _stranger(row: Row) -> Stranger:
+    detail = f"a text of {row['size']} bytes that is not a record"
+    return Stranger("telemetry", row["partition"], row["offset"], detail)
 
 
-def _on_recorders_clock(processed: DataFrame, facts: RunFacts) -> DataFrame:
-    """Subtract from each stamp the known lead of its pod's clock."""
-    shifts = facts.clocks.shifts
-    if not shifts:
-        return processed
-    columns: dict[str, Column] = {
-        name: F.coalesce(F.try_subtract(name, _shift_of(F.col("pod"), shifts)), name)
-        for name in _STAMPS
-    }
-    return _planned_on_recorders_clock(processed.withColumns(columns), facts)
-
-
-def _planned_on_recorders_clock(rows: DataFrame, facts: RunFacts) -> DataFrame:
-    """Subtract from the planned instants the known lead of the producer's clock."""
-    shift_ns = facts.clocks.shifts.get(facts.producer or "")
-    if not shift_ns:
-        return rows
-    return rows.withColumn("planned_at", F.try_subtract("planned_at", F.lit(shift_ns)))
-
-
-def _shift_of(pod: Column, shifts: Mapping[str, int]) -> Column:
-    pairs = [F.lit(part) for item in sorted(shifts.items()) for part in item]
-    return F.coalesce(F.try_element_at(F.create_map(*pairs), pod), F.lit(0))
-
-
-def _is_within(window: tuple[int, int]) -> Column:
-    return F.col("started_at").between(*window) & F.col("done_at").between(*window)
-
-
-def _clamped(name: str, window: tuple[int, int]) -> Column:
-    """Return a stamp clamped to the run: one of a garbled row could be at any time."""
-    first, last = window
-    return F.greatest(F.least(F.col(name), F.lit(last)), F.lit(first))
-
-
-def _is_below(fence: Fence) -> Column:
-    """Return whether a row's place is below the fence: no other can be of a message of the run."""
-    pairs = [F.lit(part) for item in sorted(fence.events.items()) for part in item]
-    if not pairs:
-        return F.expr("false")
-    end = F.coalesce(F.try_element_at(F.create_map(*pairs), F.col("partition")), F.lit(0))
-    return (F.col("offset") >= 0) & (F.col("offset") < end)
-
-
-def _no_ledger(ledger: DataFrame) -> DataFrame:
-    return ledger.filter(F.col("foreign").isNotNull()).select(
-        F.col("ledger_partition").alias("partition"),
-        F.col("ledger_offset").alias("offset"),
-        F.col("foreign").alias("detail"),
-    )
-
-
-def _odd_rows(whole: DataFrame, fence: Fence, window: tuple[int, int] | None) -> dict[str, int]:
-    """Count rows: no ledger records, beyond the fence, outside the run, dead letters: one scan."""
-    is_ledger = F.col("foreign").isNull()
-    is_outside = F.expr("false") if window is None else ~_is_within(window)
-    row = whole.agg(
-        F.count_if(~is_ledger).alias("foreign"),
-        F.count_if(is_ledger & ~_is_below(fence)).alias("beyond"),
-        F.count_if(is_ledger & is_outside).alias("outside"),
-        F.count_if(F.expr(_IS_FAILED)).alias("failed"),
-    ).first()
-    return {} if row is None else row.asDict()
-
-
-def _window(folder: RunFolder, fence: Fence, facts: RunFacts) -> tuple[int, int] | None:
+def _window(telemetry: DataFrame, fence: Fence, facts: RunFacts) -> tuple[int, int] | None:
     """Return the time from a minute before the stream's start until a minute after the fence.
 
     Without a fence's instant the run lasts until its last telemetry, four days at most.
     """
-    started_at = fence.stream_started_at
-    telemetry = folder.read_table("telemetry", schemas.TELEMETRY)
-    if started_at is None:
-        first = telemetry.filter(F.col("kind") == "stream_started").agg(F.min("at")).first()
-        started_at = None if first is None else first[0]
-    ended_at = fence.fenced_at
-    if ended_at is None:
-        last = telemetry.agg(F.max("at")).first()
-        ended_at = None if last is None else last[0]
+    started_at, ended_at = fence.stream_started_at, fence.fenced_at
+    if started_at is None or ended_at is None:
+        began = F.min(F.when(F.col("kind") == "stream_started", F.col("at")))
+        found = telemetry.agg(began.alias("began"), F.max("at").alias("ended")).first()
+        bounds: Mapping[str, int | None] = {} if found is None else found.asDict()
+        started_at = bounds.get("began") if started_at is None else started_at
+        ended_at = bounds.get("ended") if ended_at is None else ended_at
     if started_at is None or ended_at is None:
         return None
     plan_ns = facts.plan.offset_ns or 0

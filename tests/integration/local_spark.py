@@ -12,7 +12,7 @@ from lagbench_spark.session import open_session
 
 # The first-tier compiler alone: tests run each query once, on few rows.
 _SUBMIT_ARGUMENTS = (
-    '--master local[2] --driver-memory 1g --driver-java-options "-XX:TieredStopAtLevel=1" '
+    '--master local[2] --driver-memory 1g --driver-java-options "-XX:ReservedCodeCacheSize=256m -XX:+UseParallelGC" '
     "pyspark-shell"
 )
 

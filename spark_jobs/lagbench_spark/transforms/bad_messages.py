@@ -12,6 +12,7 @@ from pyspark.sql import types as T  # noqa: N812
 from lagbench.shared_with_spark import message_classes
 from lagbench_spark import schemas
 from lagbench_spark.causes import CauseFinder
+from lagbench_spark.summaries import IDENTITY
 
 _GIVEN = ("class", "partition", "offset", "seq", "entity_id", "pod", "other_pod", "at", "detail")
 _NANOSECONDS_PER_MILLISECOND = 1_000_000
@@ -127,7 +128,7 @@ def _shaped(rows: DataFrame, kind: Column, **given: Column) -> DataFrame:
     columns = {"class": kind, **given}
     chosen = []
     for name in _GIVEN:
-        is_message = name in {"partition", "offset", "seq", "entity_id"} and name in rows.columns
+        is_message = name in IDENTITY and name in rows.columns
         column = columns.get(name, F.col(name) if is_message else F.lit(None))
         chosen.append(column.cast(schema_type(name)).alias(name))
     return rows.select(*chosen)

@@ -6,6 +6,8 @@ An extra block costs time but no exactness, so a region becomes every block that
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -18,10 +20,18 @@ def block_of(number: Column, bits: int = NUMBER_BITS) -> Column:
     return F.shiftright(number, bits)
 
 
-def touched(regions: DataFrame, first: Column, last: Column, bits: int = NUMBER_BITS) -> DataFrame:
+def touched(regions: pa.Table, first: str, last: str, bits: int = NUMBER_BITS) -> pa.Table:
     """Return partition, block (each once) that the regions from ``first`` to ``last`` touch."""
-    blocks = F.sequence(block_of(first, bits), block_of(last, bits))
-    return regions.select("partition", F.explode(blocks).alias("block")).distinct()
+    begins, ends = (regions[name].to_numpy() >> bits for name in (first, last))
+    counts = ends - begins + 1
+    partition = np.repeat(regions["partition"].to_numpy(), counts)
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    block = np.repeat(begins, counts) + np.arange(counts.sum()) - starts
+    return (
+        pa.table({"partition": partition, "block": block})
+        .group_by(["partition", "block"])
+        .aggregate([])
+    )
 
 
 def rows_in(rows: DataFrame, blocks: DataFrame, number: str) -> DataFrame:

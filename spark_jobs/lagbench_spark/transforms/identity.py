@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lagbench.shared_with_spark import message_classes
-from lagbench_spark.transforms.digests import IDENTITY
+from lagbench_spark.summaries import IDENTITY
 
 _MESSAGE = list(IDENTITY)
 

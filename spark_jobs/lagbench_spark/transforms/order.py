@@ -7,55 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from lagbench_spark.transforms.blocks import TIME_BITS, block_of, touched
 
-_EARLIER_RUNS = (Window.unboundedPreceding, -1)
 ROW = ["partition", "offset", "started_at", "ledger_partition", "ledger_offset"]
 
 
-def disorder(runs: DataFrame, slack_ns: int) -> DataFrame:
-    """Return the rows of ``WORK_RUNS`` where the order may be broken, with the earlier extremes.
-
-    A late message and one that overtook it are both in one region: of offsets
-    (the run begins below ``furthest``, which was begun before it) or of time (the run begins
-    before ``latest``, the last start in earlier runs, plus the bound of two clocks).
-    """
-    by_start = Window.partitionBy("partition").orderBy("first_started_at", "first_offset")
-    earlier = by_start.rowsBetween(*_EARLIER_RUNS)
-    seen = runs.select(
-        "partition",
-        "first_offset",
-        "first_started_at",
-        F.max("last_offset").over(earlier).alias("furthest"),
-        (F.max("last_started_at").over(earlier) + slack_ns).alias("latest"),
-    )
-    return seen.filter(_is_behind() | _is_parallel())
-
-
 def reordered(
-    processed: DataFrame,
-    regions: DataFrame,
-    excluded: DataFrame,
+    counted: DataFrame,
+    offsets: DataFrame,
+    instants: DataFrame,
     *,
     slack_ns: int,
     unbounded_pods: Sequence[str],
 ) -> DataFrame:
     """Return the rows of ``schemas.PROCESSED`` that came late, with overtaken_by and is_certain.
 
-    ``regions`` is the ``disorder``; ``excluded`` are rows that say nothing about order (repeats,
-    unknown messages). Two messages begun in the same nanosecond have no order. Another pod's start
-    is certainly earlier if it is so by more than ``slack_ns`` and both clocks are bounded.
+    ``counted`` are without rows that say nothing about order (repeats, unknown messages); only
+    those in the blocks of ``offsets`` and ``instants`` count. Two messages begun in the same
+    nanosecond have no order. Another pod's start is certainly earlier if it is so by more than
+    ``slack_ns`` and both clocks are bounded.
     """
-    counted = _within(processed, regions).join(excluded.select(*ROW), on=ROW, how="left_anti")
     by_start = Window.orderBy("started_at")
     before = (Window.unboundedPreceding, -1)
     of_owner = by_start.rangeBetween(*before).partitionBy("partition", "pod")
     of_key = by_start.partitionBy("partition", "entity_id")
     latest = F.max(F.struct("seq", "pod"))
-    seen = counted.select(
+    seen = _within(counted, offsets, instants).select(
         "*",
         F.max("offset").over(of_owner).alias("owner_offset"),
         latest.over(of_key.rangeBetween(before[0], -1 - slack_ns)).alias("surely"),
@@ -73,15 +55,22 @@ def reordered(
     are_bounded = ~F.col("pod").isin(*unbounded_pods) & ~F.col("overtaken_by").isin(*unbounded_pods)
     is_certain = is_late_for_owner | (is_surely_late & are_bounded)
     return late.withColumn("is_certain", is_certain).select(
-        *processed.columns, "overtaken_by", "is_certain"
+        *counted.columns, "overtaken_by", "is_certain"
     )
 
 
-def _within(processed: DataFrame, regions: DataFrame) -> DataFrame:
-    """Return the rows in a block of offsets or of time that a region of the disorder touches."""
-    behind, parallel = regions.filter(_is_behind()), regions.filter(_is_parallel())
-    offsets = touched(behind, F.col("first_offset"), F.col("furthest"))
-    instants = touched(parallel, F.col("first_started_at"), F.col("latest"), TIME_BITS)
+def region_blocks(disorder: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return the blocks of offsets and those of time that regions of a ``disorder`` touch."""
+    is_behind = pc.greater_equal(disorder["furthest"], disorder["first_offset"])
+    is_parallel = pc.greater(disorder["latest"], disorder["first_started_at"])
+    return (
+        touched(disorder.filter(is_behind), "first_offset", "furthest"),
+        touched(disorder.filter(is_parallel), "first_started_at", "latest", TIME_BITS),
+    )
+
+
+def _within(processed: DataFrame, offsets: DataFrame, instants: DataFrame) -> DataFrame:
+    """Return the rows in one of the blocks of offsets or of time."""
     located = processed.select(
         "*",
         block_of(F.col("offset")).alias("offset_block"),
@@ -94,11 +83,3 @@ def _within(processed: DataFrame, regions: DataFrame) -> DataFrame:
         located = located.join(F.broadcast(marked), on=["partition", axis], how="left")
     is_inside = F.coalesce("in_offset_block", "in_time_block").isNotNull()
     return located.filter(is_inside).select(*processed.columns)
-
-
-def _is_behind() -> Column:
-    return F.col("furthest") >= F.col("first_offset")
-
-
-def _is_parallel() -> Column:
-    return F.col("latest") > F.col("first_started_at")

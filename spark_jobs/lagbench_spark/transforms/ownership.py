@@ -5,10 +5,8 @@ Stamps of two pods are compared within the bound of their clocks: inside it the 
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-
-from lagbench_spark.transforms.blocks import rows_in, touched
 
 SPANS = "partition int, pod string, from_at bigint, until_at bigint, is_known boolean"
 RIVALS = (
@@ -18,48 +16,16 @@ RIVALS = (
 _OWNER = ["partition", "pod"]
 
 
-def with_epochs(runs: DataFrame, spans: DataFrame) -> DataFrame:
-    """Add epoch, is_reported, is_known and first_work_at to rows of ``WORK_RUNS``.
-
-    ``first_work_at`` is the member's first work outside all ``spans`` (rows of ``SPANS``).
-    """
-    of_member = Window.partitionBy(*_OWNER, "member_id")
-    dated = _in_span(runs, spans, F.col("first_started_at"))
-    outside = F.when(F.col("from_at").isNull(), F.col("first_started_at"))
-    known = dated.withColumn("first_work_at", F.min(outside).over(of_member))
-    return _in_epoch(known)
-
-
-def epochs_of(dated_runs: DataFrame) -> DataFrame:
-    """Return partition, pod, epoch, began_at, processed, is_reported, is_known of dated runs."""
-    length = F.col("last_offset") - F.col("first_offset") + 1
-    return (
-        dated_runs.groupBy(*_OWNER, "epoch", "is_reported", "is_known")
-        .agg(F.min("first_started_at").alias("began_at"), F.sum(length).alias("processed"))
-        .select(*_OWNER, "epoch", "began_at", "processed", "is_reported", "is_known")
-    )
-
-
-def overdue_runs(dated_runs: DataFrame, rivals: DataFrame) -> DataFrame:
-    """Return the runs ``with_epochs`` that may end after a later owner (``RIVALS``) had begun."""
-    owned = dated_runs.filter("is_known").join(
-        F.broadcast(rivals), on=[*_OWNER, "epoch"], how="inner"
-    )
-    return owned.filter(_late_by(F.col("last_done_at")) > -_error()).select(*dated_runs.columns)
-
-
 def zombies(
     processed: DataFrame, overdue: DataFrame, spans: DataFrame, rivals: DataFrame
 ) -> DataFrame:
     """Return the rows of ``schemas.PROCESSED`` done after a later owner began, with ``RIVALS``.
 
-    Also is_certain: late by more than the possible error between the two clocks.
+    ``processed`` are those of the blocks that ``overdue`` runs touch. Also is_certain: late by more
+    than the possible error between the two clocks.
     """
-    blocks = touched(overdue, F.col("first_offset"), F.col("last_offset"))
     first_work = overdue.select(*_OWNER, "member_id", "first_work_at").distinct()
-    suspects = rows_in(processed, blocks, "offset").join(
-        F.broadcast(first_work), on=[*_OWNER, "member_id"], how="inner"
-    )
+    suspects = processed.join(F.broadcast(first_work), on=[*_OWNER, "member_id"], how="inner")
     dated = _in_epoch(_in_span(suspects, spans, F.col("started_at"))).filter("is_known")
     judged = dated.join(F.broadcast(rivals), on=[*_OWNER, "epoch"], how="inner")
     late_by = _late_by(F.col("done_at"))

@@ -11,11 +11,10 @@ from lagbench.shared_with_spark import message_classes
 from lagbench_spark.transforms.blocks import rows_in
 
 
-def produced_twice(events: DataFrame, blocks: DataFrame) -> DataFrame:
+def produced_twice(events: DataFrame) -> DataFrame:
     """Return the rows of ``schemas.EVENTS`` whose seq already has an earlier place in the log."""
     same_seq = Window.partitionBy("producer_id", "seq").orderBy("partition", "offset")
-    suspects = rows_in(events, blocks, "seq")
-    ranked = suspects.withColumn("turn", F.row_number().over(same_seq))
+    ranked = events.withColumn("turn", F.row_number().over(same_seq))
     return ranked.filter(F.col("turn") > 1).drop("turn")
 
 
@@ -29,14 +28,14 @@ def not_in_log(
 ) -> DataFrame:
     """Return class and seq of produced seqs (0 to ``produced`` - 1) that are at no offset.
 
+    ``events`` are those of the ``blocks`` of seqs.
     ``failed`` and ``unknown`` are ranges [first, last] of seqs whose delivery is known to have
     failed, or to have an unknown outcome.
     """
     session = events.sparkSession
     expected = session.range(produced).select(F.col("id").alias("seq"))
     in_doubt = rows_in(expected, blocks, "seq")
-    present = rows_in(events, blocks, "seq").select("seq")
-    missing = in_doubt.join(present, on="seq", how="left_anti")
+    missing = in_doubt.join(events.select("seq"), on="seq", how="left_anti")
     rows = [(*reported, message_classes.NOT_IN_LOG_FAILED) for reported in failed]
     rows += [(*reported, message_classes.NOT_IN_LOG_UNKNOWN) for reported in unknown]
     if not rows:

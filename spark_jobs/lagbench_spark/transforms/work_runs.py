@@ -8,51 +8,37 @@ cheap to check. The summary is exact: rows outside a conflict between runs need 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import types as T  # noqa: N812
 
-WORK_RUNS = T.StructType(
+WORK_RUNS = pa.schema(
     [
-        T.StructField("partition", T.IntegerType()),  # of the events topic, 7
-        T.StructField("pod", T.StringType()),  # consumer-7d9c5b-x2x9p
-        T.StructField("member_id", T.StringType()),  # rdkafka-0c5e…
-        T.StructField("first_offset", T.LongType()),  # every offset from here …
-        T.StructField("last_offset", T.LongType()),  # … to here, each once
-        T.StructField("first_started_at", T.LongType()),  # of first_offset, unix ns
-        T.StructField("last_started_at", T.LongType()),  # of last_offset; never earlier
-        T.StructField("first_done_at", T.LongType()),  # the earliest of the run, unix ns
-        T.StructField("last_done_at", T.LongType()),  # the latest of the run, unix ns
+        ("partition", pa.int32()),  # of the events topic, 7
+        ("pod", pa.string()),  # consumer-7d9c5b-x2x9p
+        ("member_id", pa.string()),  # rdkafka-0c5e…
+        ("first_offset", pa.int64()),  # every offset from here …
+        ("last_offset", pa.int64()),  # … to here, each once
+        ("first_started_at", pa.int64()),  # of first_offset, unix ns
+        ("last_started_at", pa.int64()),  # of last_offset; never earlier
+        ("first_done_at", pa.int64()),  # the earliest of the run, unix ns
+        ("last_done_at", pa.int64()),  # the latest of the run, unix ns
     ]
 )
-_USED = ("partition", "offset", "started_at", "done_at", "pod", "member_id")
 
 
-Starts = Mapping[tuple[int, str], Iterable[int]]
-"""The times of a pod's assignments, by partition and pod."""
+Starts = Mapping[tuple[int, str], npt.NDArray[np.int64]]
+"""The times of a pod's assignments in their order, by partition and pod."""
 
 
-def work_runs(processed: DataFrame, starts: Starts) -> DataFrame:
-    """Turn rows of ``schemas.PROCESSED`` into rows of ``WORK_RUNS``, cut at ``starts``."""
-    cuts = {owner: np.array(sorted(ats), np.int64) for owner, ats in starts.items()}
+def runs_of(batch: pa.RecordBatch, cuts: Starts) -> pa.RecordBatch:
+    """Return the runs of work in rows of ``schemas.PROCESSED``, cut at ``cuts``.
 
-    def summarise(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if batch.num_rows:
-                yield _runs_of(batch, cuts)
-
-    return processed.select(*_USED).mapInArrow(summarise, WORK_RUNS)
-
-
-def _runs_of(
-    batch: pa.RecordBatch, cuts: Mapping[tuple[int, str], npt.NDArray[np.int64]]
-) -> pa.RecordBatch:
-    """Sort by owner and offset, then cut wherever the next row does not follow directly."""
+    Sorted by owner and offset, a run ends wherever the next row does not follow directly.
+    """
     raw: dict[str, npt.NDArray[np.signedinteger]] = {
         name: _numbers(batch, name) for name in ("partition", "offset", "started_at", "done_at")
     }
@@ -80,7 +66,7 @@ def _runs_of(
             pa.array(np.minimum.reduceat(row["done_at"], firsts)),
             pa.array(np.maximum.reduceat(row["done_at"], firsts)),
         ],
-        names=WORK_RUNS.names,
+        schema=WORK_RUNS,
     )
 
 
@@ -89,7 +75,7 @@ def _ownerships(
     order: npt.NDArray[np.int64],
     follows: npt.NDArray[np.bool_],
     started_at: npt.NDArray[np.int64],
-    cuts: Mapping[tuple[int, str], npt.NDArray[np.int64]],
+    cuts: Starts,
 ) -> npt.NDArray[np.int64]:
     """Return for each row how often its pod had been assigned the partition when it began."""
     counts = np.zeros(len(order), np.int64)
