@@ -7,7 +7,7 @@ log and ordered in windows. A clean run costs no shuffle of messages.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -20,6 +20,7 @@ from lagbench_spark import schemas
 from lagbench_spark.moved import moved_keys
 from lagbench_spark.rows import Stranger
 from lagbench_spark.run_facts import RunFacts
+from lagbench_spark.summaries import IDENTITY
 from lagbench_spark.suspicion import Suspicion, suspect
 from lagbench_spark.timelines import draw, time_lag
 from lagbench_spark.totals import BadCount, Counts, LogPart, totals
@@ -73,32 +74,58 @@ def account(work: Work) -> dict[str, Any]:
 
 def _bad_messages(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, DataFrame | None]:
     """Return the repeats, and rows of ``schemas.BAD_MESSAGES``; None: no suspicion."""
-    facts = work.facts
-    bad: list[DataFrame] = []
-    excluded: list[DataFrame] = []
-    repeats: DataFrame | None = None
-    if suspicion.repeats is not None:
-        shared = touched(suspicion.repeats, "from_offset", "to_offset")
-        repeats = repeats_of(work.processed(shared)).persist()
-        if repeats.isEmpty():
-            repeats = None
-    if suspicion.identity is not None:
-        log_rows = work.events(suspicion.identity).persist()
-        work_rows = work.processed(suspicion.identity).persist()
-        strange = unknown(log_rows, work_rows).persist()
-        excluded.append(strange)
-        bad.append(shape.from_log(unprocessed(log_rows, work_rows, work.fence.committed)))
-        bad.append(shape.from_unknown(strange))
-        if repeats is not None:  # a processing that the log lacks is in one class
-            places = strange.select(*shape.IDENTITY).distinct()
-            on = list(shape.IDENTITY)
-            repeats = repeats.join(places, on=on, how="left_anti").persist()
+    absent, strange = _compared(work, suspicion)
+    repeats = _repeats(work, suspicion, strange)
+    excluded = [] if strange is None else [strange]
     if repeats is not None:
         excluded.append(repeats.select(*schemas.PROCESSED.names))
-        bad.append(shape.from_repeats(repeats))
+    unknown_work = [part for part in (strange, work.beyond()) if part is not None]
+    bad = [
+        *([] if absent is None else [shape.from_log(absent)]),
+        *(shape.from_unknown(part) for part in unknown_work),
+        *([] if repeats is None else [shape.from_repeats(repeats)]),
+        *_failed(work, excluded),
+        *_reordered(work, suspicion, excluded),
+        *_zombies(work, suspicion),
+        *_production(work, suspicion),
+        *(shape.from_foreign(part) for part in (work.foreign(),) if part is not None),
+    ]
+    if not bad:
+        return repeats, None
+    return repeats, shape.with_causes(reduce(DataFrame.union, bad), work.facts.causes).persist()
+
+
+def _compared(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, DataFrame | None]:
+    """Return the log's messages without a processing, and the processings that it does not hold."""
+    if suspicion.identity is None:
+        return None, None
+    log_rows = work.events(suspicion.identity).persist()
+    work_rows = work.processed(suspicion.identity).persist()
+    absent = unprocessed(log_rows, work_rows, work.fence.committed)
+    return absent, unknown(log_rows, work_rows).persist()
+
+
+def _repeats(work: Work, suspicion: Suspicion, strange: DataFrame | None) -> DataFrame | None:
+    """Return the processings beyond the first; one that the log lacks is of another class."""
+    if suspicion.repeats is None:
+        return None
+    shared = touched(suspicion.repeats, "from_offset", "to_offset")
+    repeats = repeats_of(work.processed(shared))
+    if strange is not None:
+        on = list(IDENTITY)
+        repeats = repeats.join(strange.select(*on).distinct(), on=on, how="left_anti")
+    return repeats.persist()
+
+
+def _failed(work: Work, excluded: Sequence[DataFrame]) -> Iterator[DataFrame]:
     if work.count("odd", "failed"):
         failed = work.processed(where="failed_attempts IS NOT NULL")
-        bad.append(shape.from_failed(_without(failed, excluded)))
+        yield shape.from_failed(_without(failed, excluded))
+
+
+def _reordered(
+    work: Work, suspicion: Suspicion, excluded: Sequence[DataFrame]
+) -> Iterator[DataFrame]:
     if suspicion.disorder is not None:
         late = reordered(
             _without(work.processed(), excluded),
@@ -106,35 +133,33 @@ def _bad_messages(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, D
             slack_ns=suspicion.slack_ns,
             unbounded_pods=suspicion.unbounded_pods,
         )
-        bad.append(shape.from_reordered(late))
-    if suspicion.ownership is not None:
-        owned = suspicion.ownership
-        session = work.folder.session
+        yield shape.from_reordered(late)
+
+
+def _zombies(work: Work, suspicion: Suspicion) -> Iterator[DataFrame]:
+    owned = suspicion.ownership
+    if owned is not None:
         late = zombies(
             work.processed(touched(owned.overdue, "first_offset", "last_offset")),
             work.table(owned.overdue),
-            session.createDataFrame(owned.spans, SPANS),
-            session.createDataFrame(owned.rivals, RIVALS),
+            work.folder.session.createDataFrame(owned.spans, SPANS),
+            work.folder.session.createDataFrame(owned.rivals, RIVALS),
         )
-        bad.append(shape.from_zombies(late))
+        yield shape.from_zombies(late)
+
+
+def _production(work: Work, suspicion: Suspicion) -> Iterator[DataFrame]:
     if suspicion.seqs is not None:
         in_blocks = work.events(suspicion.seqs, "seq")
         missing = not_in_log(
             in_blocks,
             work.table(suspicion.seqs),
             suspicion.produced,
-            failed=facts.failed_seqs or (),
-            unknown=facts.unknown_seqs or (),
+            failed=work.facts.failed_seqs or (),
+            unknown=work.facts.unknown_seqs or (),
         )
-        bad.append(shape.from_production(produced_twice(in_blocks), missing, _doubt(facts)))
-    beyond, in_log = work.beyond(), work.foreign()
-    if beyond is not None:
-        bad.append(shape.from_unknown(beyond))
-    if in_log is not None:
-        bad.append(shape.from_foreign(in_log))
-    if not bad:
-        return repeats, None
-    return repeats, shape.with_causes(reduce(DataFrame.union, bad), facts.causes).persist()
+        twice = produced_twice(in_blocks)
+        yield shape.from_production(twice, missing, _doubt(work.facts))
 
 
 def _without(rows: DataFrame, excluded: Sequence[DataFrame]) -> DataFrame:

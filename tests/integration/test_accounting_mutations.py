@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -33,9 +32,8 @@ from lagbench.shared_with_spark import message_classes
 from lagbench.shared_with_spark.spark_member import spark_member
 from lagbench_spark.accounting import account
 from lagbench_spark.fence import parse_fence
+from lagbench_spark.landing import landed
 from lagbench_spark.run_folder import RunFolder
-from lagbench_spark.timelines import draw
-from lagbench_spark.work import read_work
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -56,7 +54,7 @@ def accounted(
     write_run(run, folder, end_offsets)
     run_folder = RunFolder(spark, str(folder))
     fence = parse_fence(run_folder.read_json("fence.json"))
-    content = account(read_work(run_folder, fence))
+    content = account(landed(run_folder, fence))
     spark.catalog.clearCache()
     rows = spark.read.parquet(run_folder.table_path("bad_messages")).collect()
     assert content == run_folder.read_json("accounting.json")
@@ -259,7 +257,6 @@ def test_work_on_strangers_is_nobodys_message(spark: SparkSession, tmp_path: Pat
     assert content["processed_foreign"] == 6
     assert {" seq " in row["detail"] for row in rows} == {True}
     assert [place["topic"] for place in content["strangers"]] == ["events"] * 5
-    draw(read_work(RunFolder(spark, str(tmp_path)), parse_fence(fence_of(tmp_path))))
     timeline = spark.read.parquet(str(tmp_path / "tables" / "timeline"))
     assert timeline.count() < 1_000  # bins of ten seconds, not of centuries
     assert timeline.agg({"offered": "sum"}).collect()[0][0] == 3_000
@@ -270,9 +267,8 @@ def test_the_offered_rate_is_on_the_recorders_clock(spark: SparkSession, tmp_pat
     ahead_ns = 3_000 * MILLISECOND
     run = clean_run()
     mutations.put_the_producers_clock_ahead(run, ahead_ns)
-    write_run(run, tmp_path)
 
-    draw(read_work(RunFolder(spark, str(tmp_path)), parse_fence(fence_of(tmp_path))))
+    accounted(spark, tmp_path, run)
 
     folder = RecordedFolder(tmp_path)
     rate = read_rate(folder)
@@ -335,9 +331,3 @@ def test_the_tail_is_no_part_of_the_time_lag(spark: SparkSession, tmp_path: Path
 
     assert content["time_lag_seconds"]["max"] == pytest.approx(0.004)
     assert content["time_lag_seconds_after"]["p50"] == pytest.approx(0.005)
-
-
-def fence_of(folder: Path) -> dict[str, Any]:
-    """Return the fence of a folder."""
-    content: dict[str, Any] = json.loads((folder / "fence.json").read_text())
-    return content

@@ -13,8 +13,10 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812
 from tests.integration.local_spark import local_spark
+from tests.unit.spark_jobs import row_count
+from tests.unit.spark_jobs.row_count import RowCount
 
-from lagbench_spark.decoded_tables import write_decoded
+from lagbench_spark.decoded_tables import Decoder, write_decoded
 from lagbench_spark.errors import UnreadableRun
 from lagbench_spark.run_folder import RunFolder
 
@@ -30,6 +32,7 @@ SCHEMA = T.StructType(
 ROWS = 1_000
 # Spark's workers cannot import the tests: ship the decoders by value.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(row_count)
 
 
 def _decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -59,13 +62,21 @@ def _table(path: Path) -> pa.Table:
     return pa.concat_tables(pq.ParquetFile(part).read() for part in parts).sort_by("offset")
 
 
+def write(folder: RunFolder, rows: int, decode: Decoder = _decode) -> int:
+    """Write the table; return how many rows its summary has seen."""
+    found = write_decoded(
+        folder, "processed", SCHEMA, _records(rows), decode, rows=rows, summary=RowCount()
+    )
+    return sum(found["odd"]["count"].to_pylist()) if found else 0
+
+
 def test_both_ways_write_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python writes to a disk, Spark to a store: same rows, same types, and a success to see."""
+    """Python writes to a disk, Spark to a store: same rows, types and summary, and a success."""
     for name in ("disk", "store"):
         if name == "store":
             monkeypatch.setattr(RunFolder, "local_path", lambda *_: None)
         folder = _folder(tmp_path / name)
-        write_decoded(folder, "processed", SCHEMA, _records(ROWS), _decode, rows=ROWS)
+        assert write(folder, ROWS) == ROWS
 
     disk, store = _table(tmp_path / "disk"), _table(tmp_path / "store")
 
@@ -84,7 +95,7 @@ def test_a_repetition_replaces_the_table(tmp_path: Path) -> None:
     left_over.write_bytes(b"PAR1")
 
     for rows in (ROWS, 10, 0):
-        write_decoded(folder, "processed", SCHEMA, _records(rows), _decode, rows=rows)
+        assert write(folder, rows) == rows
 
         assert _table(tmp_path).num_rows == rows
         assert _table(tmp_path).schema.names == SCHEMA.names
@@ -95,10 +106,10 @@ def test_a_repetition_replaces_the_table(tmp_path: Path) -> None:
 def test_a_failure_leaves_the_earlier_table(tmp_path: Path) -> None:
     """Files are written beside the table; without a success nothing of them remains."""
     folder = _folder(tmp_path)
-    write_decoded(folder, "processed", SCHEMA, _records(10), _decode, rows=10)
+    write(folder, 10)
 
     with pytest.raises(Exception, match="in the middle"):
-        write_decoded(folder, "processed", SCHEMA, _records(ROWS), _fail, rows=ROWS)
+        write(folder, ROWS, _fail)
 
     assert _table(tmp_path).num_rows == 10
     assert [path.name for path in (tmp_path / "tables").iterdir()] == ["processed"]

@@ -16,8 +16,8 @@ from tests.unit.spark_jobs.synthetic_run import MILLISECOND, SyntheticRun, clean
 from lagbench.shared_with_spark import message_classes
 from lagbench_spark.accounting import account
 from lagbench_spark.fence import parse_fence
+from lagbench_spark.landing import landed
 from lagbench_spark.run_folder import RunFolder
-from lagbench_spark.work import read_work
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -32,7 +32,7 @@ def accounted(spark: SparkSession, folder: Path, run: SyntheticRun) -> dict[str,
     """Return accounting.json of a run."""
     write_run(run, folder)
     run_folder = RunFolder(spark, str(folder))
-    content = account(read_work(run_folder, parse_fence(run_folder.read_json("fence.json"))))
+    content = account(landed(run_folder, parse_fence(run_folder.read_json("fence.json"))))
     spark.catalog.clearCache()
     return content
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
+from tests.unit.spark_jobs.row_count import RowCount
 
 from lagbench_spark import decoded_tables, schemas
 from lagbench_spark.decoded_tables import _writer
@@ -40,7 +41,7 @@ def test_one_file_has_all_rows_of_a_partition(
     monkeypatch.setattr(decoded_tables, "_ROWS_PER_GROUP", 3)
     batches = [_stranger_records(2), _stranger_records(2), _stranger_records(1)]
 
-    (done,) = _writer(str(tmp_path / "table"), SCHEMA, _decode)(batches)
+    (done,) = _writer(str(tmp_path / "table"), SCHEMA, _decode, RowCount())(batches)
 
     (name,) = done.column("file").to_pylist()
     (file,) = (tmp_path / "table").iterdir()
@@ -65,7 +66,7 @@ def test_rows_are_written_while_others_are_decoded(
             yield batch
 
     one_by_one = ([_stranger_records(25)] for _ in range(4))
-    list(_writer(str(tmp_path), SCHEMA, watched)(chain.from_iterable(one_by_one)))
+    list(_writer(str(tmp_path), SCHEMA, watched, RowCount())(chain.from_iterable(one_by_one)))
 
     assert sizes[0] == 0
     assert sizes[-1] > sizes[1] > 0
@@ -73,7 +74,7 @@ def test_rows_are_written_while_others_are_decoded(
 
 def test_a_partition_without_rows_has_no_file(tmp_path: Path) -> None:
     """Nothing in, nothing out, and no folder either."""
-    assert list(_writer(str(tmp_path / "table"), SCHEMA, _decode)([])) == []
+    assert list(_writer(str(tmp_path / "table"), SCHEMA, _decode, RowCount())([])) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -89,4 +90,4 @@ def test_a_row_without_a_required_value_is_refused(tmp_path: Path) -> None:
             )
 
     with pytest.raises(ValueError, match="ledger_offset"):
-        list(_writer(str(tmp_path), SCHEMA, broken)([_stranger_records(1)]))
+        list(_writer(str(tmp_path), SCHEMA, broken, RowCount())([_stranger_records(1)]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lagbench_spark.transforms.work_runs import _runs_of
+from lagbench_spark.transforms.work_runs import runs_of
 
 Row = tuple[int, int, int, int, str]  # partition, offset, started_at, done_at, pod
 
@@ -25,7 +25,7 @@ def _runs(
         }
     )
     given = {owner: np.array(ats, np.int64) for owner, ats in (cuts or {}).items()}
-    runs = _runs_of(batch, given)
+    runs = runs_of(batch, given)
     return [
         tuple(value for name, value in row.items() if name != "member_id")
         for row in runs.to_pylist()
