@@ -11,7 +11,7 @@ SCENARIO ?= quick_spike
 TARGET ?= embedded
 ARGS ?=
 
-.PHONY: help install lock proto rehearse own-consumers ui down test test-all test-measured test-slow \
+.PHONY: help install lock proto rehearse own-consumers ui down test test-all test-rehearsals test-slow \
   test-kubernetes test-compose sbom audit check format bench pictures picture-own-dag clean
 
 help: ## Show the targets.
@@ -71,7 +71,7 @@ down: ## Stop everything that was started.
 FILES := --dist loadfile --no-loadscope-reorder
 OTHERS := browser or cluster or compose
 # Where tests start processes: to look for them elsewhere takes half a minute.
-STARTING := tests/e2e tests/integration tests/contract
+STARTING := tests/integration tests/contract
 test: install ## Run the tests of every promise in 8 minutes (docs/testing.md); ARGS: what to run instead.
 ifneq ($(strip $(ARGS)),)
 	$(BIN)/python -m pytest $(ARGS)
@@ -83,15 +83,16 @@ else
 endif
 
 test-all: install ## Run all that `make test` leaves out, the next four (as root, on Debian 12).
-	@failed=0; $(MAKE) test-measured || failed=1; \
+	@failed=0; $(MAKE) test-rehearsals || failed=1; \
 	mkdir -p build; cluster='-m "cluster and not measured" >build/cluster.log 2>&1'; \
 	$(MAKE) -k -j2 test-slow test-kubernetes CLUSTER="$$cluster" || failed=1; cat build/cluster.log; \
 	$(MAKE) test-compose || failed=1; exit $$failed
 
-test-measured: install ## Run the rehearsals that measure, on one machine and on a real Kubernetes.
+test-rehearsals: install ## Run the rehearsals: those that measure alone, also on Kubernetes, the rest two at a time.
 	@failed=0; set -x; \
 	$(BIN)/python -m pytest tests/e2e -m "measured and slow" || failed=1; \
 	$(BIN)/python -m tests.cluster -m "cluster and measured" || failed=1; \
+	$(BIN)/python -m pytest tests/e2e -n 2 $(FILES) -m "slow and not measured" || failed=1; \
 	exit $$failed
 
 test-slow: install ## Run the rest against real brokers, localkube, Spark, Airflow, Chromium, two at a time.

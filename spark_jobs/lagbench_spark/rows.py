@@ -37,7 +37,7 @@ class Stranger(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the run's rows can be, and how far the clocks of its pods are ahead.
+    """Say what a row of the run can be, and how far the clocks of its pods are ahead.
 
     ``window``: the time in which the run can have worked, unix ns; a stamp outside of it is moved
     to its edge. ``ends``: the fence of the events topic. ``strangers``: offsets by partition.

@@ -48,7 +48,7 @@ _JOINED: dict[str, tuple[Sequence[str], Sequence[tuple[str, str]]]] = {
 
 
 class Summary(Protocol):
-    """What is known of the batches seen so far."""
+    """Hold what is known of the batches seen so far."""
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch of decoded rows in."""

@@ -15,7 +15,7 @@ from lagbench_spark.run_facts import RunFacts
 from lagbench_spark.unledgered import Unledgered
 
 TIME_LAG_METHOD = (
-    "percentile_approx, accuracy 10000: exact up to 10000 processings, else rank ±1e-4"
+    "order statistics: exact up to 10000 processings a second, else rank ±1e-4"
 )
 
 _OF_REPORTS = (

@@ -11,8 +11,8 @@ from lagbench.embedded.driver_options import compiler_options
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench_spark.session import open_session
 
-# The first-tier compiler alone: tests run each query once, on few rows. It has 48 MB for its code by
-# default: a session of many queries fills them, and compiles what it needs again and again.
+# The first-tier compiler alone: tests run each query once, on few rows. It has 48 MB for code by
+# default: a session of many queries fills them, and compiles again and again.
 _JVM_OPTIONS = f"{compiler_options(0)} -XX:ReservedCodeCacheSize=256m -XX:+UseParallelGC"
 _SUBMIT_ARGUMENTS = (
     f'--master local[2] --driver-memory 1g --driver-java-options "{_JVM_OPTIONS}" pyspark-shell'

@@ -12,17 +12,19 @@ from lagbench.embedded.ports import LOOPBACK
 NODE_ID = 1
 
 # The machine's memory is for the page cache, the pods and Spark. Measured with these limits:
-# 339,000 messages/s of 256 B from one producer, 229 MB resident after a million of them (199 MB
-# idle).
+# 256,000 messages/s of 256 B from one producer on two cores, 199 MB resident when idle.
 HEAP_OPTIONS = ("-Xms256m", "-Xmx512m")
-# G1 with Kafka's own pause goal: a long pause would show as a dip in the measured rate. Start-up
-# measured on two cores: 2.7 s with these options; 1.9 s with the C1 compiler alone (not used: a
-# warm broker would stay slow); 1.5 s with a class archive (not used: a first run must create it,
-# and it must be discarded at each change of Java; saving 1.2 s is not worth that).
+# G1 with Kafka's own pause goal: a long pause would show as a dip in the measured rate. The
+# first-tier compiler alone: in the minutes of a rehearsal the optimising one takes more from the
+# consumers than it gives (19 s of CPU instead of 44 s in the broker's first minute, at 60,000
+# messages/s a p99 of the lateness of 8 ms instead of 12 ms, and 256,000 messages/s instead of
+# 229,000). No class archive: a first run must create it, and it must be discarded at each change of
+# Java; saving 1.2 s is not worth that.
 JVM_OPTIONS = (
     *HEAP_OPTIONS,
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
+    "-XX:TieredStopAtLevel=1",
     "-XX:+ExitOnOutOfMemoryError",
     "-Djava.awt.headless=true",
 )
