@@ -81,7 +81,7 @@ class Work:
         return landed.mapInArrow(each(of), schemas.PROCESSED)
 
     def foreign(self) -> DataFrame | None:
-        """Return partition, offset, size_bytes, detail of records of the log that the run did not send."""
+        """Return partition, offset, size_bytes and detail of records that the run did not send."""
         if not self.rules.strangers:
             return None
         landed = self.folder.read_table("events", schemas.EVENTS)
