@@ -14,9 +14,7 @@ from lagbench_spark.rows import Stranger
 from lagbench_spark.run_facts import RunFacts
 from lagbench_spark.unledgered import Unledgered
 
-TIME_LAG_METHOD = (
-    "order statistics: exact up to 10000 processings a second, else rank ±1e-4"
-)
+TIME_LAG_METHOD = "order statistics: exact up to 10000 processings a second, else rank ±1e-4"
 
 _OF_REPORTS = (
     message_classes.ZOMBIE,

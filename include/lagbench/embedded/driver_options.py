@@ -1,9 +1,10 @@
 """Speed up a Spark job's JVM: its collector, the first-tier compiler, an archive of its classes.
 
-A short job spends a third of its time on loading classes (class data sharing, JEP 350). The first
+A short job spends a third of its time on loading classes (class data sharing, JEP 350). The second
 pipeline of an installation writes an archive of them into the Python environment that has the jars.
-Later jobs map it. The JVM compares an archive with itself and with every jar, and ignores an
-archive that differs.
+Later jobs map it. The first does not wait for it: recording takes longer than a few jobs save, and
+a new user waits for that one. The JVM compares an archive with itself and with every
+jar, and ignores an archive that differs.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def archive_path(java: JavaRuntime) -> Path:
 def driver_options(java: JavaRuntime, *, messages: int) -> Iterator[str]:
     """Yield the driver options of one local job, which has to end inside the block.
 
-    Without an archive the job records one, which takes half a minute more, once. A failed job
-    leaves no archive. Without write access to the environment none is recorded.
+    Without an archive the second job records one, which takes half a minute more, once. A failed
+    job leaves no archive. Without write access to the environment none is recorded.
     """
     archive = archive_path(java)
     speed = f"{_COLLECTOR} {compiler_options(messages) or _LATE_OPTIMISER}"
@@ -56,6 +57,11 @@ def driver_options(java: JavaRuntime, *, messages: int) -> Iterator[str]:
         return
     if not _is_writable(archive.parent):
         yield speed
+        return
+    before = archive.with_suffix(".first")
+    if not before.exists():
+        yield speed
+        before.touch()
         return
     recorded = archive.with_suffix(f".{os.getpid()}")
     try:

@@ -26,10 +26,12 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def record(*, fails: bool = False) -> str:
-    """Return the options of a job that leaves an archive as the JVM does at its end.
+    """Return the options of a second job that leaves an archive as the JVM does at its end.
 
     :raises NotReady: it ``fails`` afterwards.
     """
+    with driver_options(JAVA, messages=FEW) as options:
+        assert "Archive" not in options
     with driver_options(JAVA, messages=FEW) as options:
         Path(options.split("-XX:ArchiveClassesAtExit=")[1].rstrip("'")).write_bytes(b"classes")
         assert not archive_path(JAVA).exists()
@@ -38,7 +40,7 @@ def record(*, fails: bool = False) -> str:
     return options
 
 
-def test_the_first_job_records_and_the_next_maps() -> None:
+def test_the_second_job_records_and_the_next_maps() -> None:
     """Only what a job left at its end is mapped."""
     assert "ArchiveClassesAtExit" in record()
     assert archive_path(JAVA).read_bytes() == b"classes"
@@ -51,7 +53,8 @@ def test_a_job_that_fails_leaves_no_archive() -> None:
     with pytest.raises(NotReady):
         record(fails=True)
 
-    assert list(archive_path(JAVA).parent.iterdir()) == []
+    assert not archive_path(JAVA).exists()
+    assert list(archive_path(JAVA).parent.glob("*.jsa")) == []
 
 
 def test_another_java_has_another_archive() -> None:
