@@ -11,7 +11,7 @@ SCENARIO ?= quick_spike
 TARGET ?= embedded
 ARGS ?=
 
-.PHONY: help install lock proto rehearse own-consumers ui down test test-all test-rehearsals test-slow \
+.PHONY: help install lock proto rehearse own-consumers ui down test test-all test-measured test-slow \
   test-kubernetes test-compose sbom audit check format bench pictures picture-own-dag clean
 
 help: ## Show the targets.
@@ -83,20 +83,22 @@ else
 endif
 
 test-all: install ## Run all that `make test` leaves out, the next four (as root, on Debian 12).
-	@failed=0; $(MAKE) test-rehearsals || failed=1; \
+	@failed=0; $(MAKE) test-measured || failed=1; \
 	mkdir -p build; cluster='-m "cluster and not measured" >build/cluster.log 2>&1'; \
 	$(MAKE) -k -j2 test-slow test-kubernetes CLUSTER="$$cluster" || failed=1; cat build/cluster.log; \
 	$(MAKE) test-compose || failed=1; exit $$failed
 
-test-rehearsals: install ## Run the rehearsals: those that measure alone, also on Kubernetes, the rest two at a time.
+test-measured: install ## Run the rehearsals that measure, on one machine and on a real Kubernetes.
 	@failed=0; set -x; \
 	$(BIN)/python -m pytest tests/e2e -m "measured and slow" || failed=1; \
 	$(BIN)/python -m tests.cluster -m "cluster and measured" || failed=1; \
-	$(BIN)/python -m pytest tests/e2e -n 2 $(FILES) -m "slow and not measured" || failed=1; \
 	exit $$failed
 
-test-slow: install ## Run the rest against real brokers, localkube, Spark, Airflow, Chromium, two at a time.
-	$(BIN)/python -m pytest $(STARTING) -n 2 $(FILES) -m "(slow or browser) and not (smoke or measured or cluster)"
+test-slow: install ## Run the rest against real brokers, localkube, Spark, Airflow, Chromium: rehearsals, then two files at a time.
+	@failed=0; set -x; \
+	$(BIN)/python -m pytest tests/e2e -m "slow and not measured" || failed=1; \
+	$(BIN)/python -m pytest $(STARTING) -n 2 $(FILES) -m "(slow or browser) and not (smoke or measured or cluster)" || failed=1; \
+	exit $$failed
 
 CLUSTER ?=
 test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (builds it the first time).

@@ -24,13 +24,14 @@ def _compose(place: SparkPlace, namespace: str | None = None, **settings: Any) -
 
 
 def test_local_spark_uses_what_is_here() -> None:
-    """Script, jars and run folder of this machine; no package is sent."""
+    """Script, jars and run folder of this machine; no package is sent; ports need a secret."""
     submission = _compose(SparkPlace.LOCAL)
 
     assert submission == Submission(
         application="/home/me/spark_jobs/pipeline.py",
         run_folder="/home/me/runs/run-1",
         jars=("/cache/kafka.jar", "/cache/token.jar"),
+        conf={"spark.authenticate": "true"},
     )
 
 
