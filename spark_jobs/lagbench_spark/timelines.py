@@ -59,13 +59,13 @@ def time_lag(work: Work) -> tuple[Percentiles, Percentiles | None]:
     lag, weight = lags["lag"].to_numpy(), lags["weight"].to_numpy()
     is_after = lags["is_after"].to_numpy()
     found = [
-        _percentiles(lag[chosen], weight[chosen]) if chosen.any() else None
+        percentiles(lag[chosen], weight[chosen]) if chosen.any() else None
         for chosen in (~is_after, is_after)
     ]
     return found[0] or nothing, found[1]
 
 
-def _percentiles(lag: Ints, weight: npt.NDArray[np.float64]) -> Percentiles:
+def percentiles(lag: Ints, weight: npt.NDArray[np.float64]) -> Percentiles:
     """Return the order statistics of values that stand for ``weight`` messages each, in seconds."""
     order = np.argsort(lag, kind="stable")
     ranks = np.cumsum(weight[order])
@@ -160,7 +160,7 @@ def _latency(work: Work) -> Iterator[dict[str, Any]]:
     at, lag, weight = (lags[name].to_numpy() for name in ("at", "lag", "weight"))
     firsts = np.flatnonzero(np.diff(at, prepend=at[0] - 1))
     for first, end in zip(firsts, [*firsts, len(at)][1:], strict=True):
-        found = _percentiles(lag[first:end], weight[first:end])
+        found = percentiles(lag[first:end], weight[first:end])
         named = {f"{name}_seconds": value for name, value in found.items()}
         yield {"at": int(at[first]), "count": round(weight[first:end].sum()), **named}
 

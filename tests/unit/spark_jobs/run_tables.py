@@ -19,7 +19,11 @@ _BATCH_ROWS = 100
 
 def write_run(run: SyntheticRun, folder: Path, end_offsets: dict[int, int] | None = None) -> None:
     """Write events, processed, telemetry and fence.json; ``end_offsets`` by default the log's."""
-    tables = {"events": _events(run), "processed": _processed(run), "telemetry": _telemetry(run)}
+    tables = {
+        "events": events_of(run),
+        "processed": processed_of(run),
+        "telemetry": _telemetry(run),
+    }
     for name, table in tables.items():
         place = folder / "tables" / name
         place.mkdir(parents=True)
@@ -31,7 +35,8 @@ def write_run(run: SyntheticRun, folder: Path, end_offsets: dict[int, int] | Non
         (folder / "manifest.json").write_text(json.dumps({"fidelity": run.fidelity}))
 
 
-def _events(run: SyntheticRun) -> pa.Table:
+def events_of(run: SyntheticRun) -> pa.Table:
+    """Return the table events."""
     rows = run.messages[np.lexsort((run.messages["offset"], run.messages["partition"]))]
     is_other = rows["seq"] < 0
     planned_at = rows["planned_offset_ns"] + STREAM_STARTED_AT
@@ -52,7 +57,8 @@ def _events(run: SyntheticRun) -> pa.Table:
     )
 
 
-def _processed(run: SyntheticRun) -> pa.Table:
+def processed_of(run: SyntheticRun) -> pa.Table:
+    """Return the table processed."""
     rows = run.work
     pods = rows["pod"].tolist()
     return pa.table(
