@@ -87,6 +87,23 @@ def test_both_ways_write_the_same_table(tmp_path: Path, monkeypatch: pytest.Monk
         assert (tmp_path / name / "tables" / "processed" / "_SUCCESS").exists()
 
 
+def test_rows_of_the_driver_are_the_same_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file, in the order of its first columns, with the schema's types."""
+    rows = [{"partition": 2, "offset": 1, "pod": None}, {"partition": 1, "offset": 5, "pod": "a"}]
+    found = {}
+    for name in ("disk", "store"):
+        if name == "store":
+            monkeypatch.setattr(RunFolder, "local_path", lambda *_: None)
+        _folder(tmp_path / name).write_rows("processed", SCHEMA, rows)
+        (part,) = (tmp_path / name / "tables" / "processed").glob("part-*.parquet")
+        found[name] = pq.ParquetFile(part).read()
+
+    assert found["disk"].to_pylist() == found["store"].to_pylist() == rows[::-1]
+    assert found["disk"].schema.types == found["store"].schema.types
+
+
 def test_a_repetition_replaces_the_table(tmp_path: Path) -> None:
     """The second table is all that is left, also when it has no row; a killed job's files go."""
     folder = _folder(tmp_path)
