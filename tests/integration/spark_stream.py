@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import httpx
 import psutil
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from tests.eventually import eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.telemetry_read import read_records
@@ -152,12 +152,11 @@ class SparkStream:
 
     def wait(self, holds: Callable[[], bool], what: str) -> None:
         """Wait until ``holds``; the end of each log is in the error."""
-        give_up_at = time.monotonic() + _WAIT_SECONDS
-        while not holds():
-            if time.monotonic() > give_up_at:
-                logs = [f"{p.name}: {p.log.read_text()[-800:]}" for p in self.pods.values()]
-                raise AssertionError(f"not within {_WAIT_SECONDS:g} s: {what}\n" + "\n".join(logs))
-            time.sleep(0.1)
+        try:
+            eventually(holds, what, within_seconds=_WAIT_SECONDS)
+        except AssertionError as error:
+            logs = [f"{p.name}: {p.log.read_text()[-800:]}" for p in self.pods.values()]
+            raise AssertionError(f"{error}\n" + "\n".join(logs)) from error
 
     def stop(self) -> None:
         """Kill what still runs."""
