@@ -68,6 +68,7 @@ def test_the_example_guards_a_restart_on_a_real_cluster(shop: Shop, airflow: Air
     state, states = airflow.await_end(run_id)
 
     assert state == "success", states
+    assert "deferred" in states["rebalances_during"]
     assert "deferred" in states["replicas_settled"]
     assert not before & _pods(shop)
     watched = airflow.result(run_id, "rebalances_during")

@@ -1,25 +1,21 @@
-"""The sensors and the check for any Dag, on a real broker, localkube and Airflow."""
+"""The sensors and the check for any Dag, on a real broker and localkube."""
 
 from __future__ import annotations
 
 import re
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
 from tests.integration.guarded_deployment import (
-    CONF,
     GROUP,
     LAG,
     MESSAGES,
     PARTITIONS,
-    Airflow,
     Shop,
-    running_airflow,
     running_shop,
     settled,
 )
@@ -36,13 +32,6 @@ def shop(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """Provide the shop."""
     with running_shop(broker, tmp_path_factory.mktemp("localkube")) as shop:
         yield shop
-
-
-@pytest.fixture
-def airflow(shop: Shop, tmp_path: Path) -> Iterator[Airflow]:
-    """Provide an Airflow with the example Dag."""
-    with running_airflow(shop, tmp_path) as airflow:
-        yield airflow
 
 
 def test_lag_without_a_consumer_is_above(shop: Shop) -> None:
@@ -117,26 +106,3 @@ def test_a_group_that_does_not_exist_proves_nothing(shop: Shop) -> None:
     thread.join(300)
 
     assert "had no member" in str(failure[0])
-
-
-def test_the_example_guards_a_restart(shop: Shop, airflow: Airflow) -> None:
-    """It drains, watches, restarts and settles, and its long waits are in the triggerer."""
-    shop.scale(2)
-    shop.await_members(2, hold=1)
-    before = _pods(shop)
-
-    run_id = airflow.start(CONF)
-    state, states = airflow.await_end(run_id)
-
-    assert state == "success", states
-    assert "deferred" in states["rebalances_during"]
-    assert "deferred" in states["replicas_settled"]
-    assert not before & _pods(shop)
-    watched = airflow.result(run_id, "rebalances_during")
-    assert 1 <= watched["rebalances"] <= watched["max_rebalances"]
-    assert airflow.result(run_id, "lag_drained_after")["total_lag"] == 0
-
-
-def _pods(shop: Shop) -> set[str]:
-    found = shop.kube.list("Pod", label_selector=f"app={GROUP}")
-    return {str(pod["metadata"]["uid"]) for pod in found}
