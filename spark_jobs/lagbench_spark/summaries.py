@@ -248,9 +248,7 @@ def _reduced(name: str, table: pa.Table) -> pa.Table:
     """Return one row for each key of the table."""
     keys, aggregates = _JOINED[name]
     found = table.group_by([*keys]).aggregate([*aggregates])
-    return found.rename_columns([*keys, *(column for column, _ in aggregates)]).select(
-        [*keys, *(column for column, _ in aggregates)]
-    )
+    return found.rename_columns([*keys, *(column for column, _ in aggregates)])
 
 
 def _joined(parts: Mapping[str, list[pa.Table]]) -> Tables:

@@ -44,9 +44,9 @@ def draw(work: Work, repeats: DataFrame | None) -> None:
     folder.write_rows("timeline_by_pod", schemas.TIMELINE_BY_POD, _timeline_by_pod(by_pod))
     runs = work.worked.get("runs", WORK_RUNS.empty_table())
     folder.write_rows("partition_gaps", schemas.PARTITION_GAPS, partition_gaps(runs))
-    records = [json.loads(text) for text in work.samples]
-    folder.write_rows("lag", schemas.LAG, list(_lag(records)))
-    folder.write_rows("replicas", schemas.REPLICAS, list(_replicas(records)))
+    records = [*readings(work.samples)]
+    folder.write_rows("lag", schemas.LAG, list(lag_rows(records)))
+    folder.write_rows("replicas", schemas.REPLICAS, list(replica_rows(records)))
     folder.write_rows("latency", schemas.LATENCY, list(_latency(work)))
 
 
@@ -165,12 +165,32 @@ def _latency(work: Work) -> Iterator[dict[str, Any]]:
         yield {"at": int(at[first]), "count": round(weight[first:end].sum()), **named}
 
 
-def _lag(records: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def readings(texts: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Return the recorder's readings; what is not JSON with an instant is left out."""
+    for text in texts:
+        try:
+            record = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and _is_number(record.get("at")):
+            yield record
+
+
+def _is_number(value: object, bits: int = 64) -> bool:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return is_whole and -(1 << (bits - 1)) <= value < 1 << (bits - 1)  # type: ignore[operator]
+
+
+def lag_rows(records: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Return rows of ``schemas.LAG``. A failed reading is absent: a gap stays a gap."""
     for record in records:
-        for row in record.get("partitions") or ():
+        found = record.get("partitions")
+        for row in found if isinstance(found, list) else ():
+            if not isinstance(row, list):
+                continue
             partition, end, committed = (*row, None, None, None)[:3]
-            if partition is None or end is None:
+            is_read = _is_number(partition, 32) and _is_number(end)
+            if not is_read or not (committed is None or _is_number(committed)):
                 continue
             # The offsets are read in sequence: a commit in between gives no negative lag.
             lag = None if committed is None else max(end - committed, 0)
@@ -183,9 +203,9 @@ def _lag(records: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _replicas(records: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def replica_rows(records: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Return rows of ``schemas.REPLICAS``; a reading that lacks a field is left out."""
     for record in records:
-        row = {name: record.get(name) for name in ("at", "spec", "current", "ready")}
-        if record["kind"] == "replica_sample" and None not in row.values():
-            yield row
+        row = {name: record.get(name) for name in ("spec", "current", "ready")}
+        if record.get("kind") == "replica_sample" and all(_is_number(n, 32) for n in row.values()):
+            yield {"at": record["at"], **row}

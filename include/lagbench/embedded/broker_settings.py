@@ -12,7 +12,7 @@ from lagbench.embedded.ports import LOOPBACK
 NODE_ID = 1
 
 # The machine's memory is for the page cache, the pods and Spark. Measured with these limits:
-# 256,000 messages/s of 256 B from one producer on two cores, 199 MB resident when idle.
+# 256,000 messages/s of 256 B from one producer on two cores.
 HEAP_OPTIONS = ("-Xms256m", "-Xmx512m")
 # G1 with Kafka's own pause goal: a long pause would show as a dip in the measured rate. The
 # first-tier compiler alone: in the minutes of a rehearsal the optimising one takes more from the

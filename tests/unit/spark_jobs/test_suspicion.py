@@ -7,7 +7,13 @@ import pytest
 
 from lagbench_spark.epochs import Epoch, Span
 from lagbench_spark.suspicion import disorder, epochs_of, overlaps, with_epochs
-from lagbench_spark.timelines import partition_gaps, timeline
+from lagbench_spark.timelines import (
+    lag_rows,
+    partition_gaps,
+    readings,
+    replica_rows,
+    timeline,
+)
 from lagbench_spark.transforms.blocks import touched
 from lagbench_spark.transforms.work_runs import WORK_RUNS
 
@@ -131,3 +137,25 @@ def test_bins_without_work_are_zero_and_repeats_are_apart() -> None:
         (0, 3, 1),
     ]
     assert timeline(None, None, None) == []
+
+
+def test_a_garbled_reading_is_left_out_and_ends_nothing() -> None:
+    """Anything may be in a topic: what is no reading is no row."""
+    good = [
+        '{"kind": "lag_sample", "at": 1, "partitions": [[0, 10, null], [1, 9, 4]]}',
+        '{"kind": "replica_sample", "at": 2, "spec": 3, "current": 2, "ready": 1}',
+    ]
+    bad = [
+        "{'kind': 'lag_sample', 'at': 1}",
+        "[1]",
+        '{"kind": "lag_sample", "at": "now", "partitions": [[0, 1, 1]]}',
+        '{"kind": "lag_sample", "at": 1, "partitions": "x"}',
+        '{"kind": "lag_sample", "at": 1, "partitions": [7, ["a", 1, 1], [0, 99999999999999999999]]}',
+        '{"kind": "replica_sample", "at": 2, "spec": "3", "current": 2, "ready": 1}',
+        '{"kind": "replica_sample", "at": 2, "spec": 3, "current": 2}',
+    ]
+
+    records = [*readings([*bad, *good])]
+
+    assert [(row["partition"], row["lag"]) for row in lag_rows(records)] == [(0, None), (1, 5)]
+    assert [*replica_rows(records)] == [{"at": 2, "spec": 3, "current": 2, "ready": 1}]

@@ -15,7 +15,7 @@ DEFAULT_SERVICE_ACCOUNT = "spark"  # k8s/base/spark
 _IMAGE_JOBS = "local:///opt/lagbench/spark_jobs"
 _IMAGE_PYTHON = "/opt/lagbench/bin/python"
 _VOLUME = "persistentVolumeClaim.runs"
-# In one process Spark makes the secret itself: its ports on loopback are closed to other users.
+# In one process Spark makes the secret itself.
 _AUTHENTICATED = {"spark.authenticate": "true"}
 
 
