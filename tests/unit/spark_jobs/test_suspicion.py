@@ -150,7 +150,7 @@ def test_a_garbled_reading_is_left_out_and_ends_nothing() -> None:
         "[1]",
         '{"kind": "lag_sample", "at": "now", "partitions": [[0, 1, 1]]}',
         '{"kind": "lag_sample", "at": 1, "partitions": "x"}',
-        '{"kind": "lag_sample", "at": 1, "partitions": [7, ["a", 1, 1], [0, 99999999999999999999]]}',
+        '{"kind": "lag_sample", "at":1, "partitions": [7, ["a", 1, 1], [0, 9999999999999999999]]}',
         '{"kind": "replica_sample", "at": 2, "spec": "3", "current": 2, "ready": 1}',
         '{"kind": "replica_sample", "at": 2, "spec": 3, "current": 2}',
     ]
