@@ -12,7 +12,7 @@ TARGET ?= embedded
 ARGS ?=
 
 .PHONY: help install lock proto rehearse own-consumers ui down test test-all test-measured test-slow \
-  test-kubernetes test-compose sbom audit check format bench pictures picture-own-dag clean
+  test-elsewhere test-kubernetes test-compose sbom audit check format bench pictures picture-own-dag clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -84,9 +84,14 @@ endif
 
 test-all: install ## Run all that `make test` leaves out, the next four (as root, on Debian 12).
 	@failed=0; $(MAKE) test-measured || failed=1; \
-	mkdir -p build; cluster='-m "cluster and not measured" >build/cluster.log 2>&1'; \
-	$(MAKE) -k -j2 test-slow test-kubernetes CLUSTER="$$cluster" || failed=1; cat build/cluster.log; \
-	$(MAKE) test-compose || failed=1; exit $$failed
+	$(MAKE) -k -j2 test-slow test-elsewhere || failed=1; \
+	cat build/kubernetes.log build/compose.log; exit $$failed
+
+# Two suites on Kubernetes and in containers, one after the other, beside the slow tests.
+test-elsewhere: install
+	@failed=0; mkdir -p build; \
+	$(MAKE) test-kubernetes ARGS='-m "cluster and not measured"' >build/kubernetes.log 2>&1 || failed=1; \
+	$(MAKE) test-compose >build/compose.log 2>&1 || failed=1; exit $$failed
 
 test-measured: install ## Run the rehearsals that measure, on one machine and on a real Kubernetes.
 	@failed=0; set -x; \
@@ -100,9 +105,8 @@ test-slow: install ## Run the rest against real brokers, localkube, Spark, Airfl
 	$(BIN)/python -m pytest $(STARTING) -n 2 $(FILES) -m "(slow or browser) and not (smoke or measured or cluster)" || failed=1; \
 	exit $$failed
 
-CLUSTER ?=
 test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (builds it the first time).
-	$(BIN)/python -m tests.cluster $(CLUSTER) $(ARGS)
+	$(BIN)/python -m tests.cluster $(ARGS)
 
 test-compose: install ## Build the images and run docker compose on an engine of its own.
 	$(BIN)/python -m tests.compose $(ARGS)

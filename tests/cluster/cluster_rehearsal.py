@@ -29,6 +29,7 @@ from tests.cluster.rig.network import enter, is_inside, problem
 from tests.cluster.rig.rig import Rig
 from tests.cluster.rig_fixture import broker_for_pods
 from tests.e2e.rehearsal import Rehearsal
+from tests.fakes.migrated_database import give_database
 
 CONTEXT = "lagbench"
 _KUBECTL_LIMIT_SECONDS = 180
@@ -78,6 +79,7 @@ def stand_up(
 def rehearsal_on(rig: Rig, broker: Broker, root: Path) -> Iterator[ClusterRehearsal]:
     """Provide a home whose runs go to the rig; end what a failed test left."""
     kubeconfig = stand_up(rig, root, broker.bootstrap_servers)
+    give_database(root / "state")
     home = ClusterRehearsal(root, kubeconfig=kubeconfig, settings=root / "settings.env")
     yield home
     home.close()

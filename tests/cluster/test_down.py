@@ -1,11 +1,12 @@
 """Setup: the rig, a broker, a home. What ``lagbench down`` does about the cluster that it left.
 
 1. Plant what a killed run leaves. 2. Down without a note, with the API server away, with a note.
-3. Down in the middle of a whole run.
+3. A run that is killed, its Lease, and down in the middle of the next one.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,13 @@ import pytest
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import ON_A_CLUSTER, WORKLOADS
-from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL, RunNames
+from lagbench.core.cluster.lease import LEASE
+from lagbench.core.scenario.run_names import (
+    NAMESPACE,
+    RUN_ID_ANNOTATION,
+    RUN_ID_LABEL,
+    RunNames,
+)
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 from lagbench.orchestrator.opened_clusters import ClusterNote, cluster_notes
@@ -59,21 +66,38 @@ def test_down_cleans_up_the_clusters_that_it_has_opened(
     assert not note.path.exists()
 
 
-def test_down_ends_a_run_and_leaves_nothing(
-    rig: Rig, rig_broker: Broker, home: ClusterRehearsal
+def test_a_killed_run_keeps_others_out_and_down_ends_its_successor(
+    rig: Rig, rig_broker: Broker, home: ClusterRehearsal, tmp_path: Path
 ) -> None:
-    """In the middle of the spike: pods, policy, topics, group and processes go with the run."""
-    run = home.start_run(options=home.target_options)
-    home.wait_for_phase("inject_spike", "finished")
+    """SIGKILL: another Airflow is rejected by name, one's own continues; down in its spike.
+
+    Pods, policy, topics, group, Lease and processes go with the run.
+    """
     state_dir = home.root / "state"
-    noted = len(cluster_notes(state_dir, "run"))
+    killed = home.start_run(options=home.target_options)
+    home.wait_for_phase("bench_up", "finished")
+    killed.kill()
+    killed.wait(timeout=60)
+    dead = home.folder().name
+    with rehearsal_on(rig, rig_broker, tmp_path) as there:
+        refused = there.finish(there.start_run(options=there.target_options))
+        run = home.start_run(options=home.target_options)
+        home.wait_for_phase("inject_spike", "finished")
+        holder, run_id = _holder_and_run(rig)
+        noted = len(cluster_notes(state_dir, "run"))
 
-    code = home.finish(home.start("down"))
+        code = home.finish(home.start("down"))
 
+        assert refused == ExitCode.NOT_READY, there.output()
+        assert f"{holder} (run {dead})" in " ".join(there.output().split())
+        assert not (there.root / "runs").exists()
+    assert holder == (state_dir / "lease-holder").read_text()
+    assert run_id == home.folder().name != dead
     assert noted == 1
     assert code == ExitCode.PASS, home.output()
     assert run.wait(timeout=DOWN_LIMIT_SECONDS) == 130, home.output()
     assert left(rig, rig_broker) == set()
+    assert kubectl(rig, "-n", NAMESPACE, "get", "leases", "-o=name") == ""
     assert cluster_notes(state_dir) == []
     assert home.processes() == []
 
@@ -102,3 +126,8 @@ def left(rig: Rig, broker: Broker) -> set[str]:
     kube.close()
     with KafkaAdmin(broker.bootstrap_servers) as admin:
         return found | set(admin.topic_names())
+
+
+def _holder_and_run(rig: Rig) -> tuple[str, str]:
+    lease = json.loads(kubectl(rig, "-n", NAMESPACE, "get", "lease", LEASE, "-o=json"))
+    return lease["spec"]["holderIdentity"], lease["metadata"]["annotations"][RUN_ID_ANNOTATION]

@@ -1,17 +1,14 @@
-"""Setup: the rig. The Lease of a namespace under the real API server's rules, with two Airflows.
+"""Setup: the rig. The Lease of a namespace under the real API server's rules.
 
 ``tests/unit/adapters/kube/test_cluster_lease.py`` has the cases; here is what only the server can
 say: it takes the object, brings its clock along, and lets one of many that want it at once win.
-Then a broker, and two homes that rehearse in one namespace: no image is needed, no pod gets Ready.
+``test_down.py`` has the Lease of a killed run.
 """
 
 from __future__ import annotations
 
-import json
-import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Barrier
 
 import pytest
@@ -19,10 +16,8 @@ import pytest
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.lease import LEASE
-from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_ANNOTATION
-from lagbench.embedded.broker import Broker
-from lagbench.errors import ExitCode, NotReady
-from tests.cluster.cluster_rehearsal import kubectl, rehearsal_on
+from lagbench.errors import NotReady
+from tests.cluster.cluster_rehearsal import kubectl
 from tests.cluster.rig.rig import Rig
 
 SPACE = "lease"
@@ -88,41 +83,6 @@ def test_one_of_many_gets_it(rig: Rig, is_there: bool) -> None:
     assert all(winner in refusal for refusal in answers.values() if refusal is not None)
     assert ClusterLease(first, winner).release()
     first.close()
-
-
-def test_a_killed_run_keeps_others_out(rig: Rig, rig_broker: Broker, tmp_path: Path) -> None:
-    """SIGKILL: another Airflow is rejected by name, one's own continues, Ctrl-C gives it back."""
-    folders = [tmp_path / "here", tmp_path / "there"]
-    for folder in folders:
-        folder.mkdir()
-    with (
-        rehearsal_on(rig, rig_broker, folders[0]) as here,
-        rehearsal_on(rig, rig_broker, folders[1]) as there,
-    ):
-        killed = here.start_run(options=here.target_options)
-        here.wait_for_phase("bench_up", "finished")
-        killed.kill()
-        killed.wait(timeout=60)
-        dead = here.folder().name
-        refused = there.finish(there.start_run(options=there.target_options))
-        again = here.start_run(options=here.target_options)
-        here.wait_for_phase("bench_up", "finished")
-        holder, run_id = _holder_and_run(rig)
-        again.send_signal(signal.SIGINT)
-        stopped = here.finish(again)
-
-        assert refused == ExitCode.NOT_READY, there.output()
-        assert f"{holder} (run {dead})" in " ".join(there.output().split())
-        assert not (there.root / "runs").exists()
-        assert holder == (here.root / "state" / "lease-holder").read_text()
-        assert run_id == here.folder().name != dead
-        assert stopped == 130, here.output()
-        assert kubectl(rig, "-n", NAMESPACE, "get", "leases", "-o=name") == ""
-
-
-def _holder_and_run(rig: Rig) -> tuple[str, str]:
-    lease = json.loads(kubectl(rig, "-n", NAMESPACE, "get", "lease", LEASE, "-o=json"))
-    return lease["spec"]["holderIdentity"], lease["metadata"]["annotations"][RUN_ID_ANNOTATION]
 
 
 def _is_expired(kube: Kube) -> bool:

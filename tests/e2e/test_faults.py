@@ -57,18 +57,6 @@ def test_killed_consumers_lose_nothing(rehearsal: Rehearsal) -> None:
     assert end_state["is_drained"]
 
 
-def test_scale_down_without_a_graceful_shutdown_does_work_twice(rehearsal: Rehearsal) -> None:
-    """``consumer.graceful_shutdown=off``: scale-down repeats work; the verdict names SIGTERM."""
-    process = rehearsal.start_run(SHORT, "consumer.graceful_shutdown=off", options=KEEP)
-    code = rehearsal.finish(process)
-
-    accounting, slo = rehearsal.read("accounting.json"), rehearsal.slo("duplicated")
-    assert accounting["lost"] == 0, rehearsal.output()
-    assert accounting["duplicated"] > 0
-    assert (code, slo["status"]) == (1, "fail")
-    assert accounting["by_cause"].get("sigterm", 0) > 0, accounting["by_cause"]
-
-
 def test_a_run_takes_its_objects_away(rehearsal: Rehearsal) -> None:
     """On the bench that the runs above kept up no workload, policy, topic or group is left."""
     state = bench.running(Path(rehearsal.environment["LAGBENCH_STATE_DIR"]))

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import psutil
 import pyarrow as pa
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from tests.eventually import eventually
+from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.eventually import Seen, eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.telemetry_read import read_records
@@ -30,6 +30,15 @@ from lagbench.shared_with_spark.event import EVENT_DTYPE
 
 PARTITIONS = 6
 _WAIT_SECONDS = 600.0
+
+
+class Row(NamedTuple):
+    """One processing in the ledger."""
+
+    partition: int
+    offset: int
+    pod: str
+    member: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,8 @@ class SparkStream:
     pods: dict[str, Pod] = field(default_factory=dict)
     _ports: dict[str, int] = field(default_factory=dict)
     _written: Counter[int] = field(default_factory=Counter)
+    _read: dict[int, int] = field(default_factory=dict)
+    _rows: list[Row] = field(default_factory=list)
 
     def start_master(self) -> None:
         """Start the master and wait for it."""
@@ -86,8 +97,10 @@ class SparkStream:
         pages = {"PORT_RPC": str(self._ports["rpc"]), "PORT_PAGE": str(self._ports["page"])}
         self._daemon("master", "master", pages)
 
-    def start_worker(self, name: str) -> Pod:
-        """Start a worker and wait until it has registered."""
+    def start_worker(self) -> Pod:
+        """Start a further worker and wait until it has registered."""
+        number = sum("worker" in name for name in self.pods)
+        name = f"{self.names.run_id}-worker-{number}"
         return self._daemon(name, "worker", {"PORT_PAGE": str(free_port())})
 
     def start_driver(self, name: str = "driver", *, workers: int = 2) -> Pod:
@@ -134,26 +147,58 @@ class SparkStream:
         """Wait until the group has the end of everything that was written."""
         self.wait(lambda: self.published() == self.ends(), "all offsets are published")
 
-    def ledger(self) -> list[tuple[int, int, str, str]]:
-        """Return partition, offset, pod and member of every processing in the ledger."""
-        rows = []
-        for value in self._values():
+    def ledger(self) -> list[Row]:
+        """Return every processing in the ledger, as it was read; a look reads what is new."""
+        for value in self._new_values():
             with pa.ipc.open_stream(value) as stream:
                 batch, metadata = stream.read_next_batch(), stream.schema.metadata
             partition = int(metadata[b"partition"])
             pod, member = metadata[b"pod"].decode(), metadata[b"member_id"].decode()
-            rows += [(partition, at, pod, member) for at in batch.column("offset").to_pylist()]
-        return rows
+            self._rows += [
+                Row(partition, at, pod, member) for at in batch.column("offset").to_pylist()
+            ]
+        return self._rows[:]
+
+    def processed(self) -> Counter[tuple[int, int]]:
+        """Return how often each partition and offset stands in the ledger."""
+        return Counter(row[:2] for row in self.ledger())
+
+    def written(self) -> set[tuple[int, int]]:
+        """Return partition and offset of all that was written."""
+        return {(number, at) for number, end in self._written.items() for at in range(end)}
+
+    def end_worker_in_a_batch(self, driver: Pod, count: int, number: signal.Signals) -> Pod:
+        """Send a signal to a worker in the middle of a batch of ``count``; return that worker.
+
+        Returns when a new worker has its place and all offsets are published.
+        """
+        before = len(self.ledger())
+        self.write_one_batch(driver, count)
+
+        def busy() -> Pod | None:
+            done = Counter(row.pod for row in self.ledger()[before:])
+            return next((self.pods[name] for name, rows in done.items() if rows > 500), None)
+
+        leaver = self.wait(busy, "a worker is in the middle of the batch")
+        if number == signal.SIGKILL:
+            leaver.kill()
+        else:
+            leaver.process.send_signal(number)
+            leaver.process.wait(300)
+        self.wait(lambda: not leaver.left(), "no process of the worker is left")
+        self.start_worker()
+        self.await_published()
+        return leaver
 
     def telemetry(self, kind: type[Any]) -> list[Any]:
         """Return the records of a kind."""
         records = read_records(self.servers, self.names.telemetry_topic, timeout_seconds=180)
         return [record for record in records if isinstance(record, kind)]
 
-    def wait(self, holds: Callable[[], bool], what: str) -> None:
-        """Wait until ``holds``; the end of each log is in the error."""
+    def wait(self, look: Callable[[], Seen | None], what: str) -> Seen:
+        """Return what ``look`` gives once it is true; the end of each log is in the error."""
         try:
-            eventually(holds, what, within_seconds=_WAIT_SECONDS)
+            return eventually(look, what, within_seconds=_WAIT_SECONDS)
         except AssertionError as error:
             logs = [f"{p.name}: {p.log.read_text()[-800:]}" for p in self.pods.values()]
             raise AssertionError(f"{error}\n" + "\n".join(logs)) from error
@@ -163,25 +208,26 @@ class SparkStream:
         for pod in self.pods.values():
             pod.kill()
 
-    def _values(self) -> Iterator[bytes]:
+    def _new_values(self) -> Iterator[bytes]:
         topic = self.names.processed_topic
         client = Consumer({"bootstrap.servers": self.servers, "group.id": "ledger-reader"})
         try:
-            numbers = client.list_topics(topic, 120).topics[topic].partitions
-            left = {
+            ends = {
                 number: client.get_watermark_offsets(TopicPartition(topic, number), 120)[1]
-                for number in numbers
+                for number in client.list_topics(topic, 120).topics[topic].partitions
             }
-            client.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
-            while any(left.values()):
+            left = {number for number, end in ends.items() if self._read.get(number, 0) < end}
+            client.assign([TopicPartition(topic, n, self._read.get(n, 0)) for n in left])
+            while left:
                 message = client.poll(180)
                 assert message is not None
                 assert message.error() is None
                 number, offset = message.partition(), message.offset()
                 assert number is not None
                 assert offset is not None
-                if offset + 1 >= left[number]:
-                    left[number] = 0
+                self._read[number] = offset + 1
+                if offset + 1 >= ends[number]:
+                    left.discard(number)
                 yield message.value() or b""
         finally:
             client.close()
@@ -240,8 +286,8 @@ def spark_stream(servers: str, folder: Path, run_id: str, **flags: str) -> Itera
     stream = SparkStream(names, servers, folder, texts)
     try:
         stream.start_master()
-        for number in range(2):
-            stream.start_worker(f"{run_id}-worker-{number}")
+        for _ in range(2):
+            stream.start_worker()
         yield stream
     finally:
         stream.stop()

@@ -25,6 +25,7 @@ else:
         "ssl.key.location": os.environ["KEY_FILE"],
         "ssl.endpoint.identification.algorithm": "none",
     }
+sys.stderr.write(f"mode {os.environ.get('MODE', 'first')}\n")
 kafka["bootstrap.servers"] = os.environ["KAFKA_BROKERS"]
 producer = Producer(kafka)
 consumer = Consumer(
