@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +18,7 @@ from lagbench.core.policy.admission.answer import FieldValidation
 Manifest = Mapping[str, Any]
 
 _CALL_LIMIT_SECONDS = 60
+_UPDATES = 10
 _WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
 _PLACES = {
     "Deployment": ("apps/v1", "deployments"),
@@ -60,17 +62,24 @@ class LiveApi:
         field_validation: FieldValidation = "Strict",
         is_dry_run: bool = False,
     ) -> LiveAnswer:
-        """Create the object, or replace the stored one of that name."""
+        """Create the object, or replace the stored one of that name.
+
+        KEDA's operator writes to the stored one, too: the update is made again on what it wrote.
+        """
         path = self._path(manifest, namespace)
         query = f"?fieldValidation={field_validation}{'&dryRun=All' if is_dry_run else ''}"
         metadata = manifest.get("metadata")
         name = metadata.get("name") if isinstance(metadata, Mapping) else None
-        stored = self._ask("GET", f"{path}/{quote(str(name))}") if name else None
-        if stored is None or not stored.is_accepted or is_dry_run:
-            return self._ask("POST", path + query, manifest)
-        version = stored.body["metadata"]["resourceVersion"]
-        update = {**manifest, "metadata": {**metadata, "resourceVersion": version}}
-        return self._ask("PUT", f"{path}/{name}{query}", update)
+        for _ in range(_UPDATES):
+            stored = self._ask("GET", f"{path}/{quote(str(name))}") if name else None
+            if stored is None or not stored.is_accepted or is_dry_run:
+                return self._ask("POST", path + query, manifest)
+            version = stored.body["metadata"]["resourceVersion"]
+            update = {**manifest, "metadata": {**metadata, "resourceVersion": version}}
+            answer = self._ask("PUT", f"{path}/{name}{query}", update)
+            if answer.code != HTTPStatus.CONFLICT:
+                break
+        return answer
 
     def get(self, kind: str, namespace: str, name: str) -> Manifest:
         """Return an object; empty when there is none."""

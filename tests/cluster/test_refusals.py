@@ -6,6 +6,7 @@ Each test takes away or adds one thing, asks for a run, and looks that nothing w
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,7 @@ def home(
 ) -> Iterator[ClusterRehearsal]:
     """Provide a home on the rig that never runs anything: no image is needed."""
     with rehearsal_on(rig, rig_broker, tmp_path_factory.mktemp("refused")) as home:
+        shutil.rmtree(home.root / "state")  # a refused run makes nothing there
         yield home
 
 
