@@ -61,7 +61,7 @@ def build_go(folder: Path) -> Path:
     """
     command = shutil.which("go")
     if command is None:
-        raise NotReady("go is missing: install Go 1.24 or later; its folder must be in PATH")
+        raise NotReady("go is missing: install Go 1.26 or later; its folder must be in PATH")
     build = _emptied(folder / "build")
     output = build / "order-prices"
     _run(
