@@ -22,6 +22,7 @@ from lagbench.errors import NotReady, WrongInput
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
     from lagbench.orchestrator.airflow_server import AirflowServer
+    from lagbench.orchestrator.dag_process import DagProcess
     from lagbench.orchestrator.target import ClusterTarget
 
 LOG_TAIL_LINES = 25
@@ -49,6 +50,7 @@ def opened_target(
     """
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import require_target, running_server
+    from lagbench.orchestrator.dag_process import DagProcess
     from lagbench.orchestrator.target import find_target
 
     cluster = find_target(target, target_settings)
@@ -79,13 +81,24 @@ def opened_target(
             yield rehearse
             return
         owns_bench = bench.running(state_dir) is None and not keep_bench
-        state = bench.up(state_dir, attached=owns_bench, on_progress=console.print)
+        # Airflow is imported while the bench starts.
+        waiting = [] if server is not None else [DagProcess(state_dir)]
         try:
+            state = bench.up(state_dir, attached=owns_bench, on_progress=console.print)
             connections = bench.connections(state)
-            yield lambda conf: follow(console, state_dir, connections, conf=conf, server=server)
+
+            def rehearse_here(conf: Conf) -> None:
+                process = waiting.pop() if waiting else None
+                follow(console, state_dir, connections, conf=conf, server=server, process=process)
+
+            try:
+                yield rehearse_here
+            finally:
+                if owns_bench:
+                    bench.down(state_dir)
         finally:
-            if owns_bench:
-                bench.down(state_dir)
+            for process in waiting:
+                process.end()
 
 
 def log_in_seconds(cell: Cell) -> float:
@@ -183,6 +196,7 @@ def follow(
     *,
     conf: Conf,
     server: AirflowServer | None,
+    process: DagProcess | None = None,
 ) -> None:
     """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM stop it and clean up."""
     run_id = str(conf["run_id"])
@@ -196,7 +210,7 @@ def follow(
     signal.signal(signal.SIGTERM, stop)
     dag_run: DagRun
     if server is None:
-        dag_run = ProcessDagRun(state_dir, connections, conf)
+        dag_run = ProcessDagRun(state_dir, connections, conf, process)
     else:
         dag_run = ServerDagRun(server, state_dir, conf)
     folder = runs_root() / run_id

@@ -8,7 +8,6 @@ that it appears in the same history as the runs that are started from the UI.
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,17 +15,11 @@ from typing import Any, Protocol
 
 import httpx
 
-from lagbench.adapters.process.processes import GroupReaper, end_process, start_tied
 from lagbench.errors import NotReady, StillRunning
-from lagbench.orchestrator.airflow_environment import (
-    airflow_command,
-    airflow_environment,
-    airflow_home,
-    empty_temporary_folder,
-    fail_abandoned_runs,
-    prepare_database,
-)
+from lagbench.orchestrator.airflow_environment import airflow_home, fail_abandoned_runs
 from lagbench.orchestrator.airflow_server import AirflowServer, api_token
+from lagbench.orchestrator.dag_process import DagProcess
+from lagbench.project import PROJECT_ROOT
 
 DAG_ID = "scenario_run"
 CANCEL_GRACE_SECONDS = 5
@@ -69,38 +62,39 @@ class ProcessDagRun:
     """The Dag in one child process; it ends with this process."""
 
     def __init__(
-        self, state_dir: Path, connections: Mapping[str, str], conf: Mapping[str, Any]
+        self,
+        state_dir: Path,
+        connections: Mapping[str, str],
+        conf: Mapping[str, Any],
+        process: DagProcess | None = None,
     ) -> None:
-        """Take what the Dag gets; its output goes to a log next to Airflow's."""
+        """Take what the Dag gets; its output goes to a log next to Airflow's.
+
+        :param process: has imported Airflow already; None: one is started with the run.
+        """
         self._state_dir, self._connections, self._conf = state_dir, connections, conf
         self.log_path = airflow_home(state_dir) / "logs" / f"{conf['run_id']}.log"
-        self._reaper: GroupReaper | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = process
 
     def start(self) -> None:
-        """Start the process, with a reaper for all that it starts."""
-        prepare_database(self._state_dir)
-        empty_temporary_folder(self._state_dir)
-        self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        command = airflow_command("dags", "test", DAG_ID, "--conf", json.dumps(self._conf))
-        environment = airflow_environment(self._state_dir, self._connections)
-        self._reaper = GroupReaper()
-        with self.log_path.open("wb") as log:
-            self._process = start_tied(command, log=log, env=environment)
-        self._reaper.watch(self._process.pid)
+        """Start the Dag run."""
+        if self._process is None:
+            self._process = DagProcess(self._state_dir)
+        dag_file = str(PROJECT_ROOT / "dags" / f"{DAG_ID}.py")  # the other Dags are not parsed
+        self._process.run(
+            *("dags", "test", DAG_ID, "--dagfile-path", dag_file, "--conf", json.dumps(self._conf)),
+            connections=self._connections,
+            log_path=self.log_path,
+        )
 
     def is_finished(self) -> bool:
         """Return whether the process has ended."""
-        return self._process is None or self._process.poll() is not None
+        return self._process is None or self._process.has_ended()
 
     def cancel(self) -> None:
         """Stop the process and its group; the history shows failed, not running forever."""
         if self._process is not None:
-            end_process(self._process.pid, grace_seconds=CANCEL_GRACE_SECONDS)
-            self._process.wait(timeout=10)
-        if self._reaper is not None:
-            self._reaper.close()
-        if self._process is not None:
+            self._process.end(grace_seconds=CANCEL_GRACE_SECONDS)
             fail_abandoned_runs(self._state_dir)
 
     def log_tail(self, lines: int) -> str:
