@@ -13,6 +13,7 @@ from lagbench_spark.arguments import parse_arguments, topics_of
 from lagbench_spark.executors import require_shared
 from lagbench_spark.fence import parse_fence
 from lagbench_spark.landing import land, landed
+from lagbench_spark.progress import begin, reported
 from lagbench_spark.run_folder import RunFolder
 from lagbench_spark.session import open_session, size_shuffles
 
@@ -26,8 +27,11 @@ def main(argv: Sequence[str]) -> None:
         require_shared(folder)
         fence = parse_fence(folder.read_json("fence.json"))
         size_shuffles(session, fence.messages)
-        work = landed(folder, fence) if options.landed else land(folder, topics_of(options), fence)
-        account(work)
+        with reported(folder):
+            topics = topics_of(options)
+            work = landed(folder, fence) if options.landed else land(folder, topics, fence)
+            begin(folder, "accounting")
+            account(work)
     finally:
         session.stop()
 

@@ -45,17 +45,23 @@ def record_phase(
     or after the fence: the record would not be read there.
     """
     phase = Phase(at=time.time_ns(), source="dag", name=name, state=state, detail=detail)
-    line = json.dumps({"at": phase.at, "name": name, "state": state, "detail": detail}) + "\n"
     for group in folder.groups:
-        _append(group, line)
+        _append(group, phase.at, name, state, detail)
         if bootstrap_servers is not None:
             log = TelemetryLog(bootstrap_servers, group.names.telemetry_topic)
             log.send(phase)
             log.flush(FLUSH_SECONDS)
 
 
-def _append(folder: RunFolder, line: str) -> None:
+def record_progress(folder: RunFolder, name: str, detail: str) -> None:
+    """Append how far a phase is, for who watches the run."""
+    for group in folder.groups:
+        _append(group, time.time_ns(), name, "progress", detail)
+
+
+def _append(folder: RunFolder, at: int, name: str, state: str, detail: str) -> None:
     """Append with one write of one line: a reader sees whole lines only."""
+    line = json.dumps({"at": at, "name": name, "state": state, "detail": detail}) + "\n"
     descriptor = os.open(folder.phases, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         os.write(descriptor, line.encode())

@@ -12,6 +12,7 @@ from lagbench_spark import schemas
 from lagbench_spark.decoded_tables import write_decoded
 from lagbench_spark.fence import Fence
 from lagbench_spark.kafka_log import read_topic
+from lagbench_spark.progress import begin
 from lagbench_spark.run_folder import RunFolder
 from lagbench_spark.session import with_large_rows
 from lagbench_spark.summaries import summarised
@@ -40,12 +41,14 @@ def land(folder: RunFolder, topics: Topics | None, fence: Fence) -> Work:
 
     :param topics: None: read the run folder's copies of them.
     """
+    begin(folder, "telemetry")
     records = _records(folder.session, folder, topics, "telemetry", fence.telemetry)
     folder.write_table("telemetry", schemas.TELEMETRY, decode_telemetry(records))
     work = read_work(folder, fence)
     started_at, run_id = fence.stream_started_at, fence.identity_run_id
     if started_at is None:
         started_at = stream_started_at(work.telemetry)
+    begin(folder, "events")
     events = event_headers(
         _records(folder.session, folder, topics, "events", fence.events, has_headers=bool(run_id)),
         run_id=run_id,
@@ -60,6 +63,7 @@ def land(folder: RunFolder, topics: Topics | None, fence: Fence) -> Work:
         summary=work.events_summary(),
     )
     work = work.with_logged(logged)
+    begin(folder, "processed")
     if fence.accounting == "output":
         _write_output(folder, topics, fence)
         return with_worked(work)

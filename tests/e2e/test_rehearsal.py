@@ -75,6 +75,16 @@ def test_kafkas_own_tools_agree(rehearsal: Rehearsal, finished: dict[str, str]) 
     assert {p: int(committed) for p, committed, _ in group} == fence["committed"]
 
 
+def test_the_accounting_said_how_far_it_was(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """Terminal and live page have it from the phases; the file of it went with the job."""
+    lines = (rehearsal.folder() / "phases.jsonl").read_text().splitlines()
+    said = [e["detail"] for e in map(json.loads, lines) if e["state"] == "progress"]
+
+    assert any(re.fullmatch(r"landing the log, \d+ of \d+ tasks", one) for one in said), said
+    assert any(one in finished["output"] for one in said)
+    assert not (rehearsal.folder() / "spark_progress.json").exists()
+
+
 def test_it_scaled_out(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
     """The autoscaler went from 1 to 4 pods, and the reaction chain is whole."""
     measures = rehearsal.read("measures.json")

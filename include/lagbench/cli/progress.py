@@ -65,7 +65,7 @@ class ProgressDisplay:
         ):
             self._last_line, self._last_phase = elapsed, view.phase
             cells = "  ".join(f"{name} {value}" for name, value in _cells(view))
-            line = f"{elapsed:6.0f} s  {view.phase:<22} {cells}"
+            line = f"{elapsed:6.0f} s  {view.phase:<22} {view.progress or cells}"
             self._console.print(line, highlight=False, soft_wrap=True)
 
 
@@ -74,7 +74,8 @@ def panel(run_id: str, view: RunView, elapsed: float) -> Table:
     table = Table(title=f"rehearsal {run_id}", show_header=False)
     table.add_column(justify="right", style="bold", no_wrap=True)
     table.add_column()
-    table.add_row("phase", Text(f"{view.phase}  {_spike(view)}".strip(), style="cyan"))
+    further = view.progress or _spike(view)
+    table.add_row("phase", Text(f"{view.phase}  {further}".strip(), style="cyan"))
     for name, value in _cells(view):
         table.add_row(name, value)
     newest = view.newest

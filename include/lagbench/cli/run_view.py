@@ -15,6 +15,7 @@ class RunView:
     """The newest figures; None if not reported (missing is not zero)."""
 
     phase: str = "starting"
+    progress: str = ""  # how far the phase is, if it says so
     failures: list[str] = field(default_factory=list)
     cell: LiveCell | None = None
     newest: LiveLine | None = None
@@ -27,7 +28,9 @@ class RunView:
     def take_phase(self, phase: LivePhase) -> None:
         """Update with a phase of ``phases.jsonl``."""
         if phase.state == "started":
-            self.phase = phase.name
+            self.phase, self.progress = phase.name, ""
+        elif phase.state == "progress":
+            self.progress = phase.detail
         elif phase.state == "failed":
             self.failures.append(f"{phase.name}: {phase.detail}")
 

@@ -24,6 +24,7 @@ from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.spark_progress import shown_progress
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -90,7 +91,8 @@ class SubmitSparkJobOperator(CellOperator):
             self._jvm_options(target, cell) as options,
         ):
             submission = self._compose(target, cell, Path(scratch))
-            self._run(target, submission, cell, options, context)
+            with shown_progress(cell.folder, self.task_id):
+                self._run(target, submission, cell, options, context)
         if staging is not None:
             staging.fetch(cell.folder)
         require_tables(cell.folder, WRITTEN_TABLES, seen_by_spark=submission.run_folder)

@@ -122,6 +122,23 @@ def test_elsewhere_a_line_tells_phase_and_figures() -> None:
     assert "lag_builds_up" in second
 
 
+def test_a_phase_says_how_far_it_is_until_the_next_one() -> None:
+    """Spark's progress takes the place of figures that do not change any more."""
+    view = view_of(FIRST, SECOND)
+    said = "landing the log, 7 of 12 tasks"
+    for state, detail in (("started", ""), ("progress", said)):
+        view.take_phase(LivePhase(at=S, name="account_for_messages", state=state, detail=detail))
+    output = io.StringIO()
+    with ProgressDisplay(Console(file=output, width=200), "a-run") as display:
+        display.show(view)
+    shown = drawn(view)
+    view.take_phase(LivePhase(at=S, name="verdict", state="started"))
+
+    assert output.getvalue().split(maxsplit=3)[-1].strip() == said
+    assert said in shown
+    assert said not in drawn(view)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
     """Return the folder of a run that has begun."""

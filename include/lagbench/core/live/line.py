@@ -52,12 +52,12 @@ class LiveCell(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class LivePhase(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """A phase of the run began, ended or failed."""
+    """A phase of the run began, came further, ended or failed."""
 
     at: int
     name: str
-    state: Literal["started", "finished", "failed"]
-    detail: str = ""  # why it failed
+    state: Literal["started", "progress", "finished", "failed"]
+    detail: str = ""  # how far it is, or why it failed
 
 
 class LiveAction(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):

@@ -58,11 +58,12 @@ window.lagbenchLive = {};
   function addPhase(phases, phase) {
     const at = ms(phase.at);
     if (phase.state === "started") {
-      phases.push({ name: phase.name, start: at, end: null, failed: false });
+      phases.push({ name: phase.name, start: at, end: null, failed: false, progress: "" });
       return;
     }
     const open = phases.findLast((one) => one.name === phase.name && one.end === null);
-    if (open) Object.assign(open, { end: at, failed: phase.state === "failed" });
+    if (open && phase.state === "progress") open.progress = phase.detail;
+    else if (open) Object.assign(open, { end: at, failed: phase.state === "failed" });
   }
 
   function addAction(actions, action) {

@@ -44,7 +44,7 @@
     const floor = course.cell && course.cell.floor_replicas;
     const isAtFloor = Boolean(read) && read.ready === floor && read.desired === floor;
     return [
-      ["phase", phase ? phase.name.replaceAll("_", " ") : "–"],
+      ["phase", phase ? phase.name.replaceAll("_", " ") + (phase.end === null && phase.progress ? `: ${phase.progress}` : "") : "–"],
       ["lag", number(newest.lag)],
       ["time lag of the oldest message", number(newest.timeLag, " s")],
       ["replicas ready of desired", share(newest.ready, newest.desired)],
