@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 UV_VERSION := 0.13.9
-SCENARIO ?= quick_spike
+SCENARIO ?= hello
 TARGET ?= embedded
 ARGS ?=
 
@@ -54,7 +54,7 @@ proto: install ## Generate the gRPC modules from externalscaler.proto.
 	$(BIN)/python -m grpc_tools.protoc -Iinclude --python_out=include --pyi_out=include \
 	  --grpc_python_out=include include/lagbench/wire/externalscaler.proto
 
-rehearse: install ## Run a rehearsal: SCENARIO=quick_spike ARGS="--seed 7" TARGET=kind|context:NAME.
+rehearse: install ## Run a rehearsal: SCENARIO=hello ARGS="--seed 7" TARGET=kind|context:NAME.
 	@$(BIN)/lagbench run $(SCENARIO) --target "$(TARGET)" $(ARGS)
 
 own-consumers: install ## Build the examples of own consumers in Java and Go (needs javac, go).

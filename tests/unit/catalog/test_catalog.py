@@ -64,6 +64,7 @@ def test_every_scenario_fits_its_policy(name: str) -> None:
 def test_the_catalog_is_the_issues() -> None:
     """The scenarios and policies that the documents name are there."""
     assert set(list_scenarios()) >= {
+        "hello",
         "quick_spike",
         "standard_spike",
         "bursty",
@@ -77,6 +78,7 @@ def test_the_catalog_is_the_issues() -> None:
         "lag-default",
         "lag-even-distribution",
         "lag-fast-up-slow-down",
+        "lag-hello",
         "lag-no-hysteresis",
         "lag-overscale-2p",
         "lag-partitions-with-lag",

@@ -18,6 +18,7 @@ EXPECTED: dict[str, tuple[set[str], tuple[int, ...]]] = {
     "lag-default": (set(), (2, 4, 8, 12)),
     "lag-even-distribution": (set(), (2, 12)),
     "lag-fast-up-slow-down": (set(), (2, 6, 12)),
+    "lag-hello": ({"down-window-short"}, (2, 4)),
     "lag-no-hysteresis": ({"down-window-short"}, (2, 12)),
     "lag-overscale-2p": ({"down-window-short", "max-over-partitions"}, (2, 13, 24)),
     "lag-partitions-with-lag": (set(), (2, 6, 12)),
