@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.shared_with_spark.job_progress import PROGRESS_FILE, STEPS
+from lagbench.shared_with_spark.job_progress import PROGRESS_FILE, STEPS, each_second
 from lagbench_airflow.phases import record_progress
-
-_LOOK_SECONDS = 1.0
 
 
 @contextmanager
@@ -20,28 +18,23 @@ def shown_progress(folder: RunFolder, phase: str) -> Iterator[None]:
 
     A job that writes elsewhere (an object store) is not seen.
     """
-    over = threading.Event()
-    record_progress(folder, phase, "starting Spark")
+    file = folder.path / PROGRESS_FILE
+    file.unlink(missing_ok=True)  # of a try that was killed
+    said = ["starting Spark"]
+    record_progress(folder, phase, *said)
 
     def watch() -> None:
-        last = ""
-        while not over.wait(_LOOK_SECONDS):
-            said = _said(folder)
-            if said and said != last:
-                record_progress(folder, phase, said)
-                last = said
+        now = _said(file)
+        if now not in {"", said[-1]}:
+            said.append(now)
+            record_progress(folder, phase, now)
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
+    with each_second(watch):
         yield
-    finally:
-        over.set()
-        watcher.join()
 
 
-def _said(folder: RunFolder) -> str:
+def _said(file: Path) -> str:
     with suppress(OSError, ValueError, KeyError, TypeError):  # not there yet, or of another version
-        found = json.loads((folder.path / PROGRESS_FILE).read_text(encoding="utf-8"))
+        found = json.loads(file.read_text(encoding="utf-8"))
         return f"{STEPS[found['step']]}, {found['done']} of {found['of']} tasks"
     return ""

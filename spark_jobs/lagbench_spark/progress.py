@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lagbench.shared_with_spark.job_progress import PROGRESS_FILE, STEPS
+from lagbench.shared_with_spark.job_progress import PROGRESS_FILE, STEPS, each_second
 from lagbench_spark.run_folder import RunFolder
-
-_LOOK_SECONDS = 1.0
 
 
 def begin(folder: RunFolder, step: str) -> None:
@@ -21,23 +18,18 @@ def begin(folder: RunFolder, step: str) -> None:
 @contextmanager
 def reported(folder: RunFolder) -> Iterator[None]:
     """Keep the file up to date during the block."""
-    over = threading.Event()
+    last: list[dict[str, Any] | None] = [None]
 
     def report() -> None:
-        last = None
-        while not over.wait(_LOOK_SECONDS):
-            now = _progress(folder)
-            if now is not None and now != last:
-                folder.write_json(PROGRESS_FILE, now)
-                last = now
+        now = _progress(folder)
+        if now != last[0]:
+            last[0] = now
+            folder.write_json(PROGRESS_FILE, now or {})
 
-    reporter = threading.Thread(target=report, daemon=True)
-    reporter.start()
     try:
-        yield
+        with each_second(report):
+            yield
     finally:
-        over.set()
-        reporter.join()
         folder.remove(PROGRESS_FILE)
 
 

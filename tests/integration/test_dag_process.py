@@ -44,6 +44,18 @@ def test_without_work_nothing_of_it_stays(process: DagProcess, tmp_path: Path) -
     assert [child.cmdline() for child in psutil.process_iter() if _is_of(child, tmp_path)] == []
 
 
+def test_work_for_a_process_that_has_ended_is_no_error(process: DagProcess, tmp_path: Path) -> None:
+    """Its log says why it ended, and whoever follows it sees that it has."""
+    log = airflow_home(tmp_path) / "logs" / "a-run.log"
+    process.end()
+
+    with as_a_user():
+        process.run("version", connections={}, log_path=log)
+
+    assert process.has_ended()
+    assert log.is_file()
+
+
 def _is_of(process: psutil.Process, state_dir: Path) -> bool:
     try:
         return process.environ().get("LAGBENCH_STATE_DIR") == str(state_dir)

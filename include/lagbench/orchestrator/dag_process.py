@@ -53,7 +53,8 @@ class DagProcess:
         self._log_path.replace(log_path)
         environment = airflow_environment(self._state_dir, connections)
         work = {"environment": environment, "arguments": arguments}
-        with os.fdopen(self._work, "w") as pipe, suppress(BrokenPipeError):  # it has ended
+        # Around the pipe: it is written when it is closed. The log says why the process has ended.
+        with suppress(BrokenPipeError), os.fdopen(self._work, "w") as pipe:
             pipe.write(json.dumps(work) + "\n")
 
     def has_ended(self) -> bool:
