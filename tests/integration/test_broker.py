@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -102,6 +106,35 @@ def test_group_is_described_and_deleted(
     kafka_admin.delete_group(group)
     kafka_admin.delete_group(group)
     assert kafka_admin.describe_group(group).state == "DEAD"
+
+
+_METADATA, _VERSION, _NO_TOPICS = 3, 1, 0
+
+
+def test_a_stopping_broker_never_answers_that_there_is_none(own_broker: Broker) -> None:
+    """A client that reads this last never comes back: librdkafka 5301."""
+    own_broker.start()
+    counts: list[int] = []
+
+    def ask_until_it_is_gone() -> None:
+        request = struct.pack(">hhihi", _METADATA, _VERSION, 1, -1, _NO_TOPICS)
+        address = "127.0.0.1", own_broker.port
+        with contextlib.suppress(OSError), socket.create_connection(address) as client:
+            while True:
+                client.sendall(struct.pack(">i", len(request)) + request)
+                size = client.recv(4, socket.MSG_WAITALL)
+                if len(size) < 4:
+                    return
+                answer = client.recv(struct.unpack(">i", size)[0], socket.MSG_WAITALL)
+                counts.append(struct.unpack(">i", answer[4:8])[0])
+
+    asking = threading.Thread(target=ask_until_it_is_gone)
+    asking.start()
+    eventually(lambda: counts or None, "a first answer")
+    own_broker.stop()
+    asking.join(timeout=60)
+
+    assert set(counts) == {1}
 
 
 def test_restart_keeps_port_and_data(own_broker: Broker) -> None:
