@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from lagbench_spark.accounting import account
 from lagbench_spark.arguments import parse_arguments, topics_of
 from lagbench_spark.executors import require_shared
-from lagbench_spark.fence import parse_fence
+from lagbench_spark.fence import FILE, await_fence, parse_fence
 from lagbench_spark.landing import land, landed
 from lagbench_spark.progress import begin, reported
 from lagbench_spark.run_folder import RunFolder
-from lagbench_spark.session import open_session, size_shuffles
+from lagbench_spark.session import open_session, size_shuffles, warm_up
 
 
 def main(argv: Sequence[str]) -> None:
@@ -25,7 +25,10 @@ def main(argv: Sequence[str]) -> None:
     try:
         folder = RunFolder(session, options.run_folder)
         require_shared(folder)
-        fence = parse_fence(folder.read_json("fence.json"))
+        if options.held_by is not None and not folder.has(FILE):
+            warm_up(session)
+            await_fence(folder, holder=options.held_by)
+        fence = parse_fence(folder.read_json(FILE))
         size_shuffles(session, fence.messages)
         with reported(folder):
             topics = topics_of(options)

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
@@ -48,9 +49,18 @@ def record_phase(
     for group in folder.groups:
         _append(group, phase.at, name, state, detail)
         if bootstrap_servers is not None:
-            log = TelemetryLog(bootstrap_servers, group.names.telemetry_topic)
+            log = _telemetry(bootstrap_servers, group.names.telemetry_topic)
             log.send(phase)
             log.flush(FLUSH_SECONDS)
+
+
+@lru_cache(maxsize=2)
+def _telemetry(bootstrap_servers: str, topic: str) -> TelemetryLog:
+    """Return the client of a group's telemetry, as long as the process lives.
+
+    Connections of their own for its two records took most of a second of each task.
+    """
+    return TelemetryLog(bootstrap_servers, topic)
 
 
 def record_progress(folder: RunFolder, name: str, detail: str) -> None:

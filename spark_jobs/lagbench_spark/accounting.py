@@ -14,12 +14,12 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
+from lagbench.core.ownership import RunFacts
 from lagbench.shared_with_spark import message_classes
 from lagbench.shared_with_spark.spark_member import SPARK_MEMBER
 from lagbench_spark import schemas
 from lagbench_spark.moved import moved_keys
 from lagbench_spark.rows import Stranger
-from lagbench_spark.run_facts import RunFacts
 from lagbench_spark.summaries import IDENTITY
 from lagbench_spark.suspicion import Suspicion, suspect
 from lagbench_spark.timelines import draw, time_lag

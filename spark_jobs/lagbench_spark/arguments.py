@@ -20,6 +20,12 @@ def parse_arguments(argv: Sequence[str], description: str | None) -> argparse.Na
     parser.add_argument(
         "--landed", action="store_true", help="the tables have landed: continue from them"
     )
+    parser.add_argument(
+        "--held-by",
+        type=int,
+        metavar="PID",
+        help="wait for the run's fence, as long as this process is there",
+    )
     return parser.parse_args(argv)
 
 

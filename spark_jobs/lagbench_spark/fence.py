@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lagbench_spark.errors import UnreadableRun
+from lagbench_spark.run_folder import RunFolder
+
+FILE = "fence.json"
+_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,20 @@ class Fence:
     def messages(self) -> int:
         """Offsets below the fence in the events topic."""
         return sum(self.events.values())
+
+
+def await_fence(folder: RunFolder, *, holder: int) -> None:
+    """Wait until the run is fenced.
+
+    :param holder: pid of the process that fences it.
+    :raises UnreadableRun: that process has ended.
+    """
+    while not folder.has(FILE):
+        try:
+            os.kill(holder, 0)
+        except ProcessLookupError as error:
+            raise UnreadableRun("the run ended before its fence") from error
+        time.sleep(_LOOK_SECONDS)
 
 
 def parse_fence(content: Mapping[str, Any]) -> Fence:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lagbench_spark.run_facts import StreamPlan
+from lagbench.core.ownership import StreamPlan
 
 _PRODUCER_ID = 0  # a run has one producer
 STAMPS = ("started_at", "done_at")

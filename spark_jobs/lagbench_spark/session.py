@@ -6,6 +6,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 import lagbench_spark
+from lagbench.core import ownership
 
 # Rows of one Arrow batch to Python: numpy's cost per call is negligible above 10,000 rows.
 _ARROW_ROWS = 65_536
@@ -24,8 +25,9 @@ _FEWEST_SHUFFLE_PARTITIONS = 2
 
 def open_session(name: str) -> SparkSession:
     """Return the session named ``name``; spark-submit chooses the master."""
-    # Python workers may not see this folder: ship the package's functions by value.
-    cloudpickle.register_pickle_by_value(lagbench_spark)
+    # Python workers may not see this folder, nor have what the core needs: ship by value.
+    for package in (lagbench_spark, ownership):
+        cloudpickle.register_pickle_by_value(package)
     session = (
         SparkSession.builder.appName(name)
         .config("spark.ui.enabled", "false")
@@ -40,6 +42,11 @@ def open_session(name: str) -> SparkSession:
     )
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def warm_up(session: SparkSession) -> None:
+    """Start what a first query starts: the planner, its generated code, a Python worker."""
+    session.range(1).mapInArrow(lambda batches: batches, "id bigint").collect()
 
 
 def with_large_rows(session: SparkSession) -> SparkSession:

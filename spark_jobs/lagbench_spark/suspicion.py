@@ -10,11 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lagbench_spark.epochs import Epoch, Rival, Span, rivals_of, unknown_work
+from lagbench.core.ownership import (
+    Epoch,
+    Hole,
+    Rival,
+    RunFacts,
+    Span,
+    clock_of,
+    most_error_ns,
+    rivals_of,
+    unknown_work,
+)
 from lagbench_spark.fence import Fence
-from lagbench_spark.holdings import Hole
 from lagbench_spark.rows import Ints
-from lagbench_spark.run_facts import RunFacts
 from lagbench_spark.summaries import Tables, expected_seqs
 from lagbench_spark.totals import LogPart
 from lagbench_spark.transforms.work_runs import WORK_RUNS
@@ -60,7 +68,7 @@ def suspect(
     by_pod: Counter[str] = Counter()
     for epoch in epochs:
         by_pod[epoch.pod] += epoch.processed
-    slack_ns = facts.clocks.most_error_ns(by_pod)
+    slack_ns = most_error_ns(by_pod, facts.clocks)
     reports = fence.accounting is None  # the pods report what they own
     identity = _differing(events.get("logged"), work.get("processed"), ["partition", "block"])
     return Suspicion(
@@ -70,7 +78,7 @@ def suspect(
         disorder=_some(disorder(runs, slack_ns)),
         ownership=_ownership(dated, epochs, facts, spans) if reports else None,
         slack_ns=slack_ns,
-        unbounded_pods=sorted(pod for pod in by_pod if facts.clocks.of(pod) is None),
+        unbounded_pods=sorted(pod for pod in by_pod if clock_of(pod, facts.clocks) is None),
         unknown_ownership=unknown_work(epochs, facts.holdings.holes) if reports else [],
         produced=produced,
         log=_log_parts(events),

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from lagbench.core.ownership import Hole, RunFacts, Unledgered
 from lagbench.shared_with_spark import message_classes
 from lagbench_spark.fence import Fence
-from lagbench_spark.holdings import Hole
 from lagbench_spark.rows import Stranger
-from lagbench_spark.run_facts import RunFacts
-from lagbench_spark.unledgered import Unledgered
 
 TIME_LAG_METHOD = "order statistics: exact up to 10000 processings a second, else rank ±1e-4"
 

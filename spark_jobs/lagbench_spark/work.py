@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
+from lagbench.core.ownership import FACT_KINDS, RunFacts, Span, facts_of, spans_of
 from lagbench_spark import schemas
-from lagbench_spark.epochs import Span, spans_of
 from lagbench_spark.fence import Fence
 from lagbench_spark.rows import Ints, Rules, Stranger, each
-from lagbench_spark.run_facts import FACT_KINDS, RunFacts, facts_of
 from lagbench_spark.run_folder import RunFolder
 from lagbench_spark.summaries import EventsSummary, Tables, WorkSummary
 from lagbench_spark.transforms.blocks import rows_in

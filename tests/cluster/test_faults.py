@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.evidence.clocks import clock_set
+from lagbench.core.clocks import clock_set
 from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.embedded.broker import Broker

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+from lagbench.core.clocks import API_SERVER, ClockSet, clock_set, on_recorders_clock
 from lagbench.core.cluster.manifests import (
     RunTarget,
     companion_for_run,
@@ -21,12 +22,6 @@ from lagbench.core.cluster.manifests import (
     recorder_for_run,
 )
 from lagbench.core.cluster.settings import ClusterSettings
-from lagbench.core.measures.evidence.clocks import (
-    API_SERVER,
-    ClockSet,
-    clock_set,
-    on_recorders_clock,
-)
 from lagbench.core.measures.evidence.load_window import LoadWindow
 from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.measures.evidence.series import lag_series

@@ -10,6 +10,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import lagbench
@@ -21,6 +22,9 @@ from lagbench.project import PROJECT_ROOT
 
 SPARK_JOBS = PROJECT_ROOT / "spark_jobs"
 POD_TEMPLATE = PROJECT_ROOT / "k8s" / "base" / "spark" / "pod-template.yaml"
+# Of lagbench, what the jobs import.
+_FILES = ("__init__.py", "consumer_ledger.py", "errors.py", "core/__init__.py", "core/clocks.py")
+_FOLDERS = ("core/kubernetes", "core/ownership", "core/telemetry", "shared_with_spark")
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip
 
 
@@ -47,7 +51,7 @@ def spark_environment() -> dict[str, str]:
 
 
 def write_code_zip(folder: Path) -> Path:
-    """Write the zip that executors without this project need (``--py-files``); return its path."""
+    """Write the zip that a Spark without this project needs (``--py-files``); return its path."""
     path = folder / CODE_ZIP
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in _code():
@@ -59,8 +63,8 @@ def _code() -> Iterator[tuple[str, bytes]]:
     for source in sorted((SPARK_JOBS / "lagbench_spark").rglob("*.py")):
         yield source.relative_to(SPARK_JOBS).as_posix(), source.read_bytes()
     package = Path(lagbench.__file__).parent
-    shared = sorted((package / "shared_with_spark").glob("*.py"))
-    for source in (package / "__init__.py", package / "consumer_ledger.py", *shared):
+    folders = (sorted((package / name).glob("*.py")) for name in _FOLDERS)
+    for source in chain((package / name for name in _FILES), *folders):
         yield f"lagbench/{source.relative_to(package).as_posix()}", source.read_bytes()
 
 

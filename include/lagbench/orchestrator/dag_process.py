@@ -26,6 +26,14 @@ from lagbench.project import PROJECT_ROOT
 _PROGRAM = PROJECT_ROOT / "plugins" / "lagbench_airflow" / "waiting_airflow.py"
 
 
+_RUNS_ALL_TASKS = "LAGBENCH_DAG_PROCESS"
+
+
+def is_dag_process() -> bool:
+    """Return whether this process runs all tasks of its Dag run, one after the other."""
+    return os.environ.get(_RUNS_ALL_TASKS) == str(os.getpid())
+
+
 class DagProcess:
     """A process that has imported Airflow and waits; it and all it starts end with this one."""
 
@@ -52,6 +60,7 @@ class DagProcess:
         """Let it become ``airflow`` with ``arguments``; its output goes to ``log_path``."""
         self._log_path.replace(log_path)
         environment = airflow_environment(self._state_dir, connections)
+        environment[_RUNS_ALL_TASKS] = str(self._process.pid)
         work = {"environment": environment, "arguments": arguments}
         # Around the pipe: it is written when it is closed. The log says why the process has ended.
         with suppress(BrokenPipeError), os.fdopen(self._work, "w") as pipe:

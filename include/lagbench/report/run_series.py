@@ -15,17 +15,15 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
 from lagbench.core.measures import NANOSECONDS, Measures
 from lagbench.core.measures.evidence import (
     BIN_NS,
     GAP_SECONDS,
-    ClockSet,
     LagSeries,
     PodTimeline,
     by_life,
-    clock_set,
     observed_members,
-    on_recorders_clock,
     pod_timelines,
 )
 from lagbench.core.measures.pods import consumer_cpu

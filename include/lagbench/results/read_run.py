@@ -10,19 +10,17 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
 from lagbench.core.measures import RunEvidence, first_partitions
 from lagbench.core.measures.accounting import CommitMove, commits_moved_back
 from lagbench.core.measures.evidence import (
-    ClockSet,
     LagSeries,
     Observation,
     PodLives,
     RateSeries,
     by_life,
-    clock_set,
     observation_of,
     observed_members,
-    on_recorders_clock,
     pod_lives,
     timeline_gaps,
     with_pods_of_members,

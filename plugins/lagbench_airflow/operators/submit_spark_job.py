@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import inspect
-import os
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lagbench.core.spark import (
-    Here,
-    SparkPlace,
-    Submission,
-    compose_submission,
-    time_limit_seconds,
-)
+from lagbench.core.spark import SparkPlace, time_limit_seconds
 from lagbench.errors import NotReady, WrongInput
-from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.pipeline_job import PipelineJob
 from lagbench_airflow.spark_progress import shown_progress
 
 if TYPE_CHECKING:
-    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
     from airflow.sdk import Context
 
     from lagbench.adapters.runs.run_folder import RunFolder
     from lagbench.adapters.runs.run_staging import Staging
     from lagbench_airflow.hooks.spark import SparkTarget
 
-JOB = "pipeline"
 WRITTEN_TABLES = ("telemetry", "events", "processed", "bad_messages", "timeline")
 
 
@@ -64,7 +51,7 @@ class SubmitSparkJobOperator(CellOperator):
         super().__init__(**kwargs)
         self.spark_conn_id = spark_conn_id
         self.driver_memory = driver_memory
-        self._submit: SparkSubmitOperator | None = None
+        self._job: PipelineJob | None = None
 
     def pre_execute(self, context: Context) -> None:
         """Set the task's time limit to that of the run's size; Airflow reads it after this.
@@ -78,6 +65,19 @@ class SubmitSparkJobOperator(CellOperator):
             seconds = time_limit_seconds(_messages(folder)) * len(folder.groups)
             self.execution_timeout = timedelta(seconds=seconds)
 
+    def begin(self, context: Context) -> None:
+        """Start the job before its task, as the callback of an earlier one; it waits for the fence.
+
+        Spark takes as long to start as to account for a short run. Only for a Spark of this
+        machine, and only where one process runs all tasks. A retry of the task starts another job.
+        """
+        from lagbench_airflow.hooks.spark import SparkTarget
+
+        cell = CellRun.open(context["ti"].xcom_pull(task_ids="plan_cell")["run_folder"])
+        target = SparkTarget.read(self.spark_conn_id)
+        if target.place is SparkPlace.LOCAL and staging_of(target, cell.folder) is None:
+            self._job_of(cell, target).begin(context)
+
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
         """Put the run in place, execute the provider's operator, and fetch the run."""
         from lagbench_airflow.hooks.spark import SparkTarget
@@ -86,108 +86,27 @@ class SubmitSparkJobOperator(CellOperator):
         staging = staging_of(target, cell.folder)
         if staging is not None:
             staging.put(cell.folder)
-        with (
-            tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch,
-            self._jvm_options(target, cell) as options,
-        ):
-            submission = self._compose(target, cell, Path(scratch))
-            with shown_progress(cell.folder, self.task_id):
-                self._run(target, submission, cell, options, context)
+        self._job = PipelineJob.begun(cell.folder) or self._job_of(cell, target)
+        with shown_progress(cell.folder, self.task_id):
+            self._job.finish(context)
         if staging is not None:
             staging.fetch(cell.folder)
-        require_tables(cell.folder, WRITTEN_TABLES, seen_by_spark=submission.run_folder)
-        return {"job": JOB, "tables": _tables(cell.folder.tables)}
+        require_tables(cell.folder, WRITTEN_TABLES, seen_by_spark=self._job.run_folder)
+        return {"job": self._job.name, "tables": _tables(cell.folder.tables)}
 
     def on_kill(self) -> None:
         """Stop the job with the task."""
-        if self._submit is not None:
-            self._submit.on_kill()
+        if self._job is not None:
+            self._job.kill()
 
-    def _compose(self, target: SparkTarget, cell: CellRun, scratch: Path) -> Submission:
-        from lagbench.embedded.spark_packages import (
-            POD_TEMPLATE,
-            SPARK_JOBS,
-            spark_jars,
-            write_code_zip,
-        )
-
-        fetches = target.place is not SparkPlace.KUBERNETES and target.settings.jars is None
-        here = Here(
-            run_folder=cell.folder.path,
-            spark_jobs=SPARK_JOBS,
-            jars=tuple(spark_jars()) if fetches else (),
-            code_zip=write_code_zip(scratch),
-            python=sys.executable,
-            pod_template=POD_TEMPLATE,
-            run=cell.folder.reference,
-        )
-        return compose_submission(
-            target.place, target.settings, here, job=JOB, namespace=target.namespace
-        )
-
-    def _run(
-        self,
-        target: SparkTarget,
-        submission: Submission,
-        cell: CellRun,
-        options: str,
-        context: Context,
-    ) -> None:
-        from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-
-        from lagbench.embedded.spark_packages import spark_environment, submit_environment
-
-        environment = submit_environment()
-        if target.place is SparkPlace.LOCAL:
-            environment = spark_environment()
-        if target.settings.kubeconfig is not None:
-            environment["KUBECONFIG"] = target.settings.kubeconfig
-        self._submit = SparkSubmitOperator(
-            task_id=self.task_id,
-            conn_id=self.spark_conn_id,
-            application=submission.application,
-            application_args=[*self._arguments(target, submission, cell)],
-            jars=",".join(submission.jars) or None,
-            py_files=",".join(submission.py_files) or None,
+    def _job_of(self, cell: CellRun, target: SparkTarget) -> PipelineJob:
+        return PipelineJob(
+            cell=cell,
+            target=target,
+            spark_conn_id=self.spark_conn_id,
+            bootstrap_servers=target.settings.bootstrap_servers or self.bootstrap_servers(),
             driver_memory=self.driver_memory,
-            conf={"spark.driver.extraJavaOptions": options, **submission.conf},
-            deploy_mode=submission.deploy_mode,
-            name=f"lagbench-{JOB}",
         )
-        # Not as env_vars: on Kubernetes the provider passes those to the driver's pod instead.
-        with _variables(environment, without=_foreign_variables(target.place)):
-            # The undecorated method: the safeguard around it warns about direct calls of operators.
-            inspect.unwrap(SparkSubmitOperator.execute)(self._submit, context)
-
-    @contextlib.contextmanager
-    def _jvm_options(self, target: SparkTarget, cell: CellRun) -> Iterator[str]:
-        """Yield the driver's options; only a local driver has an archive of its classes."""
-        from lagbench.embedded.driver_options import compiler_options, driver_options
-        from lagbench.embedded.java import find_java
-
-        messages = _messages(cell.folder)
-        if target.place is not SparkPlace.LOCAL:
-            yield compiler_options(messages)
-            return
-        with driver_options(find_java(), messages=messages) as options:
-            yield options
-
-    def _arguments(
-        self, target: SparkTarget, submission: Submission, cell: CellRun
-    ) -> Sequence[str]:
-        servers = target.settings.bootstrap_servers or self.bootstrap_servers()
-        if target.place is not SparkPlace.LOCAL and os.environ.get(CONFIG_VARIABLE):
-            raise WrongInput(
-                where=target.where,
-                field="host",
-                value=str(target.place.name).lower(),
-                allowed="local[N]: executors elsewhere do not have the settings of a secured Kafka",
-            )
-        arguments = ["--run-folder", submission.run_folder, "--bootstrap-servers", servers]
-        arguments += ["--events-topic", cell.names.events_topic]
-        arguments += ["--processed-topic", cell.names.processed_topic]
-        arguments += ["--telemetry-topic", cell.names.telemetry_topic]
-        return arguments
 
 
 def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
@@ -238,30 +157,6 @@ def require_tables(folder: RunFolder, names: Sequence[str], *, seen_by_spark: st
             f"wrote to {seen_by_spark}: lagbench_runs of Spark's connection must be the folder "
             "of this machine's run folders, and all executors must have it (docs/spark.md)"
         )
-
-
-@contextlib.contextmanager
-def _variables(given: Mapping[str, str], *, without: Sequence[str]) -> Iterator[None]:
-    """Set and unset environment variables for the block, then restore them."""
-    before = {name: os.environ.get(name) for name in (*given, *without)}
-    for name in without:
-        os.environ.pop(name, None)
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
-
-
-def _foreign_variables(place: SparkPlace) -> Sequence[str]:
-    """Return the variables for Spark in one process here that no other Spark may get.
-
-    Executors could not reach a driver that advertises 127.0.0.1, nor find this machine's Python.
-    """
-    return () if place is SparkPlace.LOCAL else ("SPARK_LOCAL_IP", "PYSPARK_PYTHON")
 
 
 def _messages(folder: RunFolder) -> int:

@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from lagbench.core.ownership import CauseFinder
 from lagbench.shared_with_spark import message_classes
 from lagbench_spark import schemas
-from lagbench_spark.causes import CauseFinder
 from lagbench_spark.summaries import IDENTITY
 
 _GIVEN = ("class", "partition", "offset", "seq", "entity_id", "pod", "other_pod", "at", "detail")

@@ -12,8 +12,8 @@ from functools import partial
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from lagbench.core.ownership import OWNER_PREFIX
 from lagbench_spark import schemas
-from lagbench_spark.owners import OWNER_PREFIX
 from lagbench_spark.transforms.event_rows import decode_events, event_headers
 
 _NOWHERE = -1

@@ -69,12 +69,15 @@ def _owner(module: str) -> str:
 
 @cache
 def _imports() -> tuple[tuple[str, str, str, str], ...]:
-    """Return importer, its package, the module of core and the name, of all code but Spark's."""
+    """Return importer, its package, the module of core and the name, of all code."""
     return tuple(_read_imports())
 
 
 def _read_imports() -> Iterator[tuple[str, str, str, str]]:
-    for base in (INCLUDE / "lagbench", PROJECT_ROOT / "plugins", PROJECT_ROOT / "dags"):
+    for base in (
+        INCLUDE / "lagbench",
+        *(PROJECT_ROOT / name for name in ("dags", "plugins", "spark_jobs")),
+    ):
         for path in base.rglob("*.py"):
             package = ".".join(path.parent.relative_to(base.parent).parts)
             for node in ast.walk(ast.parse(path.read_text())):

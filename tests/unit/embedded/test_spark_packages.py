@@ -12,10 +12,11 @@ from lagbench.embedded.spark_packages import write_code_zip
 
 
 def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
-    """With the zip alone, every module of the jobs that runs on executors is found."""
+    """With the zip alone, every module of the jobs is found, for a driver too."""
     path = write_code_zip(tmp_path)
     libraries = str(Path(np.__file__).parents[1])
     code = (
+        "import lagbench_spark.accounting, lagbench_spark.landing; "
         "import lagbench_spark.transforms.event_rows as rows; "
         "import lagbench.shared_with_spark.event as event; "
         "import lagbench.shared_with_spark.message_classes; "

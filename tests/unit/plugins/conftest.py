@@ -192,6 +192,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(kube, "embedded_access", lambda *_: None)
     monkeypatch.setattr(kube, "settings_of_cluster", lambda *_: world.cluster)
     monkeypatch.setattr(phases, "TelemetryLog", FakeTelemetryLog)
+    phases._telemetry.cache_clear()
     monkeypatch.setattr(manifest_files, "BASE", tmp_path / "base")
     monkeypatch.setattr(manifest_files, "PROJECT_ROOT", tmp_path)
     return world

@@ -7,16 +7,19 @@ import os
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from tests.eventually import eventually
 from tests.unit.plugins.conftest import RUN_ID, SERVERS, World
 
 from lagbench.embedded import spark_packages
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.hooks.spark import SparkTarget
 from lagbench_airflow.operators.submit_spark_job import WRITTEN_TABLES, SubmitSparkJobOperator
+from lagbench_airflow.pipeline_job import PipelineJob
 
 CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
 
@@ -34,16 +37,24 @@ class Submitter:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Put the program into a folder of its own at the front of the PATH."""
         self.notes = folder / "submit.json"
-        program = folder / "bin" / "spark-submit"
-        program.parent.mkdir()
-        program.write_text(
+        self._program = folder / "bin" / "spark-submit"
+        self._program.parent.mkdir()
+        self.allow()
+        self._program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{self._program.parent}{os.pathsep}{os.environ['PATH']}")
+
+    def allow(self) -> None:
+        """Let it note its call and succeed."""
+        self._program.write_text(
             f"#!{sys.executable}\n"
             "import json, os, sys\n"
             f"json.dump([sys.argv[1:], dict(os.environ)], open({str(self.notes)!r}, 'w'))\n"
             "print('Exit code: 0')\n"  # what Spark's submission to Kubernetes prints
         )
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+    def forbid(self) -> None:
+        """Let it fail."""
+        self._program.write_text("#!/bin/sh\necho it broke; exit 3\n")
 
     @property
     def arguments(self) -> list[str]:
@@ -89,9 +100,12 @@ def _fence(world: World, *, tables: bool = True) -> None:
         (world.folder.table(name) / "part-0.parquet").write_bytes(b"")
 
 
+def _operator(world: World) -> SubmitSparkJobOperator:
+    return SubmitSparkJobOperator(task_id="account_for_messages", run_folder=str(world.folder.path))
+
+
 def _run(world: World) -> Any:
-    task = SubmitSparkJobOperator(task_id="account_for_messages", run_folder=str(world.folder.path))
-    return task.execute(world.context)
+    return _operator(world).execute(world.context)
 
 
 def test_local_spark_is_one_process_here(
@@ -117,7 +131,7 @@ def test_local_spark_is_one_process_here(
 def test_the_time_limit_is_that_of_the_size(world: World, messages: int, minutes: int) -> None:
     """Airflow reads the limit after the hook that sets it from the fence."""
     world.folder.write_json(world.folder.fence, {"events": {"0": messages - 1, "1": 1}})
-    task = SubmitSparkJobOperator(task_id="account_for_messages", run_folder=str(world.folder.path))
+    task = _operator(world)
 
     task.pre_execute(world.context)
 
@@ -256,15 +270,72 @@ def test_a_success_without_tables_is_none(
 
 
 def test_a_failed_job_fails_the_task(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last words of Spark are in the message."""
     _connect(monkeypatch, "local[2]")
     _fence(world)
-    (tmp_path / "bin" / "spark-submit").write_text("#!/bin/sh\necho it broke; exit 3\n")
+    submitter.forbid()
 
     with pytest.raises(Exception, match=r"(?s)Error code is: 3.*it broke"):
         _run(world)
+
+
+@pytest.fixture
+def earlier(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Provide the context of an earlier task, in a process that runs all tasks."""
+    monkeypatch.setenv("LAGBENCH_DAG_PROCESS", str(os.getpid()))
+    plan = {"run_folder": str(world.folder.path)}
+    return {"ti": SimpleNamespace(xcom_pull=lambda **_: plan)}
+
+
+def test_a_job_that_was_begun_early_is_the_tasks_own(
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, earlier: Any
+) -> None:
+    """It is submitted before there is a fence, waits for it, and is not submitted again."""
+    _connect(monkeypatch, "local[2]")
+    _operator(world).begin(earlier)
+    eventually(submitter.notes.exists, "a submission")
+    assert submitter.option("--held-by") == str(os.getpid())
+    submitter.forbid()
+    _fence(world)
+
+    done = _run(world)
+
+    assert done == {"job": "pipeline", "tables": sorted(WRITTEN_TABLES)}
+
+
+def test_a_retry_starts_another_job(
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, earlier: Any
+) -> None:
+    """The failure of the job that was begun early is the first try's."""
+    _connect(monkeypatch, "local[2]")
+    submitter.forbid()
+    _operator(world).begin(earlier)
+    _fence(world)
+    with pytest.raises(Exception, match="Error code is: 3"):
+        _run(world)
+    submitter.allow()
+
+    _run(world)
+
+    assert "--held-by" not in submitter.arguments
+
+
+@pytest.mark.parametrize(
+    ("is_dag_process", "master"), [(False, "local[2]"), (True, "spark://m:7077")]
+)
+@pytest.mark.usefixtures("submitter")
+def test_no_job_begins_early_that_could_be_lost(
+    world: World, monkeypatch: pytest.MonkeyPatch, earlier: Any, is_dag_process: bool, master: str
+) -> None:
+    """A task of its own process would take it along; a cluster's cores are not idle."""
+    monkeypatch.setenv("LAGBENCH_DAG_PROCESS", str(os.getpid() if is_dag_process else 1))
+    _connect(monkeypatch, master)
+
+    _operator(world).begin(earlier)
+
+    assert PipelineJob.begun(world.folder) is None
 
 
 def test_a_missing_connection_is_said() -> None:

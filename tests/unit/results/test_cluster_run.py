@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 
-from lagbench.core.measures.evidence.clocks import API_SERVER
+from lagbench.core.clocks import API_SERVER
 from lagbench.core.measures.measures import Measures
 from lagbench.core.telemetry.records import (
     ClockOffset,

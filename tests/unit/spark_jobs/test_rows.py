@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lagbench.core.ownership.run_facts import StreamPlan
 from lagbench_spark import schemas
 from lagbench_spark.rows import Rules
-from lagbench_spark.run_facts import StreamPlan
 
 RULES = Rules(
     plan=StreamPlan(seqs=100, offset_ns=1_000, sample_ns=None),

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.spark_jobs.run_tables import events_of, processed_of
 from tests.unit.spark_jobs.synthetic_run import STREAM_STARTED_AT, clean_run
 
+from lagbench.core.ownership.run_facts import StreamPlan
 from lagbench_spark.rows import Rules
-from lagbench_spark.run_facts import StreamPlan
 from lagbench_spark.summaries import (
     EventsSummary,
     Summary,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lagbench_spark.epochs import Epoch, Span
+from lagbench.core.ownership.epochs import Epoch, Span
 from lagbench_spark.suspicion import disorder, epochs_of, overlaps, with_epochs
 from lagbench_spark.timelines import (
     lag_rows,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lagbench_spark.causes import CauseFinder
+from lagbench.core.clocks import ONE_CLOCK
+from lagbench.core.ownership.causes import CauseFinder
+from lagbench.core.ownership.holdings import Holdings
+from lagbench.core.ownership.run_facts import RunFacts, StreamPlan
 from lagbench_spark.fence import Fence
-from lagbench_spark.holdings import Holdings
-from lagbench_spark.pod_clocks import ONE_CLOCK
-from lagbench_spark.run_facts import RunFacts, StreamPlan
 from lagbench_spark.totals import BadCount, Counts, LogPart, totals
 
 

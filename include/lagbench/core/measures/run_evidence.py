@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet, clock_set
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.measures.accounting import BadMessage, CommitMove
 from lagbench.core.measures.evidence import (
-    ONE_CLOCK,
-    Clock,
-    ClockSet,
     GroupEvent,
     Hidden,
     LagSeries,
@@ -23,7 +21,6 @@ from lagbench.core.measures.evidence import (
     PoliciesInForce,
     RateSeries,
     TopicPartitions,
-    clock_set,
     group_events,
     load_window,
     measured_until,

@@ -17,8 +17,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
+from lagbench.core.clocks import API_SERVER
 from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.measures.evidence import API_SERVER, RunningBound, answer_bound, probe_at
+from lagbench.core.measures.evidence import RunningBound, answer_bound, probe_at
 from lagbench.core.telemetry import ClockOffset, Record
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from email.utils import formatdate
 
-from lagbench.core.measures.evidence.clocks import API_SERVER
+from lagbench.core.clocks import API_SERVER
 from lagbench.core.telemetry.records import ClockOffset, Record
 from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
 from lagbench.programs.recorder.clock_probe import Ask, ClockProbe, NodeClock, ask_endpoint

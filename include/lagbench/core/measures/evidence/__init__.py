@@ -9,17 +9,7 @@ from lagbench.core.measures.evidence.actions import (
 )
 from lagbench.core.measures.evidence.clock_offset import RunningBound, answer_bound, probe_at
 from lagbench.core.measures.evidence.clock_step import ClockReading, ClockSteps, closest_reading
-from lagbench.core.measures.evidence.clocks import (
-    API_SERVER,
-    ONE_CLOCK,
-    Clock,
-    Clocks,
-    ClockSet,
-    clock_set,
-    clock_steps,
-    clocks_measure,
-    on_recorders_clock,
-)
+from lagbench.core.measures.evidence.clocks import Clocks, clock_steps, clocks_measure
 from lagbench.core.measures.evidence.contradictions import (
     contradictions_of_an_empty_group,
     contradictions_of_commits,
@@ -103,7 +93,6 @@ from lagbench.core.measures.evidence.validity import (
 )
 
 __all__ = [
-    "API_SERVER",
     "BIN_NS",
     "CURRENT_FORMAT",
     "FINAL_PHASES",
@@ -113,12 +102,9 @@ __all__ = [
     "NOTHING_HIDDEN",
     "NO_POLICY",
     "OBSERVED_FIELD",
-    "ONE_CLOCK",
     "READ_WITHIN_SECONDS",
     "STOPPING_PHASE",
-    "Clock",
     "ClockReading",
-    "ClockSet",
     "ClockSteps",
     "Clocks",
     "Gap",
@@ -143,7 +129,6 @@ __all__ = [
     "Validity",
     "answer_bound",
     "by_life",
-    "clock_set",
     "clock_steps",
     "clocks_measure",
     "closest_reading",
@@ -184,7 +169,6 @@ __all__ = [
     "observed_members",
     "observed_pod_rate",
     "observed_rates",
-    "on_recorders_clock",
     "played_actions",
     "pod_lives",
     "pod_of_life",

@@ -9,36 +9,8 @@ one second to the time that one answer takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lagbench.core.clocks import OffsetBound
 from lagbench.core.measures.model import NANOSECONDS
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetBound:
-    """The other clock minus ours lies in [low_ns, high_ns]."""
-
-    low_ns: int
-    high_ns: int
-
-    @property
-    def width_ns(self) -> int:
-        """The remaining uncertainty."""
-        return self.high_ns - self.low_ns
-
-    @property
-    def middle_ns(self) -> int:
-        """The middle of the bound, wrong by at most half the width."""
-        return (self.low_ns + self.high_ns) // 2
-
-    def narrowed_by(self, other: OffsetBound) -> OffsetBound | None:
-        """Return the overlap; None if the two contradict each other: the clocks drifted."""
-        low, high = max(self.low_ns, other.low_ns), min(self.high_ns, other.high_ns)
-        return OffsetBound(low, high) if low <= high else None
-
-    def joined_with(self, other: OffsetBound) -> OffsetBound:
-        """Return the bound that holds for both."""
-        return OffsetBound(min(self.low_ns, other.low_ns), max(self.high_ns, other.high_ns))
 
 
 def answer_bound(*, second_at: int, sent_at: int, received_at: int) -> OffsetBound:

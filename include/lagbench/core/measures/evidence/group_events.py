@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
+from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.telemetry import (

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.evidence.clocks import ONE_CLOCK, Clock, ClockSet
+from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.telemetry import PodSeen, PodsListed, TelemetryRecord
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet
 from lagbench.core.measures.evidence import (
-    ONE_CLOCK,
-    Clock,
-    ClockSet,
     Gap,
     LagSeries,
     LoadWindow,

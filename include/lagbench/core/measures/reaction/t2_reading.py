@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from lagbench.core.measures.evidence import Clock
+from lagbench.core.clocks import Clock
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas import ReplicaChange
 from lagbench.core.telemetry import HpaSample, HpaSync, KedaPoll, TelemetryRecord

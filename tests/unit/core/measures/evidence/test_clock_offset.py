@@ -5,12 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.measures.evidence.clock_offset import (
-    OffsetBound,
-    RunningBound,
-    answer_bound,
-    probe_at,
-)
+from lagbench.core.clocks import OffsetBound
+from lagbench.core.measures.evidence.clock_offset import RunningBound, answer_bound, probe_at
 
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000
 START_AT = 1_795_255_202 * SECOND

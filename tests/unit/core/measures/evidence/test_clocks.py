@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import re
 
-from lagbench.core.measures.evidence.clocks import (
-    API_SERVER,
-    ONE_CLOCK,
-    clock_set,
-    clock_steps,
-    clocks_measure,
-    on_recorders_clock,
-)
+from lagbench.core.clocks import API_SERVER, ONE_CLOCK, clock_set, on_recorders_clock
+from lagbench.core.measures.evidence.clocks import clock_steps, clocks_measure
 from lagbench.core.telemetry.records import (
     ClockOffset,
     ClockStepped,

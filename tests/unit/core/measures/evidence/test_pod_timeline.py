@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.measures.evidence.clock_offset import OffsetBound
-from lagbench.core.measures.evidence.clocks import API_SERVER, ONE_CLOCK, Clock, ClockSet
+from lagbench.core.clocks import API_SERVER, ONE_CLOCK, Clock, ClockSet, OffsetBound
 from lagbench.core.measures.evidence.pod_timeline import PodTimeline, pod_timelines
 from lagbench.core.telemetry.records import PodSeen, PodsListed, TelemetryRecord, decode_record
 

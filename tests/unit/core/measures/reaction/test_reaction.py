@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
+from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measures.evidence.load_window import LoadWindow
 from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.evidence.series import lag_series

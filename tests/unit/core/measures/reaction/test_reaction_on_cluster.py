@@ -13,8 +13,7 @@ from tests.unit.core.measures.reaction.test_reaction import (
     silent_autoscaler,
 )
 
-from lagbench.core.measures.evidence.clock_offset import OffsetBound
-from lagbench.core.measures.evidence.clocks import API_SERVER, Clock, ClockSet, on_recorders_clock
+from lagbench.core.clocks import API_SERVER, Clock, ClockSet, OffsetBound, on_recorders_clock
 from lagbench.core.telemetry.records import HpaSample, LoadStep
 
 MILLISECOND = 1_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench_spark.holdings import Holding
-from lagbench_spark.unledgered import Ledgered, Unledgered, bounds
+from lagbench.core.ownership.holdings import Holding
+from lagbench.core.ownership.unledgered import Ledgered, Unledgered, unledgered_bounds
 
 SECOND = 1_000_000_000
 
@@ -24,7 +24,7 @@ def test_work_after_the_restart_does_not_bound_the_kill() -> None:
     """The container is started again in its pod and works on: the kill left half a second."""
     rows = [ledgered(0, 9.5), ledgered(1, 60.0)]
 
-    found = bounds({"a": [10 * SECOND]}, rows, {"a": [9 * SECOND, 50 * SECOND]}, [])
+    found = unledgered_bounds({"a": [10 * SECOND]}, rows, {"a": [9 * SECOND, 50 * SECOND]}, [])
 
     assert found == [Unledgered("a", 10 * SECOND, 0.5, 50)]
 
@@ -34,7 +34,7 @@ def test_each_kill_of_a_pod_has_its_own_bound() -> None:
     rows = [ledgered(0, 9.5), ledgered(1, 29.8), ledgered(2, 60.0, most=200)]
     idle = {"a": [round(29.9 * SECOND), 31 * SECOND]}
 
-    found = bounds({"a": [10 * SECOND, 30 * SECOND]}, rows, idle, [])
+    found = unledgered_bounds({"a": [10 * SECOND, 30 * SECOND]}, rows, idle, [])
 
     assert [(bound.killed_at, bound.messages) for bound in found] == [
         (10 * SECOND, 100),  # half a second at its busiest second
@@ -46,7 +46,7 @@ def test_a_pod_with_its_first_transaction_open_counts_from_its_assignment() -> N
     """It has no row yet, and may have worked as fast as the busiest pod."""
     rows = [ledgered(0, 20.0, pod="b", most=150)]
 
-    found = bounds({"a": [10 * SECOND]}, rows, {}, [held(8), held(12), held(1, pod="b")])
+    found = unledgered_bounds({"a": [10 * SECOND]}, rows, {}, [held(8), held(12), held(1, pod="b")])
 
     assert found == [Unledgered("a", 10 * SECOND, 2.0, 300)]
 
@@ -55,7 +55,7 @@ def test_a_process_without_an_assignment_has_done_nothing() -> None:
     """The restarted container was killed again before it joined the group."""
     rows = [ledgered(0, 9.5)]
 
-    found = bounds({"a": [10 * SECOND, 12 * SECOND]}, rows, {}, [held(1)])
+    found = unledgered_bounds({"a": [10 * SECOND, 12 * SECOND]}, rows, {}, [held(1)])
 
     assert [bound.killed_at for bound in found] == [10 * SECOND]
 
@@ -63,6 +63,6 @@ def test_a_process_without_an_assignment_has_done_nothing() -> None:
 @pytest.mark.parametrize(("idle_at", "seconds"), [(9, 1.0), (11, 2.0)])
 def test_without_any_row_the_number_is_unknown(idle_at: int, seconds: float) -> None:
     """No pod's rate is known, so there is no bound of the messages, which is not zero."""
-    found = bounds({"a": [10 * SECOND]}, [], {"a": [idle_at * SECOND]}, [held(8)])
+    found = unledgered_bounds({"a": [10 * SECOND]}, [], {"a": [idle_at * SECOND]}, [held(8)])
 
     assert found == [Unledgered("a", 10 * SECOND, seconds, None)]

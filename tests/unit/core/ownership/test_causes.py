@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench_spark.causes import Blame, CauseFinder, Commit, Instant
+from lagbench.core.ownership.causes import Blame, CauseFinder, Commit, Instant
 
 SECOND = 1_000_000_000
 FINDER = CauseFinder(

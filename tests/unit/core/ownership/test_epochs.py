@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from lagbench_spark.epochs import Epoch, Rival, Span, rivals_of, spans_of, unknown_work
-from lagbench_spark.holdings import Holding, Holdings, Hole
-from lagbench_spark.pod_clocks import ONE_CLOCK, PodClock, PodClocks
+from tests.unit.core.ownership.test_owners import clocks_of
+
+from lagbench.core.clocks import ONE_CLOCK, ClockSet
+from lagbench.core.ownership.epochs import Epoch, Rival, Span, rivals_of, spans_of, unknown_work
+from lagbench.core.ownership.holdings import Holding, Holdings, Hole
 
 # a, then b, then a again
 HELD = Holdings([Holding(0, "a", 1, 4), Holding(0, "b", 5, 8), Holding(0, "a", 9, None)], [])
 
 
 def rivals(
-    epochs: list[Epoch], found: Holdings = HELD, clocks: PodClocks = ONE_CLOCK
+    epochs: list[Epoch], found: Holdings = HELD, clocks: ClockSet = ONE_CLOCK
 ) -> list[Rival]:
     """Return the rivals on partition 0."""
     return rivals_of(epochs, spans_of(found, [0]), found, clocks)
@@ -84,11 +86,10 @@ def test_work_in_a_hole_of_the_records_blames_nobody() -> None:
 
 def test_a_rival_carries_the_error_of_both_clocks() -> None:
     """30 + 20 ns; with a clock that nobody could ask it is not bounded."""
-    by_pod = {"a": PodClock(0, 30), "b": PodClock(0, 20)}
     epochs = [Epoch(0, "a", 1, 2, 10), Epoch(0, "b", 5, 7, 10)]
 
-    known = rivals(epochs, clocks=PodClocks(is_one_clock=False, by_pod=by_pod))
-    unknown = rivals(epochs, clocks=PodClocks(is_one_clock=False, by_pod={}))
+    known = rivals(epochs, clocks=clocks_of({"a": 30, "b": 20}))
+    unknown = rivals(epochs, clocks=clocks_of({}))
 
     assert [(r.pod, r.epoch, r.error_ns) for r in known] == [("a", 1, 50)]
     assert [(r.pod, r.epoch, r.error_ns) for r in unknown] == [("a", 1, None)]

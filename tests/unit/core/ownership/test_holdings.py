@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench_spark.holdings import Holding, Hole, Move, holdings
+from lagbench.core.ownership.holdings import Holding, Hole, Move, holdings
 
 
 def gained(

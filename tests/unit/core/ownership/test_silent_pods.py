@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from tests.unit.core.ownership.test_run_facts import seen
 
+from lagbench.core.ownership.run_facts import RunFacts, facts_of
+from lagbench.core.telemetry import encode_record
 from lagbench.shared_with_spark import message_classes
-from lagbench_spark.run_facts import RunFacts, facts_of
 
 SECOND = 1_000_000_000
 
 
-def pod(name: str, **fields: Any) -> str:
-    """Return a record of the recorder on a pod."""
-    return json.dumps({"kind": "pod_seen", "at": 1, "source": "recorder", "pod": name, **fields})
-
-
 def facts(*, are_silent: bool) -> RunFacts:
     """Return the facts of a pod that was deleted at 40 s and ended by the signal."""
-    seen = pod("consumer-a", deleted_at=40 * SECOND, gone_at=41 * SECOND, exit_code=143)
-    return facts_of([seen], are_silent=are_silent)
+    ended = seen("consumer-a", gone_at=41 * SECOND, exit_code=143)
+    ended.deleted_at = 40 * SECOND
+    return facts_of([encode_record(ended).decode()], are_silent=are_silent)
 
 
 def test_a_silent_pods_deletion_is_its_sigterm() -> None:

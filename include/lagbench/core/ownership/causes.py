@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lagbench.core.ownership.owners import OWNER_PREFIX
 from lagbench.shared_with_spark import message_classes
-from lagbench_spark.owners import OWNER_PREFIX
 
 # The recorder sees a death (once a second) on a clock that may count whole seconds.
 _SEEN_LATE_NS = 2_000_000_000

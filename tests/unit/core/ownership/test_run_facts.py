@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.spark_jobs.synthetic_run import assigned, clean_run, revoked
 
+from lagbench.core.ownership.causes import Commit, Instant
+from lagbench.core.ownership.run_facts import facts_of
 from lagbench.core.telemetry.records import (
     ClockOffset,
     OffsetsCommitted,
@@ -16,8 +18,6 @@ from lagbench.core.telemetry.records import (
     StreamStarted,
     encode_record,
 )
-from lagbench_spark.causes import Commit, Instant
-from lagbench_spark.run_facts import facts_of
 
 
 def facts(*records: Record):  # noqa: ANN201

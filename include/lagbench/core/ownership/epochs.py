@@ -13,8 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from lagbench_spark.holdings import Holding, Holdings, Hole
-from lagbench_spark.pod_clocks import PodClocks
+from lagbench.core.clocks import ClockSet
+from lagbench.core.ownership.holdings import Holding, Holdings, Hole
+from lagbench.core.ownership.owners import clock_of
 
 
 class Span(NamedTuple):
@@ -73,7 +74,7 @@ def spans_of(found: Holdings, partitions: Iterable[int]) -> list[Span]:
 
 
 def rivals_of(
-    epochs: Iterable[Epoch], spans: Iterable[Span], found: Holdings, clocks: PodClocks
+    epochs: Iterable[Epoch], spans: Iterable[Span], found: Holdings, clocks: ClockSet
 ) -> list[Rival]:
     """Return the rival of every epoch that has one; an epoch without work can have one too."""
     worked = [epoch for epoch in epochs if epoch.is_known]
@@ -117,8 +118,8 @@ def _holds(held: Holding, at: int) -> bool:
     return held.from_at <= at and (held.until_at is None or at < held.until_at)
 
 
-def _error_ns(clocks: PodClocks, pod: str, next_pod: str) -> int | None:
-    found = clocks.of(pod), clocks.of(next_pod)
+def _error_ns(clocks: ClockSet, pod: str, next_pod: str) -> int | None:
+    found = clock_of(pod, clocks), clock_of(next_pod, clocks)
     if found[0] is None or found[1] is None:
         return None
     return found[0].error_ns + found[1].error_ns
