@@ -214,12 +214,10 @@ def scenario_run() -> None:
         RunLagAboveSensor(task_id="lag_builds_up", **wait),
         TrafficFinishedSensor(task_id="traffic_finished", **wait),
         RunLagAtRestSensor(task_id="lag_at_rest", **wait),
-        ActionsPlayedSensor(task_id="actions_played", **wait),
+        ActionsPlayedSensor(task_id="actions_played", on_success_callback=account.begin, **wait),
         RunReplicasSettledSensor(task_id="replicas_settled", **wait),
         # Between the two the base load continues: a scale-down into an idle group shows nothing.
-        StopTailOperator(
-            task_id="stop_tail", is_settled=IS_SETTLED, on_success_callback=account.begin, **act
-        ),
+        StopTailOperator(task_id="stop_tail", is_settled=IS_SETTLED, **act),
         RunLagDrainedSensor(task_id="lag_drained", **wait),
         RunGroupSettledSensor(task_id="group_settled", **wait),
         FenceRunOperator(task_id="fence_run", **act),

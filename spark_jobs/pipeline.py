@@ -15,7 +15,8 @@ from lagbench_spark.fence import FILE, await_fence, parse_fence
 from lagbench_spark.landing import land, landed
 from lagbench_spark.progress import begin, reported
 from lagbench_spark.run_folder import RunFolder
-from lagbench_spark.session import open_session, size_shuffles, warm_up
+from lagbench_spark.session import open_session, size_shuffles
+from lagbench_spark.warm_up import warm_up
 
 
 def main(argv: Sequence[str]) -> None:
@@ -25,13 +26,14 @@ def main(argv: Sequence[str]) -> None:
     try:
         folder = RunFolder(session, options.run_folder)
         require_shared(folder)
-        if options.held_by is not None and not folder.has(FILE):
-            warm_up(session)
+        topics = topics_of(options)
+        if options.held_by is not None and topics is not None:
+            if not folder.has(FILE):
+                warm_up(folder, topics)
             await_fence(folder, holder=options.held_by)
         fence = parse_fence(folder.read_json(FILE))
         size_shuffles(session, fence.messages)
         with reported(folder):
-            topics = topics_of(options)
             work = landed(folder, fence) if options.landed else land(folder, topics, fence)
             begin(folder, "accounting")
             account(work)

@@ -12,7 +12,7 @@ from lagbench_spark.run_folder import RunFolder
 
 def begin(folder: RunFolder, step: str) -> None:
     """Name the Spark jobs that follow, here and in Spark's own pages."""
-    folder.session.sparkContext.setJobGroup(step, STEPS[step])
+    folder.session.sparkContext.setJobGroup(_group(folder, step), STEPS[step])
 
 
 @contextmanager
@@ -33,10 +33,14 @@ def reported(folder: RunFolder) -> Iterator[None]:
         folder.remove(PROGRESS_FILE)
 
 
+def _group(folder: RunFolder, step: str) -> str:
+    return f"{folder.location} {step}"  # the job is warmed up in another folder
+
+
 def _progress(folder: RunFolder) -> dict[str, Any] | None:
     tracker = folder.session.sparkContext.statusTracker()
     for step in reversed(STEPS):
-        jobs = tracker.getJobIdsForGroup(step)
+        jobs = tracker.getJobIdsForGroup(_group(folder, step))
         job = tracker.getJobInfo(max(jobs)) if jobs else None
         if job is not None:
             stages = [tracker.getStageInfo(stage) for stage in job.stageIds]

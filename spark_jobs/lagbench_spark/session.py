@@ -44,11 +44,6 @@ def open_session(name: str) -> SparkSession:
     return session
 
 
-def warm_up(session: SparkSession) -> None:
-    """Start what a first query starts: the planner, its generated code, a Python worker."""
-    session.range(1).mapInArrow(lambda batches: batches, "id bigint").collect()
-
-
 def with_large_rows(session: SparkSession) -> SparkSession:
     """Return a session on the same Spark whose batches to Python are also bounded by bytes."""
     other = session.newSession()
