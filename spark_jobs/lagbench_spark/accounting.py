@@ -22,7 +22,7 @@ from lagbench_spark.moved import moved_keys
 from lagbench_spark.rows import Stranger
 from lagbench_spark.summaries import IDENTITY
 from lagbench_spark.suspicion import Suspicion, suspect
-from lagbench_spark.timelines import draw, time_lag
+from lagbench_spark.timelines import draw, message_seconds, time_lag
 from lagbench_spark.totals import BadCount, Counts, LogPart, totals
 from lagbench_spark.transforms import bad_messages as shape
 from lagbench_spark.transforms.blocks import touched
@@ -41,7 +41,9 @@ _NAMED_STRANGERS = 5
 def account(work: Work) -> dict[str, Any]:
     """Write every table but the landed ones, and ``accounting.json``; return the latter."""
     suspicion = suspect(work.logged, work.worked, work.facts, work.fence, work.spans)
-    repeats, bad = _bad_messages(work, suspicion)
+    absent, strange = _compared(work, suspicion)
+    repeats = _repeats(work, suspicion, strange)
+    bad = _bad_messages(work, suspicion, absent, strange, repeats)
     in_log = work.foreign()
     content = totals(
         Counts(
@@ -61,21 +63,27 @@ def account(work: Work) -> dict[str, Any]:
             unbounded_pods=suspicion.unbounded_pods,
             unledgered=unledgered_work(work),
             time_lag=time_lag(work),
+            message_seconds=message_seconds(work),
             bad=_write_bad(work, bad),
             moved_keys=moved_keys(work, suspicion, repeats),
         ),
         work.facts,
         work.fence,
     )
-    draw(work, repeats)
+    is_lost = F.col("class") == message_classes.LOST
+    draw(work, repeats, None if absent is None else absent.filter(is_lost))
     work.folder.write_json("accounting.json", content)
     return content
 
 
-def _bad_messages(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, DataFrame | None]:
-    """Return the repeats, and rows of ``schemas.BAD_MESSAGES``; None: no suspicion."""
-    absent, strange = _compared(work, suspicion)
-    repeats = _repeats(work, suspicion, strange)
+def _bad_messages(
+    work: Work,
+    suspicion: Suspicion,
+    absent: DataFrame | None,
+    strange: DataFrame | None,
+    repeats: DataFrame | None,
+) -> DataFrame | None:
+    """Return rows of ``schemas.BAD_MESSAGES``; None: no suspicion."""
     excluded = [] if strange is None else [strange]
     if repeats is not None:
         excluded.append(repeats.select(*schemas.PROCESSED.names))
@@ -91,8 +99,8 @@ def _bad_messages(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, D
         *(shape.from_foreign(part) for part in (work.foreign(),) if part is not None),
     ]
     if not bad:
-        return repeats, None
-    return repeats, shape.with_causes(reduce(DataFrame.union, bad), work.facts.causes).persist()
+        return None
+    return shape.with_causes(reduce(DataFrame.union, bad), work.facts.causes).persist()
 
 
 def _compared(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, DataFrame | None]:
@@ -102,7 +110,7 @@ def _compared(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, DataF
     log_rows = work.events(suspicion.identity).persist()
     work_rows = work.processed(suspicion.identity).persist()
     absent = unprocessed(log_rows, work_rows, work.fence.committed)
-    return absent, unknown(log_rows, work_rows).persist()
+    return absent.persist(), unknown(log_rows, work_rows).persist()
 
 
 def _repeats(work: Work, suspicion: Suspicion, strange: DataFrame | None) -> DataFrame | None:

@@ -63,8 +63,12 @@ class RunFolder:
         self, name: str, schema: T.StructType, rows: Sequence[Mapping[str, Any]]
     ) -> None:
         """Replace a small table by rows of the driver: one file, sorted by its first columns."""
+        self.write_columns(name, schema, pa.Table.from_pylist([*rows], to_arrow_schema(schema)))
+
+    def write_columns(self, name: str, schema: T.StructType, columns: pa.Table) -> None:
+        """Replace a small table by one of the driver, as ``write_rows`` does."""
         keys = [(key, "ascending") for key in schema.names[:2]]
-        table = pa.Table.from_pylist([*rows], schema=to_arrow_schema(schema)).sort_by(keys)
+        table = columns.select(schema.names).cast(to_arrow_schema(schema)).sort_by(keys)
         beside = self.table_path(f".{name}")
         place = self.local_path(beside)
         if place is None:

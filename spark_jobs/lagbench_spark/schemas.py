@@ -104,9 +104,19 @@ TIMELINE = T.StructType(
 
 TIMELINE_BY_POD = T.StructType(
     [
-        _required("at", _LONG),  # start of the 1 s bin, unix ns
+        _required("at", _LONG),  # start of the 100 ms bin, unix ns
         _required("pod", _TEXT),  # consumer-7d9c5b-x2x9p
         _required("processed", _LONG),  # everything the pod finished in the bin, repeats included
+    ]
+)
+
+TIMELINE_BY_PARTITION = T.StructType(
+    [
+        _required("partition", _INT),  # of the events topic, 7
+        _required("at", _LONG),  # start of the 100 ms bin, unix ns; only bins with messages
+        _required("offered", _LONG),  # messages planned in the bin
+        _required("processed", _LONG),  # messages done in the bin for the first time
+        _required("lost", _LONG),  # of those planned in the bin
     ]
 )
 

@@ -31,6 +31,7 @@ SUMMARY_ROWS = "content binary"
 _MOST_RANKS = 10_000
 _NAMED_STRANGERS = 5
 _CHUNK = 1 << 20
+_SAMPLED_EVERY = 101
 _MOST_LAG_NS = 9e18  # of a garbled planned instant: no lag
 
 Tables = dict[str, pa.Table]
@@ -38,9 +39,9 @@ Tables = dict[str, pa.Table]
 _JOINED: dict[str, tuple[Sequence[str], Sequence[tuple[str, str]]]] = {
     "logged": (("partition", "block"), (("count", "sum"), ("hash", "sum"), ("first", "min"))),
     "seqs": (("block",), (("count", "sum"), ("hash", "sum"))),
-    "offered": (("at",), (("count", "sum"),)),
+    "offered": (("partition", "at"), (("count", "sum"),)),
     "processed": (("partition", "block"), (("count", "sum"), ("hash", "sum"))),
-    "by_pod": (("at", "pod"), (("count", "sum"),)),
+    "done": (("partition", "pod", "at"), (("count", "sum"),)),
     "by_kill": (("pod", "kills", "at"), (("count", "sum"), ("last_at", "max"))),
     "aside": (("pod", "kind"), (("count", "sum"),)),
     "odd": (("kind",), (("count", "sum"),)),
@@ -84,7 +85,8 @@ class EventsSummary:
         _add_counted(self.parts, "seqs", seqs)
         # Of a stream of unknown start the record's timestamp is the planned instant (to 1 ms).
         at = pc.coalesce(own.column("planned_at"), own.column("logged_at"))
-        _add_counted(self.parts, "offered", {"at": bin_of(at.to_numpy(), BIN_NS)})
+        offered = {"partition": own.column("partition"), "at": bin_of(at.to_numpy(), BIN_NS)}
+        _add_counted(self.parts, "offered", offered)
 
     def tables(self) -> Tables:
         """Return the tables."""
@@ -95,8 +97,9 @@ class EventsSummary:
 class WorkSummary:
     """Tables of rows of ``schemas.PROCESSED``.
 
-    processed, by_pod, by_kill, runs, lags (order statistics with weights), odd and aside (counts by
-    kind), unreadable (the first records of the ledger that are none).
+    processed, done, by_kill, runs, costs (a sample, from started to done), lags (order statistics
+    with weights), odd and aside (counts by kind), unreadable (the first records of the ledger that
+    are none).
 
     ``kills`` are those of each pod, ``sample_end`` is the planned instant after which a message is
     of the tail; None: there is no tail.
@@ -145,7 +148,15 @@ class WorkSummary:
         }
         _add_counted(self.parts, "processed", processed)
         done_at, pods = rows.column("done_at").to_numpy(), rows.column("pod")
-        _add_counted(self.parts, "by_pod", {"at": bin_of(done_at, BIN_NS), "pod": pods})
+        done = {
+            "partition": rows.column("partition"),
+            "pod": pods,
+            "at": bin_of(done_at, BIN_NS),
+        }
+        _add_counted(self.parts, "done", done)
+        costs = done_at - rows.column("started_at").to_numpy()
+        is_sampled = columns["offset"] % _SAMPLED_EVERY == 0  # whatever the batch
+        _add(self.parts, "costs", pa.table({"cost": costs[is_sampled]}))
         by_kill = {
             "pod": pods,
             "kills": self._kills_before(pods, done_at),

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lagbench_spark import schemas
 from lagbench_spark.rows import Ints
-from lagbench_spark.summaries import BIN_NS, POD_BIN_NS, bin_of
+from lagbench_spark.summaries import BIN_NS, POD_BIN_NS
 from lagbench_spark.transforms.work_runs import WORK_RUNS
 from lagbench_spark.work import Work
 
@@ -32,16 +32,17 @@ Percentiles = dict[str, float | None]
 Rows = list[dict[str, Any]]
 
 
-def draw(work: Work, repeats: DataFrame | None) -> None:
+def draw(work: Work, repeats: DataFrame | None, lost: DataFrame | None) -> None:
     """Write the tables of the run over time; a repetition replaces them."""
-    folder, by_pod = work.folder, _within(work, work.worked.get("by_pod"))
-    again = None
-    if repeats is not None:
-        at = (F.col("done_at") - F.pmod("done_at", F.lit(BIN_NS))).alias("at")
-        again = _within(work, repeats.groupBy(at).count().toArrow())
+    folder, done = work.folder, _within(work, work.worked.get("done"))
+    again = _binned(work, repeats, F.col("done_at"))
+    never = _binned(work, lost, F.coalesce("planned_at", "logged_at"))
     offered = _within(work, work.logged.get("offered"))
-    folder.write_rows("timeline", schemas.TIMELINE, timeline(offered, by_pod, again))
-    folder.write_rows("timeline_by_pod", schemas.TIMELINE_BY_POD, _timeline_by_pod(by_pod))
+    folder.write_rows("timeline", schemas.TIMELINE, timeline(offered, done, again))
+    by_pod = _summed(done, "at", "pod").rename_columns({"count": "processed"})
+    folder.write_columns("timeline_by_pod", schemas.TIMELINE_BY_POD, by_pod)
+    by_partition = timeline_by_partition(offered, done, again, never)
+    folder.write_columns("timeline_by_partition", schemas.TIMELINE_BY_PARTITION, by_partition)
     runs = work.worked.get("runs", WORK_RUNS.empty_table())
     folder.write_rows("partition_gaps", schemas.PARTITION_GAPS, partition_gaps(runs))
     records = [*readings(work.samples)]
@@ -78,6 +79,30 @@ def percentiles(lag: Ints, weight: npt.NDArray[np.float64]) -> Percentiles:
     }
 
 
+def message_seconds(work: Work) -> float | None:
+    """Return the median cost of a message, from started to done; None: nothing was done."""
+    costs = work.worked.get("costs")
+    if costs is None or not costs.num_rows:
+        return None
+    return float(np.median(costs["cost"].to_numpy())) / _NANOSECONDS
+
+
+def _binned(work: Work, rows: DataFrame | None, instant: Column) -> pa.Table | None:
+    """Count rows by partition and bin inside the run."""
+    if rows is None:
+        return None
+    at = (instant - F.pmod(instant, F.lit(BIN_NS))).alias("at")
+    return _within(work, rows.groupBy("partition", at).count().toArrow())
+
+
+def _summed(bins: pa.Table | None, *keys: str) -> pa.Table:
+    """Add up the counts of the bins that have these keys in common."""
+    if bins is None:
+        bins = pa.table({name: [] for name in (*keys, "count")})
+    sums = bins.group_by([*keys]).aggregate([("count", "sum")])
+    return sums.rename_columns({"count_sum": "count"})
+
+
 def _within(work: Work, bins: pa.Table | None) -> pa.Table | None:
     """Return the bins inside the run; a stamp far outside would make endless bins."""
     if bins is None or work.rules.window is None:
@@ -87,14 +112,14 @@ def _within(work: Work, bins: pa.Table | None) -> pa.Table | None:
     return bins.filter(inside)
 
 
-def timeline(offered: pa.Table | None, by_pod: pa.Table | None, again: pa.Table | None) -> Rows:
+def timeline(offered: pa.Table | None, done: pa.Table | None, again: pa.Table | None) -> Rows:
     """Return rows of ``schemas.TIMELINE``, one for every bin from the first to the last.
 
     A bin without work inside the run is known to have none, so its value is zero.
     """
     parts = [
         (table["at"].to_numpy(), table["count"].to_numpy())
-        for table in (offered, by_pod, again)
+        for table in (offered, done, again)
         if table is not None and table.num_rows
     ]
     if not parts:
@@ -102,7 +127,7 @@ def timeline(offered: pa.Table | None, by_pod: pa.Table | None, again: pa.Table 
     first = min(int(at.min()) for at, _ in parts)
     size = (max(int(at.max()) for at, _ in parts) - first) // BIN_NS + 1
     sums = {}
-    for name, table in (("offered", offered), ("done", by_pod), ("again", again)):
+    for name, table in (("offered", offered), ("done", done), ("again", again)):
         sums[name] = np.zeros(size, np.int64)
         if table is not None:
             places = (table["at"].to_numpy() - first) // BIN_NS
@@ -115,13 +140,31 @@ def timeline(offered: pa.Table | None, by_pod: pa.Table | None, again: pa.Table 
     ]
 
 
-def _timeline_by_pod(by_pod: pa.Table | None) -> Rows:
-    """Return rows of ``schemas.TIMELINE_BY_POD``; only bins with work."""
-    if by_pod is None:
-        return []
-    seconds = by_pod.set_column(0, "at", pa.array(bin_of(by_pod["at"].to_numpy(), POD_BIN_NS)))
-    sums = seconds.group_by(["at", "pod"]).aggregate([("count", "sum")])
-    return sums.rename_columns({"count_sum": "processed"}).to_pylist()
+def timeline_by_partition(
+    offered: pa.Table | None,
+    done: pa.Table | None,
+    again: pa.Table | None,
+    lost: pa.Table | None,
+) -> pa.Table:
+    """Return rows of ``schemas.TIMELINE_BY_PARTITION`` from counts by partition and bin."""
+    names = ("offered", "processed", "lost")
+    parts = []
+    for name, sign, table in (
+        ("offered", 1, offered),
+        ("processed", 1, done),
+        ("processed", -1, again),
+        ("lost", 1, lost),
+    ):
+        if table is not None:
+            nothing = pa.array(np.zeros(table.num_rows, np.int64))
+            counts = {**dict.fromkeys(names, nothing), name: pc.multiply(table["count"], sign)}
+            place = {"partition": pc.cast(table["partition"], pa.int32()), "at": table["at"]}
+            parts.append(pa.table({**place, **counts}))
+    if not parts:
+        return pa.table({name: [] for name in ("partition", "at", *names)})
+    sums = pa.concat_tables(parts, promote_options="permissive").group_by(["partition", "at"])
+    found = sums.aggregate([(name, "sum") for name in names])
+    return found.rename_columns({f"{name}_sum": name for name in names})
 
 
 def partition_gaps(runs: pa.Table) -> Rows:

@@ -58,6 +58,7 @@ class Counts:
     duplicated_messages: int
     time_lag: tuple[Mapping[str, float | None], Mapping[str, float | None] | None]
     bad: Sequence[BadCount]
+    message_seconds: float | None = None  # median, from started to done; None: nothing was done
     foreign_log: Mapping[int, LogPart] = field(default_factory=dict)
     processed_foreign: int = 0
     outside_run: int = 0
@@ -111,6 +112,7 @@ def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
         "time_lag_seconds": dict(during),
         "time_lag_seconds_after": None if after is None else dict(after),
         "time_lag_method": TIME_LAG_METHOD,
+        "message_seconds": counts.message_seconds,
         "hottest_partition_share": max(partition_counts.values()) / in_log if in_log else None,
         "partition_counts": partition_counts,
         "moved_keys": None if counts.moved_keys is None else dict(counts.moved_keys),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tests.integration.local_spark import local_spark
@@ -26,8 +27,7 @@ from lagbench.core.measures.accounting.accounting import BadMessage, accounting_
 from lagbench.core.measures.checks import reconciliation
 from lagbench.core.measures.evidence import BIN_NS
 from lagbench.core.telemetry.records import StreamStarted
-from lagbench.results.message_tables import Shifts, read_partition_work
-from lagbench.results.run_tables import read_rate
+from lagbench.results.run_tables import read_partition_work, read_rate
 from lagbench.shared_with_spark import message_classes
 from lagbench.shared_with_spark.spark_member import spark_member
 from lagbench_spark.accounting import account
@@ -59,7 +59,22 @@ def accounted(
     rows = spark.read.parquet(run_folder.table_path("bad_messages")).collect()
     assert content == run_folder.read_json("accounting.json")
     assert contradictions(content, fence.messages, Counter(row["class"] for row in rows)) == []
+    assert by_partition(folder) == {**drawn(folder), "lost": content["lost"]}
     return content, [row.asDict() for row in rows]
+
+
+def drawn(folder: Path) -> dict[str, int]:
+    """Return the sums of the timeline."""
+    table = pq.read_table(folder / "tables" / "timeline")
+    return {name: sum(table[name].to_pylist()) for name in ("offered", "processed")}
+
+
+def by_partition(folder: Path) -> dict[str, int]:
+    """Return the sums of the timeline by partition; no count of a bin is below zero."""
+    table = pq.read_table(folder / "tables" / "timeline_by_partition")
+    columns = {name: table[name].to_pylist() for name in ("offered", "processed", "lost")}
+    assert min([0, *(count for counts in columns.values() for count in counts)]) == 0
+    return {name: sum(counts) for name, counts in columns.items()}
 
 
 def contradictions(content: dict[str, Any], below_fence: int, listed: Counter[str]) -> list[str]:
@@ -275,9 +290,10 @@ def test_the_offered_rate_is_on_the_recorders_clock(spark: SparkSession, tmp_pat
     offered_at = rate.started_at + np.flatnonzero(rate.offered) * BIN_NS
     assert offered_at.min() == STREAM_STARTED_AT - ahead_ns
     assert rate.offered.sum() == 3_000
-    work = read_partition_work(folder, rate, run.partitions, {}, Shifts(planned_ns=ahead_ns))
+    work = read_partition_work(folder, rate, run.partitions, message_seconds=None)
     assert work is not None
-    assert work.doubt == ""
+    assert work.done is not None
+    assert work.done.sum(axis=0).tolist() == rate.processed.tolist()
 
 
 def test_a_garbled_stamp_is_counted_and_spreads_over_no_time(

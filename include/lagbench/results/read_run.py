@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
+from lagbench.core.clocks import clock_set, on_recorders_clock
 from lagbench.core.measures import RunEvidence, first_partitions
 from lagbench.core.measures.accounting import CommitMove, commits_moved_back
 from lagbench.core.measures.evidence import (
@@ -25,7 +25,6 @@ from lagbench.core.measures.evidence import (
     timeline_gaps,
     with_pods_of_members,
 )
-from lagbench.core.measures.lag import last_committed
 from lagbench.core.measures.rebalance import (
     CommittedWork,
     PartitionWork,
@@ -36,10 +35,8 @@ from lagbench.core.measures.rebalance import (
 )
 from lagbench.core.policy import CheckedPolicy, PolicyLimits, unscaled_limits
 from lagbench.core.scenario import Scenario, SwapPolicy, knows_work
-from lagbench.core.telemetry import StreamStarted, TelemetryRecord
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results import run_tables
-from lagbench.results.message_tables import Shifts, read_partition_work
 from lagbench.results.planned_places import misplaced_messages
 
 
@@ -87,8 +84,11 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         work=by_commits.work
         if by_commits is not None
         else _by_life(
-            read_partition_work(
-                folder, rate, scenario.partitions, last_committed(lag), _shifts(named, clocks)
+            run_tables.read_partition_work(
+                folder,
+                rate,
+                scenario.partitions,
+                message_seconds=(accounting or {}).get("message_seconds"),
             )
             if knows_work(level)
             else None,
@@ -125,14 +125,6 @@ def _committed_work(lag: LagSeries) -> CommittedWork:
     if found is None:
         raise NotReady("the offsets of the group were not read twice: nothing can be measured")
     return found
-
-
-def _shifts(records: Sequence[TelemetryRecord], clocks: ClockSet) -> Shifts:
-    """Return the shifts of the messages' stamps; planned instants have the producer's clock."""
-    producers = [record.source for record in records if isinstance(record, StreamStarted)]
-    of_pods = clocks.shifts
-    planned_ns = of_pods.get(producers[-1], 0) if producers else 0
-    return Shifts(planned_ns, of_pods)
 
 
 def _by_life(work: PartitionWork | None, lives: PodLives, rate: RateSeries) -> PartitionWork | None:

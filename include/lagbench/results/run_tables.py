@@ -14,8 +14,15 @@ import pyarrow.parquet as pq
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import NANOSECONDS, Ints
 from lagbench.core.measures.accounting import BadMessage
-from lagbench.core.measures.evidence import LagSeries, RateSeries, lag_series
-from lagbench.core.measures.rebalance import Handover, rate_series
+from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries, lag_series
+from lagbench.core.measures.rebalance import (
+    POD_BINS,
+    Handover,
+    PartitionWork,
+    PodRates,
+    rate_series,
+    work_of_bins,
+)
 from lagbench.core.telemetry import TelemetryRecord, decode_record
 from lagbench.errors import NotReady
 
@@ -104,6 +111,46 @@ def read_rate(folder: RunFolder, *, until_at: int | None = None) -> RateSeries:
         for name in ("at", "offered", "processed")
     )
     return rate_series(at, offered, processed, until_at=until_at)
+
+
+def read_partition_work(
+    folder: RunFolder, rate: RateSeries, partitions: int, *, message_seconds: float | None
+) -> PartitionWork | None:
+    """Return waiting and finished messages by partition, in the bins of ``rate``.
+
+    None: the accounting of an older version, which has no table of them, or no bins.
+    """
+    size = rate.processed.size
+    if not any(folder.table("timeline_by_partition").glob("*.parquet")) or not size:
+        return None
+    table = read_table(folder, "timeline_by_partition")
+    partition = table.column("partition").to_numpy()
+    bins = np.clip((table.column("at").to_numpy() - rate.started_at) // BIN_NS, 0, size - 1)
+    shape = (max(partitions, int(partition.max(initial=-1)) + 1), size)
+    offered, done, lost = (np.zeros(shape, np.int32) for _ in range(3))
+    for counts, name in ((offered, "offered"), (done, "processed"), (lost, "lost")):
+        np.add.at(counts, (partition, bins), table.column(name).to_numpy())
+    return work_of_bins(
+        offered,
+        done,
+        lost,
+        pod_rates=_read_pod_rates(folder, rate),
+        message_seconds=message_seconds,
+    )
+
+
+def _read_pod_rates(folder: RunFolder, rate: RateSeries) -> PodRates:
+    table = read_table(folder, "timeline_by_pod")
+    seconds = -(-rate.processed.size // POD_BINS)
+    pods = tuple(sorted(set(table.column("pod").to_pylist())))
+    rows = {pod: number for number, pod in enumerate(pods)}
+    second = (table.column("at").to_numpy() - rate.started_at) // (POD_BINS * BIN_NS)
+    pod = np.array([rows[name] for name in table.column("pod").to_pylist()], dtype=np.int64)
+    inside = (second >= 0) & (second < seconds)
+    done = np.zeros((len(pods), seconds), np.int32)
+    counts = table.column("processed").to_numpy()
+    np.add.at(done, (pod[inside], second[inside]), counts[inside])
+    return PodRates(pods, done)
 
 
 def read_offered(folder: RunFolder) -> tuple[Ints, int]:

@@ -16,14 +16,14 @@ _MESSAGE = list(IDENTITY)
 def unprocessed(
     events: DataFrame, processed: DataFrame, committed: Mapping[int, int | None]
 ) -> DataFrame:
-    """Return class, partition, offset, seq, entity_id of log rows without a processing.
+    """Return the rows of ``schemas.EVENTS`` without a processing, each with its class.
 
     Below the committed offset a message is lost; from there on it waits to be consumed.
     """
     missing = events.join(processed, on=_MESSAGE, how="left_anti")
     is_given_up = F.col("offset") < _committed(committed)
     label = F.when(is_given_up, message_classes.LOST).otherwise(message_classes.NOT_YET_CONSUMED)
-    return missing.select(label.alias("class"), *_MESSAGE)
+    return missing.withColumn("class", label)
 
 
 def unknown(events: DataFrame, processed: DataFrame) -> DataFrame:

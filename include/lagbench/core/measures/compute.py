@@ -121,7 +121,6 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             standstill=cost.standstill,
             contradictions=_contradictions(run, from_at, until_at),
             work_unknown=_work_unknown(run),
-            rate_doubt=run.work.doubt,
             **_members(run, from_at, until_at),
             actions=run.actions,
             spark=spark_measures(run.records, from_at, until_at),

@@ -6,7 +6,9 @@ nanoseconds and end in ``_at``. ``None`` means not measured.
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, Field
+from typing import Any
+
+from pydantic import AliasChoices, Field, model_validator
 
 from lagbench.core.measures.accounting import Accounting
 from lagbench.core.measures.end_state import EndState
@@ -67,7 +69,14 @@ class Measures(MeasureModel):
     accounting_level: LevelName | None = None  # None: lagbench's own consumers report everything
     observation: Observation | None = None  # None: the run made its own load
     spark: SparkMeasures | None = None  # None: the consumer does not run on Spark
-    rate_doubt: str = ""  # where the rate contradicts the ledger; empty: nowhere
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_doubt(cls, content: Any) -> Any:
+        """Leave out what older versions found where a second count contradicted the accounting."""
+        if isinstance(content, dict):
+            return {name: value for name, value in content.items() if name != "rate_doubt"}
+        return content
 
     @property
     def spikes_unknown(self) -> str:

@@ -1,8 +1,7 @@
 """Judge SLOs on the cost of scale steps (dip, recovery, area) and on standstill.
 
-If the rate of the group contradicts the ledger (``measures.rate_doubt``), nothing here passes; the
-first of these SLOs reports where. If part of the group's work is not recorded
-(``measures.work_unknown``), nothing here passes or fails.
+If part of the group's work is not recorded (``measures.work_unknown``), nothing here passes or
+fails.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from lagbench.core.measures.rebalance import (
 from lagbench.core.scenario import Slos
 from lagbench.core.verdict.slo import Slo, SloResult, not_applicable, slo_of
 
-DOUBTED = "the rate of the group contradicts the messages"
 Reading = Callable[[RebalanceEpisode], float | None]
 
 
@@ -33,19 +31,7 @@ def rebalance_results(measures: Measures, slos: Slos) -> list[SloResult]:
     ]
     if measures.work_unknown:
         results = [_open(result, measures.work_unknown) for result in results]
-    return _doubted(results, measures.rate_doubt) if measures.rate_doubt else results
-
-
-def _doubted(results: Sequence[SloResult], doubt: str) -> list[SloResult]:
-    found: list[SloResult] = []
-    for result in results:
-        if result.status != "pass":
-            found.append(result.model_copy(update={"is_too_close": False}))
-            continue
-        update = {"status": "undetermined", "reason": f"{result.reason}; {doubt}"}
-        found.append(result.model_copy(update=update))
-        doubt = DOUBTED
-    return found
+    return results
 
 
 def _open(result: SloResult, doubt: str) -> SloResult:

@@ -49,9 +49,9 @@ def test_pass_and_fail_are_results() -> None:
         changed(TOO_CLOSE, "end_state", is_drained=None),
         changed(TOO_CLOSE, "validity", is_valid=False, reasons=("the generator fell behind",)),
         TOO_CLOSE.model_copy(update={"contradictions": ("two files differ",)}),
-        TOO_CLOSE.model_copy(update={"rate_doubt": "the ledger lacks a second"}),
+        TOO_CLOSE.model_copy(update={"work_unknown": "the ledger lacks a second"}),
     ],
-    ids=["end unknown", "another load", "contradiction", "doubted rate"],
+    ids=["end unknown", "another load", "contradiction", "unknown work"],
 )
 def test_what_was_not_measured_is_no_result(run: Measures) -> None:
     """Missing data, another load, files that contradict each other, or a doubt on the value."""
@@ -62,8 +62,8 @@ def test_what_was_not_measured_is_no_result(run: Measures) -> None:
 
 
 def test_what_is_not_compared_does_not_matter() -> None:
-    """The rate is doubted: no dip can be compared, but the loss can."""
-    verdict = judge(TOO_CLOSE.model_copy(update={"rate_doubt": "a second is missing"}), Slos())
+    """Work is unknown: no dip can be compared, but the loss can."""
+    verdict = judge(TOO_CLOSE.model_copy(update={"work_unknown": "a second is missing"}), Slos())
 
     assert verdict.is_result({"lost", "reaction_seconds"})
     assert not verdict.is_result({"lost", "rebalance_area_seconds"})

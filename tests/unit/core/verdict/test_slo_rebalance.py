@@ -162,16 +162,6 @@ def test_measures_without_a_standstill_are_undetermined() -> None:
     assert judged(GOOD.model_copy(update={"standstill": None}), STANDS).status == "undetermined"
 
 
-def test_a_rate_that_contradicts_the_ledger_passes_nothing() -> None:
-    """What fails stays failed, what would pass is not known."""
-    doubted = {"rate_doubt": "timeline"}
-    run = stands(20.0).model_copy(update=doubted)
-
-    assert judged(run, STANDS).status == "fail"
-    assert judged(run, DIP).status == "undetermined"
-    assert "timeline" in judged(run, DIP).reason
-
-
 RECOVERY = "rebalance_recovery_seconds"
 
 

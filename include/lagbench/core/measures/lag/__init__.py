@@ -7,7 +7,7 @@ from lagbench.core.measures.lag.drain import (
     drain_measure,
 )
 from lagbench.core.measures.lag.idle_wait import idle_wait
-from lagbench.core.measures.lag.lag import Lag, Seconds, first_crossing, lag_measure, last_committed
+from lagbench.core.measures.lag.lag import Lag, Seconds, first_crossing, lag_measure
 from lagbench.core.measures.lag.never_done import NeverDone
 
 __all__ = [
@@ -21,5 +21,4 @@ __all__ = [
     "first_crossing",
     "idle_wait",
     "lag_measure",
-    "last_committed",
 ]

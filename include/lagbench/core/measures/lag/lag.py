@@ -171,15 +171,5 @@ def lag_measure(
     )
 
 
-def last_committed(series: LagSeries) -> dict[int, int | None]:
-    """Return the last committed offset by partition; None: none was seen."""
-    committed = series.end_offsets - series.by_partition
-    found: dict[int, int | None] = {}
-    for place, partition in enumerate(series.partitions.tolist()):
-        known = committed[~np.isnan(committed[:, place]), place]
-        found[partition] = int(known[-1]) if known.size else None
-    return found
-
-
 def _known(total: Reals, index: int | None) -> int | None:
     return None if index is None or np.isnan(total[index]) else int(total[index])

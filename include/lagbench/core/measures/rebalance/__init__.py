@@ -9,16 +9,12 @@ from lagbench.core.measures.rebalance.episodes import (
 from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.measures.rebalance.partition_gaps import Handover, partition_gaps
 from lagbench.core.measures.rebalance.partition_work import (
-    NEVER,
     POD_BINS,
-    Counts,
     PartitionWork,
     PodRates,
-    contradiction,
-    delayed,
     rates_by_life,
-    waiting_after,
     work_by_lag,
+    work_of_bins,
 )
 from lagbench.core.measures.rebalance.rate_dip import (
     NO_WORK_REASONS,
@@ -49,12 +45,10 @@ from lagbench.core.measures.rebalance.work_by_commits import (
 
 __all__ = [
     "COSTS_PER_LIMIT",
-    "NEVER",
     "NO_WORK_REASONS",
     "POD_BINS",
     "RECOVERED_SHARE",
     "CommittedWork",
-    "Counts",
     "EpisodeSpan",
     "EpisodeTrigger",
     "GroupLook",
@@ -68,8 +62,6 @@ __all__ = [
     "WatchedGroup",
     "asleep_periods",
     "bins_without_reading",
-    "contradiction",
-    "delayed",
     "episode_spans",
     "idle_scale_downs_text",
     "mean_rate_before",
@@ -81,7 +73,7 @@ __all__ = [
     "rebalances",
     "standstill",
     "unanswered_steps",
-    "waiting_after",
     "work_by_commits",
     "work_by_lag",
+    "work_of_bins",
 ]

@@ -4,7 +4,7 @@ A message waits from IN_FLIGHT_BINS after its planned instant (until then it is 
 consumer) until it is done. A message that is never done although its offset was committed (it is
 lost) does not wait, so it is left out from the start.
 
-The tables ``events`` and ``processed`` contain every message. Without them the group's totals are
+The accounting counts every message by partition and bin. Without its table the group's totals are
 distributed over the partitions by the samples of the lag, once a second and so less exactly.
 """
 
@@ -22,9 +22,8 @@ from lagbench.core.measures.rebalance.rate_dip import IN_FLIGHT_BINS
 from lagbench.core.measures.statistics import Ints
 
 Counts = npt.NDArray[np.int32]
-NEVER = np.iinfo(np.int64).max
 POD_BINS = 10
-BY_LAG = "without the tables events and processed partitions are derived from the samples of lag"
+BY_LAG = "without the table timeline_by_partition partitions are derived from the samples of lag"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,6 @@ class PartitionWork:
     lost: Ints  # never done though committed, by the bin in which they were planned
     pod_rates: PodRates | None
     message_seconds: float | None  # from started to done, median; None: not recorded
-    doubt: str = ""  # where the rate of the group contradicts it; empty: nowhere
     note: str = ""
     backlog: int = 0  # messages that waited before the first bin
 
@@ -87,28 +85,24 @@ def group_waiting(rate: RateSeries, lost: Ints, backlog: int = 0) -> Ints:
     return np.maximum(left, 0)
 
 
-def contradiction(rate: RateSeries, offered: Ints, done: Ints) -> str:
-    """Return where the rates of the group differ from the messages themselves; empty: nowhere.
-
-    Both count the same messages by the same stamps, so their running sums may differ only by the
-    messages in the bins beside an instant.
-    """
-    for name, drawn, counted in (
-        ("offered", rate.offered, offered),
-        ("processed", rate.processed, done),
-    ):
-        sums, true = np.cumsum(drawn), np.cumsum(counted)
-        low = np.concatenate([np.zeros(IN_FLIGHT_BINS, dtype=np.int64), true])[: true.size]
-        high = np.concatenate([true, np.full(IN_FLIGHT_BINS, true[-1] if true.size else 0)])
-        off = np.flatnonzero((sums < low) | (sums > high[IN_FLIGHT_BINS:]))
-        if off.size:
-            first = int(off[0])
-            second = slice(first, first + POD_BINS)
-            return (
-                f"the table timeline contradicts the messages: {int(drawn[second].sum())} {name} in"
-                f" a second, not {int(counted[second].sum())}"
-            )
-    return ""
+def work_of_bins(
+    offered: Counts,
+    done: Counts,
+    lost: Counts,
+    *,
+    pod_rates: PodRates,
+    message_seconds: float | None,
+) -> PartitionWork:
+    """Return the work from what was planned, first done and lost, each [partition, bin]."""
+    arrivals = delayed(offered - lost).astype(np.int32)
+    return PartitionWork(
+        arrivals=arrivals,
+        waiting=waiting_after(arrivals, done),
+        done=done,
+        lost=lost.sum(axis=0, dtype=np.int64),
+        pod_rates=pod_rates,
+        message_seconds=message_seconds,
+    )
 
 
 def work_by_lag(rate: RateSeries, lag: LagSeries, lost_records: int) -> PartitionWork:
