@@ -14,12 +14,14 @@ from contextlib import suppress
 
 def main(descriptor: int) -> None:
     """Import what a Dag run needs, wait for the work, and do it."""
+    import httpx
     from airflow.__main__ import main as airflow
     from airflow.sdk.execution_time import supervisor
 
-    # Private to Airflow: where it has moved, the first task builds it.
+    # Private to Airflow: where it has moved, the first task builds it, and waits for its routes.
     with suppress(AttributeError):
-        supervisor.in_process_api_server().transport  # noqa: B018 - built when it is read
+        transport = supervisor.in_process_api_server().transport
+        httpx.Client(transport=transport, base_url="http://in-process.invalid").get("/health")
     with os.fdopen(descriptor) as pipe:
         line = pipe.readline()
     if not line:
