@@ -18,7 +18,6 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.scenario.stream import offered_load
 from lagbench.core.spark import Here, SparkPlace, Submission, compose_submission
 from lagbench.errors import WrongInput
-from lagbench.orchestrator.dag_process import is_dag_process
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 from lagbench_airflow.cell_run import CellRun
 
@@ -51,12 +50,7 @@ class PipelineJob:
         return cls._begun.pop(folder.path, None)
 
     def begin(self, context: Context) -> None:
-        """Submit it now in a thread; it waits for the run's fence.
-
-        A task that ends with its process could not keep it: nothing is submitted there.
-        """
-        if not is_dag_process():
-            return
+        """Submit it now in a thread; it waits for the run's fence."""
         end: Future[None] = Future()
         self._end = end
         self._begun[self.cell.folder.path] = self

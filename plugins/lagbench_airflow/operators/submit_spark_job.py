@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench.core.spark import SparkPlace, time_limit_seconds
 from lagbench.errors import NotReady, WrongInput
+from lagbench.orchestrator.dag_process import is_dag_process
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.operators.cell_operator import CellOperator
@@ -73,6 +74,8 @@ class SubmitSparkJobOperator(CellOperator):
         """
         from lagbench_airflow.hooks.spark import SparkTarget
 
+        if not is_dag_process():  # a task that ends with its process could not keep it
+            return
         cell = CellRun.open(context["ti"].xcom_pull(task_ids="plan_cell")["run_folder"])
         target = SparkTarget.read(self.spark_conn_id)
         if target.place is SparkPlace.LOCAL and staging_of(target, cell.folder) is None:
