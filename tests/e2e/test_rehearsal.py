@@ -94,9 +94,10 @@ def test_spark_was_there_when_the_run_was_fenced(
     rehearsal: Rehearsal, finished: dict[str, str]
 ) -> None:
     """Warmed up: the accounting takes a third of the time. What it was warmed up with is gone."""
-    (command,) = json.loads(finished["begun"])
+    commands = json.loads(finished["begun"])  # a slow machine still shows the launcher, too
 
-    assert "--held-by" in command
+    assert commands
+    assert all("--held-by" in command for command in commands)
     assert not (rehearsal.folder() / ".warm-up").exists()
     log = rehearsal.root / f"state/airflow/logs/{rehearsal.folder().name}.log"
     assert "could not be warmed up" not in log.read_text()
