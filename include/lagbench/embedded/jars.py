@@ -51,7 +51,7 @@ class JarSet:
         return cache_dir() / "jars" / f"{self.name}-{self.version}"
 
 
-BROKER = JarSet("broker", "4.3.1", _HERE / "broker-jars.lock")
+BROKER = JarSet("broker", "4.4.0", _HERE / "broker-jars.lock")
 SPARK = JarSet("spark", "4.2.0", _HERE / "spark-jars.lock")
 
 Fetch = Callable[[Sequence[LockedJar], Path], None]

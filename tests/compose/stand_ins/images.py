@@ -22,7 +22,7 @@ _BUILD_LIMIT_SECONDS = 1200
 TAGS = {
     "python": "python:3.11.14-slim-bookworm",
     "postgres": "postgres:17.6-bookworm",
-    "kafka": "apache/kafka:4.3.1",
+    "kafka": "apache/kafka:4.4.0",
     "prometheus": "prom/prometheus:v3.5.0",
     "grafana": "grafana/grafana:12.2.0",
 }
