@@ -24,7 +24,7 @@ import yaml
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.verdict.verdict import SloResult, Verdict
+from lagbench.core.verdict.verdict import SloResult, Verdict, judge
 from lagbench.results.measure import judge_run, measure_run
 
 RECORDED = Path(__file__).parent.parent / "data" / "runs"
@@ -147,6 +147,11 @@ class TamperedRun:
         """Measure and judge the folder as it is now."""
         measure_run(self.folder)
         return judge_run(self.folder)
+
+    def judge_beyond_doubt(self) -> Verdict:
+        """Judge the folder as if all its parts agreed, which a test's one change may spoil."""
+        measures = self.measure().model_copy(update={"doubts": ()})
+        return judge(measures, self.scenario().slos)
 
     def _write_records(self, records: Sequence[Row]) -> None:
         self.write_rows(

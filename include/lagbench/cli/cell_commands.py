@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from lagbench.errors import ExitCode
+from lagbench.errors import ExitCode, NotReady, WrongInput
+
+if TYPE_CHECKING:
+    from lagbench.adapters.runs.run_folder import RunFolder
 
 RunArgument = Annotated[
     str, typer.Argument(help="A run id, the beginning of one, or latest.", metavar="RUN")
@@ -41,29 +44,62 @@ def show(
         return print_verdict(console, folder)
 
 
-def report(run: AnyRunArgument = "latest") -> int:
+def report(
+    run: AnyRunArgument = "latest",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Judge by another limit (slos.NAME=VALUE), into what-if.json."),
+    ] = None,
+) -> int:
     """Rebuild measures, verdict and report of a run from its folder alone.
 
-    Of an observation that was killed, the readings until then are judged. Of a kept run, which has
-    no tables, the report shows the kept measures and verdict.
+    With --set the run's verdict stays: what it would be is written beside it. Of an observation
+    that was killed, the readings until then are judged. Of a kept run, which has no tables, the
+    report shows the kept measures and verdict.
     """
     from lagbench.adapters.runs.named_run import KEPT_FOLDER, is_kept, opened
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.report.again import report_again, report_kept
+    from lagbench.report.stopped import write_stopped
     from lagbench.results.observed_run import complete_run, is_unfinished
 
     console = Console()
     with opened(run, kept_in=runs_root() / KEPT_FOLDER) as folder:
+        if settings:
+            return _what_if(console, folder, settings)
         if is_kept(run):
             verdict = report_kept(folder)
         else:
             if is_unfinished(folder):
                 complete_run(folder)
+            elif not folder.accounting.exists() and not folder.has_landed():
+                told = f"run {folder.reference} {write_stopped(folder).text}"
+                raise NotReady(f"{told}. {folder.report} shows how far it came")
             verdict = report_again(folder)
     first = "; ".join((*verdict.judged_without, *verdict.deciding[:1]))
     console.print(f"{verdict.status}: {first}", highlight=False, soft_wrap=True)
     console.print(f"report: {folder.report}", highlight=False, soft_wrap=True)
     return ExitCode.PASS
+
+
+def _what_if(console: Console, folder: RunFolder, settings: list[str]) -> int:
+    import yaml
+
+    from lagbench.core.verdict import exit_code
+    from lagbench.results.measure import what_if
+
+    limits = {}
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if not name.startswith("slos.") or not value:
+            allowed = "slos.NAME=VALUE: a finished run can be judged by other limits only"
+            raise WrongInput(where="lagbench report", field="--set", value=setting, allowed=allowed)
+        limits[name.removeprefix("slos.")] = yaml.safe_load(value)
+    verdict = what_if(folder, limits)
+    first = "; ".join((*verdict.judged_without, *verdict.deciding[:1]))
+    console.print(f"what if {', '.join(settings)}: {verdict.status}: {first}", highlight=False)
+    console.print(f"{folder.path}/what-if.json; the run's verdict stays", highlight=False)
+    return exit_code(verdict)
 
 
 def account(run: RunArgument = "latest") -> int:

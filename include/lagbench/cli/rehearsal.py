@@ -178,15 +178,31 @@ def _require_playable(cell: Cell, state_dir: Path, cluster: ClusterTarget | None
 
 
 def require_disk(cell: Cell, *, runs: int = 1) -> None:
-    """Reject that many runs of a cell, before anything starts, if their data would not fit."""
-    from lagbench.adapters.runs.run_folder import runs_root
-    from lagbench.core.plan import disk_bytes, plan_cell
-    from lagbench.embedded import broker
+    """Reject that many runs of a cell, before anything starts, if their data would not fit.
 
-    needed = runs * disk_bytes([plan_cell(g.scenario, g.policy) for g in cell.groups])
-    root = runs_root()
-    existing = next(folder for folder in (root, *root.parents) if folder.exists())
-    broker.require_disk(existing, needed_bytes=needed)
+    The broker's log of one run lies in the state folder, the tables of each in the runs folder.
+    """
+    from lagbench.adapters.runs.run_folder import RUNS_DIR_VARIABLE, runs_root
+    from lagbench.core.plan import disk_bytes, plan_cell, table_bytes
+    from lagbench.embedded import bench, broker
+    from lagbench.project import STATE_VARIABLE
+
+    plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
+    of_tables = runs * table_bytes(plans)
+    of_log = disk_bytes(plans) - table_bytes(plans)
+    places = (
+        (bench.state_dir(), of_log, STATE_VARIABLE),
+        (runs_root(), of_tables, RUNS_DIR_VARIABLE),
+    )
+    is_one_disk = len({_disk_of(place) for place, _, _ in places}) == 1
+    for place, needed, variable in places:
+        whole = of_log + of_tables if is_one_disk else needed
+        broker.require_disk(place, needed_bytes=whole, variable=variable)
+
+
+def _disk_of(place: Path) -> int:
+    existing = next(path for path in (place, *place.absolute().parents) if path.exists())
+    return existing.stat().st_dev
 
 
 def follow(
@@ -201,8 +217,9 @@ def follow(
     """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM stop it and clean up."""
     run_id = str(conf["run_id"])
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
-    from lagbench.adapters.runs.topic_copies import how_to_account
+    from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.dag_run import DagRun, ProcessDagRun, ServerDagRun
+    from lagbench.report.stopped import write_stopped
 
     def stop(_signum: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -231,6 +248,9 @@ def follow(
             told = f"the run was not stopped: {problem}; {dag_run.where_to_look()}"
             console.print(told, markup=False, highlight=False, soft_wrap=True)
         watched.await_follower()
+        if not (folder / "verdict.json").exists() and folder.is_dir():
+            stopped = write_stopped(RunFolder(folder))
+            console.print(f"{stopped.text}: {folder}/report.html", highlight=False, soft_wrap=True)
         raise
     watched.await_follower()
     watched.advance()
@@ -238,5 +258,5 @@ def follow(
         seen = "\n".join(watched.view.failures) or dag_run.log_tail(LOG_TAIL_LINES)
         raise NotReady(
             f"the run ended in phase {watched.view.phase} without a verdict.\n{seen}\n"
-            f"{dag_run.where_to_look()}{how_to_account(RunFolder(folder))}"
+            f"{dag_run.where_to_look()}{how_to_account(state_dir, RunFolder(folder))}"
         )

@@ -10,7 +10,8 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.comparison_table import print_comparison
 from lagbench.cli.wide_table import print_whole
 from lagbench.core.verdict import Verdict, exit_code
-from lagbench.errors import ExitCode
+from lagbench.errors import ExitCode, NotReady
+from lagbench.results.seals import changed_since
 from lagbench.shared_with_spark import message_classes
 
 _MARKS = {
@@ -40,9 +41,9 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
 
     The reasons for an invalid run are printed first, once. Return the exit code of the verdict.
 
-    :raises NotReady: the run has no verdict yet.
+    :raises NotReady: the run has no verdict yet, or what it rests on was changed since.
     """
-    verdict = Verdict.model_validate(folder.read_json(folder.verdict))
+    verdict = _verdict_of(folder)
     for reason in verdict.invalid:
         console.print(Text(f"invalid: {reason}", style="bold yellow"))
     table = Table(title=f"verdict of {folder.reference}", title_justify="left", box=None)
@@ -69,6 +70,24 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
     if folder.report.exists():
         console.print(f"report: {folder.report}", highlight=False, soft_wrap=True)
     return exit_code(verdict)
+
+
+def _verdict_of(folder: RunFolder) -> Verdict:
+    """Return the verdict, if there is one and what it rests on is as it was."""
+    if not folder.verdict.exists() and folder.phases.exists():
+        from lagbench.report.stopped import stopped_run
+
+        raise NotReady(
+            f"run {folder.reference} has no verdict: it {stopped_run(folder).text}, or it is still"
+            f" in progress; lagbench report {folder.reference} shows how far it came"
+        )
+    verdict = Verdict.model_validate(folder.read_json(folder.verdict))
+    if changed := changed_since(folder, verdict.judged):
+        raise NotReady(
+            f"run {folder.reference}: its verdict is of other files: {', '.join(changed)} changed"
+            f" since; lagbench report {folder.reference} judges the folder as it is"
+        )
+    return verdict
 
 
 def _print_accounting(console: Console, folder: RunFolder) -> None:

@@ -24,6 +24,7 @@ from lagbench.embedded.jars import BROKER, jar_paths
 from lagbench.embedded.java import JavaRuntime, find_java
 from lagbench.embedded.ports import LOOPBACK, accepts_connections, free_port, require_free
 from lagbench.errors import NotReady
+from lagbench.project import STATE_VARIABLE
 
 # 20 M events of 256 B took 2.8 GB; the minimum is for the smallest scenario with its folder.
 NEEDED_DISK_BYTES = 2 * 1024**3
@@ -48,14 +49,18 @@ def require_disk(
     *,
     needed_bytes: int = NEEDED_DISK_BYTES,
     free_bytes: FreeBytes = free_disk_bytes,
+    variable: str = STATE_VARIABLE,
 ) -> None:
-    """Raise NotReady, with needed and free space, unless the disk of ``folder`` has enough."""
+    """Raise NotReady, with needed and free space, unless the disk of ``folder`` has enough.
+
+    :param variable: the environment variable that sets the folder.
+    """
     free = free_bytes(folder)
     if free < needed_bytes:
         message = (
             f"not enough disk in {folder}: needs {needed_bytes / 1024**3:.1f} GiB, has "
-            f"{free / 1024**3:.1f} GiB. Free some space, or set LAGBENCH_STATE_DIR to a folder "
-            "on a larger disk"
+            f"{free / 1024**3:.1f} GiB. Free some space, or set {variable} to a folder on a larger "
+            "disk"
         )
         raise NotReady(message)
 

@@ -15,6 +15,7 @@ from lagbench.core.scenario import RunNames
 from lagbench.embedded import bench
 from lagbench.embedded.driver_options import driver_options
 from lagbench.embedded.java import find_java
+from lagbench.embedded.kept_log import served_log
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
 from lagbench.errors import NotReady
 
@@ -25,13 +26,18 @@ _LOG_TAIL_CHARACTERS = 2_000
 def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
     """Run the pipeline on ``folder`` with ``local[2]``; repeating it changes nothing.
 
-    The source is the landed tables, else the copies of the topics, else the topics themselves while
-    the embedded bench that has them is up.
+    The source is the landed tables, else the copies of the topics, else the topics themselves: of
+    the log that a stopped bench kept, or of the embedded bench while it is up.
 
     :raises NotReady: the run was not fenced, nothing is left of its topics, or Spark failed.
     """
-    source, arguments = _source(folder)
-    say(f"accounting for {folder.reference} from {source}")
+    with served_log(bench.state_dir(), folder) as servers:
+        source, arguments = _source(folder, servers)
+        say(f"accounting for {folder.reference} from {source}")
+        _submit(folder, arguments)
+
+
+def _submit(folder: RunFolder, arguments: Sequence[str]) -> None:
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
     command += ["--master", "local[2]", "--driver-memory", DRIVER_MEMORY]
     command += ["--jars", ",".join(str(path) for path in spark_jars())]
@@ -59,8 +65,11 @@ def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
         )
 
 
-def _source(folder: RunFolder) -> tuple[str, Sequence[str]]:
-    """Return the source of the run's messages, in words and as the job's arguments."""
+def _source(folder: RunFolder, kept: str | None) -> tuple[str, Sequence[str]]:
+    """Return the source of the run's messages, in words and as the job's arguments.
+
+    :param kept: the address of a broker on the log that was kept of the run; None: none was.
+    """
     if not folder.fence.exists():
         raise NotReady(
             f"run {folder.reference} ended before its fence: its messages were never delimited, so "
@@ -71,13 +80,15 @@ def _source(folder: RunFolder) -> tuple[str, Sequence[str]]:
     if all(folder.has_copy(kind) for kind in LANDED_TABLES):
         return "the copies of its topics", ()
     state, names = bench.running(bench.state_dir()), folder.names
-    if state is not None and _has_topics(state.bootstrap_servers, names):
-        topics = (f"--{kind}-topic" for kind in LANDED_TABLES)
-        named = [part for pair in zip(topics, names.topics, strict=True) for part in pair]
-        return "its topics", ("--bootstrap-servers", state.bootstrap_servers, *named)
+    running = None if state is None else state.bootstrap_servers
+    for source, servers in (("the log that was kept of it", kept), ("its topics", running)):
+        if servers is not None and _has_topics(servers, names):
+            topics = (f"--{kind}-topic" for kind in LANDED_TABLES)
+            named = [part for pair in zip(topics, names.topics, strict=True) for part in pair]
+            return source, ("--bootstrap-servers", servers, *named)
     raise NotReady(
         f"no messages are left of run {folder.reference}: no landed tables, no copies in "
-        f"{folder.copy('')}, and no bench that has its topics. Run it again"
+        f"{folder.copy('')}, no kept log, and no bench that has its topics. Run it again"
     )
 
 

@@ -14,7 +14,6 @@ import fcntl
 import logging
 import os
 import queue
-import shutil
 import signal
 import sys
 import time
@@ -38,6 +37,7 @@ from lagbench.embedded.kafka_choice import (
     embedded_port,
     foreign_cluster,
 )
+from lagbench.embedded.kept_log import put_aside
 from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
 from lagbench.embedded.ports import free_port
 from lagbench.errors import LagbenchError, NotReady
@@ -102,7 +102,7 @@ class Supervisor:
 
     def _start(self) -> None:
         self._foreign = foreign_cluster(self._files.kafka_port)
-        shutil.rmtree(self._files.broker / "data", ignore_errors=True)
+        put_aside(self._files)
         if self._foreign is None:
             port = embedded_port(self._files.kafka_port)
             behind_proxy = free_port(besides={port})
@@ -207,8 +207,8 @@ class Supervisor:
         self._localkube.stop()
         if self._broker is not None:
             self._broker.stop()
-            # A run can be rebuilt from its run folder alone; topics and groups end with the bench.
-            shutil.rmtree(self._files.broker / "data", ignore_errors=True)
+            # A run that is accounted for can be rebuilt from its run folder alone.
+            put_aside(self._files)
         self._reaper.close()
         self._files.kafka_config.unlink(missing_ok=True)  # it may hold a password
         self._files.forget()

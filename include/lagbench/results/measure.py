@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import Measures, compute_measures
+from lagbench.core.scenario import Slos
 from lagbench.core.verdict import Verdict, judge, with_second_group
-from lagbench.errors import LagbenchError, NotReady
+from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results.history import append_history
 from lagbench.results.prediction import predict_again
 from lagbench.results.read_run import read_evidence, read_scenario
+from lagbench.results.seals import judged_files, require_seals, unsealed_note
 
 
 def measure_run(folder: RunFolder) -> Measures:
     """Compute the measures of a run and write measures.json; repeating it changes nothing.
 
     :raises NotReady: the run has not come far enough to be measured.
+    :raises WrongInput: an input was changed after the stream had begun.
     """
+    require_seals(folder)
     try:
         run = read_evidence(folder)
-        measures = compute_measures(folder.reference, run)
+        measures = _with_note(compute_measures(folder.reference, run), run.manifest)
     except (AttributeError, KeyError, TypeError, ValueError) as broken:
         problem = f"{type(broken).__name__}: {broken}"
         raise NotReady(
@@ -27,6 +36,16 @@ def measure_run(folder: RunFolder) -> Measures:
     folder.write_json(folder.measures, measures.model_dump(mode="json"))
     predict_again(folder, run)
     return measures
+
+
+def _with_note(measures: Measures, manifest: Mapping[str, Any]) -> Measures:
+    note = unsealed_note(manifest)
+    if not note:
+        return measures
+    notes = (*measures.validity.notes, note)
+    return measures.model_copy(
+        update={"validity": measures.validity.model_copy(update={"notes": notes})}
+    )
 
 
 def judge_run(folder: RunFolder) -> Verdict:
@@ -42,7 +61,31 @@ def judge_run(folder: RunFolder) -> Verdict:
     verdict = judge(measures, read_scenario(folder).slos)
     if folder.second is not None:
         verdict = with_second_group(verdict, _judged_second(folder.second))
-    _write_verdict(folder, verdict)
+    return _write_verdict(folder, verdict)
+
+
+def what_if(folder: RunFolder, limits: Mapping[str, Any]) -> Verdict:
+    """Judge a run by other limits into what-if.json; its verdict and its files stay as they are.
+
+    :param limits: by the name of the SLO.
+    :raises WrongInput: there is no such SLO, or the value is none for it.
+    """
+    require_seals(folder)
+    run = read_evidence(folder)
+    slos = run.scenario.slos.model_dump()
+    try:
+        asked = Slos.model_validate({**slos, **limits})
+    except ValidationError as broken:
+        first = broken.errors()[0]
+        raise WrongInput(
+            where=f"run {folder.reference}",
+            field=f"slos.{first['loc'][0]}",
+            value=first["input"],
+            allowed=first["msg"] if first["loc"][0] in slos else ", ".join(slos),
+        ) from broken
+    verdict = judge(compute_measures(folder.reference, run), asked)
+    content = {"set": dict(limits), "verdict": verdict.model_dump(mode="json")}
+    folder.write_json(folder.path / "what-if.json", content)
     return verdict
 
 
@@ -60,8 +103,11 @@ def rejudge_run(folder: RunFolder) -> Verdict:
     A folder that cannot be measured is undetermined: the verdict gives the reason. No earlier
     verdict, and no page or junit.xml of one, stays in the folder of either group.
 
+    :raises WrongInput: an input was changed after the stream had begun; nothing is touched.
     :raises LagbenchError: it cannot be measured.
     """
+    for group in folder.groups:
+        require_seals(group)
     for group in folder.groups:
         group.measures.unlink(missing_ok=True)
     try:
@@ -81,8 +127,7 @@ def _undetermined(folder: RunFolder, problem: LagbenchError) -> Verdict:
     verdict = Verdict(
         run_id=folder.reference, status="undetermined", reasons=(str(problem),), slos=()
     )
-    _write_verdict(folder, verdict)
-    return verdict
+    return _write_verdict(folder, verdict)
 
 
 def _drop_pages(folder: RunFolder) -> None:
@@ -91,8 +136,10 @@ def _drop_pages(folder: RunFolder) -> None:
         page.unlink(missing_ok=True)
 
 
-def _write_verdict(folder: RunFolder, verdict: Verdict) -> None:
+def _write_verdict(folder: RunFolder, verdict: Verdict) -> Verdict:
     """Write verdict.json, and the run's line in the history; a second group has no own line."""
-    folder.write_json(folder.verdict, verdict.model_dump(mode="json"))
+    written = verdict.model_copy(update={"judged": judged_files(folder)})
+    folder.write_json(folder.verdict, written.model_dump(mode="json"))
     if not folder.is_second:
         append_history(folder)
+    return written

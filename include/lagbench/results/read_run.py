@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from lagbench.core.measures.evidence import (
     pod_lives,
     timeline_gaps,
     with_pods_of_members,
+    without_stale,
 )
 from lagbench.core.measures.rebalance import (
     CommittedWork,
@@ -58,7 +58,8 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     if level is not None:
         records = with_pods_of_members(records, scenario.consumer)
     policy, limits = _policy(folder, observed)
-    lag = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
+    read = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
+    lag, stale = without_stale(read, records)
     bins, offered = run_tables.read_offered(folder)
     by_commits = None if observed is None else _committed_work(lag)
     if by_commits is not None:
@@ -98,10 +99,13 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         or work_by_lag(rate, lag, int((accounting or {}).get("lost") or 0)),
         earliest_median_seconds=run_tables.read_earliest_median(folder),
         commit_moves=_commit_moves(folder),
-        hpas=_hpas(folder),
+        stored_scalers=folder.read_json(folder.autoscaler) if folder.autoscaler.exists() else {},
         swapped=_swapped(folder, scenario),
         misplaced=misplaced_messages(folder, scenario.partition_plan),
         latest_seconds=run_tables.read_latest(folder),
+        stale_lag=stale,
+        ledger=run_tables.read_ledger(folder) if level is None and observed is None else None,
+        clock_skews=run_tables.read_clock_skews(folder),
         timeline_gaps=timeline_gaps(bins, offered, accounting),
     )
 
@@ -142,13 +146,6 @@ def _swapped(folder: RunFolder, scenario: Scenario) -> dict[int, CheckedPolicy]:
             content = _yaml(folder, folder.read_text(folder.swapped_policy(number)), name)
             where = f"run {folder.reference}: {name}"
             found[number] = CheckedPolicy.of_run(content, where=where)
-    return found
-
-
-def _hpas(folder: RunFolder) -> Mapping[str, Any]:
-    if not folder.autoscaler.exists():
-        return {}
-    found: Mapping[str, Any] = folder.read_json(folder.autoscaler)["HorizontalPodAutoscaler"]
     return found
 
 

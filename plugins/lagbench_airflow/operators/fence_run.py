@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import threading
 import time
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -17,12 +19,16 @@ from lagbench.catalog.own_consumers import read_own_deployment
 from lagbench.core.cluster import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
 from lagbench.core.scenario import RUN_ID_LABEL, kind_of
 from lagbench.core.telemetry import ActionEnded
+from lagbench.embedded import bench
+from lagbench.embedded.kept_log import note_fence
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+log = logging.getLogger(__name__)
 
 RECORDER_GRACE_SECONDS = 30.0
 PLAYER_GRACE_SECONDS = 30.0
@@ -48,44 +54,50 @@ class FenceRunOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Stop, collect the logs, freeze."""
-        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
+        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
 
-        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         groups = cell.groups
-        try:
-            # The player first: a swap would put a policy in force again.
-            self._stop_player(kube, cell)
-            # Then the policy: its scaling from here on would be in no measure.
-            for group in groups:
-                keep_autoscaler_status(kube, group)
-                _delete_policies(kube, group.names.policy_object)
-            collect_pod_logs(kube, cell.folder)
-            kube.delete("Job", cell.names.producer_job)
-            for group in groups:
-                _remove_helpers(kube, group, kind_of(group.scenario.consumer.kind).after)
-            for group in groups:
-                kube.delete(group.scenario.consumer.workload, group.names.consumers)
-            for group in groups:
-                wait_pods_gone(kube, cell, group.names.consumers, _leaving_seconds(group))
-            for group in groups:
-                _remove_helpers(kube, group, kind_of(group.scenario.consumer.kind).before)
-            wait_pods_gone(kube, cell, cell.names.producer_job, 60)
-            for group in groups:
-                kube.delete("Deployment", group.names.recorder)
-            for group in groups:
-                wait_pods_gone(kube, cell, group.names.recorder, RECORDER_GRACE_SECONDS + 30)
-        finally:
-            kube.close()
+        with closing(open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)) as kube:
+            self._stop_all(kube, cell)
         if cell.swapped:
             keep_differences(cell, self.bootstrap_servers())
-        counted = [self._write_fence(group) for group in groups]
+        fences = [self._fence(group) for group in groups]
+        if embedded_access(self.kubernetes_conn_id) is not None:
+            # First in the bench's own folder: the disk of the run folders may be full.
+            of_groups = zip(groups, fences, strict=True)
+            noted = {group.folder.reference: fence for group, fence in of_groups}
+            note_fence(bench.state_dir(), cell.folder, noted)
+        for group, fence in zip(groups, fences, strict=True):
+            group.folder.write_json(group.folder.fence, fence)
+        topics = ("events", "processed", "telemetry")
+        counted = [{topic: sum(fence[topic].values()) for topic in topics} for fence in fences]
         return counted[0] if cell.second is None else {**counted[0], "second_group": counted[1]}
 
-    def _write_fence(self, group: CellRun) -> dict[str, Any]:
-        """Freeze a group's evidence; return the number of offsets in each topic."""
-        fence = self._fence(group)
-        group.folder.write_json(group.folder.fence, fence)
-        return {topic: sum(fence[topic].values()) for topic in ("events", "processed", "telemetry")}
+    def _stop_all(self, kube: Kube, cell: CellRun) -> None:
+        groups = cell.groups
+        # The player first: a swap would put a policy in force again.
+        self._stop_player(kube, cell)
+        # Then the policy: its scaling from here on would be in no measure.
+        for group in groups:
+            with _unless_full():
+                keep_autoscaler_status(kube, group)
+            _delete_policies(kube, group.names.policy_object)
+        with _unless_full():
+            collect_pod_logs(kube, cell.folder)
+        kube.delete("Job", cell.names.producer_job)
+        for group in groups:
+            _remove_helpers(kube, group, kind_of(group.scenario.consumer.kind).after)
+        for group in groups:
+            kube.delete(group.scenario.consumer.workload, group.names.consumers)
+        for group in groups:
+            wait_pods_gone(kube, cell, group.names.consumers, _leaving_seconds(group))
+        for group in groups:
+            _remove_helpers(kube, group, kind_of(group.scenario.consumer.kind).before)
+        wait_pods_gone(kube, cell, cell.names.producer_job, 60)
+        for group in groups:
+            kube.delete("Deployment", group.names.recorder)
+        for group in groups:
+            wait_pods_gone(kube, cell, group.names.recorder, RECORDER_GRACE_SECONDS + 30)
 
     def _stop_player(self, kube: Kube, cell: CellRun) -> None:
         """Stop the player of actions, which undoes and reports what still lasts."""
@@ -121,6 +133,17 @@ class FenceRunOperator(CellOperator):
             "fenced_at": time.time_ns(),
             "stream_started_at": manifest.get("stream_started_at"),
         }
+
+
+@contextmanager
+def _unless_full() -> Iterator[None]:
+    """Go on if the disk is full: what only explains a run may lack, and its fence may not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        log.warning("not written, the disk is full: %s", error)
 
 
 def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:

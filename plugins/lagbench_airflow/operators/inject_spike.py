@@ -22,6 +22,7 @@ from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.measures import NANOSECONDS
 from lagbench.core.scenario import RUN_ID_LABEL, stream_start_at_ns
 from lagbench.core.telemetry import HpaSync, StreamStarted
+from lagbench.results.seals import seal
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 
@@ -67,6 +68,8 @@ class InjectSpikeOperator(CellOperator):
         """Create or adopt the Job, note it, wait for the stream."""
         from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
 
+        for group in cell.groups:
+            seal(group.folder)
         target = self.target(cell)
         # On the embedded bench a pod is a process, which reads the run folder.
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None

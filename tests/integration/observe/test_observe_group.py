@@ -144,7 +144,7 @@ def test_members_that_join_and_leave_are_reported_and_nothing_is_written(
     verdict = Verdict.model_validate(_json(folder / "verdict.json"))
     assert measures.accounting_level == "commits"
     assert measures.validity.is_valid
-    assert not measures.contradictions
+    assert not measures.doubts
     assert verdict.reasons[0].startswith("judged without: ")
     joined = [e for e in measures.rebalances.episodes if e.members_after > e.members_before]
     left = [e for e in measures.rebalances.episodes if e.members_after < e.members_before]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
-from lagbench.adapters.runs.topic_copies import how_to_account, keep_evidence
+from lagbench.adapters.runs.topic_copies import keep_evidence
 from lagbench.embedded import local_accounting
 from lagbench.errors import NotReady
 
@@ -32,7 +32,7 @@ def test_landed_tables_are_enough(folder: RunFolder) -> None:
     """Kafka is not asked when every table is whole, and the teardown copies nothing."""
     landed(folder, *LANDED_TABLES)
 
-    assert local_accounting._source(folder)[1] == ("--landed",)
+    assert local_accounting._source(folder, None)[1] == ("--landed",)
     assert keep_evidence(lambda: pytest.fail("nobody needs Kafka"), folder) == []
 
 
@@ -42,7 +42,7 @@ def test_copies_stand_in_for_topics(folder: RunFolder) -> None:
     for kind in LANDED_TABLES:
         folder.copy(kind).mkdir(parents=True)
 
-    assert local_accounting._source(folder)[1] == ()
+    assert local_accounting._source(folder, None)[1] == ()
     assert keep_evidence(lambda: pytest.fail("nobody needs Kafka"), folder) == []
 
 
@@ -51,7 +51,7 @@ def test_a_part_of_the_copies_is_not_enough(folder: RunFolder) -> None:
     folder.copy("events").mkdir(parents=True)
 
     with pytest.raises(NotReady, match="run-1"):
-        local_accounting._source(folder)
+        local_accounting._source(folder, None)
 
 
 def test_a_run_without_a_fence_cannot_be_accounted_for(folder: RunFolder) -> None:
@@ -59,12 +59,4 @@ def test_a_run_without_a_fence_cannot_be_accounted_for(folder: RunFolder) -> Non
     folder.fence.unlink()
 
     with pytest.raises(NotReady):
-        local_accounting._source(folder)
-    assert not how_to_account(folder)
-
-
-def test_a_run_without_accounting_says_how_to_repeat_it(folder: RunFolder) -> None:
-    """The command is named until there is an accounting."""
-    assert "lagbench account run-1" in how_to_account(folder)
-    folder.write_json(folder.accounting, {})
-    assert not how_to_account(folder)
+        local_accounting._source(folder, None)

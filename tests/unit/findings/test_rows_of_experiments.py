@@ -203,7 +203,7 @@ def test_how_often_a_lag_trigger_flips_is_quoted_from_its_runs() -> None:
             f"| `{record['cell']}` | {record['pair']} | {steps_text(measures)} | "
             f"{scaling.self_made_flips} | {waits.p50:.1f} s | {waits.p99:.1f} s | "
             f"{scaling.pod_minutes:.1f}, {scaling.pod_minutes_after:.1f} | "
-            f"{measures.rebalances.count} |"
+            f"{NAMED['rebalances'].read(measures):.0f} |"
         )
         assert row in page("gain_rule")
         assert (measures.accounting.lost, measures.accounting.duplicated) == (0, 0)

@@ -9,10 +9,13 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.measures import Measures
+from lagbench.core.measures.doubts import EVERYTHING, Doubt
 from lagbench.core.measures.evidence import Observation
 from lagbench.core.scenario import Slos, level_of
 from lagbench.core.verdict import Verdict, judge
 from lagbench.report.next_steps import NextStep, next_steps
+
+TWO_TABLES = Doubt(code="lag_table", about=EVERYTHING, text="two tables differ")
 
 
 def changed(part: str, **fields: Any) -> Measures:
@@ -167,7 +170,7 @@ def test_an_observed_group_gets_no_command_on_a_scenario() -> None:
     update = {"observation": seen, "accounting_level": "commits", "scenario": "observed"}
     limits = Slos.model_validate(level_of("commits").default_limits())
     run = changed("scaling", flips=3, self_made_flips=3).model_copy(update=update)
-    open_run = run.model_copy(update={"contradictions": ("two tables differ",)})
+    open_run = run.model_copy(update={"doubts": (TWO_TABLES,)})
 
     failed = next_steps(run, judge(run, limits.model_copy(update={"flips": 0})))
     unsure = next_steps(open_run, judge(open_run, limits.model_copy(update={"flips": 9})))

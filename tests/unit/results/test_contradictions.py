@@ -32,6 +32,11 @@ def reasons_of(run: TamperedRun, status: str = "undetermined") -> str:
     return "; ".join(verdict.reasons)
 
 
+def codes_of(run: TamperedRun) -> list[str]:
+    """Return the codes of the doubts about the run."""
+    return [doubt.code for doubt in run.measure().doubts]
+
+
 def test_a_load_that_reached_the_log_late_is_another_load(run: TamperedRun) -> None:
     """The recorder saw the log's ends 5 s late from the spike on, whatever the producer told."""
     ends = {(row["at"], row["partition"]): row["end_offset"] for row in run.rows("lag")}
@@ -181,7 +186,7 @@ def test_more_members_than_replicas_are_a_contradiction(run: TamperedRun) -> Non
     run.drop_records("scaled", "replicas_changed")
     run.edit_records(lambda r: {**r, "spec": 1, "current": 4, "ready": 4}, "replica_sample")
 
-    assert "but never more than 1 replicas" in "; ".join(run.measure().contradictions)
+    assert "members" in codes_of(run)
 
 
 def test_members_that_left_show_a_scale_down_that_was_not_reported(run: TamperedRun) -> None:
@@ -195,7 +200,7 @@ def test_members_that_left_show_a_scale_down_that_was_not_reported(run: Tampered
     run.edit_records(later, "group_sample")
     run.edit_records(lambda r: {**r, "spec": 4, "current": 4, "ready": 4}, "replica_sample")
 
-    assert "but the group had 1" in "; ".join(run.measure().contradictions)
+    assert "members" in codes_of(run)
 
 
 @pytest.mark.parametrize("setting", [{"process_ms": 100}, {"concurrency": 8}, {"cpu_ms": 1}])
@@ -205,14 +210,14 @@ def test_other_settings_than_the_pods_ran_with_prove_nothing(
     """The scenario was changed afterwards; each pod says with what it ran."""
     run.set_scenario(consumer=setting)
 
-    assert "the scenario has" in "; ".join(run.measure().contradictions)
+    assert codes_of(run) == ["other_settings"]
 
 
 def test_another_seed_than_the_producers_is_another_stream(run: TamperedRun) -> None:
     """The scenario was changed afterwards."""
     run.set_scenario(seed=99)
 
-    assert "the producer's seed" in "; ".join(run.measure().contradictions)
+    assert codes_of(run) == ["other_settings"]
 
 
 def test_commits_ahead_of_the_work_are_no_drain(run: TamperedRun) -> None:
@@ -293,7 +298,7 @@ def test_a_dead_member_that_waits_for_its_session_is_no_contradiction(run: Tampe
 
     run.edit_records(edit, "group_sample")
 
-    assert run.measure().contradictions == ()
+    assert codes_of(run) == []
 
 
 def test_phases_after_the_end_contradict_the_end(run: TamperedRun) -> None:
@@ -333,7 +338,7 @@ def test_the_hpa_reports_of_another_ceiling(run: TamperedRun) -> None:
 
     run.edit_json("autoscaler.json", edit)
 
-    assert "allowed 20 " in reasons_of(run)
+    assert "maxReplicas 20, applied 4" in reasons_of(run)
 
 
 def _with_ceiling_2(policy: Row) -> Row:

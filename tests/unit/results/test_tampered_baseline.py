@@ -19,7 +19,7 @@ def test_a_policy_that_goes_to_zero_has_its_floor_at_one_under_load(run: Tampere
 
     run.edit_yaml("policy.yaml", edit)
 
-    assert slo(run.judge(), "baseline_at_floor").status == "pass"
+    assert slo(run.judge_beyond_doubt(), "baseline_at_floor").status == "pass"
 
 
 def test_a_load_that_begins_with_its_spike_has_no_baseline(run: TamperedRun) -> None:

@@ -60,15 +60,6 @@ def keep_evidence(settings: Callable[[], Mapping[str, Any]], folder: RunFolder) 
     return copied
 
 
-def how_to_account(folder: RunFolder) -> str:
-    """Return how to repeat the accounting of a fenced run; empty where nothing can be done."""
-    if not folder.fence.exists() or folder.accounting.exists():
-        return ""
-    return (
-        f". Its topics are kept there; lagbench account {folder.reference} repeats the accounting"
-    )
-
-
 def _copy(settings: Mapping[str, Any], topic: str, ends: Mapping[int, int], target: Path) -> None:
     part = target.with_name(f".{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)

@@ -7,6 +7,7 @@ from lagbench.core.hpa.controller_flags import (
     ControllerFlags,
     controller_flags,
 )
+from lagbench.core.hpa.metric_text import metric_part, metric_text
 from lagbench.core.hpa.metrics import (
     MetricFailure,
     Proposal,
@@ -55,6 +56,8 @@ __all__ = [
     "ScalingRules",
     "controller_flags",
     "decide",
+    "metric_part",
+    "metric_text",
     "no_samples",
     "parse_behavior",
     "parse_hpa",

@@ -19,7 +19,12 @@ from lagbench.core.measures.model import (
 )
 from lagbench.core.measures.moment import moment
 from lagbench.core.measures.registry import NAMED
-from lagbench.core.measures.run_evidence import RunEvidence, first_partitions, hpa_sync_at_seconds
+from lagbench.core.measures.run_evidence import (
+    Ledger,
+    RunEvidence,
+    first_partitions,
+    hpa_sync_at_seconds,
+)
 from lagbench.core.measures.scaling import Scaling
 from lagbench.core.measures.statistics import Ints, Reals
 
@@ -29,6 +34,7 @@ __all__ = [
     "Check",
     "Fidelity",
     "Ints",
+    "Ledger",
     "MeasureModel",
     "Measures",
     "NamedMeasure",

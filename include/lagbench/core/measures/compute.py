@@ -12,21 +12,13 @@ from lagbench.core.measures.accounting import (
     never_done,
 )
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
+from lagbench.core.measures.doubts import Window, doubts_of, stale_readings, undone_edits
 from lagbench.core.measures.end_state import EndState, end_state
 from lagbench.core.measures.evidence import (
     MEMBERS_FORMAT,
     Validity,
     clock_steps,
-    contradictions_of_an_empty_group,
-    contradictions_of_commits,
-    contradictions_of_lag,
-    contradictions_of_members,
-    contradictions_of_plan,
-    contradictions_of_policy,
-    contradictions_of_scalings,
-    contradictions_of_the_end,
     contradictions_of_the_producer,
-    contradictions_of_time_lag,
     doubts_of_the_actions,
     doubts_of_the_load,
     folder_format,
@@ -54,7 +46,7 @@ from lagbench.core.measures.lag import (
 )
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.observed import observation_notes, observed_contradictions
+from lagbench.core.measures.observed import observation_notes
 from lagbench.core.measures.observer_cost import observer_cost
 from lagbench.core.measures.pods import PaidForItself, paid_for_itself, start_cost
 from lagbench.core.measures.reaction import Reaction, ReactionInput, worst_reaction
@@ -90,6 +82,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
         raise NotReady(f"run {run_id} has no telemetry: nothing can be measured")
     group = replica_group(run, from_at, until_at)
     cost = rebalance_measures(run, group, from_at, until_at)
+    window = Window(from_at, until_at, group.changes)
     drain = _drain(run, until_at)
     accounting = _accounting(run)
     return _with_notes(
@@ -119,13 +112,14 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             start_cost=start_cost(run.records, run.timelines),
             end_state=_end_state(run, until_at),
             standstill=cost.standstill,
-            contradictions=_contradictions(run, from_at, until_at),
+            doubts=doubts_of(run, window),
             work_unknown=_work_unknown(run),
             **_members(run, from_at, until_at),
             actions=run.actions,
             spark=spark_measures(run.records, from_at, until_at),
         ),
         run,
+        window,
     )
 
 
@@ -149,7 +143,7 @@ def _members(run: RunEvidence, from_at: int, until_at: int) -> dict[str, Any]:
     return {"group_strangers": strangers, "group_gaps": gaps}
 
 
-def _with_notes(found: Measures, run: RunEvidence) -> Measures:
+def _with_notes(found: Measures, run: RunEvidence, window: Window) -> Measures:
     """Add notes that do not affect the verdict but that a reader should know.
 
     These are: rebalances that no scaling explains, a scale-down that was cut off or met an idle
@@ -170,6 +164,8 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
         moved_back(found),
         moved_text(found.accounting),
         repeats_text(found.accounting.repeats_by_batch),
+        *undone_edits(run, window),
+        *stale_readings(run, window),
         idle_scale_downs_text(found.scaling.changes, run.rate),
         unrecorded_text(folder_format(run.manifest)),
         *published_findings(run.records),
@@ -233,40 +229,6 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
         *_missed_start(run),
     ]
     return validity(generator(run.records, run.offered.total), gaps, doubts)
-
-
-def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str, ...]:
-    if run.observation is not None:
-        return (*observed_contradictions(run, from_at, until_at),)
-    lost = int((run.accounting or {}).get("lost") or 0)
-    has_members = kind_of(run.scenario.consumer.kind).has_members
-    has_reports = kind_of(run.scenario.consumer.kind).has_reports
-    is_automatic = run.scenario.consumer.commit == "auto" or not has_reports
-    return (
-        *contradictions_of_the_end(run.records, run.fence, until_at),
-        *contradictions_of_lag(run.records, run.lag, first_partitions=run.partitions),
-        *contradictions_of_commits(run.lag, run.rate, lost, commits_first=is_automatic),
-        *(_contradictions_of_the_group(run, until_at) if has_members else ()),
-        *contradictions_of_scalings(run.records, until_at),
-        *contradictions_of_policy(
-            run.records, run.policies, run.hpas, from_at=from_at, until_at=until_at
-        ),
-        *contradictions_of_plan(run.records, run.scenario, run.actions),
-        *contradictions_of_time_lag(run.accounting, run.latest_seconds),
-    )
-
-
-def _contradictions_of_the_group(run: RunEvidence, until_at: int) -> tuple[str, ...]:
-    return (
-        *contradictions_of_members(
-            run.records,
-            until_at,
-            session_seconds=run.scenario.longest_session_seconds,
-            members_per_pod=run.scenario.consumer.members_per_pod,
-            hidden=run.hidden,
-        ),
-        *contradictions_of_an_empty_group(run.records, run.rate, until_at, run.hidden),
-    )
 
 
 def _work_unknown(run: RunEvidence) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import AliasChoices, Field, model_validator
 
 from lagbench.core.measures.accounting import Accounting
+from lagbench.core.measures.doubts import EVERYTHING, Doubt
 from lagbench.core.measures.end_state import EndState
 from lagbench.core.measures.evidence import (
     GroupStranger,
@@ -64,7 +65,7 @@ class Measures(MeasureModel):
     actions: tuple[PlayedAction, ...] = ()  # of the scenario, as they were played
     standstill: Standstill | None = None  # None: measured before this field existed
     work_unknown: str = ""  # gaps in the records of the group's work; empty: none
-    contradictions: tuple[str, ...] = ()  # between files of the run folder
+    doubts: tuple[Doubt, ...] = ()  # why parts of it do not show what the policy did
     consumer_kind: KindName = "stand-in"
     accounting_level: LevelName | None = None  # None: lagbench's own consumers report everything
     observation: Observation | None = None  # None: the run made its own load
@@ -72,11 +73,14 @@ class Measures(MeasureModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_doubt(cls, content: Any) -> Any:
-        """Leave out what older versions found where a second count contradicted the accounting."""
-        if isinstance(content, dict):
-            return {name: value for name, value in content.items() if name != "rate_doubt"}
-        return content
+    def _of_older_versions(cls, content: Any) -> Any:
+        """Read what older versions wrote: contradictions without their parts, a second count."""
+        if not isinstance(content, dict) or "doubts" in content:
+            return content
+        texts = content.get("contradictions") or ()
+        doubts = [Doubt(code="contradiction", about=EVERYTHING, text=text) for text in texts]
+        gone = ("contradictions", "rate_doubt")
+        return {name: of for name, of in content.items() if name not in gone} | {"doubts": doubts}
 
     @property
     def spikes_unknown(self) -> str:

@@ -1,4 +1,4 @@
-"""State what a reader of an observed run should know, and where its evidence contradicts itself."""
+"""State what a reader of an observed run should know."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lagbench.core.measures.evidence import (
-    contradictions_of_lag,
     contradictions_of_members,
-    contradictions_of_policy,
     first_cuts,
     gaps_between,
     gaps_text,
@@ -21,17 +19,6 @@ from lagbench.core.scenario import CLIENTS_SESSION_SECONDS
 from lagbench.core.telemetry import GroupSample
 
 NAMED_EPISODES = 3
-
-
-def observed_contradictions(run: RunEvidence, from_at: int, until_at: int) -> Iterator[str]:
-    """Return where the readings of an observed group contradict each other."""
-    yield from contradictions_of_lag(run.records, run.lag, first_partitions=run.partitions)
-    if run.has_policy:
-        yield from contradictions_of_policy(
-            run.records, run.policies, run.hpas, from_at=from_at, until_at=until_at
-        )
-    if not run.lag.known_at:
-        yield "the lag of the group was never known: a partition has no commit, or no reading"
 
 
 def observation_notes(run: RunEvidence, found: Measures) -> Iterator[str]:

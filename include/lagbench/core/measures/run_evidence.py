@@ -11,6 +11,7 @@ from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet, clock_set
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.measures.accounting import BadMessage, CommitMove
 from lagbench.core.measures.evidence import (
+    Gap,
     GroupEvent,
     Hidden,
     LagSeries,
@@ -46,6 +47,14 @@ from lagbench.core.telemetry import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The ledger's batches that have rows, by its own partition; ``landed_twice`` are rows."""
+
+    batches: Mapping[int, int]
+    landed_twice: int
+
+
 @dataclass(frozen=True)
 class RunEvidence:
     """Files, tables and records of one run, cut to the measurement window.
@@ -73,7 +82,12 @@ class RunEvidence:
     latest_seconds: float | None = None  # the longest time lag of any bin
     misplaced: int = 0  # messages in another partition than planned, of a topic that grew
     swapped: Mapping[int, CheckedPolicy] = field(default_factory=dict)  # by the action's number
-    hpas: Mapping[str, Any] = field(default_factory=dict)  # spec and status by name, as last seen
+    stale_lag: Sequence[Gap] = ()  # times whose readings of the lag were stale, and are left out
+    ledger: Ledger | None = None  # None: its rows are not in the folder
+    clock_skews: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by which a pod's stamps are off the order of all records in the telemetry's log."""
+    stored_scalers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Spec and status of ScaledObjects and HPAs by kind and name, as they were at the end."""
 
     @cached_property
     def offered(self) -> OfferedLoad:
@@ -261,6 +275,11 @@ class RunEvidence:
         """The limits in force at each instant; ``limits`` are those at the start."""
         swapped = {number: policy.limits for number, policy in self.swapped.items()}
         return policies_in_force(self.limits, swapped, self.actions)
+
+    def policy_at(self, at: int) -> CheckedPolicy:
+        """Return the policy in force at ``at``."""
+        number = self.policies.number_at(at)
+        return self.policy if number is None else self.swapped[number]
 
     @cached_property
     def replica_samples(self) -> list[ReplicaSample]:

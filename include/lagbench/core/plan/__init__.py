@@ -1,7 +1,7 @@
 """The needs of a cell, known before it starts."""
 
 from lagbench.core.plan.machine_needs import cannot_carry, cores_needed
-from lagbench.core.plan.plan import Plan, disk_bytes, plan_cell
+from lagbench.core.plan.plan import Plan, disk_bytes, plan_cell, table_bytes
 from lagbench.core.plan.spark_needs import check_spark_fit
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "cores_needed",
     "disk_bytes",
     "plan_cell",
+    "table_bytes",
 ]

@@ -166,6 +166,11 @@ def disk_bytes(groups: Sequence[Plan]) -> int:
     )
 
 
+def table_bytes(groups: Sequence[Plan]) -> int:
+    """Return the most bytes of a run's tables, which stay in its run folder."""
+    return sum(plan.most_messages * TABLE_BYTES for plan in groups)
+
+
 def _growths(scenario: Scenario) -> tuple[Growth, ...]:
     found = []
     for second, partitions in scenario.partition_plan.growths:

@@ -10,6 +10,7 @@ from typing import Any, get_args
 from lagbench.core.hpa import HpaSpec, ResourceMetric, ScaleTarget, parse_hpa
 from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
 from lagbench.core.policy.admission import ClusterView, admit, refuse_wrong_hpa_fields
+from lagbench.core.policy.applied import AppliedPolicy
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.review import refusal_findings
@@ -44,6 +45,11 @@ class CheckedPolicy:
     def limits(self) -> PolicyLimits:
         """Return replica bounds and lag threshold."""
         return policy_limits(self.manifest, where=self.where)
+
+    @cached_property
+    def applied(self) -> AppliedPolicy:
+        """Return the policy as the cluster should hold it."""
+        return AppliedPolicy(self.manifest, self.spec)
 
 
 def check_policy(manifest: Mapping[str, Any], *, where: str) -> CheckedPolicy:

@@ -39,6 +39,6 @@ def rejected_move(before: Balancer, after: Balancer) -> str | None:
         return None
     if after == "consumer":
         if before == "cooperative-sticky":
-            return "its members keep user data, which the broker does not drop"
+            return "librdkafka puts user data into assignments, which the broker would lose"
         return None
     return "its members name one balancer only, so old and new ones have none in common"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -75,6 +75,18 @@ class ScaledObjectSample(Record, tag="scaled_object_sample"):
     scales_at_records: float | None = None
     group_target_records: float | None = None
     tolerance: float | None = None
+
+
+class ScalingObject(Record, tag="scaling_object"):
+    """A ScaledObject or HPA of the workload as stored: sent at first, and whenever it changed.
+
+    ``spec`` None: it was deleted. ``annotations`` without kubectl's copy. Absent from older runs.
+    """
+
+    object_kind: str
+    name: str
+    spec: dict[str, Any] | None
+    annotations: dict[str, str]
 
 
 class KubeEvent(Record, tag="kube_event"):

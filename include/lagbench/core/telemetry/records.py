@@ -55,6 +55,7 @@ from lagbench.core.telemetry.recorder import (
     ReplicasChanged,
     ReplicasWatched,
     ScaledObjectSample,
+    ScalingObject,
     UsageSample,
 )
 from lagbench.core.telemetry.spark import (
@@ -99,6 +100,7 @@ __all__ = [
     "ReplicasWatched",
     "Scaled",
     "ScaledObjectSample",
+    "ScalingObject",
     "SigtermReceived",
     "SparkBatch",
     "SparkDriverStarted",
@@ -131,6 +133,7 @@ TelemetryRecord = (
     | ReplicaSample
     | HpaSample
     | ScaledObjectSample
+    | ScalingObject
     | ReplicasChanged
     | ReplicasWatched
     | KubeEvent

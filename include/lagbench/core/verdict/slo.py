@@ -6,11 +6,12 @@ the measure's name, and judge it in the ``slos_on_*.py`` of its subject.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from lagbench.core.measures import NAMED, MeasureModel, Measures, exact_text, short_beside
+from lagbench.core.measures.doubts import Part
 
 SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
 
@@ -20,6 +21,35 @@ SECOND_GROUP_PREFIX = "second_group."
 """Begins the names of a second group's SLOs and measures in the results of the run."""
 _FIGURES = 4
 """Figures of the ends of an interval; more where they would not show the limit between them."""
+
+
+_SCALING = frozenset[Part]({"policy", "replicas"})
+_RESTS_ON: Mapping[str, frozenset[Part]] = {
+    "reaction_seconds": _SCALING | {"lag", "group"},
+    "drain_seconds": frozenset({"policy", "lag"}),
+    "lag_falls_at_full_parallelism": _SCALING | {"lag"},
+    "rebalance_dip_percent": _SCALING | {"group", "work"},
+    "rebalance_recovery_seconds": _SCALING | {"group", "work"},
+    "rebalance_area_seconds": _SCALING | {"group", "work"},
+    "standstill_seconds": frozenset({"policy", "work"}),
+    "flips": _SCALING,
+    "pod_minutes": _SCALING,
+    "baseline_at_floor": _SCALING,
+    "surplus_pods_idle": _SCALING | {"group"},
+    "time_lag_p95_seconds": frozenset({"policy", "latency"}),
+    "time_lag_p99_seconds": frozenset({"policy", "latency"}),
+    "lost": frozenset({"messages"}),
+    "failed": frozenset({"messages"}),
+    "duplicated": frozenset({"messages"}),
+    "reordered": frozenset({"messages", "owners"}),
+    "zombies": frozenset({"messages", "owners"}),
+}
+"""The evidence of each SLO. The fate of messages does not depend on the author of a scaling."""
+
+
+def rests_on(name: str) -> frozenset[Part]:
+    """Return the parts of the evidence that the SLO ``name`` rests on."""
+    return _RESTS_ON[name]
 
 
 class SloResult(MeasureModel):

@@ -7,22 +7,25 @@
 * With strangers in the group nothing passes or fails, not even by bad messages: they may be the
   strangers'. If strangers were only counted, and never named, the SLOs on scaling that fail stay
   failed.
+* A doubt (``measures/doubts``) leaves each SLO on what it is about undetermined, whether it held or
+  not: a policy that was not in force is not blamed, and messages that were lost stay lost.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
-  (``measures/checks.py``), files that contradict each other
-  (``measures/evidence/contradictions.py``), or a measure missing for a judged SLO:
-  ``undetermined``, never ``pass``. So is a run without a judged SLO.
+  (``measures/checks.py``), a doubt, or a measure missing for a judged SLO: ``undetermined``, never
+  ``pass``. So is a run without a judged SLO.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Literal
+
+from pydantic import Field
 
 from lagbench.core.measures import NAMED, MeasureModel, Measures, reconciliation
 from lagbench.core.scenario import Slos, knows_work
 from lagbench.core.verdict.accounting_level import judged_without, of_level
 from lagbench.core.verdict.not_asked import not_asked_of_kind
-from lagbench.core.verdict.slo import SloResult, SloStatus
+from lagbench.core.verdict.slo import SloResult, SloStatus, rests_on
 from lagbench.core.verdict.slos_on_accounting import accounting_results, unsettled_end
 from lagbench.core.verdict.slos_on_lag import lag_results
 from lagbench.core.verdict.slos_on_rebalance import rebalance_results
@@ -63,6 +66,8 @@ class Verdict(MeasureModel):
     judged_without: tuple[str, ...] = ()
     open_ends: tuple[str, ...] = ()
     slos: tuple[SloResult, ...]
+    judged: Mapping[str, str] = Field(default_factory=dict)
+    """Digests of the files that it rests on, by name; empty: an older version wrote it."""
 
     @property
     def deciding(self) -> tuple[str, ...]:
@@ -109,11 +114,12 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         results = [_of_another_load(result) for result in results]
     elif measures.group_strangers:
         results = [*scaling, *(_of_another_load(result) for result in messages)]
+    results = [_beyond_doubt(result, measures) for result in results]
     failed = [f"{r.title}: {r.reason}" for r in results if r.status == "fail"]
     judged = sum(result.status != "not_judged" for result in results)
     open_ends = [
         *stranger_reasons(measures),
-        *measures.contradictions,
+        *(doubt.text for doubt in measures.doubts),
         *_unsettled(measures),
     ]
     if not judged:
@@ -162,6 +168,14 @@ def _of_another_load(result: SloResult) -> SloResult:
     if result.status == "not_judged":
         return result
     return result.model_copy(update={"status": "undetermined"})
+
+
+def _beyond_doubt(result: SloResult, measures: Measures) -> SloResult:
+    """Return ``result``, undetermined if a doubt is about what it rests on."""
+    parts = rests_on(result.name)
+    if not any(parts.intersection(doubt.about) for doubt in measures.doubts):
+        return result
+    return _of_another_load(result)
 
 
 def _of_known_clocks(result: SloResult, measures: Measures) -> SloResult:

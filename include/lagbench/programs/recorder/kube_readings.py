@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from lagbench.adapters.kube.kube import Kube
+from lagbench.core.hpa import metric_part, metric_text
 from lagbench.core.kubernetes import parse_milli
 from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import Workload
@@ -140,8 +141,8 @@ def hpa_sample(hpa: Mapping[str, Any], *, at: int, source: str) -> HpaSample:
         name=hpa["metadata"]["name"],
         desired=status.get("desiredReplicas"),
         current=status.get("currentReplicas"),
-        metrics=[_metric_text(metric, "current") for metric in status.get("currentMetrics") or []],
-        targets=[_metric_text(metric, "target") for metric in hpa["spec"].get("metrics") or []],
+        metrics=[metric_text(metric, "current") for metric in status.get("currentMetrics") or []],
+        targets=[metric_text(metric, "target") for metric in hpa["spec"].get("metrics") or []],
         conditions=_conditions(status),
         totals=_totals(status),
         min_replicas=hpa["spec"].get("minReplicas"),
@@ -163,7 +164,7 @@ def _totals(status: Mapping[str, Any]) -> dict[str, float]:
     """Return what each metric came to over all pods; the status may hold the average only."""
     replicas, found = status.get("currentReplicas"), dict[str, float]()
     for metric in status.get("currentMetrics") or []:
-        name, current = _metric(metric, "current")
+        name, current = metric_part(metric, "current")
         if metric.get("type") not in _AMOUNTS:
             continue
         if "value" in current:
@@ -175,16 +176,3 @@ def _totals(status: Mapping[str, Any]) -> dict[str, float]:
 
 def _amount(quantity: str, name: str) -> float:
     return parse_milli(quantity, where="HPA status", field=name) / 1000
-
-
-def _metric_text(metric: Mapping[str, Any], part: str) -> str:
-    name, found = _metric(metric, part)
-    values = ", ".join(f"{key} {value}" for key, value in sorted(found.items()) if key != "type")
-    return f"{name}: {values}" if values else f"{name}: unknown"
-
-
-def _metric(metric: Mapping[str, Any], part: str) -> tuple[str, Mapping[str, Any]]:
-    kind = metric.get("type", "")
-    detail = metric.get(kind[:1].lower() + kind[1:]) or {}
-    name = detail.get("name") or (detail.get("metric") or {}).get("name") or kind
-    return name, detail.get(part) or {}

@@ -9,19 +9,29 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.telemetry import HpaSample, KubeEvent, Record, ReplicasChanged, ReplicasWatched
+from lagbench.core.telemetry import (
+    HpaSample,
+    KubeEvent,
+    Record,
+    ReplicasChanged,
+    ReplicasWatched,
+    ScalingObject,
+    What,
+)
 from lagbench.programs.recorder.kube_readings import hpa_sample
 from lagbench.programs.recorder.object_watch import ObjectWatch, log_end, present
 from lagbench.programs.recorder.own_scalers import OwnScalers
 
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 
 Events = Callable[[], Iterator[Event]]
 Send = Callable[[Record], None]
+ScalerKind = Literal["ScaledObject", "HorizontalPodAutoscaler"]
 
 
 class ReplicaWatch(ObjectWatch):
@@ -75,26 +85,72 @@ class ReplicaWatch(ObjectWatch):
                 )
 
 
-class HpaWatch(ObjectWatch):
-    """Sends an HpaSample whenever the status of an HPA on the workload changed."""
+class ScalerWatch(ObjectWatch):
+    """Sends a ScalingObject whenever spec or annotations of a scaler of the workload changed."""
 
     def __init__(
-        self, events: Events, send: Send, source: str, *, deployment: str, scalers: OwnScalers
+        self,
+        kind: ScalerKind,
+        events: Events,
+        send: Send,
+        source: str,
+        *,
+        deployment: str,
+        scalers: OwnScalers,
     ) -> None:
-        """Follow the HPAs of ``deployment``, and name them to ``scalers``."""
-        super().__init__("hpa", events, send, source, is_sampled=True)
-        self._deployment, self._scalers = deployment, scalers
-        self._reported: dict[str, tuple[object, ...]] = {}
+        """Follow the objects of ``kind`` on ``deployment``, and name them to ``scalers``."""
+        what: What = "scaled_object" if kind == "ScaledObject" else "hpa"
+        super().__init__(what, events, send, source, is_sampled=True)
+        self._kind, self._deployment, self._scalers = kind, deployment, scalers
+        self._stored: dict[str, tuple[object, ...]] = {}
+        self._status: dict[str, tuple[object, ...]] = {}
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
         log_end(kind, found)
-        for hpa in present(kind, found):
-            if hpa["spec"]["scaleTargetRef"].get("name") == self._deployment:
-                self._scalers.learn("HorizontalPodAutoscaler", hpa)
-                self._report(hpa_sample(hpa, at=at, source=self._source))
+        own = [
+            scaler
+            for scaler in present(kind, found)
+            if scaler["spec"]["scaleTargetRef"].get("name") == self._deployment
+        ]
+        for scaler in own:
+            self._scalers.learn(self._kind, scaler)
+            self._report_stored(scaler, at)
+            if self._kind == "HorizontalPodAutoscaler":
+                self._report_status(hpa_sample(scaler, at=at, source=self._source))
+        there = {scaler["metadata"]["name"] for scaler in own}
+        told = set(self._stored)
+        if kind != "LISTED":  # of one object: deleted, or with another target now
+            told &= {(found.get("metadata") or {}).get("name")}
+        for name in sorted(told - there):
+            del self._stored[name]
+            self._send(self._object(name, at, spec=None, annotations={}))
 
-    def _report(self, seen: HpaSample) -> None:
+    def _report_stored(self, scaler: Mapping[str, Any], at: int) -> None:
+        metadata, spec = scaler["metadata"], scaler["spec"]
+        annotations = {
+            key: value
+            for key, value in (metadata.get("annotations") or {}).items()
+            if key != _LAST_APPLIED
+        }
+        if self._stored.get(metadata["name"]) != (spec, annotations):
+            self._stored[metadata["name"]] = (spec, annotations)
+            stored = self._object(metadata["name"], at, spec=spec, annotations=annotations)
+            self._send(stored)
+
+    def _object(
+        self, name: str, at: int, *, spec: dict[str, Any] | None, annotations: dict[str, str]
+    ) -> ScalingObject:
+        return ScalingObject(
+            at=at,
+            source=self._source,
+            object_kind=self._kind,
+            name=name,
+            spec=spec,
+            annotations=annotations,
+        )
+
+    def _report_status(self, seen: HpaSample) -> None:
         matters = (
             seen.desired,
             seen.current,
@@ -102,9 +158,11 @@ class HpaWatch(ObjectWatch):
             seen.targets,
             seen.conditions,
             seen.last_scaled_at,
+            seen.min_replicas,
+            seen.max_replicas,
         )
-        if self._reported.get(seen.name) != matters:
-            self._reported[seen.name] = matters
+        if self._status.get(seen.name) != matters:
+            self._status[seen.name] = matters
             self._send(seen)
 
 

@@ -28,7 +28,12 @@ from lagbench.programs.recorder.object_watch import ObjectWatch
 from lagbench.programs.recorder.own_scalers import OwnScalers
 from lagbench.programs.recorder.pod_watch import PodWatch
 from lagbench.programs.recorder.sampling_grid import GridSampler, Read
-from lagbench.programs.recorder.scaling_watch import EventWatch, HpaWatch, ReplicaWatch
+from lagbench.programs.recorder.scaling_watch import (
+    EventWatch,
+    ReplicaWatch,
+    ScalerKind,
+    ScalerWatch,
+)
 from lagbench.programs.recorder.settings import RecorderOptions
 from lagbench.programs.recorder.usage_readings import UsageReading
 
@@ -81,7 +86,12 @@ def build_sources(
     origin_at = time.time_ns()
     samplers = grid_of(reads, group, send, source, origin_at=origin_at, interval_ns=interval_ns)
     watched = Watched(
-        options.namespace, options.deployment, options.workload, options.pod_selector, source
+        options.namespace,
+        options.deployment,
+        options.workload,
+        options.pod_selector,
+        source,
+        has_own_policy=True,
     )
     watches = watches_of(watched, open_client, send, scalers, since_at=origin_at)
     return [*samplers, *watches, *clocks_of(source, open_client, open_kube, send)]
@@ -120,6 +130,8 @@ class Watched:
     workload: Workload
     pod_selector: str
     source: str
+    has_own_policy: bool = False
+    """True: ScaledObjects are watched, too, which takes a right that an observer may not have."""
 
 
 def watches_of(
@@ -145,11 +157,18 @@ def watches_of(
     kind = f"{watched.workload.lower()}s"
     workloads = events_of(f"/apis/apps/v1/namespaces/{place}/{kind}", fieldSelector=named)
     hpas = events_of(f"/apis/autoscaling/v2/namespaces/{place}/horizontalpodautoscalers")
+    kinds: dict[ScalerKind, Callable[[], Iterator[Event]]] = {"HorizontalPodAutoscaler": hpas}
+    if watched.has_own_policy:
+        path = f"/apis/keda.sh/v1alpha1/namespaces/{place}/scaledobjects"
+        kinds["ScaledObject"] = events_of(path)
     kube_events = events_of(f"/api/v1/namespaces/{place}/events")
     return [
         PodWatch(pods, send, source),
         ReplicaWatch(workloads, send, source, deployment=deployment),
-        HpaWatch(hpas, send, source, deployment=deployment, scalers=scalers),
+        *(
+            ScalerWatch(kind, events, send, source, deployment=deployment, scalers=scalers)
+            for kind, events in kinds.items()
+        ),
         EventWatch(
             kube_events, send, source, deployment=deployment, scalers=scalers, since_at=since_at
         ),

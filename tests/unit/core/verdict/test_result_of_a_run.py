@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
+from lagbench.core.measures.doubts import EVERYTHING, Doubt
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.verdict import judge
@@ -25,6 +26,8 @@ def with_dip(depth: float, noise: float) -> Measures:
 
 
 TOO_CLOSE = with_dip(24.0, 12.0)
+OF_MESSAGES = Doubt(code="ledger", about=("messages",), text="the ledger has a hole")
+TWO_FILES = Doubt(code="lag_table", about=EVERYTHING, text="two files differ")
 
 
 def test_a_value_too_close_to_its_limit_leaves_a_result() -> None:
@@ -48,10 +51,10 @@ def test_pass_and_fail_are_results() -> None:
     [
         changed(TOO_CLOSE, "end_state", is_drained=None),
         changed(TOO_CLOSE, "validity", is_valid=False, reasons=("the generator fell behind",)),
-        TOO_CLOSE.model_copy(update={"contradictions": ("two files differ",)}),
+        TOO_CLOSE.model_copy(update={"doubts": (TWO_FILES,)}),
         TOO_CLOSE.model_copy(update={"work_unknown": "the ledger lacks a second"}),
     ],
-    ids=["end unknown", "another load", "contradiction", "unknown work"],
+    ids=["end unknown", "another load", "doubt", "unknown work"],
 )
 def test_what_was_not_measured_is_no_result(run: Measures) -> None:
     """Missing data, another load, files that contradict each other, or a doubt on the value."""
@@ -91,10 +94,10 @@ def test_an_invalid_run_that_fails_is_no_result() -> None:
 @pytest.mark.parametrize(
     "run",
     [
-        GOOD.model_copy(update={"contradictions": ("two files differ",)}),
+        GOOD.model_copy(update={"doubts": (OF_MESSAGES,)}),
         changed(GOOD, "end_state", is_drained=False, undrained_records=5000),
     ],
-    ids=["contradiction", "undrained"],
+    ids=["doubt", "undrained"],
 )
 def test_a_run_that_fails_on_doubtful_evidence_is_no_result(run: Measures) -> None:
     """The SLO on the reaction fails for sure; what else the run says is not to be compared."""

@@ -15,12 +15,14 @@ from lagbench.core.telemetry.records import (
     Record,
     ReplicasChanged,
     ReplicasWatched,
+    ScalingObject,
 )
 from lagbench.programs.recorder.own_scalers import OwnScalers
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
-    HpaWatch,
     ReplicaWatch,
+    ScalerKind,
+    ScalerWatch,
     replicas_manager,
 )
 
@@ -81,7 +83,7 @@ def test_without_managed_fields_the_writer_is_not_reported() -> None:
 def test_an_hpas_status_is_reported_when_it_changed() -> None:
     """The same status again is no news; another Deployment's HPA is none of ours."""
     sent: list[Record] = []
-    watch = HpaWatch(nothing, sent.append, "recorder", deployment="consumer", scalers=OwnScalers())
+    watch = scaler_watch("HorizontalPodAutoscaler", sent, OwnScalers())
 
     def hpa(desired: int, target: str = "consumer") -> dict[str, Any]:
         return {
@@ -95,6 +97,52 @@ def test_an_hpas_status_is_reported_when_it_changed() -> None:
     watch.take("MODIFIED", hpa(6), at=12)
 
     assert [(s.at, s.desired) for s in sent if isinstance(s, HpaSample)] == [(10, 2), (12, 6)]
+
+
+def scaler_watch(kind: ScalerKind, sent: list[Record], scalers: OwnScalers) -> ScalerWatch:
+    """Return a watch of the scalers of ``consumer``."""
+    return ScalerWatch(
+        kind, nothing, sent.append, "recorder", deployment="consumer", scalers=scalers
+    )
+
+
+def test_what_is_stored_of_a_scaler_is_reported_when_it_changed() -> None:
+    """Spec and annotations, not a status; and that it is gone, was retargeted or deleted."""
+    sent: list[Record] = []
+    watch = scaler_watch("ScaledObject", sent, OwnScalers())
+
+    def scaled(most: int, target: str = "consumer", **annotations: str) -> dict[str, Any]:
+        return {
+            "metadata": {"name": "s", "annotations": annotations},
+            "spec": {"scaleTargetRef": {"name": target}, "maxReplicaCount": most},
+            "status": {"lastActiveTime": len(sent)},
+        }
+
+    watch.take("LISTED", {"items": [scaled(4)]}, at=10)
+    watch.take("MODIFIED", scaled(4), at=11)
+    watch.take("MODIFIED", scaled(20), at=12)
+    watch.take("MODIFIED", scaled(20, paused="true"), at=13)
+    watch.take("MODIFIED", scaled(20, target="other"), at=14)
+    watch.take("MODIFIED", scaled(4), at=15)
+    watch.take("DELETED", scaled(4), at=16)
+    watch.take("ADDED", scaled(5), at=17)
+    watch.take("LISTED", {"items": []}, at=18)
+
+    told = [
+        (r.at, r.spec and r.spec["maxReplicaCount"], len(r.annotations))
+        for r in sent
+        if isinstance(r, ScalingObject)
+    ]
+    assert told == [
+        (10, 4, 0),
+        (12, 20, 0),
+        (13, 20, 1),
+        (14, None, 0),
+        (15, 4, 0),
+        (16, None, 0),
+        (17, 5, 0),
+        (18, None, 0),
+    ]
 
 
 def own_scalers(hpa: str) -> OwnScalers:
@@ -160,7 +208,7 @@ def test_events_of_another_workloads_autoscaler_are_left_out() -> None:
     events = EventWatch(
         nothing, sent.append, "r", deployment="consumer", scalers=scalers, since_at=0
     )
-    hpas = HpaWatch(nothing, sent.append, "r", deployment="consumer", scalers=scalers)
+    hpas = scaler_watch("HorizontalPodAutoscaler", sent, scalers)
     kinds = ("HorizontalPodAutoscaler", "ScaledObject")
     for number, (kind, name) in enumerate((k, n) for k in kinds for n in ("own", "other")):
         events.take("ADDED", event(str(number), kind, name, last="09"), at=10)

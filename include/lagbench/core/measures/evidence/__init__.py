@@ -77,6 +77,7 @@ from lagbench.core.measures.evidence.series import (
     lag_of,
     lag_series,
 )
+from lagbench.core.measures.evidence.stale_lag import without_stale
 from lagbench.core.measures.evidence.topic_partitions import TopicPartitions, topic_partitions
 from lagbench.core.measures.evidence.unrecorded import (
     lost_rebalances,
@@ -183,4 +184,5 @@ __all__ = [
     "unwatched_text",
     "validity",
     "with_pods_of_members",
+    "without_stale",
 ]

@@ -248,12 +248,11 @@ def contradictions_of_scalings(records: Sequence[TelemetryRecord], until_at: int
 def contradictions_of_policy(
     records: Sequence[TelemetryRecord],
     policies: PoliciesInForce,
-    hpas: Mapping[str, Any],
     *,
     from_at: int,
     until_at: int,
 ) -> list[str]:
-    """Return where replicas or the HPA (``hpas`` from the cluster) did not keep the limits.
+    """Return where the replicas did not keep the limits.
 
     One sample above the ceiling may be older than the policy; a second one means another policy.
     """
@@ -267,11 +266,6 @@ def contradictions_of_policy(
     if len(above) > 1:
         replicas, ceiling = max(above)
         return [f"{replicas} replicas were wanted; the policy allows {ceiling}"]
-    ceiling = policies.last.ceiling_replicas
-    for name, found in sorted(hpas.items()):
-        most = (found.get("spec") or {}).get("maxReplicas")
-        if most is not None and most != ceiling:
-            return [f"{name} allowed {most} replicas; the policy allows {ceiling}"]
     return []
 
 

@@ -17,6 +17,7 @@ class Swap:
     at: int
     settled_at: int
     limits: PolicyLimits
+    number: int  # of the action
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,15 @@ class PoliciesInForce:
         """Return the limits in force at ``instant``; None: at the start."""
         past = [s for s in self.swaps if instant is not None and s.at <= instant]
         return past[-1].limits if past else self.first
+
+    def number_at(self, instant: int) -> int | None:
+        """Return the action that put the policy of ``instant`` in place; None: the run's own."""
+        past = [swap.number for swap in self.swaps if swap.at <= instant]
+        return past[-1] if past else None
+
+    def is_swapping(self, instant: int) -> bool:
+        """Return whether the old policy or the new one may be in force."""
+        return any(swap.started_at <= instant <= swap.settled_at for swap in self.swaps)
 
     @property
     def last(self) -> PolicyLimits:
@@ -60,7 +70,7 @@ def policies_in_force(
     :param swapped: limits by the number of the action.
     """
     swaps = [
-        Swap(one.started_at, one.ended_at, one.hidden_until_at, swapped[one.number])
+        Swap(one.started_at, one.ended_at, one.hidden_until_at, swapped[one.number], one.number)
         for one in played
         if one.number in swapped
         and one.started_at is not None

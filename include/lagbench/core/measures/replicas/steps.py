@@ -109,13 +109,18 @@ def _is_reported_by(seen: ReplicasChanged, reported: Scaled) -> bool:
 
 
 def _watched(step: ReplicasChanged, rescales: Sequence[KubeEvent]) -> ReplicaStep:
-    rescale = _rescale(step, rescales)
+    rescale, by = _rescale(step, rescales), _writer(step.manager)
+    if by == "unknown" and rescale is not None:
+        by = "hpa"  # an event near a step of somebody else does not make it the HPA's
+    reason = f"written by {step.manager}" if by == "user" else ""
+    if by == "hpa" and rescale is not None:
+        reason = rescale.message
     return ReplicaStep(
         at=step.at,
         replicas_before=step.replicas_before,
         replicas_after=step.replicas_after,
-        by="hpa" if rescale is not None else _writer(step.manager),
-        reason="" if rescale is None else rescale.message,
+        by=by,
+        reason=reason,
         is_exact=False,
     )
 

@@ -66,7 +66,7 @@ def test_the_event_of_another_workloads_hpa_is_no_reason() -> None:
     step = watched_step(1.4, 2, 6, "kubectl")
     (change,) = changes(own, sample(1, 2), step, rescale(1.5, 6, "elsewhere"), sample(2, 6))
 
-    assert (change.by, change.reason) == ("user", "")
+    assert (change.by, change.reason) == ("user", "written by kubectl")
 
 
 def test_two_steps_within_a_second_are_both_kept() -> None:

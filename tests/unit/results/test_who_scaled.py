@@ -1,0 +1,225 @@
+"""Who scaled, and what was in force: a verdict belongs to the policy that the run applied."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fakes.tampered_run import Row, TamperedRun, slo
+
+RECORDER = "recorder-ln44x6m9r8-4g64s"
+END = 1e9
+IDENTITY = {"lost", "duplicated", "reordered", "zombies"}
+
+
+def outcome(run: TamperedRun) -> tuple[str, list[str]]:
+    """Return the run's status, and the codes of the doubts about it."""
+    return run.judge().status, [doubt.code for doubt in run.measure().doubts]
+
+
+def set_samples(
+    run: TamperedRun, kind: str, from_seconds: float, until_seconds: float, **fields: object
+) -> None:
+    """Set ``fields`` in the recorder's readings of [from_seconds, until_seconds)."""
+
+    def edit(record: Row) -> Row:
+        is_inside = from_seconds <= run.seconds(record["at"]) < until_seconds
+        return {**record, **fields} if is_inside else record
+
+    run.edit_records(edit, kind)
+
+
+def scaled_by_hand(run: TamperedRun, manager: str) -> None:
+    """Let a person scale to 4 at +8.5 s, before the sync that would have done it."""
+    first = run.records("scaled")[0]["at"]
+    run.edit_records(lambda r: None if r["at"] == first else r, "scaled")
+
+    def edit(record: Row) -> Row:
+        if record["replicas_after"] != 4:
+            return record
+        return {**record, "at": run.at(8.5), "manager": manager}
+
+    run.edit_records(edit, "replicas_changed")
+    set_samples(run, "replica_sample", 8.5, 9.8, spec=4, current=4)
+    set_samples(run, "hpa_sync", 9, 10, spec_replicas=4, status_replicas=4)
+
+
+def test_the_run_itself_has_no_doubt(passed: TamperedRun) -> None:
+    """Each change of replicas is a sync of the policy, and all that was read is as applied."""
+    assert outcome(passed) == ("pass", [])
+
+
+def test_a_person_who_scales_is_no_policy(passed: TamperedRun) -> None:
+    """The SLOs hold, by a hand: undetermined, with the author and the instant."""
+    scaled_by_hand(passed, "kubectl")
+
+    assert outcome(passed) == ("undetermined", ["other_author"])
+    (doubt,) = passed.measure().doubts
+    assert doubt.text == "1 to 4 replicas at +8.5 s: written by kubectl, not by the policy"
+    judged = {r.name: r.status for r in passed.judge().slos if r.status != "not_judged"}
+    assert {name for name, status in judged.items() if status == "pass"} == IDENTITY
+
+
+def test_lost_messages_stay_lost_whoever_scaled(passed: TamperedRun) -> None:
+    """What became of messages does not depend on the author of a scaling."""
+    scaled_by_hand(passed, "kubectl")
+    found = passed.folder.read_json("accounting.json")
+    fewer = {name: found[name] - 1 for name in ("processed_distinct", "processed_records")}
+    passed.set_accounting(lost=1, **fewer)
+
+    assert passed.judge().status == "fail"
+    assert slo(passed.judge(), "lost").status == "fail"
+    assert slo(passed.judge(), "reaction_seconds").status == "undetermined"
+
+
+def test_a_change_that_nobody_reports_has_no_author(passed: TamperedRun) -> None:
+    """Samples show 1, then 4 replicas; autoscaler and watch say nothing of it."""
+    passed.drop_records("scaled", "replicas_changed", "kube_event", until_seconds=20)
+    set_samples(passed, "hpa_sample", -END, END, last_scaled_at=None)
+
+    assert outcome(passed) == ("undetermined", ["other_author"])
+
+
+def test_on_a_cluster_the_status_of_the_hpa_names_its_step(passed: TamperedRun) -> None:
+    """The watch was broken, but the HPA says that it scaled to 4 in that second."""
+    at = passed.records("scaled")[0]["at"]
+    passed.drop_records("scaled", "replicas_changed", "kube_event", until_seconds=20)
+    set_samples(passed, "hpa_sample", 9.8, 25, desired=4, last_scaled_at=at // 10**9 * 10**9)
+
+    assert outcome(passed) == ("pass", [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "codes"), [(0, 1, []), (4, 6, ["other_author"]), (2, 1, [])]
+)
+def test_keda_scales_to_and_from_zero_only(
+    passed: TamperedRun, before: int, after: int, codes: list[str]
+) -> None:
+    """Also to its floor; other numbers are the HPA's."""
+    changes = passed.measure().scaling.changes
+    first = changes[0].model_copy(
+        update={"by": "keda", "replicas_before": before, "replicas_after": after}
+    )
+    limits = passed.measure().scaling
+    assert (limits.floor_replicas, limits.ceiling_replicas) == (1, 4)
+    told = {"replicas_before": before, "replicas_after": after, "by": "keda"}
+    passed.edit_records(lambda r: {**r, **told} if r["replicas_after"] == 4 else r, "scaled")
+    set_samples(passed, "replica_sample", -END, 9.8, spec=before)
+    set_samples(passed, "replica_sample", 9.8, END, spec=after)
+    passed.drop_records("scaled", "replicas_changed", from_seconds=20)
+    passed.drop_records("replicas_changed")
+
+    assert first.by == "keda"
+    found = [doubt.code for doubt in passed.measure().doubts if doubt.code == "other_author"]
+    assert found == codes
+
+
+TARGET = "s0-kafka-lagbench-tiny-spike-20261127-034722-69c8-events: averageValue {}"
+HIGHER = {"targets": [TARGET.format(5000)]}
+PAUSED = {"conditions": ["Ready=True ScaledObjectReady", "Paused=True ScaledObjectPaused"]}
+FALLBACK = {"conditions": ["Ready=True ScaledObjectReady", "Fallback=True FallbackExists"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "span", "fields"),
+    [
+        ("hpa_sample", (-END, END), HIGHER),
+        ("hpa_sample", (8, 12), HIGHER),
+        ("hpa_sample", (20, 30), {"max_replicas": 3}),
+        ("hpa_sample", (20, 30), {"min_replicas": 2}),
+        ("scaled_object_sample", (20, 30), {"scales_at_records": 5000.0}),
+        ("scaled_object_sample", (20, 30), {"group_target_records": 900.0}),
+        ("scaled_object_sample", (20, 30), {"tolerance": 0.5}),
+        ("scaled_object_sample", (12, END), PAUSED),
+        ("scaled_object_sample", (20, 30), FALLBACK),
+    ],
+    ids=["target", "target-in-a-sync", "max", "min", "lag", "group", "tolerance", "pause", "fall"],
+)
+def test_another_policy_in_force_leaves_the_run_undetermined(
+    passed: TamperedRun, kind: str, span: tuple[float, float], fields: Row
+) -> None:
+    """The readings say so, with both values; the file in the folder is the applied one."""
+    set_samples(passed, kind, *span, **fields)
+
+    assert outcome(passed) == ("undetermined", ["other_policy"])
+    assert slo(passed.judge(), "lost").status == "pass"
+
+
+def test_an_edit_that_no_sync_used_is_named_and_decides_nothing(passed: TamperedRun) -> None:
+    """Syncs were at +9.8, +25 and +40 s."""
+    set_samples(passed, "hpa_sample", 12, 16, **HIGHER)
+
+    verdict = passed.judge()
+
+    assert (verdict.status, passed.measure().doubts) == ("pass", ())
+    assert sum("undone before a sync" in note for note in verdict.notes) == 1
+
+
+def test_a_second_autoscaler_is_not_the_policy(passed: TamperedRun) -> None:
+    """Another HPA on the same workload, seen from +20 s on."""
+    others = [{**r, "name": "by-cpu"} for r in passed.records("hpa_sample")]
+    passed.add_records(*(r for r in others if passed.seconds(r["at"]) > 20))
+
+    assert outcome(passed) == ("undetermined", ["other_policy"])
+
+
+@pytest.mark.parametrize("at_seconds", [5, 45])
+def test_a_scaled_object_that_was_deleted_is_not_blamed(
+    passed: TamperedRun, at_seconds: float
+) -> None:
+    """By another client, with its HPA: no pod came after +5 s, or none went after +45 s."""
+    passed.drop_records("scaled_object_sample", "hpa_sample", from_seconds=at_seconds)
+    passed.set_slos(reaction_seconds=1)
+
+    status, codes = outcome(passed)
+
+    assert (status, set(codes)) == ("undetermined", {"other_policy"})
+
+
+def test_readings_that_failed_are_no_deleted_object(passed: TamperedRun) -> None:
+    """The API server was not reachable for 10 s: a gap says so."""
+    for what, kind in (("hpa", "hpa_sample"), ("scaled_object", "scaled_object_sample")):
+        passed.drop_records(kind, from_seconds=20, until_seconds=30)
+        gap = {"kind": "read_gap", "source": RECORDER, "what": what, "reason": "timed out"}
+        passed.add_records(*({**gap, "at": passed.at(second)} for second in range(20, 30)))
+
+    assert outcome(passed) == ("pass", [])
+
+
+def stored(passed: TamperedRun, at_seconds: float, kind: str, **changes: object) -> Row:
+    """Return the recorder's report of a stored scaling object."""
+    found = passed.folder.read_json("autoscaler.json")[kind]
+    ((name, object_found),) = found.items()
+    annotations = changes.pop("annotations", {})
+    return {
+        "kind": "scaling_object",
+        "at": passed.at(at_seconds),
+        "source": RECORDER,
+        "object_kind": kind,
+        "name": name,
+        "spec": {**object_found["spec"], **changes},
+        "annotations": annotations,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("ScaledObject", {"cooldownPeriod": 5}),
+        ("ScaledObject", {"fallback": {"failureThreshold": 3, "replicas": 4}}),
+        ("ScaledObject", {"annotations": {"autoscaling.keda.sh/paused": "true"}}),
+        ("HorizontalPodAutoscaler", {"behavior": {"scaleDown": {"selectPolicy": "Disabled"}}}),
+    ],
+    ids=["cooldown", "fallback", "pause", "behavior"],
+)
+def test_each_field_of_the_stored_object_is_compared(
+    passed: TamperedRun, kind: str, changes: Row
+) -> None:
+    """The same object without the change, or back before the next sync, is in order."""
+    same = stored(passed, -2, kind)
+    passed.add_records(same)
+    assert outcome(passed) == ("pass", [])
+
+    passed.add_records(stored(passed, 12, kind, **changes), {**same, "at": passed.at(16)})
+    assert outcome(passed) == ("pass", [])
+
+    passed.add_records(stored(passed, 20, kind, **changes), {**same, "at": passed.at(30)})
+    assert outcome(passed) == ("undetermined", ["other_policy"])
