@@ -153,7 +153,8 @@ def require_verdict(run_folder: str) -> None:
     task's state is part of the run's. It has no setup upstream, because Airflow skips a teardown
     whose setups are all skipped, as they are in a run that is marked as failed before ``bench_up``.
     """
-    from lagbench.adapters.runs.topic_copies import how_to_account
+    from lagbench.embedded.bench import state_dir
+    from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.opened_clusters import clean_up_failures
 
     if not run_folder:
@@ -161,7 +162,7 @@ def require_verdict(run_folder: str) -> None:
     folder = CellRun.open(run_folder).folder
     problems = [f"the clean-up failed: {failure}" for failure in clean_up_failures(folder.path)]
     if not folder.verdict.is_file():
-        problems.insert(0, f"the run ended without a verdict{how_to_account(folder)}")
+        problems.insert(0, f"the run ended without a verdict{how_to_account(state_dir(), folder)}")
     if problems:
         raise AirflowFailException(f"{'; '.join(problems)}; see {run_folder}")
 

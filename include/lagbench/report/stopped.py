@@ -30,11 +30,21 @@ class StoppedRun:
     standing: dict[str, tuple[float | None, str]] = field(default_factory=dict)
 
     @property
+    def rows(self) -> list[tuple[LivePhase, LivePhase | None]]:
+        """Return the begin of each phase with its end; None: it did not end."""
+        ends = [phase for phase in self.phases if phase.state != "started"]
+        begins = [phase for phase in self.phases if phase.state == "started"]
+        return [
+            (begin, next((e for e in ends if e.name == begin.name and e.at >= begin.at), None))
+            for begin in begins
+        ]
+
+    @property
     def text(self) -> str:
         """Return how far it came, in one sentence."""
         where = f" in {self.phases[-1].name}" if self.phases else ""
         at = "before its stream began" if self.second is None else f"at {self.second:.0f} s"
-        return f"stopped {at}{where}; not accounted for, so it has no verdict"
+        return f"stopped {at}{where}, not accounted for"
 
 
 def stopped_run(folder: RunFolder) -> StoppedRun:

@@ -36,7 +36,7 @@ RUN_RIGHTS = (
     Right("apps", "deployments", (*_CYCLE, "watch")),
     Right("apps", "statefulsets", (*_CYCLE, "watch")),
     Right("batch", "jobs", _CYCLE),
-    Right("keda.sh", "scaledobjects", _CYCLE),
+    Right("keda.sh", "scaledobjects", (*_CYCLE, "watch")),
     Right("autoscaling", "horizontalpodautoscalers", (*_CYCLE, "watch")),
     Right("", "services", _CYCLE),
     Right("", "configmaps", ("list", "create", "patch", "delete")),
