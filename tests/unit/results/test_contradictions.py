@@ -203,7 +203,17 @@ def test_members_that_left_show_a_scale_down_that_was_not_reported(run: Tampered
     assert "members" in codes_of(run)
 
 
-@pytest.mark.parametrize("setting", [{"process_ms": 100}, {"concurrency": 8}, {"cpu_ms": 1}])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"process_ms": 100},
+        {"concurrency": 8},
+        {"cpu_ms": 1},
+        {"static_membership": True},
+        {"commit": "auto"},
+        {"drain": False},
+    ],
+)
 def test_other_settings_than_the_pods_ran_with_prove_nothing(
     run: TamperedRun, setting: dict[str, int]
 ) -> None:

@@ -26,12 +26,14 @@ from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries, lag_of
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints
-from lagbench.core.scenario import Scenario
+from lagbench.core.scenario import ConsumerSettings, Scenario
 from lagbench.core.telemetry import (
     GroupSample,
     LagSample,
+    OffsetsCommitted,
     Phase,
     PodStarted,
+    PodStopped,
     ReplicaSample,
     ReplicasChanged,
     Scaled,
@@ -287,10 +289,30 @@ def contradictions_of_plan(
             )
             reasons.append(f"{record.source} ran with {ran}; the scenario has {said}")
             break
+    reasons += _other_ways(records, settings)[:1]
     seeds = {record.seed for record in records if isinstance(record, StreamStarted)}
     if seeds - {scenario.seed}:
         reasons.append(f"the producer's seed was {min(seeds)}, the scenario's is {scenario.seed}")
     return reasons
+
+
+def _other_ways(records: Sequence[TelemetryRecord], planned: ConsumerSettings) -> list[str]:
+    """Return the pods that joined, committed or ended in another way than the scenario's."""
+    found = []
+    for record in records:
+        ran: tuple[str, str] | None = None
+        if isinstance(record, PodStarted):
+            is_static = record.instance_id is not None
+            if is_static is not planned.static_membership:
+                ran = ("static" if is_static else "dynamic", "membership")
+        elif isinstance(record, OffsetsCommitted) and record.cause in ("interval", "auto"):
+            if (record.cause == "auto") is not (planned.commit == "auto"):
+                ran = ("automatic" if record.cause == "auto" else "own", "commits")
+        elif isinstance(record, PodStopped) and record.is_graceful > planned.graceful_shutdown:
+            ran = ("a graceful", "shutdown")
+        if ran is not None:
+            found.append(f"{record.source} had {' '.join(ran)}; the scenario has another")
+    return found
 
 
 def contradictions_of_time_lag(
