@@ -206,5 +206,4 @@ def accounting(story: SpikeStory, outcome: Outcome) -> dict[str, Any]:
             zip(("p50", "p95", "p99", "max"), _quantiles(all_waits), strict=True)
         ),
         "hottest_partition_share": round(float(ends.max()) / total, 6),
-        "partition_counts": {str(partition): int(end) for partition, end in enumerate(ends)},
     }

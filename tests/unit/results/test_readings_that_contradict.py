@@ -219,3 +219,17 @@ def test_a_wait_that_ran_out_settled_nothing(passed: TamperedRun) -> None:
     passed.edit_records(edit, "phase")
 
     assert outcome(passed) == ("undetermined", {"other_ending"})
+
+
+def test_another_skew_than_the_planned_one_is_another_load(passed: TamperedRun) -> None:
+    """The log holds what keys of a steeper distribution send; the plan's keys are nearly even."""
+    counts = passed.folder.read_json("accounting.json")["partition_counts"]
+    moved = counts["0"] // 4
+    passed.set_accounting(
+        partition_counts={**counts, "0": counts["0"] - moved, "1": counts["1"] + moved}
+    )
+
+    verdict = passed.judge()
+
+    assert (verdict.status, len(verdict.invalid)) == ("undetermined", 1)
+    assert not any(result.status == "pass" for result in verdict.slos)

@@ -151,6 +151,7 @@ def test_a_later_burst_that_no_pod_answered_fails(run: TamperedRun) -> None:
     run.set_scenario(profile={"kind": "trace", "file": "t.csv", "points": [*points, end]})
     run.edit_yaml("policy.yaml", lambda made: with_ceiling(made, 12))
     run.set_scenario(partitions=12)
+    run.set_accounting(partition_counts=None)
     run.edit_records(lambda record: {**record, "partitions": 12}, "stream_started")
     rows = run.rows("lag")
     added = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import sqrt
 from typing import Any
 
 from lagbench.core.measures.accounting import (
@@ -65,9 +66,11 @@ from lagbench.core.measures.scaling import (
 from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
 from lagbench.core.policy import START_PRECISION_SECONDS
 from lagbench.core.scenario import kind_of
-from lagbench.core.scenario.stream import failing_seqs, tail_of_run
+from lagbench.core.scenario.stream import failing_seqs, partition_shares, tail_of_run
 from lagbench.errors import NotReady
 
+SKEW_DEVIATIONS, SKEW_TOLERANCE = 6.0, 0.005
+"""Beyond chance, and beyond what the shares of the rarest keys are rounded by."""
 EARLY_SECONDS = 0.1
 """A larger clock offset is reported; a smaller one is within the precision of the clocks."""
 
@@ -226,6 +229,7 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
         *_misplaced(run),
+        *_other_keys(run),
         *_missed_start(run),
     ]
     return validity(generator(run.records, run.offered.total), gaps, doubts)
@@ -256,6 +260,24 @@ def _misplaced(run: RunEvidence) -> list[str]:
     if not run.misplaced:
         return []
     return [f"{run.misplaced:,} messages are in another partition than planned"]
+
+
+def _other_keys(run: RunEvidence) -> list[str]:
+    """Report a partition with another share of the messages than the planned keys give it.
+
+    A user's samples may have keys of their own, and partitions that were added move keys.
+    """
+    counts = (run.accounting or {}).get("partition_counts") or {}
+    total, scenario = sum(counts.values()), run.scenario
+    if not total or scenario.payload is not None or scenario.partition_plan.growths:
+        return []
+    shares = partition_shares(scenario.keys, scenario.partitions, scenario.seed)
+    for partition, share in enumerate(shares.tolist()):
+        due, found = share * total, counts.get(str(partition), 0)
+        if abs(found - due) > SKEW_DEVIATIONS * sqrt(due) + SKEW_TOLERANCE * total:
+            text = f"partition {partition} has {found:,} of {total:,} messages"
+            return [f"{text}, the planned keys give it {due:,.0f}: another seed or skew"]
+    return []
 
 
 def _percentiles(run: RunEvidence, name: str) -> Seconds:
