@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.fakes.tampered_run import Row, TamperedRun, slo
 
@@ -223,3 +225,21 @@ def test_each_field_of_the_stored_object_is_compared(
 
     passed.add_records(stored(passed, 20, kind, **changes), {**same, "at": passed.at(30)})
     assert outcome(passed) == ("undetermined", ["other_policy"])
+
+
+def test_a_swapped_policy_of_another_kind_is_no_deleted_object(passed: TamperedRun) -> None:
+    """From +12 s on a plain HPA scales, so there is no ScaledObject any more."""
+    stamp = {"source": "actions", "number": 0, "action": "swap_policy"}
+    begun = {**stamp, "kind": "action_started", "targets": ["hpa"], "planned_at": passed.at(12)}
+    ended = {**stamp, "kind": "action_ended"}
+    passed.set_scenario(actions=[{"kind": "swap_policy", "at_seconds": 12, "policy": "hpa"}])
+    passed.add_records({**begun, "at": passed.at(12)}, {**ended, "at": passed.at(12.5)})
+    hpa = passed.folder.read_json("autoscaler.json")["HorizontalPodAutoscaler"]
+    ((name, found),) = hpa.items()
+    policy = {"kind": "HorizontalPodAutoscaler", "metadata": {"name": name}, "spec": found["spec"]}
+    (passed.folder.path / "policy-0.yaml").write_text(json.dumps(policy))
+    passed.drop_records("scaled_object_sample", from_seconds=12)
+
+    codes = [doubt.code for doubt in passed.measure().doubts]
+
+    assert codes == []

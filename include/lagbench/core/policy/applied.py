@@ -36,10 +36,11 @@ class AppliedPolicy:
         self.is_whole = len(known) == len(metrics) or spec.modifiers is not None
         self._hpa = build_hpa(spec, {"uid": "", **metadata}, known)
 
-    @property
-    def is_scaled_object(self) -> bool:
-        """True: KEDA makes the HPA."""
-        return isinstance(self._spec, ScaledObjectSpec)
+    def has(self, kind: str) -> bool:
+        """Return whether the cluster has an object of ``kind``; KEDA deletes a paused one's HPA."""
+        if kind == SCALED_OBJECT:
+            return isinstance(self._spec, ScaledObjectSpec)
+        return not self.declares_pause
 
     @property
     def declares_pause(self) -> bool:

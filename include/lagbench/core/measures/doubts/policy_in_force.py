@@ -163,8 +163,11 @@ def _missing(run: RunEvidence, window: Window) -> Iterator[Deviation]:
             is_dark = any(gap.started_at < at < gap.ended_at for at in failed)
             if is_dark or gaps_between(inside, gap.started_at, gap.ended_at):
                 continue
-            if any(run.policies.is_swapping(at) for at in (gap.started_at, gap.ended_at)):
+            ends = (gap.started_at, gap.ended_at)
+            if any(run.policies.is_swapping(at) for at in ends):
                 continue
+            if not all(run.policy_at(at).applied.has(kind) for at in ends):
+                continue  # a swap brought a policy of another kind, or a paused one
             span = f"from {window.when(gap.started_at)[3:]}"
             if gap.ended_at < window.until_at:
                 span = f"{span} to {window.when(gap.ended_at)[3:]}"
