@@ -29,6 +29,7 @@ _OUTAGES = ("broker_restart", "broker_unreachable", "lag_scaler_down", "grow_par
 """Actions after which KEDA may scale by the fallback."""
 _RECOVERED_NS = 90 * NANOSECONDS
 """KEDA leaves the fallback at its next poll, by default 30 s later, with one that may fail."""
+_SHORT = {"HorizontalPodAutoscaler": "HPA"}
 Reading = HpaSample | ScaledObjectSample | ScalingObject
 
 
@@ -102,7 +103,7 @@ def _problem(record: Reading, run: RunEvidence) -> str:
         return ""
     if isinstance(record, ScalingObject):
         kind, spec = record.object_kind, record.spec
-        name, found = f"{kind} {record.name}", ""
+        name, found = f"{_SHORT.get(kind, kind)} {record.name}", ""
         if spec is not None:
             found = applied.difference(kind, record.name, spec, record.annotations)
     elif isinstance(record, HpaSample):
@@ -184,7 +185,8 @@ def _at_the_end(run: RunEvidence, window: Window) -> Iterator[Deviation]:
                 continue  # the watch has reported each of its changes
             text = applied.difference(kind, name, found.get("spec") or {}, None)
             if text:
-                yield Deviation(f"{kind} {name}: {text}, at the end", window.until_at, True)
+                shown = f"{_SHORT.get(kind, kind)} {name}"
+                yield Deviation(f"{shown}: {text}, at the end", window.until_at, True)
 
 
 def _is_used(run: RunEvidence, from_at: int, until_at: int) -> bool:
