@@ -55,26 +55,12 @@ def write_report(folder: RunFolder) -> Path:
 
 def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunSeries) -> str:
     """Return the page's HTML."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("lagbench.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "number": number,
-        "seconds": seconds,
-        "percent": percent,
-        "instant": instant,
-        "memory": memory,
-        "sentence": sentence,
-        "since": lambda at: since(at, series.origin_at),
-    }
+    templates = environment()
+    templates.filters["since"] = lambda at: since(at, series.origin_at)
     script, style = f"{scripts()}\n{START}", styles()
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
     prediction = read_prediction(folder)
-    return environment.get_template("report.html.j2").render(
+    return templates.get_template("report.html.j2").render(
         m=measures,
         verdict=verdict,
         series=series,
@@ -101,6 +87,26 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         style=Markup(style),  # noqa: S704
         content_security_policy=content_security_policy([script], [style]),
     )
+
+
+def environment() -> jinja2.Environment:
+    """Return the templates of the report, with the filters for numbers and instants."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("lagbench.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "number": number,
+        "seconds": seconds,
+        "percent": percent,
+        "instant": instant,
+        "memory": memory,
+        "sentence": sentence,
+    }
+    return made
 
 
 def _second(folder: RunFolder) -> dict[str, Any] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-import jinja2
 import msgspec
 from markupsafe import Markup
 
@@ -14,7 +13,7 @@ from lagbench.core.live import LiveCell, LiveLine, LivePhase, decode_line
 from lagbench.embedded.bench import state_dir
 from lagbench.embedded.kept_log import how_to_account
 from lagbench.report.assets import content_security_policy, styles
-from lagbench.report.page import instant, number, seconds, sentence
+from lagbench.report.page import environment
 
 
 @dataclass(slots=True)
@@ -68,24 +67,15 @@ def stopped_run(folder: RunFolder) -> StoppedRun:
 def write_stopped(folder: RunFolder) -> StoppedRun:
     """Write ``report.html`` of a run that ended without a verdict; return how far it came."""
     run, style = stopped_run(folder), styles()
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("lagbench.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "number": number,
-        "seconds": seconds,
-        "instant": instant,
-        "sentence": sentence,
-    }
-    page = environment.get_template("stopped.html.j2").render(
-        run=run,
-        remedy=how_to_account(state_dir(), folder).removeprefix(". "),
-        style=Markup(style),  # noqa: S704 - ours
-        content_security_policy=content_security_policy([], [style]),
+    page = (
+        environment()
+        .get_template("stopped.html.j2")
+        .render(
+            run=run,
+            remedy=how_to_account(state_dir(), folder).removeprefix(". "),
+            style=Markup(style),  # noqa: S704 - ours
+            content_security_policy=content_security_policy([], [style]),
+        )
     )
     folder.write_text(folder.report, page)
     return run

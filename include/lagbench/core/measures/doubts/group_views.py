@@ -60,12 +60,9 @@ def other_owners(run: RunEvidence, window: Window) -> Iterator[str]:
             told = own[place - 1][1] if own and place else None
             if told is None or told == frozenset(member.partitions):
                 since.pop(pod, None)
-            elif record.at - since.setdefault(pod, record.at) > _AGREED_NS:
+            elif record.at - since.setdefault(pod, record.at) > AGREED_WITHIN_SECONDS * NANOSECONDS:
                 yield (
                     f"the broker gave {pod} partitions {sorted(member.partitions)} from"
                     f" {window.when(since[pod])[3:]} on, the pod itself reported {sorted(told)}"
                 )
                 return
-
-
-_AGREED_NS = round(AGREED_WITHIN_SECONDS * NANOSECONDS)

@@ -6,6 +6,7 @@ writes there all the time. So the log itself says when a pod's record was writte
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from lagbench.core.measures.doubts.window import Window
@@ -18,8 +19,11 @@ OFF_SECONDS = 5.0
 
 def clocks_off(run: RunEvidence, window: Window) -> Iterator[str]:
     """Yield each pod with a clock that is off, with by how much."""
+    stamps_of: dict[str, list[int]] = defaultdict(list)
+    for record in run.records:
+        stamps_of[record.source].append(record.at)
     for pod, timeline in run.timelines.items():
-        stamps = [record.at for record in run.records if record.source == pod]
+        stamps = stamps_of[pod]
         clock = run.clocks.of_pod(pod)  # what is known of it is taken off every stamp
         known_seconds = 0.0 if clock is None else clock.shift_ns / NANOSECONDS
         off = run.clock_skews.get(pod, known_seconds) - known_seconds

@@ -59,8 +59,10 @@ def _deviations(run: RunEvidence, window: Window) -> list[Deviation]:
         *_differing(run, window),
         *_other_autoscalers(run, window),
         *_missing(run, window),
-        *_at_the_end(run, window),
     ]
+    for text in _at_the_end(run, window):
+        if not any(one.is_used and one.text.startswith(f"{text},") for one in found):
+            found.append(Deviation(f"{text}, at the end", window.until_at, is_used=True))
     return sorted(found, key=lambda one: one.at)
 
 
@@ -70,9 +72,11 @@ def _differing(run: RunEvidence, window: Window) -> Iterator[Deviation]:
     for record in run.records:
         if not isinstance(record, Reading) or run.policies.is_swapping(record.at):
             continue
+        of = (type(record).__name__, record.name)
         if window.holds(record.at):
-            of = (type(record).__name__, record.name)
             series.setdefault(of, []).append((record.at, _problem(record, run)))
+        elif isinstance(record, ScalingObject) and record.at < window.from_at:
+            series[of] = [(window.from_at, _problem(record, run))]  # sent when it changed: it lasts
     named: set[tuple[str, int]] = set()
     for readings in series.values():
         for text, at, back_at in _spans(readings):
@@ -175,18 +179,16 @@ def _missing(run: RunEvidence, window: Window) -> Iterator[Deviation]:
             yield Deviation(f"the policy's {kind} did not exist {span}", gap.started_at, True)
 
 
-def _at_the_end(run: RunEvidence, window: Window) -> Iterator[Deviation]:
-    """Yield how the objects at the end differ from the last policy, and from the last reading."""
+def _at_the_end(run: RunEvidence, window: Window) -> Iterator[str]:
+    """Yield how the objects at the end differ from the last policy."""
     applied = run.policy_at(window.until_at).applied
-    told = {r.object_kind for r in run.records if isinstance(r, ScalingObject)}
     for kind, objects in run.stored_scalers.items():
         for name, found in objects.items():
-            if kind in told or name not in (applied.name, applied.hpa_name):
-                continue  # the watch has reported each of its changes
+            if name not in (applied.name, applied.hpa_name):
+                continue
             text = applied.difference(kind, name, found.get("spec") or {}, None)
             if text:
-                shown = f"{_SHORT.get(kind, kind)} {name}"
-                yield Deviation(f"{shown}: {text}, at the end", window.until_at, True)
+                yield f"{_SHORT.get(kind, kind)} {name}: {text}"
 
 
 def _is_used(run: RunEvidence, from_at: int, until_at: int) -> bool:

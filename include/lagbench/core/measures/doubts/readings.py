@@ -8,6 +8,7 @@ which they were seen show nothing about the policy.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 import numpy as np
 
@@ -48,8 +49,8 @@ def stale_readings(run: RunEvidence, window: Window) -> Iterator[str]:
 
 def stale_replicas(run: RunEvidence, window: Window) -> Iterator[str]:
     """Yield where the samples of the replicas differ from both pods and members, for long."""
-    groups = [record for record in run.records if isinstance(record, GroupSample)]
-    members = iter(groups)
+    spans = _ready_spans(run)
+    members = (record for record in run.records if isinstance(record, GroupSample))
     group, following = None, next(members, None)
     since: ReplicaSample | None = None
     for sample in run.replica_samples:
@@ -57,7 +58,7 @@ def stale_replicas(run: RunEvidence, window: Window) -> Iterator[str]:
             group, following = following, next(members, None)
         if not window.holds(sample.at) or group is None or not run.timelines:
             continue
-        ready = _ready_pods(run, sample.at)
+        ready = sum(start <= sample.at < end for start, end in spans)
         agreed = ready * run.scenario.consumer.members_per_pod == group.members
         if sample.ready == ready or not agreed or run.hidden.by("members", sample.at):
             since = None
@@ -88,19 +89,19 @@ def stamps_apart(run: RunEvidence, window: Window) -> Iterator[str]:
             return
 
 
-def _ready_pods(run: RunEvidence, at: int) -> int:
-    """Return how many pods were Ready and not yet asked to stop, by their own objects."""
+def _ready_spans(run: RunEvidence) -> list[tuple[int, float]]:
+    """Return from when to when each pod was Ready and not asked to stop, by its own object."""
     deleted = {
         record.pod: record.deleted_at
         for record in run.records
         if isinstance(record, PodSeen) and record.deleted_at is not None
     }
-    return sum(
-        timeline.ready_at is not None
-        and timeline.ready_at <= at
-        and not any(end is not None and end <= at for end in (timeline.gone_at, deleted.get(pod)))
+    return [
+        (timeline.ready_at, min(end for end in ends if end is not None))
         for pod, timeline in run.timelines.items()
-    )
+        for ends in [(timeline.gone_at, deleted.get(pod), inf)]
+        if timeline.ready_at is not None
+    ]
 
 
 def _follows_a_gap(records: Sequence[object], at: int) -> bool:
