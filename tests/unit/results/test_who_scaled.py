@@ -56,6 +56,7 @@ def test_a_person_who_scales_is_no_policy(passed: TamperedRun) -> None:
     assert outcome(passed) == ("undetermined", ["other_author"])
     (doubt,) = passed.measure().doubts
     assert doubt.text == "1 to 4 replicas at +8.5 s: written by kubectl, not by the policy"
+    assert slo(passed.judge(), "flips").reason.endswith("in doubt: other_author")
     judged = {r.name: r.status for r in passed.judge().slos if r.status != "not_judged"}
     assert {name for name, status in judged.items() if status == "pass"} == IDENTITY
 

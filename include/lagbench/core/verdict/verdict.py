@@ -173,9 +173,11 @@ def _of_another_load(result: SloResult) -> SloResult:
 def _beyond_doubt(result: SloResult, measures: Measures) -> SloResult:
     """Return ``result``, undetermined if a doubt is about what it rests on."""
     parts = rests_on(result.name)
-    if not any(parts.intersection(doubt.about) for doubt in measures.doubts):
+    codes = [doubt.code for doubt in measures.doubts if parts.intersection(doubt.about)]
+    if not codes or result.status == "not_judged":
         return result
-    return _of_another_load(result)
+    reason = f"{result.reason}; in doubt: {', '.join(dict.fromkeys(codes))}"
+    return result.model_copy(update={"status": "undetermined", "reason": reason})
 
 
 def _of_known_clocks(result: SloResult, measures: Measures) -> SloResult:
