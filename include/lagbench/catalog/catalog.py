@@ -38,6 +38,7 @@ from lagbench.core.scenario import (
 )
 from lagbench.core.scenario.stream import offered_load, poisoned_seqs, sample_shares
 from lagbench.errors import WrongInput
+from lagbench.shown import shown
 
 SETTING = "--set"
 
@@ -258,7 +259,7 @@ def _with_override(data: Mapping[str, Any], key: str, value: Any) -> dict[str, A
         inner = at.setdefault(part, {})
         if not isinstance(inner, dict):
             parent = ".".join(parts[: index + 1])
-            allowed = f"fields below {parent} only when it is a mapping (it is {inner!r})"
+            allowed = f"fields below {parent} only when it is a mapping (it is {shown(inner)})"
             raise WrongInput(where=SETTING, field=key, value=value, allowed=allowed)
         at = inner
     for earlier, current in EARLIER_NAMES.items():

@@ -24,6 +24,7 @@ from lagbench.core.cluster import (
 )
 from lagbench.core.scenario import ConsumerSettings, RunNames, Scenario
 from lagbench.errors import WrongInput
+from lagbench.shown import HIDDEN
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _QUOTES = ("'", '"')
@@ -57,7 +58,7 @@ def read_own_deployment(file: Path, consumer: ConsumerSettings) -> OwnDeployment
     :raises WrongInput: it is not one Deployment with the consumer's container.
     """
     where = consumer.manifest or str(file)
-    documents = parse_documents(read_text(file), where=where)
+    documents = parse_documents(read_text(file), where=where, is_private=True)
     return own_deployment(documents, where=where, container=consumer.container)
 
 
@@ -78,7 +79,7 @@ def read_environment(consumer: ConsumerSettings) -> Mapping[str, str]:
             raise WrongInput(
                 where=consumer.env_file,
                 field=f"line {number}",
-                value=name[:20],
+                value=HIDDEN,
                 allowed="NAME=value, or a comment that begins with #",
             )
         found[name.strip()] = _unquoted(value.strip())

@@ -9,7 +9,11 @@ import pytest
 import yaml
 
 from lagbench.catalog.catalog import load_scenario
-from lagbench.catalog.own_consumers import read_environment, require_own_consumer
+from lagbench.catalog.own_consumers import (
+    read_environment,
+    read_own_deployment,
+    require_own_consumer,
+)
 from lagbench.core.cluster import ClusterSettings, KafkaSettings
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.errors import WrongInput
@@ -135,3 +139,25 @@ def test_a_wrong_variable_is_shown_with_its_name_and_its_value(tmp_path: Path, n
         scenario(tmp_path, "mine-deployment.yaml", env=env)
 
     assert (refused.value.field, refused.value.value) == (f"consumer.env.{name}", "{topics}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "kind: Deployment\nspec: {template: {spec: {containers: [{env: [{name: DB_URL, value: "
+            "s3cr3t}]}]}}}"
+        ),
+        "root:x:s3cr3t",
+        "kind: Deployment\nvalue: s3cr3t: broken",
+    ],
+)
+def test_a_message_on_a_manifest_has_no_value_of_it(tmp_path: Path, text: str) -> None:
+    """Types and names only: a value may be a secret under any name."""
+    file = tmp_path / "own.yaml"
+    file.write_text(text)
+
+    with pytest.raises(WrongInput) as refused:
+        read_own_deployment(file, ConsumerSettings(kind="own", manifest=str(file)))
+
+    assert "s3cr3t" not in str(refused.value)
