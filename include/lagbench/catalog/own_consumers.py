@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lagbench.catalog.catalog_files import resolved
 from lagbench.catalog.strict_yaml import parse_documents, read_bytes, read_text
 from lagbench.core.cluster import (
     ClusterSettings,
@@ -38,14 +39,15 @@ def with_own_files(scenario: Scenario, scenario_file: Path) -> Scenario:
     consumer = scenario.consumer
     if consumer.kind != "own" or consumer.manifest is None:
         return scenario
-    manifest = (scenario_file.parent / consumer.manifest).resolve()
+    manifest = resolved("consumer.manifest", scenario_file.parent / consumer.manifest)
     content = read_bytes(manifest)
     found: dict[str, str] = {
         "manifest": str(manifest),
         "manifest_sha256": hashlib.sha256(content).hexdigest(),
     }
     if consumer.env_file is not None:
-        found["env_file"] = str((scenario_file.parent / consumer.env_file).resolve())
+        env_file = resolved("consumer.env_file", scenario_file.parent / consumer.env_file)
+        found["env_file"] = str(env_file)
     known = scenario.model_copy(update={"consumer": consumer.model_copy(update=found)})
     read_own_deployment(manifest, known.consumer)
     read_environment(known.consumer)

@@ -34,6 +34,12 @@ from lagbench.core.scenario.balancer import (
     rebalance_protocol,
     rejected_move,
 )
+from lagbench.core.scenario.conf_limits import (
+    FIELDS_VARIABLE,
+    FOLDERS_VARIABLE,
+    ConfLimits,
+    reaching_fields,
+)
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
@@ -127,6 +133,8 @@ __all__ = [
     "CONSUMER_DEPLOYMENT",
     "DRIVER_SIDE_MEBIBYTES",
     "EARLIER_NAMES",
+    "FIELDS_VARIABLE",
+    "FOLDERS_VARIABLE",
     "GROUP_PREFIX",
     "KAFKA_CONFIG",
     "KAFKA_PREFIX",
@@ -159,6 +167,7 @@ __all__ = [
     "BrokerRestart",
     "BrokerUnreachable",
     "BurstyProfile",
+    "ConfLimits",
     "ConsumerFlags",
     "ConsumerSettings",
     "DownstreamPace",
@@ -211,6 +220,7 @@ __all__ = [
     "new_variables",
     "own_texts",
     "phase_distance_seconds",
+    "reaching_fields",
     "read_samples",
     "rebalance_protocol",
     "rejected_move",

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from lagbench.core.scenario.accounting_level import LevelName
 from lagbench.core.scenario.actions import ActionBase, RollingRestart
 from lagbench.core.scenario.balancer import CLIENTS_SESSION_SECONDS
+from lagbench.core.scenario.conf_limits import Reach
 
 BOOTSTRAP, TOPIC, GROUP = "bootstrap_servers", "topic", "group"
 OUTPUT_TOPIC, LEDGER_TOPIC, POD = "output_topic", "ledger_topic", "pod"
@@ -35,24 +37,24 @@ class OwnConsumer(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    manifest: str | None = Field(
+    manifest: Annotated[str | None, Reach.FILE] = Field(
         None, min_length=1, description="file with the Deployment, beside the scenario file"
     )
     manifest_sha256: str | None = Field(None, description="of that file; filled in when it is read")
     container: str | None = Field(
         None, description="the container that consumes; None: the first one of the Deployment"
     )
-    command: tuple[str, ...] = Field(
+    command: Annotated[tuple[str, ...], Reach.PROCESS] = Field(
         (),
         description="command on the embedded bench, for a manifest whose image has the command",
     )
-    env: Mapping[str, str] = Field(
+    env: Annotated[Mapping[str, str], Reach.PROCESS] = Field(
         {}, description="variables of the container; placeholders are filled in"
     )
-    args: tuple[str, ...] = Field(
+    args: Annotated[tuple[str, ...], Reach.PROCESS] = Field(
         (), description="arguments behind those of the manifest; placeholders are filled in"
     )
-    env_file: str | None = Field(
+    env_file: Annotated[str | None, Reach.FILE] = Field(
         None,
         min_length=1,
         description="file of NAME=value lines: what Secrets have on a cluster (embedded bench)",
