@@ -21,7 +21,7 @@ _SECRET_NAME = re.compile(
 )
 # Where a secret lies, and what is known of it, is none.
 _ABOUT_SECRETS = re.compile(
-    r"^spark_kubernetes_(driver|executor)_secret|_(file|path|dir|folder|location|type|id|name|size|bits|ttl|seconds|ms|count|enabled|required"
+    r"^spark_kubernetes_(driver|executor)_secret|_(file|path|dir|folder|location|type|name|size|bits|ttl|seconds|ms|count|enabled|required"
     r"|url|uri|endpoint|provider|class|algorithm|mechanism|version|duration)$"
 )
 _SECRET_VALUE = re.compile(r"://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY")

@@ -23,7 +23,7 @@ from lagbench.core.cluster import (
     own_deployment,
     require_kafka_secret,
 )
-from lagbench.core.scenario import ConsumerSettings, RunNames, Scenario
+from lagbench.core.scenario import ConsumerSettings, RunNames, Scenario, require_no_secrets
 from lagbench.errors import WrongInput
 from lagbench.shown import HIDDEN
 
@@ -39,6 +39,7 @@ def with_own_files(scenario: Scenario, scenario_file: Path) -> Scenario:
     consumer = scenario.consumer
     if consumer.kind != "own" or consumer.manifest is None:
         return scenario
+    require_no_secrets(consumer, scenario.actions, where=str(scenario_file))
     manifest = resolved("consumer.manifest", scenario_file.parent / consumer.manifest)
     content = read_bytes(manifest)
     found: dict[str, str] = {

@@ -55,6 +55,7 @@ from lagbench.core.scenario.own_consumer import (
     client_pattern,
     new_variables,
     own_texts,
+    require_no_secrets,
 )
 from lagbench.core.scenario.partition_plan import PartitionPlan
 from lagbench.core.scenario.payload import (
@@ -225,6 +226,7 @@ __all__ = [
     "rebalance_protocol",
     "rejected_move",
     "require_known_hpa",
+    "require_no_secrets",
     "restart_text",
     "shared_actions",
     "start_delay",
