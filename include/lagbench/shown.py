@@ -25,7 +25,12 @@ _ABOUT_SECRETS = re.compile(
     r"|url|uri|endpoint|provider|class|algorithm|mechanism|version|duration)$"
 )
 _SECRET_VALUE = re.compile(r"://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY")
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, moves of the cursor
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x00-\x1f\x9c]*(?:\x07|\x1b\\|\x9c)"  # a title
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+    r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # the direction of what follows
+)
 
 
 def looks_secret(name: str, value: object = "") -> bool:
