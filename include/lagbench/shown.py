@@ -1,7 +1,7 @@
 """Decide what a message, a log or another process may see of foreign values.
 
-Names that look like secrets have one rule here. What it hits is never shown, never taken from a
-place that shows it, and not inherited by pods.
+Names that look like secrets have one rule here. Such values are never shown, never taken from a
+place that shows them, and not inherited by pods.
 """
 
 from __future__ import annotations

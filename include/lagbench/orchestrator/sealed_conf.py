@@ -1,8 +1,8 @@
 """Hand a cell from the command line to the Dag as its caller's own, which no other conf is.
 
-A file in a folder of the state folder has the conf; the Dag run's own conf has only its name. Who
-can write there has the rights of the bench's user already. The values are not in ``ps``, nor in
-Airflow's database. A file is read once.
+A file in a folder of the state folder has the conf; the Dag run's own conf has only its name. To
+write there takes the rights of the bench's user. The values are not in ``ps``, nor in Airflow's
+database. A file is read once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def break_seal(state_dir: Path, name: str) -> None:
 
 
 def read_sealed(state_dir: Path, name: object) -> dict[str, Any]:
-    """Return what the command line has sealed under this name; it is gone then.
+    """Return what the command line has sealed under this name, and delete it.
 
     :raises WrongInput: there is none that this user alone has written.
     """

@@ -1,8 +1,8 @@
 """Limit what the conf of a Dag may name: the right to trigger a run is not a shell on the worker.
 
-A conf names things of the catalog. What reaches further (a path, a command, a variable of a
-process) must be in the catalog's own file, or the deployer allows it on the worker. ``Reach`` marks
-the fields of a scenario that do so. The command line is not limited: its caller has those rights
+A conf names things of the catalog. A path, a command or a variable of a process reaches further: it
+must be in the catalog's own file, or the deployer allows it on the worker. ``Reach`` marks the
+fields of a scenario that do so. The command line is not limited: its caller has those rights
 already (docs/trust.md).
 """
 
@@ -43,7 +43,7 @@ def reaching_fields(model: type[BaseModel], above: str = "") -> Iterator[tuple[s
 
 @dataclass(frozen=True, slots=True)
 class ConfLimits:
-    """What the deployer allows a conf beside names of the catalog."""
+    """The things that a conf may name beside those of the catalog."""
 
     fields: Mapping[str, Reach]
     """All that reach further."""
@@ -53,7 +53,7 @@ class ConfLimits:
     names: frozenset[str] = frozenset()
     """Paths that the catalog itself names: of an experiment's cell."""
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """What that cell sets."""
+    """The settings of that cell."""
 
     def require_folder(self, name: str, given: str, file: PurePath) -> None:
         """Reject a path in a conf; ``file`` is what it leads to when links are followed.

@@ -181,7 +181,7 @@ def problem_of_new_variables(own: OwnConsumer, actions: Sequence[ActionBase]) ->
 def require_no_secrets(own: OwnConsumer, actions: Sequence[ActionBase], *, where: str) -> None:
     """Reject secrets in a scenario: run folder, pods' objects and Airflow show their values.
 
-    One that a placeholder of Kafka's log-in fills in is no value of the scenario. Readers of kept
+    A value that a placeholder of Kafka's log-in fills in is not the scenario's. Readers of kept
     runs do not ask: an earlier lagbench took them.
 
     :raises WrongInput: names the variable or argument.
