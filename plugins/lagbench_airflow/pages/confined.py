@@ -13,7 +13,7 @@ _KNOWN = re.compile(
     r"|(accounting|autoscaler|checks|comparison|conf|fence|hpa|manifest|measures|prediction|verdict"
     r"|what-if)\.json|(live|phases|records)\.jsonl|logs/[A-Za-z0-9][\w.-]{0,200}\.log)"
 )
-"""The files that a run writes for its readers. A user's manifest is not here: it may have Secrets."""
+"""The files that a run writes for its readers, without manifests, which may have Secrets."""
 
 
 def file_of_run(run_id: str, path: str) -> Path | None:
