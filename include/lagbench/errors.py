@@ -12,6 +12,11 @@ from __future__ import annotations
 from enum import IntEnum
 from pathlib import PurePath
 
+from lagbench.shown import cut, shown
+
+_MOST_OF_A_PLACE = 400
+_MOST_OF_WHAT_IS_ALLOWED = 3000
+
 
 class ExitCode(IntEnum):
     """The exit codes of the ``lagbench`` command."""
@@ -35,9 +40,14 @@ class WrongInput(LagbenchError):
     exit_code = ExitCode.WRONG_INPUT
 
     def __init__(self, *, where: str, field: str, value: object, allowed: str) -> None:
-        """Name the file or flag (``where``), the field, its value and what is allowed."""
+        """Name the file or flag (``where``), the field, its value and what is allowed.
+
+        The value is cut, and one that looks like a secret is not shown.
+        """
         value = str(value) if isinstance(value, PurePath) else value
-        super().__init__(f"{where}: {field} = {value!r} is not allowed; allowed: {allowed}")
+        place = f"{cut(where, _MOST_OF_A_PLACE)}: {cut(field, _MOST_OF_A_PLACE)}"
+        text = cut(allowed, _MOST_OF_WHAT_IS_ALLOWED)
+        super().__init__(f"{place} = {shown(value, name=field)} is not allowed; allowed: {text}")
         self.where, self.field, self.value, self.allowed = where, field, value, allowed
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ RUN python -m venv --without-pip /opt/lagbench \
       --require-hashes --only-binary :all: -r /tmp/programs.txt
 # Only what the programs import; a test follows their imports through these folders.
 WORKDIR /opt/lagbench/lib/python3.11/site-packages/lagbench
-COPY include/lagbench/__init__.py include/lagbench/errors.py include/lagbench/project.py ./
+COPY include/lagbench/__init__.py include/lagbench/errors.py include/lagbench/project.py include/lagbench/shown.py ./
 COPY include/lagbench/core core
 COPY include/lagbench/shared_with_spark shared_with_spark
 COPY include/lagbench/wire wire

@@ -20,6 +20,7 @@ from lagbench.results.experiments import (
     target_label,
 )
 from lagbench_airflow.hooks import target
+from lagbench_airflow.params import CELL, EXPERIMENT
 from lagbench_airflow.run_lookup import folder_of_dag_run
 
 
@@ -44,6 +45,8 @@ def record_order(name: str) -> dict[str, Any]:
             "scenario": from_any_folder(experiment.scenario),
             "overrides": run.overrides(experiment),
             "keep_bench": False,
+            EXPERIMENT: name,
+            CELL: run.cell,
         }
         policy = run.policy(experiment)
         confs[run.key] = conf if policy is None else conf | {"policy": from_any_folder(policy)}

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, get_args
 
 from airflow.sdk import Param
 
 from lagbench.catalog.catalog_files import list_policies, list_scenarios
-from lagbench.core.scenario import MAX_SEED, Balancer
+from lagbench.core.scenario import (
+    FIELDS_VARIABLE,
+    FOLDERS_VARIABLE,
+    MAX_SEED,
+    Balancer,
+    ConfLimits,
+    Scenario,
+    reaching_fields,
+)
 from lagbench.errors import WrongInput
+from lagbench.orchestrator.sealed_conf import SEALED, read_sealed
+from lagbench.project import state_dir
 
 DEFAULT_SCENARIO = "quick_spike"
 
@@ -25,6 +37,8 @@ _SETTING_OF_PARAM = {
     "spike_hold_seconds": "profile.spike_hold_seconds",
 }
 
+EXPERIMENT, CELL = "experiment", "cell"
+"""Keys of the conf of an experiment's run: what that cell of the catalog sets is the catalog's."""
 OPENLINEAGE = "openlineage"
 """Airflow's TriggerDagRunOperator adds it to the conf when OpenLineage is on."""
 
@@ -38,14 +52,14 @@ def scenario_run_params() -> dict[str, Param]:
             type="string",
             examples=list_scenarios(),
             title="Scenario",
-            description="A name from the catalog, or the path of a scenario file.",
+            description="A name from the catalog, or a path that the deployer allows.",
         ),
         "policy": Param(
             None,
             type=["null", "string"],
             examples=list_policies(),
             title="Scaling policy",
-            description="A name from k8s/policies or a path; empty: the scenario's own.",
+            description="A name from k8s/policies; empty: the scenario's own.",
         ),
         "keep_bench": Param(
             True,
@@ -120,10 +134,60 @@ def refuse_unknown(params: Mapping[str, Any]) -> None:
     :raises WrongInput: names the first such key, and the fields of the form.
     """
     form = list(scenario_run_params())
-    known = {*form, *_SETTING_OF_PARAM, OPENLINEAGE}
+    known = {*form, *_SETTING_OF_PARAM, OPENLINEAGE, SEALED, EXPERIMENT, CELL}
     for name in sorted(params.keys() - known):
         allowed = f"a field of the form: {', '.join(form)}"
         raise WrongInput(where="conf", field=name, value=params[name], allowed=allowed)
+
+
+def opened(params: Mapping[str, Any]) -> tuple[Mapping[str, Any], ConfLimits | None]:
+    """Return the parameters of a run, and the limits on what they may name.
+
+    None: the command line has sealed them, whose caller's rights are the limit.
+
+    :raises WrongInput: there is no such seal or experiment, or a variable of the worker is wrong.
+    """
+    if params.get(SEALED) is not None:
+        return {**params, **read_sealed(state_dir(), params[SEALED])}, None
+    return params, _limits(params)
+
+
+def _limits(params: Mapping[str, Any]) -> ConfLimits:
+    """Read what the deployer allows, and what a cell of the catalog's experiments has itself."""
+    from lagbench.catalog.catalog_files import from_any_folder, is_path, resolved
+    from lagbench.catalog.experiments import load_experiment
+
+    reaching = dict(reaching_fields(Scenario))
+    folders = [one for one in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if one]
+    named = os.environ.get(FIELDS_VARIABLE, "").replace(",", " ").split()
+    for wrong in (one for one in folders if not Path(one).is_absolute()):
+        allowed = f"absolute paths with {os.pathsep} between them"
+        raise WrongInput(where="environment", field=FOLDERS_VARIABLE, value=wrong, allowed=allowed)
+    for wrong in (one for one in named if one not in reaching):
+        allowed = ", ".join(reaching)
+        raise WrongInput(where="environment", field=FIELDS_VARIABLE, value=wrong, allowed=allowed)
+    names: set[str] = set()
+    overrides: Mapping[str, str] = {}
+    if (experiment := params.get(EXPERIMENT)) is not None:
+        if is_path(str(experiment)):
+            allowed = "a name of the catalog"
+            raise WrongInput(where="conf", field=EXPERIMENT, value=experiment, allowed=allowed)
+        found = load_experiment(str(experiment))
+        cells = {one.name: one for one in found.cells}
+        scenario, cell = from_any_folder(found.scenario), str(params.get(CELL))
+        for key, allowed_here in ((CELL, list(cells)), ("scenario", [scenario])):
+            if str(params.get(key)) not in allowed_here:
+                allowed = f"of the experiment {experiment}: {', '.join(allowed_here)}"
+                raise WrongInput(where="conf", field=key, value=params.get(key), allowed=allowed)
+        names = {scenario, from_any_folder(cells[cell].policy or "")}
+        overrides = found.overrides_of(cells[cell])
+    return ConfLimits(
+        fields=reaching,
+        allowed_folders=tuple(resolved(FOLDERS_VARIABLE, one) for one in folders),
+        allowed_fields=frozenset(named),
+        names=frozenset(names),
+        overrides=overrides,
+    )
 
 
 def settings_of(params: Mapping[str, Any]) -> dict[str, str]:

@@ -35,7 +35,7 @@ from lagbench.errors import WrongInput
 from lagbench.results.prediction import predict_run
 from lagbench_airflow.hooks import target
 from lagbench_airflow.hooks.kube import settings_of_cluster
-from lagbench_airflow.params import refuse_unknown, settings_of
+from lagbench_airflow.params import opened, refuse_unknown, settings_of
 
 
 def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
@@ -44,9 +44,13 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     Nothing is started: wrong input ends the run here.
     """
     refuse_unknown(params)
+    params, limits = opened(params)
     overrides = settings_of(params)
     cell = checked_cell(
-        str(params["scenario"]), policy=params.get("policy") or None, overrides=overrides
+        str(params["scenario"]),
+        policy=params.get("policy") or None,
+        overrides=overrides,
+        limits=limits,
     )
     is_embedded = target.is_embedded()
     _require_target(cell, is_embedded=is_embedded)

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from lagbench.embedded.ports import free_port
-from tests.e2e.rehearsal import POLICY, RUN_LIMIT_SECONDS, SCENARIO, Rehearsal, wait_until
+from tests.e2e.rehearsal import DATA, POLICY, RUN_LIMIT_SECONDS, SCENARIO, Rehearsal, wait_until
 
 pytestmark = [pytest.mark.measured, pytest.mark.slow, pytest.mark.timeout(2700)]
 
@@ -52,6 +52,7 @@ def airflow(rehearsal: Rehearsal) -> Any:
     port = free_port()
     # A Dag that is unpaused within a tenth of a day after its hour runs for that hour first.
     rehearsal.variables["AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE"] = "False"
+    rehearsal.variables["LAGBENCH_ALLOWED_FOLDERS"] = str(DATA)
     assert rehearsal.finish(rehearsal.start("ui", "--port", str(port))) == 0, rehearsal.output()
     found = re.search(r"user +(\S+)\npassword +(\S+)", rehearsal.output())
     assert found, rehearsal.output()

@@ -32,8 +32,8 @@ class AlertRule:
             "alert": self.name,
             "expr": self.expr,
             "for": f"{self.for_seconds}s",
-            "labels": {"severity": self.severity, **self.labels},
-            "annotations": {"summary": self.summary, "description": self.description},
+            "labels": _plain({"severity": self.severity, **self.labels}),
+            "annotations": _plain({"summary": self.summary, "description": self.description}),
         }
 
 
@@ -156,6 +156,11 @@ def _due(lag: LagSeries, scaled: ObjectSeries) -> str:
 
 def _all(*terms: str) -> str:
     return "\nand ".join(terms)
+
+
+def _plain(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return texts in which Prometheus finds no template: a group's name may have braces."""
+    return {name: text.replace("{{", '{{"{{"}}') for name, text in texts.items()}
 
 
 def _filled(labels: Mapping[str, str]) -> dict[str, str]:

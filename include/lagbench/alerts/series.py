@@ -145,6 +145,8 @@ def _of_scaled_object(namespace: str, name: str) -> list[str]:
 
 
 def _select(metric: str, **labels: str) -> str:
-    # A PromQL string has the escapes of a JSON string.
-    where = ",".join(f"{key}={json.dumps(value)}" for key, value in labels.items())
+    # A PromQL string has the escapes of a JSON string, but no surrogates.
+    where = ",".join(
+        f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in labels.items()
+    )
     return f"{metric}{{{where}}}"

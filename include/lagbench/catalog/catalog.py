@@ -15,7 +15,13 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from lagbench.catalog.catalog_files import catalog_folder, find_file, policies_folder
+from lagbench.catalog.catalog_files import (
+    catalog_folder,
+    find_file,
+    is_path,
+    policies_folder,
+    resolved,
+)
 from lagbench.catalog.own_consumers import with_own_files
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
@@ -30,6 +36,7 @@ from lagbench.core.policy import (
 )
 from lagbench.core.scenario import (
     EARLIER_NAMES,
+    ConfLimits,
     Scenario,
     SwapPolicy,
     read_samples,
@@ -38,6 +45,7 @@ from lagbench.core.scenario import (
 )
 from lagbench.core.scenario.stream import offered_load, poisoned_seqs, sample_shares
 from lagbench.errors import WrongInput
+from lagbench.shown import shown
 
 SETTING = "--set"
 
@@ -100,16 +108,29 @@ def parse_settings(
     return parsed
 
 
-def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None = None) -> Scenario:
+def load_scenario(
+    name_or_path: str | Path,
+    overrides: Mapping[str, str] | None = None,
+    limits: ConfLimits | None = None,
+) -> Scenario:
     """Return a checked scenario, with a trace's points filled in.
 
     ``overrides`` replace fields by dotted key; their values are read as YAML.
+
+    :param limits: on what a Dag's conf may name; None: the caller's own rights are the limit.
     """
     path = find_file(name_or_path, catalog_folder() / "scenarios", "scenario")
     where = str(path)
-    data = parse_mapping(read_text(path), where=where)
-    for key, text in (overrides or {}).items():
-        data = _with_override(data, key, parse_yaml(text, where=f"{SETTING} {key}"))
+    _require_place("scenario", name_or_path, limits)
+    file = parse_mapping(read_text(path), where=where)
+    data = _with_overrides(file, overrides or {})
+    if limits is not None:
+        is_known = not is_path(str(name_or_path)) or str(name_or_path) in limits.names
+        limits.require_fields(
+            data,
+            _with_overrides(file, limits.overrides) if is_known else {},
+            lambda field, given: resolved(field, path.parent / given),
+        )
     profile = data.get("profile")
     if isinstance(profile, Mapping) and profile.get("kind") == "trace":
         data["profile"] = _with_points(profile, path)
@@ -124,12 +145,24 @@ def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None 
     return scenario
 
 
+def _with_overrides(data: dict[str, Any], overrides: Mapping[str, str]) -> dict[str, Any]:
+    for key, text in overrides.items():
+        data = _with_override(data, key, parse_yaml(text, where=f"{SETTING} {key}"))
+    return data
+
+
+def _require_place(name: str, given: str | Path, limits: ConfLimits | None) -> None:
+    """Reject a path in a Dag's conf before it is read."""
+    if limits is not None and is_path(str(given)):
+        limits.require_folder(name, str(given), resolved(name, given))
+
+
 def _with_samples(scenario: Scenario, scenario_file: Path) -> Scenario:
     """Return the scenario with the facts on its samples, and their file by its whole path."""
     payload = scenario.payload
     if payload is None:
         return scenario
-    path = (scenario_file.parent / payload.file).resolve()
+    path = resolved("payload.file", scenario_file.parent / payload.file)
     content = read_bytes(path)
     samples = read_samples(content, payload, where=str(path))
     known = with_samples(
@@ -173,9 +206,14 @@ def checked_cell(
     *,
     policy: str | None = None,
     overrides: Mapping[str, str] | None = None,
+    limits: ConfLimits | None = None,
 ) -> Cell:
-    """Return scenario and policy, each checked and both together; ``policy`` replaces its own."""
-    loaded = load_scenario(scenario, overrides)
+    """Return scenario and policy, each checked and both together; ``policy`` replaces its own.
+
+    :param limits: as for ``load_scenario``.
+    """
+    _require_place("policy", policy or "", limits)
+    loaded = load_scenario(scenario, overrides, limits)
     path = policy_file(loaded.policy if policy is None else policy)
     text = read_text(path)
     checked = _checked_policy(text, path)
@@ -258,7 +296,7 @@ def _with_override(data: Mapping[str, Any], key: str, value: Any) -> dict[str, A
         inner = at.setdefault(part, {})
         if not isinstance(inner, dict):
             parent = ".".join(parts[: index + 1])
-            allowed = f"fields below {parent} only when it is a mapping (it is {inner!r})"
+            allowed = f"fields below {parent} only when it is a mapping (it is {shown(inner)})"
             raise WrongInput(where=SETTING, field=key, value=value, allowed=allowed)
         at = inner
     for earlier, current in EARLIER_NAMES.items():

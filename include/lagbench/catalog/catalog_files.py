@@ -56,6 +56,19 @@ def file_name(name_or_path: str) -> str:
     return Path(name_or_path).name if is_path(name_or_path) else name_or_path
 
 
+def resolved(name: str, given: str | Path) -> Path:
+    """Return the file that a path leads to, its links followed.
+
+    :param name: of the field, for the message.
+    :raises WrongInput: it leads nowhere: a loop of links, a zero byte.
+    """
+    try:
+        return Path(given).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        allowed = f"a path that leads to a file ({error})"
+        raise WrongInput(where="path", field=name, value=given, allowed=allowed) from error
+
+
 def find_file(name_or_path: str | Path, folder: Path, what: str) -> Path:
     """Return the file: a path when it looks like one, else a name in ``folder``.
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lagbench.catalog.catalog_files import resolved
 from lagbench.catalog.strict_yaml import parse_documents, read_bytes, read_text
 from lagbench.core.cluster import (
     ClusterSettings,
@@ -22,8 +23,9 @@ from lagbench.core.cluster import (
     own_deployment,
     require_kafka_secret,
 )
-from lagbench.core.scenario import ConsumerSettings, RunNames, Scenario
+from lagbench.core.scenario import ConsumerSettings, RunNames, Scenario, require_no_secrets
 from lagbench.errors import WrongInput
+from lagbench.shown import HIDDEN
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _QUOTES = ("'", '"')
@@ -37,14 +39,16 @@ def with_own_files(scenario: Scenario, scenario_file: Path) -> Scenario:
     consumer = scenario.consumer
     if consumer.kind != "own" or consumer.manifest is None:
         return scenario
-    manifest = (scenario_file.parent / consumer.manifest).resolve()
+    require_no_secrets(consumer, scenario.actions, where=str(scenario_file))
+    manifest = resolved("consumer.manifest", scenario_file.parent / consumer.manifest)
     content = read_bytes(manifest)
     found: dict[str, str] = {
         "manifest": str(manifest),
         "manifest_sha256": hashlib.sha256(content).hexdigest(),
     }
     if consumer.env_file is not None:
-        found["env_file"] = str((scenario_file.parent / consumer.env_file).resolve())
+        env_file = resolved("consumer.env_file", scenario_file.parent / consumer.env_file)
+        found["env_file"] = str(env_file)
     known = scenario.model_copy(update={"consumer": consumer.model_copy(update=found)})
     read_own_deployment(manifest, known.consumer)
     read_environment(known.consumer)
@@ -57,7 +61,7 @@ def read_own_deployment(file: Path, consumer: ConsumerSettings) -> OwnDeployment
     :raises WrongInput: it is not one Deployment with the consumer's container.
     """
     where = consumer.manifest or str(file)
-    documents = parse_documents(read_text(file), where=where)
+    documents = parse_documents(read_text(file), where=where, is_private=True)
     return own_deployment(documents, where=where, container=consumer.container)
 
 
@@ -78,7 +82,7 @@ def read_environment(consumer: ConsumerSettings) -> Mapping[str, str]:
             raise WrongInput(
                 where=consumer.env_file,
                 field=f"line {number}",
-                value=name[:20],
+                value=HIDDEN,
                 allowed="NAME=value, or a comment that begins with #",
             )
         found[name.strip()] = _unquoted(value.strip())

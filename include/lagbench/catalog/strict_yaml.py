@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from lagbench.errors import WrongInput
+from lagbench.shown import HIDDEN
 
 _BOOL, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:float"
 _DATE, _NULL = "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:null"
@@ -72,8 +73,8 @@ def read_bytes(path: Path) -> bytes:
     """Return the bytes of a file; ``WrongInput`` when it cannot be read."""
     try:
         return path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, ValueError) as error:  # a zero byte in its name is a ValueError
+        reason = getattr(error, "strerror", None) or str(error)
         raise WrongInput(
             where=str(path), field="file", value=path.name, allowed=f"a readable file ({reason})"
         ) from error
@@ -84,13 +85,16 @@ def parse_yaml(text: str, *, where: str) -> Any:
     return _read(lambda: yaml.load(text, Loader=_Loader), text, where)  # noqa: S506 - a SafeLoader
 
 
-def parse_documents(text: str, *, where: str) -> list[Any]:
-    """Return the documents in ``text`` except empty ones; ``WrongInput`` as for one document."""
-    found = _read(lambda: list(yaml.load_all(text, Loader=_Loader)), text, where)
+def parse_documents(text: str, *, where: str, is_private: bool = False) -> list[Any]:
+    """Return the documents in ``text`` except empty ones; ``WrongInput`` as for one document.
+
+    :param is_private: a message shows no line of it.
+    """
+    found = _read(lambda: list(yaml.load_all(text, Loader=_Loader)), text, where, is_private)
     return [document for document in found if document is not None]
 
 
-def _read(read: Callable[[], Any], text: str, where: str) -> Any:
+def _read(read: Callable[[], Any], text: str, where: str, is_private: bool = False) -> Any:
     try:
         return read()
     except yaml.MarkedYAMLError as error:
@@ -98,12 +102,16 @@ def _read(read: Callable[[], Any], text: str, where: str) -> Any:
         number = mark.line + 1 if mark else 1
         lines = text.splitlines()
         line = lines[number - 1].strip() if number <= len(lines) else ""
+        line = HIDDEN if is_private else line
         raise WrongInput(
             where=where, field=f"line {number}", value=line, allowed=f"valid YAML ({error.problem})"
         ) from error
     except (yaml.YAMLError, ValueError) as error:
         raise WrongInput(
-            where=where, field="text", value=text[:40], allowed=f"valid YAML ({error})"
+            where=where,
+            field="text",
+            value=HIDDEN if is_private else text[:40],
+            allowed=f"valid YAML ({error})",
         ) from error
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from lagbench.cli import (
     baseline_command,
@@ -25,7 +25,9 @@ from lagbench.cli import (
     simulate_command,
     watch_command,
 )
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, LagbenchError, WrongInput
+from lagbench.shown import printable
 
 # typer ships its own click and exports only this one of its errors: its base covers them all.
 _UsageError: Any = typer.BadParameter.__base__
@@ -95,15 +97,15 @@ def _require_values(arguments: Sequence[str]) -> None:
 
 def main() -> None:
     """Run the command; each known error gives one message and its exit code."""
-    errors = Console(stderr=True)
+    errors = Terminal(stderr=True)
     try:
         _require_values(sys.argv[1:])
         code = app(standalone_mode=False)
     except LagbenchError as error:
-        errors.print(f"[red]{type(error).__name__}[/red]", end=" ")
-        errors.print(str(error), markup=False, highlight=False)
+        errors.print(Text(type(error).__name__, "red"), str(error), highlight=False)
         sys.exit(error.exit_code)
     except _UsageError as error:
+        error.message = printable(error.message)
         error.show()
         sys.exit(ExitCode.WRONG_INPUT)
     except (KeyboardInterrupt, typer.Abort):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from lagbench.cli.cell_commands import RunArgument
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode
 
 
@@ -16,7 +15,7 @@ def baseline(run: RunArgument) -> int:
     from lagbench.results.gate import accept
 
     accepted, before = accept(find(run), now=time.time_ns())
-    console = Console()
+    console = Terminal()
     console.print(f"baseline: {accepted.run_id}", highlight=False, soft_wrap=True)
     if before is not None and before.run_id != accepted.run_id:
         console.print(f"before:   {before.run_id}", highlight=False, soft_wrap=True)

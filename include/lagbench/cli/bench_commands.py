@@ -6,10 +6,11 @@ from contextlib import nullcontext
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from lagbench.cli.cell_options import TargetOption, TargetSettingsOption
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -19,7 +20,7 @@ def up() -> int:
     """Start the embedded bench (broker, localkube, autoscaler) in the background."""
     from lagbench.embedded import bench
 
-    console = Console()
+    console = Terminal()
     state = bench.up(bench.state_dir(), attached=False, on_progress=console.print)
     console.print(f"Kafka       {state.bootstrap_servers}", highlight=False)
     console.print(f"Kubernetes  KUBECONFIG={state.kubeconfig}", highlight=False, soft_wrap=True)
@@ -57,7 +58,7 @@ def status() -> int:
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import running_server
 
-    console = Console()
+    console = Terminal()
     found = bench.status(bench.state_dir())
     table = Table(box=None)
     for heading in ("part", "state", "pid", "address", "memory", "up for"):
@@ -65,7 +66,7 @@ def status() -> int:
     for part in found.parts:
         table.add_row(
             part.name,
-            "[green]running[/green]" if part.is_running else "[yellow]down[/yellow]",
+            Text("running", "green") if part.is_running else Text("down", "yellow"),
             str(part.pid or ""),
             part.address or "",
             "" if part.rss_bytes is None else f"{part.rss_bytes / 2**20:.0f} MiB",
@@ -73,7 +74,7 @@ def status() -> int:
         )
     server = running_server(bench.state_dir())
     if server is not None:
-        table.add_row("airflow", "[green]running[/green]", str(server.pid), server.url, "", "")
+        table.add_row("airflow", Text("running", "green"), str(server.pid), server.url, "", "")
     console.print(table)
     return ExitCode.PASS if found.is_up else ExitCode.NOT_READY
 
@@ -82,14 +83,13 @@ def doctor() -> int:
     """Check that this machine can run the bench; exit code 3 when something is missing."""
     from lagbench.embedded import bench
 
-    console = Console()
+    console = Terminal()
     checks = bench.doctor(bench.state_dir())
     table = Table(box=None)
     for heading in ("check", "", "seen", "what to do"):
         table.add_column(heading)
     for check in checks:
-        colour = _COLOURS[check.status]
-        mark = f"[{colour}]{check.status}[/{colour}]"
+        mark = Text(check.status, _COLOURS[check.status])
         table.add_row(check.name, mark, check.seen, check.remedy)
     console.print(table)
     failed = any(check.status == "fail" for check in checks)
@@ -109,7 +109,7 @@ def ui(
     from lagbench.orchestrator.opened_clusters import ClusterNote
     from lagbench.orchestrator.target import find_target
 
-    console = Console()
+    console = Terminal()
     state_dir = bench.state_dir()
     cluster = find_target(target, target_settings)
     running = running_server(state_dir)
@@ -130,13 +130,13 @@ def ui(
         server = start_server(
             state_dir, connections, port=port, target=target, on_progress=console.print
         )
-    console.print(f"\nAirflow   [bold]{server.url}[/bold]")
+    console.print("\nAirflow  ", Text(server.url, "bold"))
     console.print(f"user      {server.user}", highlight=False)
     console.print(f"password  {admin_password(state_dir)}", highlight=False, markup=False)
-    console.print("Trigger [bold]scenario_run[/bold] there; `make down` stops everything.")
+    console.print("Trigger", Text("scenario_run", "bold"), "there; `make down` stops everything.")
     return ExitCode.PASS
 
 
 def _say(line: str) -> None:
     """Print a line unchanged: lists of names look like markup."""
-    Console().print(line, markup=False, highlight=False, soft_wrap=True)
+    Terminal().print(line, markup=False, highlight=False, soft_wrap=True)

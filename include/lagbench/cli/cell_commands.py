@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def show(
     from lagbench.cli.run_list import print_runs
     from lagbench.cli.verdict_table import print_verdict
 
-    console = Console()
+    console = Terminal()
     if run is None:
         print_runs(console, list_runs())
         return ExitCode.PASS
@@ -63,7 +64,7 @@ def report(
     from lagbench.report.stopped import write_stopped
     from lagbench.results.observed_run import complete_run, is_unfinished
 
-    console = Console()
+    console = Terminal()
     with opened(run, kept_in=runs_root() / KEPT_FOLDER) as folder:
         if settings:
             return _what_if(console, folder, settings)
@@ -107,7 +108,7 @@ def account(run: RunArgument = "latest") -> int:
     from lagbench.adapters.runs.named_run import find
     from lagbench.embedded.local_accounting import account_here
 
-    console, folder = Console(), find(run)
+    console, folder = Terminal(), find(run)
     for group in folder.groups:
         account_here(group, lambda line: console.print(line, highlight=False, soft_wrap=True))
     console.print(f"now: lagbench report {folder.reference}", highlight=False, soft_wrap=True)

@@ -7,8 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def compare(
     from lagbench.core.significance import PLANNED_LOOKS
     from lagbench.results.compared_runs import keep_floor_of, read_noise_floors
 
-    console, varied = Console(), tuple(vary or ())
+    console, varied = Terminal(), tuple(vary or ())
     sides = [[_compared(name) for name in names] for names in _divided(runs)]
     if keep_noise_floor:
         pairs = pairs_of_one_cell([run for side in sides for run in side])
         floor = keep_floor_of(runs_root(), pairs)
         if as_json:
-            typer.echo(floor.model_dump_json(indent=2))
+            typer.echo(json.dumps(floor.model_dump(mode="json"), indent=2))
         else:
             print_floor(console, floor)
         return ExitCode.PASS

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from lagbench.cli.cell_options import TargetOption, TargetSettingsOption
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def experiment(
     from lagbench.cli.experiment_tables import print_experiments, print_hours, print_order
     from lagbench.cli.time_left import TimeLeft
 
-    console = Console()
+    console = Terminal()
     if not names:
         print_experiments(console)
         return ExitCode.PASS

@@ -60,7 +60,7 @@ def print_hours(
         highlight=False,
     )
     if note := decidability_note(found, schedule.pairs):
-        console.print(f"[yellow]![/yellow] {note}", highlight=False, soft_wrap=True)
+        console.print(Text("!", "yellow"), note, highlight=False, soft_wrap=True)
     if progress is not None and progress.records:
         left = hours * len(progress.missing) / count
         console.print(

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
@@ -51,9 +53,9 @@ def explain(
     from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger, PrometheusTrigger
 
     spec = _read_spec(scaled_object, bootstrap_servers)
-    console = Console()
+    console = Terminal()
     for item in _chosen(spec, trigger, scaled_object):
-        console.print(f"[bold]trigger {item.index}: {item.type}[/bold] of {spec.name}")
+        console.print(Text(f"trigger {item.index}: {item.type}", "bold"), f"of {spec.name}")
         if isinstance(item.parameters, KafkaTrigger):
             environment = _environment(item.parameters.bootstrap_servers, bootstrap_servers)
             _explain_kafka(console, spec, item, item.parameters, environment)

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lagbench.cli.terminal import Terminal
 from lagbench.cli.wide_table import print_whole
 from lagbench.errors import ExitCode, WrongInput
 
@@ -38,7 +39,7 @@ def history(
     from lagbench.core.compare.history import by_cell, cell_history
     from lagbench.results.history import read_history, rebuild_history
 
-    console = Console()
+    console = Terminal()
     if rebuild:
         made = rebuild_history(runs_root())
         deleted = f"{made.without_folder} of them without a folder any more"

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lagbench.cli.cell_options import finite
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def observe(
     from lagbench.cli.verdict_table import print_verdict
 
     seconds, limits = _seconds(duration), _limits(settings or [])
-    console = Console()
+    console = Terminal()
     subject = _subject(
         group=group,
         topic=topic,

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
+from rich.text import Text
 
 from lagbench.cli.cell_options import (
     PolicyOption,
@@ -21,6 +22,7 @@ from lagbench.cli.cell_options import (
     StartOption,
     environment_at,
 )
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def plan(
     if seed is not None:
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
-    console = Console()
+    console = Terminal()
     plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
     for group, needs in zip(cell.groups, plans, strict=True):
         swapped = {number: one.policy for number, one in group.swapped.items()}
@@ -121,9 +123,9 @@ def _print_needs(console: Console, cell: Cell, plans: Sequence[Plan], *, free_by
     here = this_processor()
     second = plans[1] if len(plans) > 1 else None
     if lack := cannot_carry(plans[0], here.cores, here.speed, second=second):
-        console.print(f"[yellow]![/yellow] on the embedded bench {lack}", highlight=False)
+        console.print(Text("!", "yellow"), f"on the embedded bench {lack}", highlight=False)
     if disk > free_bytes:
-        console.print("[red]✗[/red] this disk is too small for the run")
+        console.print(Text("✗", "red"), "this disk is too small for the run")
 
 
 def _size(scenario: Scenario) -> str:
@@ -160,9 +162,9 @@ def _print_warnings(console: Console, scenario: Scenario, plan: Plan) -> None:
 
     if left_out := [str(n) for n, one in enumerate(scenario.actions) if not is_simulated(one)]:
         text = f"the prediction leaves out actions {', '.join(left_out)}"
-        console.print(f"[yellow]![/yellow] {text}", highlight=False)
+        console.print(Text("!", "yellow"), text, highlight=False)
     for warning in plan.warnings:
-        console.print(f"[yellow]![/yellow] {warning}", highlight=False)
+        console.print(Text("!", "yellow"), warning, highlight=False)
 
 
 def _gain(plan: Plan) -> list[tuple[str, str]]:

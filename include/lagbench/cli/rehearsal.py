@@ -219,17 +219,19 @@ def follow(
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
     from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.dag_run import DagRun, ProcessDagRun, ServerDagRun
+    from lagbench.orchestrator.sealed_conf import SEALED, break_seal, seal
     from lagbench.report.stopped import write_stopped
 
     def stop(_signum: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
+    handed = seal(state_dir, conf)
     dag_run: DagRun
     if server is None:
-        dag_run = ProcessDagRun(state_dir, connections, conf, process)
+        dag_run = ProcessDagRun(state_dir, connections, handed, process)
     else:
-        dag_run = ServerDagRun(server, state_dir, conf)
+        dag_run = ServerDagRun(server, state_dir, handed)
     folder = runs_root() / run_id
     console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
     watched, pause = WatchedRun(RunFolder(folder)), threading.Event()
@@ -252,6 +254,8 @@ def follow(
             stopped = write_stopped(RunFolder(folder))
             console.print(f"{stopped.text}: {folder}/report.html", highlight=False, soft_wrap=True)
         raise
+    finally:
+        break_seal(state_dir, handed[SEALED])
     watched.await_follower()
     watched.advance()
     if not (folder / "verdict.json").exists():

@@ -21,6 +21,7 @@ from lagbench.cli.cell_options import (
     TargetSettingsOption,
 )
 from lagbench.cli.rehearsal import opened_target, require_disk
+from lagbench.cli.terminal import Terminal
 from lagbench.core.scenario import new_run_id
 
 WHAT_MAY_BE_LEFT = (
@@ -44,7 +45,7 @@ def run(
     from lagbench.catalog.catalog import checked_cell, parse_settings
     from lagbench.catalog.catalog_files import from_any_folder
 
-    console = Console()
+    console = Terminal()
     overrides = parse_settings(settings or [])
     if seed is not None:
         overrides["seed"] = str(seed)

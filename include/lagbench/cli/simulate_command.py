@@ -18,6 +18,7 @@ from lagbench.cli.cell_options import (
     environment_at,
     finite,
 )
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def simulate(
     cells = [checked_cell(scenario, policy=name, overrides=overrides) for name in names]
     _require_own_names(cells)
     if parts := sorted(set(left_out(cells[0].scenario))):
-        typer.echo(f"! the simulation leaves out: {', '.join(parts)}", err=True)
+        text = f"! the simulation leaves out: {', '.join(parts)}"
+        Terminal(stderr=True).print(text, highlight=False, soft_wrap=True)
     around = replace(environment_at(start), hpa_sync_at_seconds=sync_at)
     if start_seconds is not None:
         around = replace(around, start_up_seconds=start_seconds)
@@ -82,7 +84,7 @@ def simulate(
     if as_json:
         typer.echo(json.dumps(_as_json(found, with_timeline=timeline), indent=2))
     else:
-        _print(Console(), found)
+        _print(Terminal(), found)
     return ExitCode.PASS
 
 

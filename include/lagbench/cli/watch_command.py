@@ -6,10 +6,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from lagbench.cli.cell_commands import RunArgument
 from lagbench.cli.progress import ProgressDisplay
+from lagbench.cli.terminal import Terminal
 from lagbench.cli.watched_run import WatchedRun
 from lagbench.errors import NotReady, WrongInput
 
@@ -28,7 +27,7 @@ def watch(run: RunArgument = "latest") -> int:
     from lagbench.core.measures.evidence import observation_of
     from lagbench.programs.live.live_file import is_followed
 
-    console, folder = Console(), find(run)
+    console, folder = Terminal(), find(run)
     if folder.manifest.exists() and observation_of(folder.read_json(folder.manifest)) is not None:
         raise WrongInput(
             where="run",

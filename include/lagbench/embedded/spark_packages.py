@@ -23,7 +23,10 @@ from lagbench.project import PROJECT_ROOT
 SPARK_JOBS = PROJECT_ROOT / "spark_jobs"
 POD_TEMPLATE = PROJECT_ROOT / "k8s" / "base" / "spark" / "pod-template.yaml"
 # Of lagbench, what the jobs import.
-_FILES = ("__init__.py", "consumer_ledger.py", "errors.py", "core/__init__.py", "core/clocks.py")
+_FILES = (
+    *("__init__.py", "consumer_ledger.py", "errors.py", "shown.py"),
+    *("core/__init__.py", "core/clocks.py"),
+)
 _FOLDERS = ("core/kubernetes", "core/ownership", "core/telemetry", "shared_with_spark")
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip
 

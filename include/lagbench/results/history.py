@@ -23,6 +23,7 @@ from lagbench.core.measures import NAMED, Measures
 from lagbench.core.verdict import SECOND_GROUP_PREFIX, Verdict
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.baseline import CELL_FIELD, cell_of
+from lagbench.shown import shown
 
 log = logging.getLogger(__name__)
 
@@ -71,9 +72,8 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
     except ValidationError as wrong:
         first = wrong.errors()[0]
         field = ".".join(map(str, first["loc"]))
-        raise NotReady(
-            f"run {folder.reference} is not one that lagbench wrote: {field} is {first['input']!r}"
-        ) from wrong
+        found = f"{field} is {shown(first['input'], name=field)}"
+        raise NotReady(f"run {folder.reference} is not one that lagbench wrote: {found}") from wrong
 
 
 def _has_measured(verdict: Mapping[str, Any]) -> bool | None:

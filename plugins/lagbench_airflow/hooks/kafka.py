@@ -8,6 +8,7 @@ from typing import Any, cast
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from lagbench.adapters.kafka.client_settings import refuse_code
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.kafka_lag import (
     open_admin,
@@ -16,7 +17,7 @@ from lagbench.adapters.kafka.kafka_lag import (
     read_partitions,
 )
 from lagbench.core.keda.loop import PartitionOffsets
-from lagbench.errors import NotReady
+from lagbench.errors import LagbenchError, NotReady
 
 
 class LagReader:
@@ -79,6 +80,7 @@ class KafkaHook(BaseHook):
         """Return the librdkafka settings of the connection.
 
         :raises NotReady: there is no such connection, or it names no servers.
+        :raises WrongInput: one of them loads or runs code.
         """
         try:
             connection = self.get_connection(self.kafka_conn_id)
@@ -94,6 +96,7 @@ class KafkaHook(BaseHook):
                 f"the connection {self.kafka_conn_id} has no bootstrap.servers in its extra "
                 f"(seen: {sorted(settings)}); add them"
             )
+        refuse_code(settings, where=f"connection {self.kafka_conn_id}")
         return settings
 
     @property
@@ -113,6 +116,6 @@ class KafkaHook(BaseHook):
         """Ask the cluster for its brokers (the Test button of the UI)."""
         try:
             count = self.get_conn().check_reachable()
-        except NotReady as error:
+        except LagbenchError as error:
             return False, str(error)
         return True, f"{count} broker(s) answered"

@@ -35,7 +35,7 @@ def start_own_consumers(
     replicas = cell.policy.limits.floor_replicas
     found = _workload(cell, target, replicas, is_embedded=is_embedded)
     cell.folder.write_text(
-        cell.folder.own_consumer, yaml.safe_dump(found.workload, sort_keys=False)
+        cell.folder.own_consumer, yaml.safe_dump(found.workload, sort_keys=False), mode=0o600
     )
     cell.folder.update_manifest(own_consumer_notes=list(found.notes))
     companions = (

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from lagbench.adapters.runs.run_folder import RunFolder, runs_root
+from lagbench.adapters.runs.run_folder import SECOND_GROUP, runs_root
+
+_KNOWN = re.compile(
+    rf"({SECOND_GROUP}/)?("
+    r"report\.html|junit\.xml|observed_load\.csv|payload\.txt|scenario\.yaml|policy(-\d{1,3})?\.(yaml|diff)"
+    r"|(accounting|autoscaler|checks|comparison|conf|fence|hpa|manifest|measures|prediction|verdict"
+    r"|what-if)\.json|(live|phases|records)\.jsonl|logs/[A-Za-z0-9][\w.-]{0,200}\.log)"
+)
+"""The files that a run writes for its readers, without manifests, which may have Secrets."""
 
 
 def file_of_run(run_id: str, path: str) -> Path | None:
     """Return the file ``path`` of a run folder; None if it is not a file or is outside it.
 
-    Links are followed first: neither a link in a run folder nor one in place of it leads out. The
-    manifest that a user has given is not served: the values of its Secrets are the user's alone.
+    Links are followed first: neither a link in a run folder nor one in place of it leads out, or to
+    a file of another name.
     """
     try:
         root = runs_root().resolve()
         folder = (root / run_id).resolve()
         found = (folder / path).resolve()
-    except (OSError, ValueError):  # too long, or a zero byte
+        is_there = folder.parent == root and found.is_file()
+    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, a zero byte
         return None
-    is_in_run_folder = folder.parent == root and found.is_relative_to(folder)
-    is_private = found.name == RunFolder(folder).own_deployment.name
-    return found if is_in_run_folder and not is_private and found.is_file() else None
+    if not is_there or not found.is_relative_to(folder):
+        return None
+    return found if _KNOWN.fullmatch(found.relative_to(folder).as_posix()) else None

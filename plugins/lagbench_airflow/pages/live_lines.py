@@ -77,9 +77,19 @@ def _ended_early(phases: Sequence[LivePhase]) -> bool:
 def _whole_lines(path: Path, offset: int) -> tuple[bytes, int]:
     with path.open("rb") as file:
         begins_at = 0
-        if offset > 0:
+        if 0 < offset <= path.stat().st_size:
             file.seek(offset - 1)
             begins_at = offset if file.read(1) == b"\n" else 0
         file.seek(begins_at)
-        data = file.read(MOST_BYTES)
-    return data[: data.rfind(b"\n") + 1], begins_at
+        while True:
+            data = file.read(MOST_BYTES)
+            end = data.rfind(b"\n") + 1
+            if end or len(data) < MOST_BYTES:
+                return data[:end], begins_at
+            # No follower writes such a line: it is left out, or the stream would wait for ever.
+            while data and b"\n" not in data:
+                data = file.read(MOST_BYTES)
+            if not data:
+                return b"", begins_at
+            begins_at = file.tell() - len(data) + data.find(b"\n") + 1
+            file.seek(begins_at)

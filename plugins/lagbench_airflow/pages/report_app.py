@@ -16,6 +16,7 @@ from fastapi.responses import (
     StreamingResponse,
 )
 
+from lagbench.shown import shown
 from lagbench_airflow.links import report_path
 from lagbench_airflow.pages import live_events, security_policy
 from lagbench_airflow.pages.confined import file_of_run
@@ -24,8 +25,9 @@ from lagbench_airflow.pages.live_page import live_page, no_report_page, waiting_
 from lagbench_airflow.run_lookup import DAGS_WITH_REPORT, SCENARIO_DAG, folder_of_page
 
 RunId = Annotated[str, PathParameter(pattern=r"^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$")]
-Offset = Annotated[int, Query(alias="from", ge=0)]
-LastEvent = Annotated[int | None, Header(alias="Last-Event-ID", ge=0)]
+MOST_OFFSET = 2**53
+Offset = Annotated[int, Query(alias="from", ge=0, le=MOST_OFFSET)]
+LastEvent = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=MOST_OFFSET)]
 
 
 def report_app(*, is_open: bool = False) -> FastAPI:
@@ -82,7 +84,7 @@ def report_app(*, is_open: bool = False) -> FastAPI:
         """Return one file of a run folder."""
         found = file_of_run(run_id, path)
         if found is None:
-            raise HTTPException(404, f"run {run_id} has no file {path!r}")
+            raise HTTPException(404, f"run {run_id} has no file {shown(path)} for its readers")
         return FileResponse(found, headers=dict(security_policy.OF_FILES))
 
     return app

@@ -6,9 +6,11 @@ import base64
 import hashlib
 from collections.abc import Iterable, Mapping
 
-# A report contains its scripts and styles and needs nothing from elsewhere.
+# A report contains its scripts and styles and needs nothing from elsewhere. A run folder may come
+# from a stranger: in the sandbox it has an origin of its own, without the reader's session.
 OF_FILES: Mapping[str, str] = {
     "Content-Security-Policy": (
+        "sandbox allow-scripts allow-downloads; "
         "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
         "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'self'"

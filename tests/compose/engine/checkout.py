@@ -27,6 +27,8 @@ def copy_checkout(target: Path) -> None:
     subprocess.run(
         ["make", "--silent", ".env"], cwd=target, check=True, capture_output=True, timeout=60
     )
+    with (target / ".env").open("a") as settings:  # the suite's own scenario is copied there
+        settings.write("LAGBENCH_ALLOWED_FOLDERS=/opt/airflow\n")
 
 
 def secret(checkout: Path, name: str) -> str:

@@ -29,23 +29,29 @@ def served_live_page(run_id: str, lines: Sequence[str] | None) -> Iterator[str]:
 
     None: the run has no follower yet.
     """
-    app = FastAPI()
-    app.mount(URL_PREFIX, report_app(is_open=True))
-    server = uvicorn.Server(
-        uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1)
-    )
-    thread = threading.Thread(target=server.run)
     with tempfile.TemporaryDirectory() as root, patch.dict(os.environ, {RUNS_DIR_VARIABLE: root}):
         folder = RunFolder(Path(root) / run_id)
         folder.path.mkdir()
         folder.conf.write_text(json.dumps({"dag_run": DAG_RUN}), encoding="utf-8")
         if lines is not None:
             folder.live.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        thread.start()
-        try:
-            eventually(lambda: server.started, "the server")
-            port = server.servers[0].sockets[0].getsockname()[1]
-            yield f"http://127.0.0.1:{port}{URL_PREFIX}/report/scenario_run/{DAG_RUN}"
-        finally:
-            server.should_exit = True
-            thread.join()
+        with served_bench(FastAPI()) as address:
+            yield f"{address}/report/scenario_run/{DAG_RUN}"
+
+
+@contextmanager
+def served_bench(app: FastAPI) -> Iterator[str]:
+    """Serve the pages of the bench as a part of ``app``; yield the address of that part."""
+    app.mount(URL_PREFIX, report_app(is_open=True))
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1)
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        eventually(lambda: server.started, "the server")
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}{URL_PREFIX}"
+    finally:
+        server.should_exit = True
+        thread.join()

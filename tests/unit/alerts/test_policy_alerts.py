@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -49,6 +50,19 @@ def test_a_query_for_lag_is_watched_as_lag() -> None:
 
     assert 'kafka_consumergroup_lag_sum{consumergroup="enrich",topic="events"}' in stuck.expr
     assert "500" in stuck.expr
+
+
+def test_a_group_s_name_is_no_template_of_prometheus() -> None:
+    """Prometheus runs the templates in labels; promtool has shown this text as the name again."""
+    found = manifest("lag-quick")
+    name = 'a {{{ query "up" | first | value }}} 😀'
+    found["spec"]["triggers"][0]["metadata"]["consumerGroup"] = name
+    rule = rules(found)["LagNotFallingAtCeiling"]
+
+    label = rule.as_dict()["labels"]["consumergroup"]
+
+    assert label == 'a {{"{{"}}{ query "up" | first | value }}} 😀'
+    assert json.dumps(name, ensure_ascii=False) in rule.expr
 
 
 def test_a_query_for_something_else_is_not_watched() -> None:

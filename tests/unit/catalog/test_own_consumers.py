@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,11 @@ import pytest
 import yaml
 
 from lagbench.catalog.catalog import load_scenario
-from lagbench.catalog.own_consumers import read_environment, require_own_consumer
+from lagbench.catalog.own_consumers import (
+    read_environment,
+    read_own_deployment,
+    require_own_consumer,
+)
 from lagbench.core.cluster import ClusterSettings, KafkaSettings
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.errors import WrongInput
@@ -24,7 +29,12 @@ CONSUMER: dict[str, Any] = {
 }
 
 
-def scenario(folder: Path, manifest: str, **consumer: object) -> Scenario:
+def scenario(
+    folder: Path,
+    manifest: str,
+    consumer: Mapping[str, object] | None = None,
+    actions: Sequence[object] = (),
+) -> Scenario:
     """Return the scenario of a file that names the manifest."""
     file = folder / "mine.yaml"
     content = {
@@ -33,7 +43,8 @@ def scenario(folder: Path, manifest: str, **consumer: object) -> Scenario:
         "partitions": 6,
         "profile": {"kind": "steady", "rate_per_second": 100, "duration_seconds": 10},
         "policy": "lag-quick",
-        "consumer": {**CONSUMER, "manifest": manifest, **consumer},
+        "consumer": {**CONSUMER, "manifest": manifest, **(consumer or {})},
+        "actions": list(actions),
     }
     file.write_text(yaml.safe_dump(content))
     return load_scenario(file)
@@ -51,7 +62,7 @@ def test_ordinary_manifests_are_taken(
     tmp_path: Path, manifest: str, consumer: dict[str, str]
 ) -> None:
     """Probes, a Secret, volumes and a sidecar: one machine and a cluster take each."""
-    found = scenario(tmp_path, str(DATA / manifest), **consumer)
+    found = scenario(tmp_path, str(DATA / manifest), consumer)
 
     assert found.consumer.manifest_sha256 is not None
     for on in (KafkaSettings(), ClusterSettings()):
@@ -90,7 +101,7 @@ def test_a_program_that_is_not_built_is_refused_by_its_place(tmp_path: Path, com
 def test_a_log_in_without_a_secret_of_the_cluster_is_refused(tmp_path: Path) -> None:
     """The target's settings must name the Secret."""
     env = {**CONSUMER["env"], "PASSWORD": "{kafka.sasl.password}"}
-    found = scenario(tmp_path, str(DATA / "probes.yaml"), env=env)
+    found = scenario(tmp_path, str(DATA / "probes.yaml"), {"env": env})
 
     require_own_consumer(found, on=ClusterSettings(kafka_secret=SECRET))
     with pytest.raises(WrongInput, match="KAFKA_SECRET") as refused:
@@ -132,6 +143,71 @@ def test_a_wrong_variable_is_shown_with_its_name_and_its_value(tmp_path: Path, n
     """Capitals and dots of a variable are part of the field's name."""
     env = {**CONSUMER["env"], name: "{topics}"}
     with pytest.raises(WrongInput) as refused:
-        scenario(tmp_path, "mine-deployment.yaml", env=env)
+        scenario(tmp_path, "mine-deployment.yaml", {"env": env})
 
     assert (refused.value.field, refused.value.value) == (f"consumer.env.{name}", "{topics}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "kind: Deployment\nspec: {template: {spec: {containers: [{env: [{name: DB_URL, value: "
+            "s3cr3t}]}]}}}"
+        ),
+        "root:x:s3cr3t",
+        "kind: Deployment\nvalue: s3cr3t: broken",
+    ],
+)
+def test_a_message_on_a_manifest_has_no_value_of_it(tmp_path: Path, text: str) -> None:
+    """Types and names only: a value may be a secret under any name."""
+    file = tmp_path / "own.yaml"
+    file.write_text(text)
+
+    with pytest.raises(WrongInput) as refused:
+        read_own_deployment(file, ConsumerSettings(kind="own", manifest=str(file)))
+
+    assert "s3cr3t" not in str(refused.value)
+
+
+RESTART = {"kind": "rolling_restart", "at_seconds": 1}
+
+
+@pytest.mark.parametrize(
+    ("consumer", "variables", "field"),
+    [
+        ({"env": {"DB_PASSWORD": "s3cr3t"}}, {}, "consumer.env.DB_PASSWORD"),
+        ({"env": {"DATABASE_URL": "pg://u:s3cr3t@db/x"}}, {}, "consumer.env.DATABASE_URL"),
+        ({"args": ["--api-token=s3cr3t"]}, {}, "consumer.args.0"),
+        ({"command": ["run", "--password", "s3cr3t"]}, {}, "consumer.command.2"),
+        ({}, {"API_KEY": "s3cr3t"}, "actions.0.env.API_KEY"),
+    ],
+)
+def test_a_secret_in_a_scenario_is_refused(
+    tmp_path: Path, consumer: dict[str, Any], variables: dict[str, str], field: str
+) -> None:
+    """Its value is not shown, and the message says where it belongs."""
+    env = CONSUMER["env"] | consumer.get("env", {})
+    actions = [{**RESTART, "env": variables}] if variables else []
+
+    with pytest.raises(WrongInput, match="--env-file") as refused:
+        scenario(tmp_path, str(DATA / "probes.yaml"), {**consumer, "env": env}, actions)
+
+    assert refused.value.field == field
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_placeholders_and_switches_are_no_secrets(tmp_path: Path) -> None:
+    """Kafka's log-in comes from a Secret, and the run's group is none under any name."""
+    env = CONSUMER["env"] | {
+        "SASL_PASSWORD": "{kafka.sasl.password}",
+        "SASL_JAAS_CONFIG": 'Login required password="{kafka.sasl.password}";',
+        "GROUP_KEY": "{group}",
+        "SECRET": "",
+    }
+
+    found = scenario(
+        tmp_path, str(DATA / "probes.yaml"), {"env": env, "args": ["--parse.key=true"]}
+    )
+
+    assert found.consumer.env == env

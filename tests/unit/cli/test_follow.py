@@ -67,7 +67,13 @@ def test_an_interrupt_goes_on_when_the_run_cannot_be_stopped(
     said = io.StringIO()
 
     with pytest.raises(KeyboardInterrupt):
-        follow(Console(file=said, width=200), tmp_path, {}, conf={"run_id": "a"}, server=None)
+        follow(
+            Console(file=said, width=200),
+            tmp_path,
+            {},
+            conf={"run_id": "a", "scenario": "quick_spike"},
+            server=None,
+        )
 
     assert "logs: http" in said.getvalue()
 
@@ -81,6 +87,12 @@ def test_an_interrupt_of_the_trigger_stops_the_run(
     monkeypatch.setattr(Interrupted, "cancelled", 0)
 
     with pytest.raises(KeyboardInterrupt):
-        follow(Console(file=io.StringIO()), tmp_path, {}, conf={"run_id": "a"}, server=None)
+        follow(
+            Console(file=io.StringIO()),
+            tmp_path,
+            {},
+            conf={"run_id": "a", "scenario": "quick_spike"},
+            server=None,
+        )
 
     assert Interrupted.cancelled == 1

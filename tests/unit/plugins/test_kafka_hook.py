@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 
 from lagbench_airflow.hooks import kafka  # isort: skip
 
@@ -49,3 +51,15 @@ def test_an_unknown_offset_is_no_lag_of_zero(monkeypatch: pytest.MonkeyPatch) ->
     ):
         with pytest.raises(NotReady, match="orders partition 2"):
             lags(monkeypatch, {**HELD, 2: offsets})
+
+
+def test_a_connection_that_loads_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may edit connections need not run code on the worker; the Test button says why."""
+    extra = {"bootstrap.servers": "127.0.0.1:1", "plugin.library.paths": "/tmp/evil.so"}  # noqa: S108
+    monkeypatch.setattr(
+        kafka.KafkaHook, "get_connection", lambda *_: SimpleNamespace(extra_dejson=extra)
+    )
+
+    with pytest.raises(WrongInput, match=r"plugin\.library\.paths"):
+        kafka.KafkaHook().get_conn()
+    assert kafka.KafkaHook().test_connection()[0] is False

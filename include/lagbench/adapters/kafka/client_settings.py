@@ -23,6 +23,7 @@ from lagbench.shared_with_spark.kafka_options import (
     settings_of_extra,
     settings_of_file,
 )
+from lagbench.shown import HIDDEN
 
 SERVERS = "bootstrap.servers"
 _ALLOWED = (
@@ -31,6 +32,16 @@ _ALLOWED = (
 )
 
 
+_REACHES_FURTHER: Mapping[str, str] = {
+    "plugin.library.paths": "loads a library",
+    "ssl.engine.location": "loads a library",
+    "ssl.engine.id": "loads a library",
+    "ssl.providers": "loads a library",
+    "sasl.kerberos.kinit.cmd": "runs a command",
+    "sasl.oauthbearer.assertion.file": "sends a file to a server",
+    "sasl.oauthbearer.assertion.jwt.template.file": "sends a file to a server",
+}
+"""Of librdkafka 2.16.1: who may name the Kafka need not have the rights of this process."""
 _ALLOWED_CONNECTION = f'JSON with conn_type kafka and extra {{"{SERVERS}": "host:port"}}'
 
 
@@ -50,9 +61,7 @@ def read_settings(path: Path) -> dict[str, str]:
     try:
         found = settings_of_file(text)
     except ValueError as error:
-        raise WrongInput(
-            where=where, field=str(error), value="(hidden)", allowed=_ALLOWED
-        ) from error
+        raise WrongInput(where=where, field=str(error), value=HIDDEN, allowed=_ALLOWED) from error
     return checked(found, where=where)
 
 
@@ -69,7 +78,7 @@ def require_spark_can_read(path: Path) -> None:
         raise WrongInput(
             where=str(path),
             field="settings",
-            value="(hidden)",
+            value=HIDDEN,
             allowed=f"what Spark can have, which accounts for messages: {error}",
         ) from error
 
@@ -125,11 +134,22 @@ def _of_file(path: str) -> Mapping[str, str]:
     return read_settings(Path(path))
 
 
+def refuse_code(settings: Mapping[str, object], *, where: str) -> None:
+    """Reject settings by which a client does more than to connect.
+
+    :raises WrongInput: it names the first one.
+    """
+    for name in sorted(_REACHES_FURTHER.keys() & settings.keys()):
+        allowed = f"no such setting, because it {_REACHES_FURTHER[name]}"
+        raise WrongInput(where=where, field=name, value=HIDDEN, allowed=allowed)
+
+
 def checked(settings: Mapping[str, str], *, where: str) -> dict[str, str]:
     """Return the settings if librdkafka can make a client of them; it connects to nothing.
 
     :raises WrongInput: it cannot, for example because a file of them is missing.
     """
+    refuse_code(settings, where=where)
     try:
         AdminClient({"log_level": 0, **settings})
     except (KafkaException, TypeError, ValueError) as error:
@@ -148,11 +168,12 @@ def settings_of_connection(text: str, *, where: str, field: str) -> dict[str, st
 
     :raises WrongInput: it names ``where`` and ``field``, and no value.
     """
-    refused = WrongInput(where=where, field=field, value="(hidden)", allowed=_ALLOWED_CONNECTION)
+    refused = WrongInput(where=where, field=field, value=HIDDEN, allowed=_ALLOWED_CONNECTION)
     try:
         settings = settings_of_extra(json.loads(text).get("extra") or {})
     except (ValueError, AttributeError) as error:
         raise refused from error
     if not settings.get(SERVERS):
         raise refused
+    refuse_code(settings, where=f"{where}: {field}")
     return settings

@@ -54,7 +54,8 @@ class OwnDeployment:
 
     def refuse(self, place: str, value: object, allowed: str) -> WrongInput:
         """Return the error for what is at ``place``."""
-        return WrongInput(where=self.where, field=place, value=value, allowed=allowed)
+        shown = _outline(value) if isinstance(value, Mapping | list) else value
+        return WrongInput(where=self.where, field=place, value=shown, allowed=allowed)
 
 
 def own_deployment(
@@ -67,8 +68,10 @@ def own_deployment(
     found = [one for one in documents if isinstance(one, Mapping)]
     deployments = [one for one in found if one.get("kind") == "Deployment"]
     if len(deployments) != 1 or len(found) != len(documents):
-        kinds = [one.get("kind") if isinstance(one, Mapping) else one for one in documents]
         allowed = "one Deployment; ConfigMaps and Secrets may be beside it"
+        kinds = [
+            one.get("kind") if isinstance(one, Mapping) else type(one).__name__ for one in documents
+        ]
         raise WrongInput(where=where, field="kind", value=kinds, allowed=allowed)
     deployment = deployments[0]
     spec: Any = deployment
@@ -80,7 +83,7 @@ def own_deployment(
     ):
         place = f"{POD_SPEC}.containers"
         allowed = "a list of containers, each with a name"
-        raise WrongInput(where=where, field=place, value=containers, allowed=allowed)
+        raise WrongInput(where=where, field=place, value=_outline(containers), allowed=allowed)
     if deployment["spec"].get("paused"):
         allowed = "false: a paused Deployment replaces no pod"
         raise WrongInput(where=where, field="spec.paused", value=True, allowed=allowed)
@@ -216,6 +219,15 @@ def _ports(own: OwnDeployment) -> list[Mapping[str, Any]]:
         for port in own.container.get("ports") or []
         if isinstance(port, Mapping) and isinstance(port.get("containerPort"), int)
     ]
+
+
+def _outline(value: object) -> object:
+    """Return types and names of a part of the manifest, whose other values may be secrets."""
+    if isinstance(value, Mapping):
+        return {key: one if key == "name" else type(one).__name__ for key, one in value.items()}
+    if isinstance(value, list):
+        return [_outline(one) if isinstance(one, Mapping) else type(one).__name__ for one in value]
+    return type(value).__name__
 
 
 def _by_name(documents: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Mapping[str, Any]]:

@@ -34,6 +34,12 @@ from lagbench.core.scenario.balancer import (
     rebalance_protocol,
     rejected_move,
 )
+from lagbench.core.scenario.conf_limits import (
+    FIELDS_VARIABLE,
+    FOLDERS_VARIABLE,
+    ConfLimits,
+    reaching_fields,
+)
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
@@ -49,6 +55,7 @@ from lagbench.core.scenario.own_consumer import (
     client_pattern,
     new_variables,
     own_texts,
+    require_no_secrets,
 )
 from lagbench.core.scenario.partition_plan import PartitionPlan
 from lagbench.core.scenario.payload import (
@@ -127,6 +134,8 @@ __all__ = [
     "CONSUMER_DEPLOYMENT",
     "DRIVER_SIDE_MEBIBYTES",
     "EARLIER_NAMES",
+    "FIELDS_VARIABLE",
+    "FOLDERS_VARIABLE",
     "GROUP_PREFIX",
     "KAFKA_CONFIG",
     "KAFKA_PREFIX",
@@ -159,6 +168,7 @@ __all__ = [
     "BrokerRestart",
     "BrokerUnreachable",
     "BurstyProfile",
+    "ConfLimits",
     "ConsumerFlags",
     "ConsumerSettings",
     "DownstreamPace",
@@ -211,10 +221,12 @@ __all__ = [
     "new_variables",
     "own_texts",
     "phase_distance_seconds",
+    "reaching_fields",
     "read_samples",
     "rebalance_protocol",
     "rejected_move",
     "require_known_hpa",
+    "require_no_secrets",
     "restart_text",
     "shared_actions",
     "start_delay",

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from lagbench.core.scenario.balancer import Balancer
+from lagbench.core.scenario.conf_limits import Reach
 from lagbench.core.scenario.downstream_pace import MOST_FACTOR, DownstreamPace, Slowdown
 
 RunState = Literal["lag_drained"]
@@ -105,7 +106,7 @@ class RollingRestart(ActionBase):
     balancer: Balancer | None = Field(
         None, description="consumer.balancer of the new pods; None: as before"
     )
-    env: Mapping[str, str] = Field(
+    env: Annotated[Mapping[str, str], Reach.PROCESS] = Field(
         {},
         description="variables of the new pods' container with consumer.kind own; they replace "
         "those of the same names",

@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from lagbench.core.scenario.accounting_level import LevelName
 from lagbench.core.scenario.actions import ActionBase, RollingRestart
 from lagbench.core.scenario.balancer import CLIENTS_SESSION_SECONDS
+from lagbench.core.scenario.conf_limits import Reach
+from lagbench.errors import WrongInput
+from lagbench.shown import HIDDEN, looks_secret
 
 BOOTSTRAP, TOPIC, GROUP = "bootstrap_servers", "topic", "group"
 OUTPUT_TOPIC, LEDGER_TOPIC, POD = "output_topic", "ledger_topic", "pod"
@@ -28,6 +32,7 @@ _PLACE = re.compile(r"\{\{|\}\}|\{([a-z_]+(?:\.[a-zA-Z0-9.-]+)?)\}")
 _BRACES = {"{{": "{", "}}": "}"}
 _VARIABLE = re.compile(r"(?!\.$|\.\.)[A-Za-z_.-][A-Za-z0-9_.-]*")
 _OF_LAGBENCH = "LAGBENCH_"
+_SWITCHES = ("true", "false", "on", "off")
 
 
 class OwnConsumer(BaseModel):
@@ -35,24 +40,24 @@ class OwnConsumer(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    manifest: str | None = Field(
+    manifest: Annotated[str | None, Reach.FILE] = Field(
         None, min_length=1, description="file with the Deployment, beside the scenario file"
     )
     manifest_sha256: str | None = Field(None, description="of that file; filled in when it is read")
     container: str | None = Field(
         None, description="the container that consumes; None: the first one of the Deployment"
     )
-    command: tuple[str, ...] = Field(
+    command: Annotated[tuple[str, ...], Reach.PROCESS] = Field(
         (),
         description="command on the embedded bench, for a manifest whose image has the command",
     )
-    env: Mapping[str, str] = Field(
+    env: Annotated[Mapping[str, str], Reach.PROCESS] = Field(
         {}, description="variables of the container; placeholders are filled in"
     )
-    args: tuple[str, ...] = Field(
+    args: Annotated[tuple[str, ...], Reach.PROCESS] = Field(
         (), description="arguments behind those of the manifest; placeholders are filled in"
     )
-    env_file: str | None = Field(
+    env_file: Annotated[str | None, Reach.FILE] = Field(
         None,
         min_length=1,
         description="file of NAME=value lines: what Secrets have on a cluster (embedded bench)",
@@ -171,6 +176,38 @@ def problem_of_new_variables(own: OwnConsumer, actions: Sequence[ActionBase]) ->
             if any(placeholders_in(text)):
                 return f"{place} must be a text without placeholders ({{{{ is a plain brace)"
     return ""
+
+
+def require_no_secrets(own: OwnConsumer, actions: Sequence[ActionBase], *, where: str) -> None:
+    """Reject secrets in a scenario: run folder, pods' objects and Airflow show their values.
+
+    A value that a placeholder of Kafka's log-in fills in is not the scenario's. Readers of kept
+    runs do not ask: an earlier lagbench took them.
+
+    :raises WrongInput: names the variable or argument.
+    """
+    found = [(f"consumer.env.{name}", name, text) for name, text in own.env.items()]
+    for field in ("command", "args"):
+        words = getattr(own, field)
+        for number, (before, word) in enumerate(zip(("", *words), words, strict=False)):
+            flag, sign, value = word.partition("=")
+            named = (flag, value) if sign else (before if before.startswith("-") else "", word)
+            found.append((f"consumer.{field}.{number}", *named))
+    for number, action in enumerate(actions):
+        env = action.env if isinstance(action, RollingRestart) else {}
+        found += [(f"actions.{number}.env.{name}", name, text) for name, text in env.items()]
+    for place, name, value in found:
+        is_filled_in = any(one.startswith(KAFKA_PREFIX) for one in placeholders_in(value)) or not (
+            _PLACE.sub("", value).strip()
+        )
+        if value not in _SWITCHES and not is_filled_in and looks_secret(name, value):
+            raise WrongInput(
+                where=where,
+                field=place,
+                value=HIDDEN,
+                allowed="no secret, because the run's files show it: give it by --env-file FILE, "
+                "on a cluster by a Secret that the manifest names",
+            )
 
 
 def client_pattern(client_id: str, pod: str) -> re.Pattern[str]:

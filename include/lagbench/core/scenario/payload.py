@@ -11,11 +11,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from lagbench.core.scenario.actions import Action
+from lagbench.core.scenario.conf_limits import Reach
 from lagbench.core.scenario.poison import Poison
 from lagbench.errors import WrongInput
 
@@ -36,7 +37,9 @@ class Payload(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    file: str = Field(min_length=1, description="file of samples, beside the scenario file")
+    file: Annotated[str, Reach.FILE] = Field(
+        min_length=1, description="file of samples, beside the scenario file"
+    )
     format: PayloadFormat = Field(
         "json-lines",
         description="a line is a JSON value, sent as it is, or the base64 of a message's bytes",

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from lagbench.core.scenario.conf_limits import Reach
+
 MOST_PER_SECOND = 1_000_000
 """The highest rate of a stream; one producer sends a third of it."""
 
@@ -68,7 +70,7 @@ class TraceProfile(_Model):
     """
 
     kind: Literal["trace"]
-    file: str = Field(min_length=1)
+    file: Annotated[str, Reach.FILE] = Field(min_length=1)
     rate_scale: float = Field(1.0, gt=0)
     points: tuple[TracePoint, ...] = Field((), description="filled from the file when it is read")
 

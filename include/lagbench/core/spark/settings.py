@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from lagbench.errors import WrongInput
+from lagbench.shown import looks_secret
 
 PREFIX = "lagbench_"
 """Keys of the connection's extra that start so are ours; all others are the provider's."""
@@ -18,8 +19,6 @@ MASTERS = "local, local[N], local[*], spark://HOST:PORT, k8s://https://HOST:PORT
 _LOCAL = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?")
 _STANDALONE = re.compile(r"spark://[^/:,]+:\d+(,[^/:,]+:\d+)*")
 _KUBERNETES = re.compile(r"k8s://(https?://)?[^/\s]+(/\S*)?")
-# A command line is seen by everyone on the machine, and Spark logs its configuration.
-_SECRET = re.compile(r"(secret|secret\.?key|password|token|keyfile\.?data)$", re.IGNORECASE)
 _ON_CLUSTERS_ONLY = ("spark_jobs", "runs", "python", "bootstrap_servers")
 _ON_KUBERNETES_ONLY = ("image", "runs_claim", "service_account", "s3_secret", "kubeconfig")
 _FOR_S3_ONLY = ("s3_endpoint", "s3_region", "s3_secret")
@@ -86,14 +85,14 @@ class SparkSettings(BaseModel):
     def _are_spark_settings(cls, conf: object) -> object:
         if not isinstance(conf, Mapping):
             raise ValueError('an object of Spark settings: {"spark.executor.memory": "2g"}')  # noqa: TRY004 - pydantic maps ValueError
-        for key in map(str, conf):
-            if not key.startswith("spark."):
+        for key, value in conf.items():
+            if not str(key).startswith("spark."):
                 raise ValueError(f"names that start with spark.; {key} does not")
-            if _SECRET.search(key):
+            # A command line is seen by everyone on the machine, and Spark logs its configuration.
+            if looks_secret(str(key), value):
                 raise ValueError(
                     f"settings without secrets, because a command line shows them; {key} looks "
-                    "like "
-                    "one: put it into spark-defaults.conf, the environment or a Secret"
+                    "like one: put it into spark-defaults.conf, the environment or a Secret"
                 )
         return {str(key): _text(value) for key, value in conf.items()}
 

@@ -23,14 +23,13 @@ from lagbench.localkube.objects import (
 )
 from lagbench.localkube.storage.resources import CONFIG_MAP, SECRET, SERVICE
 from lagbench.localkube.storage.store import Store
+from lagbench.shown import looks_secret
 
 POD_ADDRESS = "127.0.0.1"
 _REFERENCE = re.compile(r"\$(\$|\(([A-Za-z_.-][\w.-]*)\))")
 _SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['([^']+)'\]$")
-# Not inherited by pods: secrets, and settings of an Airflow that may have started localkube.
-_WITHHELD = re.compile(
-    r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY|^AIRFLOW_|^SSH_|FERNET"
-)
+_OF_OTHERS = re.compile(r"^(AIRFLOW|SSH)_")
+"""Settings of an Airflow that may have started localkube, and of the user's log-in."""
 
 
 class ContainerConfigFault(Exception):
@@ -59,11 +58,15 @@ class NodeEnvironment:
 
 
 def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return localkube's own environment in the form that pods inherit.
+    """Return localkube's own environment in the form that pods inherit: without secrets.
 
     ``python`` is the interpreter that runs localkube, so pods see the same installed packages.
     """
-    kept = {key: value for key, value in environment.items() if not _WITHHELD.search(key.upper())}
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if not looks_secret(name, value) and not _OF_OTHERS.search(name.upper())
+    }
     own_folder = str(Path(sys.executable).parent)
     kept["PATH"] = os.pathsep.join([own_folder, environment.get("PATH", os.defpath)])
     kept.setdefault("PYTHONUNBUFFERED", "1")  # as in images, so that a followed log is live

@@ -12,6 +12,7 @@ from lagbench.adapters.kafka.client_settings import (
     as_lines,
     own_settings,
     read_settings,
+    settings_of_connection,
 )
 from lagbench.errors import WrongInput
 
@@ -73,3 +74,28 @@ def test_a_value_of_several_lines_is_refused() -> None:
     """The form cannot hold a PEM text: a file of it is asked for."""
     with pytest.raises(WrongInput, match=r"ssl\.ca\.location"):
         as_lines({"ssl.ca.pem": "-----BEGIN\nx\n-----END\n"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plugin.library.paths",
+        "ssl.engine.location",
+        "ssl.providers",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.oauthbearer.assertion.file",
+    ],
+)
+def test_a_setting_that_loads_code_is_refused(tmp_path: Path, name: str) -> None:
+    """By name, before librdkafka sees it; in a file and in a connection."""
+    settings = {**SETTINGS, name: "/tmp/evil.so"}  # noqa: S108 - no file is made
+    connection = json.dumps({"conn_type": "kafka", "extra": settings})
+
+    for read in (
+        lambda: read_settings(_file(tmp_path, as_lines(settings))),
+        lambda: settings_of_connection(connection, where="environment", field="CONN"),
+    ):
+        with pytest.raises(WrongInput) as refused:
+            read()
+        assert refused.value.field == name
+        assert "evil" not in str(refused.value)

@@ -20,6 +20,11 @@ def test_secrets_and_airflow_settings_are_not_inherited() -> None:
         "AWS_SECRET_ACCESS_KEY": "k",
         "AIRFLOW_CONN_KAFKA_DEFAULT": "c",
         "AIRFLOW__CORE__FERNET_KEY": "f",
+        "AIRFLOW_HOME": "a",
+        "MYSQL_PWD": "p",
+        "DATABASE_URL": "postgres://u:p@db/x",
+        "HTTPS_PROXY": "http://u:p@proxy",
+        "SENTRY_DSN": "https://k@sentry/1",
         "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092",
     }
 

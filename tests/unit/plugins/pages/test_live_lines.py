@@ -179,3 +179,16 @@ def test_a_reading_is_json(folder: Path) -> None:
     assert json.loads(as_json(read_lines(RUN, 0))) == {
         "next": 0, "report": False, "over": False, "failure": "", "lines": []
     }  # fmt: skip
+
+
+def test_a_line_without_end_does_not_hold_the_stream_up(folder: Path) -> None:
+    """A line that is longer than a reading is left out; the next ones come."""
+    longest = "x" * (3 * MOST_BYTES)
+    (folder / "live.jsonl").write_text(f'{{"at":1}}\n{longest}\n{{"at":2}}\n{longest}')
+
+    first = read_lines(RUN, 0)
+    second = read_lines(RUN, first.next_offset)
+    third = read_lines(RUN, second.next_offset)
+
+    assert (first.lines, second.lines, third.lines) == (['{"at":1}'], ['{"at":2}'], [])
+    assert third.next_offset == second.next_offset

@@ -51,6 +51,67 @@ def test_a_report_is_served(runs: Path) -> None:
 
     assert reply.text == "<p>the report</p>"
     assert "default-src 'none'" in reply.headers["content-security-policy"]
+    assert "sandbox allow-scripts allow-downloads;" in reply.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("report.html", 200),
+        ("second_group/report.html", 200),
+        ("junit.xml", 200),
+        ("measures.json", 200),
+        ("policy-2.yaml", 200),
+        ("logs/consumer-0.log", 200),
+        ("x.html", 404),
+        ("x.svg", 404),
+        ("logs/report.html", 404),
+        ("a/second_group/report.html", 404),
+        ("own-consumer.yaml", 404),
+        (".own-deployment.yaml.x1", 404),
+        (".report.html", 404),
+        ("logs/.hidden.log", 404),
+    ],
+)
+def test_only_what_a_run_writes_is_served(runs: Path, name: str, status: int) -> None:
+    """A shared run folder may have pages and pictures of a stranger, and left-overs."""
+    file = runs / "a-run" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("x")
+
+    assert client().get(f"/runs/a-run/{name}").status_code == status
+
+
+def test_a_link_leads_to_no_file_of_another_name(runs: Path) -> None:
+    """Nor round and round."""
+    (runs / "a-run" / "x.html").write_text("x")
+    (runs / "a-run" / "conf.json").unlink()
+    (runs / "a-run" / "conf.json").symlink_to("x.html")
+    (runs / "a-run" / "fence.json").symlink_to("fence.json")
+
+    replies = [client().get(f"/runs/a-run/{name}") for name in ("conf.json", "fence.json")]
+
+    assert [reply.status_code for reply in replies] == [404, 404]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"/runs/a-run/{'x' * 5000}", 404),
+        (f"/runs/a-run/logs/{'x' * 5000}.log", 404),
+        (f"/runs/{'x' * 5000}/report.html", 422),
+        (f"/report/scenario_run/{'x' * 5000}", 200),
+        (f"/live/a-run/lines?from={10**20}", 422),
+        (f"/live/a-run/lines?from={2**53}", 200),
+    ],
+)
+def test_a_long_path_or_number_is_no_error_of_the_server(
+    runs: Path, path: str, status: int
+) -> None:
+    """There is no such file, or no such offset."""
+    (runs / "a-run" / "live.jsonl").write_text('{"at":1}\n')
+
+    assert client().get(path).status_code == status
 
 
 def test_a_dag_run_leads_to_its_report(runs: Path) -> None:
