@@ -49,7 +49,11 @@ def opened_target(
     :raises NotReady: another command holds the bench, or the target cannot be used.
     """
     from lagbench.embedded import bench
-    from lagbench.orchestrator.airflow_server import require_target, running_server
+    from lagbench.orchestrator.airflow_server import (
+        require_healthy,
+        require_target,
+        running_server,
+    )
     from lagbench.orchestrator.dag_process import DagProcess
     from lagbench.orchestrator.target import find_target
 
@@ -61,6 +65,7 @@ def opened_target(
         server = running_server(state_dir)
         if server is not None:
             require_target(server, target)
+            require_healthy(server, state_dir)
         if cluster is not None:
             for cell in cells:
                 policies = [policy.manifest for _, policy in cell.policies]
