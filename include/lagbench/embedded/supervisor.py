@@ -41,7 +41,7 @@ from lagbench.embedded.kept_log import put_aside
 from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
 from lagbench.embedded.ports import free_port
 from lagbench.errors import LagbenchError, NotReady
-from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
+from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, make_state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
@@ -318,7 +318,7 @@ def main() -> int:
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     files = BenchFiles(options.state_dir)
-    files.state_dir.mkdir(parents=True, exist_ok=True)
+    make_state_dir(files.state_dir)
     try:
         with _only_supervisor(files):
             myself = ProcessRecord.of(os.getpid())

@@ -99,7 +99,7 @@ def test_a_run_does_not_wait_for_a_dead_scheduler(airflow: Airflow, run: ServerD
     airflow.looks(run, "running", apart=50.0)
     airflow.failed_parts = ["scheduler", "triggerer"]
 
-    with pytest.raises(StillRunning, match="scheduler, triggerer.*cli__spike-1"):
+    with pytest.raises(StillRunning, match=r"scheduler, triggerer.*cli__spike-1"):
         airflow.looks(run, "queued", "queued", "queued", apart=50.0)
 
 
