@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from lagbench.cli.machine_faults import no_space
 from lagbench.cli.progress import ProgressDisplay
 from lagbench.cli.run_lock import one_run_at_a_time
 from lagbench.cli.watched_run import WatchedRun
@@ -261,6 +262,7 @@ def follow(
     watched.advance()
     if not (folder / "verdict.json").exists():
         seen = "\n".join(watched.view.failures) or dag_run.log_tail(LOG_TAIL_LINES)
+        seen = no_space(seen) or seen
         raise NotReady(
             f"the run ended in phase {watched.view.phase} without a verdict.\n{seen}\n"
             f"{dag_run.where_to_look()}{how_to_account(state_dir, RunFolder(folder))}"

@@ -81,7 +81,7 @@ def _verdict_of(folder: RunFolder) -> Verdict:
             f"run {folder.reference} has no verdict: it {stopped_run(folder).text}, or it is still"
             f" in progress; lagbench report {folder.reference} shows how far it came"
         )
-    verdict = Verdict.model_validate(folder.read_json(folder.verdict))
+    verdict = folder.read_model(folder.verdict, Verdict)
     if changed := changed_since(folder, verdict.judged):
         raise NotReady(
             f"run {folder.reference}: its verdict is of other files: {', '.join(changed)} changed"
