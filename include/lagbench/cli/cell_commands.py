@@ -93,7 +93,7 @@ def _require_end(folder: RunFolder) -> None:
     from lagbench.results.observed_run import RECORDS_FILE
 
     if is_followed(folder.path / RECORDS_FILE):
-        raise NotReady(f"run {folder.reference} is still in progress: its observation goes on")
+        raise NotReady(f"run {folder.reference} is still in progress: its observation continues")
     if not folder.has_landed() and is_in_progress(folder):
         told = f"run {folder.reference} is still in progress"
         raise NotReady(f"{told}: lagbench watch {folder.reference} shows it")

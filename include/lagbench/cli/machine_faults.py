@@ -1,4 +1,4 @@
-"""What the machine does to a command: closed pipes, other encodings, full disks."""
+"""Handle the faults of the machine in a command: closed pipes, other encodings, full disks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SHOWN = 200
 
 
 class _LastingOutput(io.FileIO):
-    """An output that fails once at most; a closed pipe is no failure, and the work goes on."""
+    """Fails once at most. A closed pipe does not fail, and the command continues."""
 
     _is_lost = False
 
     def write(self, data: Any, /) -> int:
-        """Write, or drop what nobody can take."""
+        """Write, or drop what cannot be written."""
         if not self._is_lost:
             try:
                 return super().write(data) or 0
