@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -95,7 +95,15 @@ def opened_target(
 
             def rehearse_here(conf: Conf) -> None:
                 process = waiting.pop() if waiting else None
-                follow(console, state_dir, connections, conf=conf, server=server, process=process)
+                follow(
+                    console,
+                    state_dir,
+                    connections,
+                    conf=conf,
+                    server=server,
+                    process=process,
+                    has_bench=lambda: bench.running(state_dir) is not None,
+                )
 
             try:
                 yield rehearse_here
@@ -219,8 +227,12 @@ def follow(
     conf: Conf,
     server: AirflowServer | None,
     process: DagProcess | None = None,
+    has_bench: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM stop it and clean up."""
+    """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM stop it and clean up.
+
+    Without its bench it is stopped: each of its waits would last until its limit.
+    """
     run_id = str(conf["run_id"])
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
     from lagbench.embedded.kept_log import how_to_account
@@ -245,13 +257,21 @@ def follow(
             while not dag_run.is_finished():
                 watched.advance()
                 display.show(watched.view)
+                if not has_bench():
+                    with suppress(NotReady):
+                        dag_run.cancel()
+                    raise NotReady(
+                        f"the bench ended in phase {watched.view.phase}: "
+                        + (no_space("") or f"see {state_dir / 'supervisor.log'}")
+                    )
                 pause.wait(0.25)
     except KeyboardInterrupt:
         console.print("stopping the run and cleaning up")
         try:
             dag_run.cancel()
         except NotReady as problem:  # the interrupt goes on: nothing else may be started
-            told = f"the run was not stopped: {problem}; {dag_run.where_to_look()}"
+            why = no_space(str(problem)) or problem
+            told = f"the run was not stopped: {why}; {dag_run.where_to_look()}"
             console.print(told, markup=False, highlight=False, soft_wrap=True)
         watched.await_follower()
         if not (folder / "verdict.json").exists() and folder.is_dir():

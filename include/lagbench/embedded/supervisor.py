@@ -40,7 +40,7 @@ from lagbench.embedded.kafka_choice import (
 from lagbench.embedded.kept_log import put_aside
 from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
 from lagbench.embedded.ports import free_port
-from lagbench.errors import LagbenchError, NotReady
+from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, make_state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
@@ -95,6 +95,9 @@ class Supervisor:
             log.error("start failed: %s", error)
             self._files.failure.write_text(str(error), encoding="utf-8")
             return int(error.exit_code)
+        except OSError as error:  # a full disk takes no record of the end of a part
+            log.error("the bench ends: %s", error)
+            return int(ExitCode.NOT_READY)
         finally:
             self._is_starting = False
             self._stop()
