@@ -146,6 +146,7 @@ class Supervisor:
                 signum = self._signals.get(timeout=self._tick_seconds())
             except queue.Empty:
                 signum = None
+            self._reaper.restart_if_killed()
             if signum in _ENDING:
                 return
             if self._attached_to is not None and (

@@ -113,7 +113,7 @@ class GroupReaper:
 
     def restart_if_killed(self) -> None:
         """Start another reaper process if this one was killed; call it now and then."""
-        if self._process.poll() is not None:
+        if not self._is_closed and self._process.poll() is not None:
             self._say("")
 
     def close(self) -> None:
