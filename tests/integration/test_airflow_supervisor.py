@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests.eventually import eventually
 
 from lagbench.adapters.process.processes import kill_all, session_members
 from lagbench.orchestrator import airflow_server
+from lagbench.orchestrator.airflow_environment import airflow_home, write_configuration
 from lagbench.orchestrator.airflow_supervisor import PARTS
 
 pytestmark = pytest.mark.slow
@@ -130,3 +132,14 @@ def test_the_end_leaves_nothing(supervised: Supervised) -> None:
     """Asked to end, it ends its parts and what they started."""
     assert airflow_server.stop_server(supervised.state_dir)
     assert supervised.session() == set()
+
+
+def test_the_configuration_is_written_before_the_parts_start(tmp_path: Path) -> None:
+    """Parts that start together would each write another secret."""
+    airflow_home(tmp_path).mkdir()
+    write_configuration(tmp_path)
+    found = (airflow_home(tmp_path) / "airflow.cfg").read_text()
+    write_configuration(tmp_path)
+
+    assert re.search(r"^jwt_secret = \S{20,}$", found, re.MULTILINE)
+    assert (airflow_home(tmp_path) / "airflow.cfg").read_text() == found

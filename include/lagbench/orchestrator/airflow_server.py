@@ -31,6 +31,7 @@ from lagbench.orchestrator.airflow_environment import (
     empty_temporary_folder,
     fail_abandoned_runs,
     prepare_database,
+    write_configuration,
 )
 from lagbench.orchestrator.airflow_supervisor import STOP_GRACE_SECONDS
 
@@ -101,6 +102,7 @@ def start_server(
     stop_server(state_dir)
     _refuse_taken_port(port)
     prepare_database(state_dir)
+    write_configuration(state_dir)
     fail_abandoned_runs(state_dir)
     empty_temporary_folder(state_dir)
     log_path = log_file(state_dir)
