@@ -75,7 +75,7 @@ def audit(locks: Sequence[str], run: Run, say: Callable[[str], object]) -> int:
                 say(f"{question}: {line} ({lock})")
             if answer.unanswered is not None:
                 codes.add(NOT_ASKED)
-                say(f"{question}: NO ANSWER from {lock} on: {answer.unanswered}")
+                say(f"{question}: not searched from {lock} on: {answer.unanswered}")
                 break  # the next one would wait for the same server
         else:
             say(f"{question}: asked for {', '.join(locks)}")
@@ -87,14 +87,17 @@ def _last_line(text: str) -> str:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*command],
-        cwd=PROJECT_ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=_LIMIT_SECONDS,
-    )
+    try:
+        return subprocess.run(
+            [*command],
+            cwd=PROJECT_ROOT,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(command, NOT_ASKED, "", str(error))
 
 
 if __name__ == "__main__":

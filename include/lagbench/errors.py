@@ -63,6 +63,10 @@ class PodsRefused(NotReady):
     """Kubernetes creates no pods of a workload; the message has its words (never retried)."""
 
 
+class PodsEnded(NotReady):
+    """Pods of a workload end again and again; the message has their last words (never retried)."""
+
+
 class NotAllowed(NotReady):
     """The account lacks a right; the message names it."""
 

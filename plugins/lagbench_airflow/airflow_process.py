@@ -8,12 +8,14 @@ from pathlib import PurePath
 
 import psutil
 
+_SUPERVISOR = "lagbench.orchestrator.airflow_supervisor"
+
 
 def airflow_pid() -> int:
     """Return the outermost process of Airflow above this task; this process if none is above it.
 
     With ``airflow dags test`` that is the task's own process, else the scheduler, the worker of an
-    executor, or ``airflow standalone``.
+    executor, or what starts a scheduler that has ended again (``lagbench ui``).
     """
     own = psutil.Process(os.getpid())
     line = [own, *own.parents()]
@@ -27,7 +29,9 @@ def outermost_airflow(commands: Sequence[Sequence[str]]) -> int:
 
 def _is_airflow(words: Sequence[str]) -> bool:
     """Return whether a process is Airflow's; it may have replaced its command by a title."""
-    return any(PurePath(word.split(" ")[0]).name == "airflow" for word in words)
+    return _SUPERVISOR in words or any(
+        PurePath(word.split(" ")[0]).name == "airflow" for word in words
+    )
 
 
 def _words(process: psutil.Process) -> Sequence[str]:

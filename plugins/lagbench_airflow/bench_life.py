@@ -26,6 +26,7 @@ from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster
 from lagbench_airflow.hooks.spark import SparkTarget
 from lagbench_airflow.lease_holder import lease_holder
+from lagbench_airflow.operators.fence_run import collect_pod_logs, unless_full
 from lagbench_airflow.own_bench import note_started_bench
 
 Say = Callable[[str], None]
@@ -114,7 +115,8 @@ def _released_on_failure(kube: Kube) -> Iterator[None]:
 def clean_up(say: Say, *, folder: RunFolder, is_last_try: bool) -> dict[str, Any]:
     """Remove all workloads, topics and groups of runs, and release a cluster's namespace.
 
-    Topics that are not accounted for are copied into the run folder when the workloads have gone.
+    The logs of the pods of a run that ended before its fence are kept in the run folder. Topics
+    that are not accounted for are copied there when the workloads have gone.
     If that fails, all topics stay. So does the Lease, for the next try; the last one releases it.
     """
     if target.is_embedded():
@@ -123,6 +125,9 @@ def clean_up(say: Say, *, folder: RunFolder, is_last_try: bool) -> dict[str, Any
         closing(open_kube(patience_seconds=PATIENCE_SECONDS)) as kube,
         KafkaHook().get_conn() as admin,
     ):
+        if not folder.fence.exists():
+            with suppress(NotReady), unless_full():
+                collect_pod_logs(kube, folder)
         if target.is_embedded():
             removed = remove_everything(
                 kube, admin, say, is_embedded=True, before_topics=lambda: _copy(say, folder)

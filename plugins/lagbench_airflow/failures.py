@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench.errors import PodsRefused, WrongInput
+from lagbench.errors import PodsEnded, PodsRefused, WrongInput
 
 
 @contextlib.contextmanager
 def wrong_input_is_final() -> Iterator[None]:
-    """Fail without retries on wrong input and refused pods; NotReady passes and is retried."""
+    """Fail without retries on wrong input and pods that cannot work; NotReady is retried."""
     try:
         yield
-    except (WrongInput, PodsRefused) as error:
+    except (WrongInput, PodsRefused, PodsEnded) as error:
         raise AirflowFailException(str(error)) from error

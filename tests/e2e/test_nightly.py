@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from lagbench.embedded.ports import free_port
@@ -118,6 +119,31 @@ def test_the_history_is_the_audit_trail(airflow: Airflow) -> None:
     assert run["conf"]["scenario"] == str(SCENARIO)
     assert run["conf"]["policy"] == str(POLICY)
     assert run["run_type"] == "operator_triggered" or run["triggered_by"] == "operator", run
+
+
+def test_the_logs_of_tasks_open(airflow: Airflow) -> None:
+    """The API server reads the files of tasks; nothing serves them."""
+    tasks = f"/api/v2/dags/scenario_run/dagRuns/{REHEARSAL}/taskInstances"
+
+    for task in ("plan_cell", "lag_drained"):
+        content = airflow.get(f"{tasks}/{task}/logs/1")["content"]
+        assert any(line.get("logger") == "task" for line in content), content
+
+
+def test_nothing_listens_for_other_machines(airflow: Airflow, rehearsal: Rehearsal) -> None:
+    """Every socket of bench and Airflow is on loopback."""
+    server = json.loads((rehearsal.root / "state" / "airflow.json").read_text())
+    leaders = (server["pid"], rehearsal.bench()["supervisor"]["pid"])
+    listening = [
+        socket.laddr.ip
+        for leader in leaders
+        for process in psutil.Process(leader).children(recursive=True)
+        for socket in process.net_connections("inet")
+        if socket.status == psutil.CONN_LISTEN
+    ]
+
+    assert len(listening) >= len(("web UI", "broker", "localkube"))
+    assert set(listening) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 def test_the_scale_down_met_work(airflow: Airflow, rehearsal: Rehearsal) -> None:

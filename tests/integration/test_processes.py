@@ -77,6 +77,42 @@ def test_a_killed_reaper_is_replaced(two: list[subprocess.Popen[bytes]]) -> None
     assert two[1].poll() is None
 
 
+def test_a_reaper_that_is_looked_at_is_replaced_at_once(two: list[subprocess.Popen[bytes]]) -> None:
+    """Without a change to what is watched."""
+    reaper = GroupReaper()
+    reaper.watch(two[0].pid)
+    first = killed(reaper)
+
+    reaper.restart_if_killed()
+    second = reaper.pid
+    reaper.restart_if_killed()
+
+    assert first != second == reaper.pid
+    reaper.close()
+    assert two[0].wait(timeout=60) == -signal.SIGKILL
+
+
+def test_a_process_that_made_its_own_group_is_reaped_too() -> None:
+    """A task of Airflow does: it stays in the session of what is watched."""
+    apart = "import os, signal; os.fork() or os.setpgid(0, 0); os.write(1, b'%d\\n' % os.getpid());"
+    leader = subprocess.Popen(
+        [sys.executable, "-c", apart + "signal.pause()"],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    assert leader.stdout is not None
+    found = {int(leader.stdout.readline()) for _ in range(2)}
+    reaper = GroupReaper()
+    reaper.watch(leader.pid)
+
+    reaper.close()
+
+    assert leader.pid in found
+    assert leader.wait(timeout=60) == -signal.SIGKILL
+    assert not any(map(is_alive, found))
+
+
 def test_the_groups_of_a_killed_reaper_end_with_its_owner(
     two: list[subprocess.Popen[bytes]],
 ) -> None:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from subprocess import CompletedProcess
 
+import pytest
+import tests.audit
 from tests.audit import FOUND, LOCKS, NOT_ASKED, Answer, Run, audit, vulnerable, yanked
 
 from lagbench.project import PROJECT_ROOT
@@ -58,7 +60,19 @@ def test_no_answer_is_said_and_is_not_clean() -> None:
 
     assert audit(["a", "b"], _answers(uv=(0, ""), osv=""), said.append) == NOT_ASKED
     (answer,) = said[1:]
-    assert "NO ANSWER from a " in answer
+    assert answer.startswith("known vulnerabilities: not searched from a ")
+
+
+def test_a_program_that_does_not_run_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without uv, or after its time, nothing was searched."""
+    monkeypatch.setattr(tests.audit, "_LIMIT_SECONDS", 0.2)
+    for command in (["/nowhere/uv"], ["sleep", "60"]):
+        assert yanked("lock", lambda _, command=command: tests.audit._run(command)).unanswered
+
+
+def test_ci_does_not_depend_on_a_server_of_advisories() -> None:
+    """It passes or fails by the commit alone."""
+    assert "audit" not in (PROJECT_ROOT / ".ci" / "run").read_text()
 
 
 def test_what_was_found_counts_more_than_what_was_not_asked() -> None:

@@ -36,6 +36,7 @@ from lagbench.core.policy import (
 )
 from lagbench.core.scenario import (
     EARLIER_NAMES,
+    MOST_PARTITIONS,
     ConfLimits,
     Scenario,
     SwapPolicy,
@@ -139,6 +140,10 @@ def load_scenario(
     except ValidationError as error:
         problem = wrong_scenario(error, data, where=where)
         raise _of_setting(problem, overrides or {}) from error
+    if scenario.partitions > MOST_PARTITIONS:
+        most, allowed = scenario.partitions, f"1 to {MOST_PARTITIONS} for a rehearsal"
+        problem = WrongInput(where=where, field="partitions", value=most, allowed=allowed)
+        raise _of_setting(problem, overrides or {})
     scenario = with_own_files(_with_samples(scenario, path), path)
     offered_load(scenario.profile, where=where)
     _require_poisoned_messages(scenario, where)

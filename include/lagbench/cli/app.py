@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, Any
@@ -25,6 +26,7 @@ from lagbench.cli import (
     simulate_command,
     watch_command,
 )
+from lagbench.cli.machine_faults import make_output_last, told
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, LagbenchError, WrongInput
 from lagbench.shown import printable
@@ -96,7 +98,8 @@ def _require_values(arguments: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Run the command; each known error gives one message and its exit code."""
+    """Run the command; each error gives one message and its exit code, which is never 1."""
+    make_output_last()
     errors = Terminal(stderr=True)
     try:
         _require_values(sys.argv[1:])
@@ -111,4 +114,12 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         errors.print("stopped")
         sys.exit(130)
+    except OSError as error:
+        code, text = told(error)
+        errors.print(text, markup=False, highlight=False, soft_wrap=True)
+        sys.exit(code)
+    except Exception:
+        errors.print(traceback.format_exc(), markup=False, highlight=False, soft_wrap=True)
+        errors.print("this is a fault in lagbench; please report it with the lines above")
+        sys.exit(ExitCode.NOT_READY)
     sys.exit(code if isinstance(code, int) else ExitCode.PASS)

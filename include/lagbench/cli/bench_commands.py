@@ -54,12 +54,13 @@ def down() -> int:
 
 
 def status() -> int:
-    """Show the running parts, their addresses and ages; exit code 3 if the bench is not up."""
+    """Show the running parts, their addresses and ages; exit code 3 if one is down."""
     from lagbench.embedded import bench
-    from lagbench.orchestrator.airflow_server import running_server
+    from lagbench.orchestrator.airflow_server import failed_parts, running_server, told_failure
 
     console = Terminal()
-    found = bench.status(bench.state_dir())
+    state_dir = bench.state_dir()
+    found = bench.status(state_dir)
     table = Table(box=None)
     for heading in ("part", "state", "pid", "address", "memory", "up for"):
         table.add_column(heading)
@@ -72,11 +73,15 @@ def status() -> int:
             "" if part.rss_bytes is None else f"{part.rss_bytes / 2**20:.0f} MiB",
             "" if part.uptime_seconds is None else f"{part.uptime_seconds:.0f} s",
         )
-    server = running_server(bench.state_dir())
+    server = running_server(state_dir)
+    failed = [] if server is None else failed_parts(server)
     if server is not None:
-        table.add_row("airflow", Text("running", "green"), str(server.pid), server.url, "", "")
+        state = Text(f"{', '.join(failed)} down", "yellow") if failed else Text("running", "green")
+        table.add_row("airflow", state, str(server.pid), server.url, "", "")
     console.print(table)
-    return ExitCode.PASS if found.is_up else ExitCode.NOT_READY
+    if failed:
+        _say(told_failure(failed, state_dir))
+    return ExitCode.PASS if found.is_up and not failed else ExitCode.NOT_READY
 
 
 def doctor() -> int:

@@ -71,6 +71,7 @@ def report(
         if is_kept(run):
             verdict = report_kept(folder)
         else:
+            _require_end(folder)
             if is_unfinished(folder):
                 complete_run(folder)
             elif not folder.accounting.exists() and not folder.has_landed():
@@ -81,6 +82,22 @@ def report(
     console.print(f"{verdict.status}: {first}", highlight=False, soft_wrap=True)
     console.print(f"report: {folder.report}", highlight=False, soft_wrap=True)
     return ExitCode.PASS
+
+
+def _require_end(folder: RunFolder) -> None:
+    """Reject a run in progress: its page would be that of a stopped one.
+
+    :raises NotReady: a rehearsal or an observation still writes the folder.
+    """
+    from lagbench.cli.watched_run import is_in_progress
+    from lagbench.programs.live.live_file import is_followed
+    from lagbench.results.observed_run import RECORDS_FILE
+
+    if is_followed(folder.path / RECORDS_FILE):
+        raise NotReady(f"run {folder.reference} is still in progress: its observation continues")
+    if not folder.has_landed() and is_in_progress(folder):
+        told = f"run {folder.reference} is still in progress"
+        raise NotReady(f"{told}: lagbench watch {folder.reference} shows it")
 
 
 def _what_if(console: Console, folder: RunFolder, settings: list[str]) -> int:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lagbench.core.keda.object import ScaledObjectSpec, Trigger
     from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger, PrometheusTrigger
 
+_ASK_SECONDS = 10.0
+"""A broker that was just started has no coordinator for the group yet."""
 _FROM_ENVIRONMENT = "bootstrapServersFromEnv"
 
 
@@ -130,12 +132,15 @@ def _explain_kafka(
     trigger: KafkaTrigger,
     environment: Mapping[str, str],
 ) -> None:
+    from lagbench.adapters.kafka.kafka_calls import ask_again
     from lagbench.adapters.kafka.kafka_trigger import open_trigger, read_trigger_offsets
     from lagbench.core.explain import explain_kafka
 
     with contextlib.closing(open_trigger(trigger, environment)) as client:
         try:
-            offsets = read_trigger_offsets(client, trigger)
+            offsets = ask_again(
+                lambda: read_trigger_offsets(client, trigger), for_seconds=_ASK_SECONDS
+            )
         except ValueError as error:
             raise NotReady(f"KEDA would fail this poll: {error}") from error
     explained = explain_kafka(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from lagbench.cli.machine_faults import no_space
 from lagbench.cli.progress import ProgressDisplay
 from lagbench.cli.run_lock import one_run_at_a_time
 from lagbench.cli.watched_run import WatchedRun
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
     from lagbench.orchestrator.airflow_server import AirflowServer
     from lagbench.orchestrator.dag_process import DagProcess
+    from lagbench.orchestrator.dag_run import DagRun
     from lagbench.orchestrator.target import ClusterTarget
 
 LOG_TAIL_LINES = 25
@@ -49,7 +51,11 @@ def opened_target(
     :raises NotReady: another command holds the bench, or the target cannot be used.
     """
     from lagbench.embedded import bench
-    from lagbench.orchestrator.airflow_server import require_target, running_server
+    from lagbench.orchestrator.airflow_server import (
+        require_healthy,
+        require_target,
+        running_server,
+    )
     from lagbench.orchestrator.dag_process import DagProcess
     from lagbench.orchestrator.target import find_target
 
@@ -61,6 +67,7 @@ def opened_target(
         server = running_server(state_dir)
         if server is not None:
             require_target(server, target)
+            require_healthy(server, state_dir)
         if cluster is not None:
             for cell in cells:
                 policies = [policy.manifest for _, policy in cell.policies]
@@ -89,7 +96,15 @@ def opened_target(
 
             def rehearse_here(conf: Conf) -> None:
                 process = waiting.pop() if waiting else None
-                follow(console, state_dir, connections, conf=conf, server=server, process=process)
+                follow(
+                    console,
+                    state_dir,
+                    connections,
+                    conf=conf,
+                    server=server,
+                    process=process,
+                    has_bench=lambda: bench.running(state_dir) is not None,
+                )
 
             try:
                 yield rehearse_here
@@ -213,12 +228,16 @@ def follow(
     conf: Conf,
     server: AirflowServer | None,
     process: DagProcess | None = None,
+    has_bench: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM stop it and clean up."""
+    """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM stop it and clean up.
+
+    Without its bench it is stopped: each of its waits would last until its limit.
+    """
     run_id = str(conf["run_id"])
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
     from lagbench.embedded.kept_log import how_to_account
-    from lagbench.orchestrator.dag_run import DagRun, ProcessDagRun, ServerDagRun
+    from lagbench.orchestrator.dag_run import ProcessDagRun, ServerDagRun
     from lagbench.orchestrator.sealed_conf import SEALED, break_seal, seal
     from lagbench.report.stopped import write_stopped
 
@@ -234,20 +253,18 @@ def follow(
         dag_run = ServerDagRun(server, state_dir, handed)
     folder = runs_root() / run_id
     console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
-    watched, pause = WatchedRun(RunFolder(folder)), threading.Event()
+    watched = WatchedRun(RunFolder(folder))
     try:
         dag_run.start()
         with ProgressDisplay(console, run_id) as display:
-            while not dag_run.is_finished():
-                watched.advance()
-                display.show(watched.view)
-                pause.wait(0.25)
+            _show_until_its_end(display, state_dir, dag_run, watched, has_bench)
     except KeyboardInterrupt:
         console.print("stopping the run and cleaning up")
         try:
             dag_run.cancel()
         except NotReady as problem:  # the interrupt goes on: nothing else may be started
-            told = f"the run was not stopped: {problem}; {dag_run.where_to_look()}"
+            why = no_space(str(problem)) or problem
+            told = f"the run was not stopped: {why}; {dag_run.where_to_look()}"
             console.print(told, markup=False, highlight=False, soft_wrap=True)
         watched.await_follower()
         if not (folder / "verdict.json").exists() and folder.is_dir():
@@ -260,7 +277,29 @@ def follow(
     watched.advance()
     if not (folder / "verdict.json").exists():
         seen = "\n".join(watched.view.failures) or dag_run.log_tail(LOG_TAIL_LINES)
+        seen = no_space(seen) or seen
         raise NotReady(
             f"the run ended in phase {watched.view.phase} without a verdict.\n{seen}\n"
             f"{dag_run.where_to_look()}{how_to_account(state_dir, RunFolder(folder))}"
         )
+
+
+def _show_until_its_end(
+    display: ProgressDisplay,
+    state_dir: Path,
+    dag_run: DagRun,
+    watched: WatchedRun,
+    has_bench: Callable[[], bool],
+) -> None:
+    pause = threading.Event()
+    while not dag_run.is_finished():
+        watched.advance()
+        display.show(watched.view)
+        if not has_bench():
+            with suppress(NotReady):
+                dag_run.cancel()
+            raise NotReady(
+                f"the bench ended in phase {watched.view.phase}: "
+                + (no_space("") or f"see {state_dir / 'supervisor.log'}")
+            )
+        pause.wait(0.25)

@@ -11,6 +11,7 @@ from typing import TextIO
 
 from lagbench.adapters.process.processes import end_process
 from lagbench.errors import NotReady
+from lagbench.project import make_state_dir
 
 STOP_GRACE_SECONDS = 60
 """A run that is asked to end stops its Dag (20 s at most) and its bench; the clean-up of a cluster
@@ -23,7 +24,7 @@ def one_run_at_a_time(state_dir: Path, purpose: str = "a run") -> Iterator[None]
 
     :raises NotReady: another command holds it; the message names its purpose and its process.
     """
-    state_dir.mkdir(parents=True, exist_ok=True)
+    make_state_dir(state_dir)
     with _lock_file(state_dir).open("a+") as lock:
         if not _take(lock):
             pid, theirs = _holder(lock)

@@ -75,13 +75,15 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
 def _verdict_of(folder: RunFolder) -> Verdict:
     """Return the verdict, if there is one and what it rests on is as it was."""
     if not folder.verdict.exists() and folder.phases.exists():
+        from lagbench.cli.watched_run import is_in_progress
         from lagbench.report.stopped import stopped_run
 
-        raise NotReady(
-            f"run {folder.reference} has no verdict: it {stopped_run(folder).text}, or it is still"
-            f" in progress; lagbench report {folder.reference} shows how far it came"
-        )
-    verdict = Verdict.model_validate(folder.read_json(folder.verdict))
+        told, name = f"run {folder.reference} has no verdict", folder.reference
+        if is_in_progress(folder):
+            raise NotReady(f"{told} yet: it is still in progress; lagbench watch {name} shows it")
+        far = f"lagbench report {name} shows how far it came"
+        raise NotReady(f"{told}: it {stopped_run(folder).text}; {far}")
+    verdict = folder.read_model(folder.verdict, Verdict)
     if changed := changed_since(folder, verdict.judged):
         raise NotReady(
             f"run {folder.reference}: its verdict is of other files: {', '.join(changed)} changed"

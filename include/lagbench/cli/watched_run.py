@@ -11,9 +11,11 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.run_view import RunView
 from lagbench.core.live import decode_line
 from lagbench.programs.live.live_file import is_followed
-from lagbench.programs.live.phase_log import PhaseLog
+from lagbench.programs.live.phase_log import LAST_PHASE, PhaseLog
 
 FOLLOWER_SECONDS, LOOK_SECONDS = 10.0, 0.1
+YOUNG_SECONDS = 600.0
+"""A run without a follower and younger than that may still bring its bench up."""
 
 
 class WatchedRun:
@@ -44,3 +46,20 @@ class WatchedRun:
                 self._position += len(line)
                 with contextlib.suppress(msgspec.DecodeError):  # of another version of lagbench
                     self.view.take_line(decode_line(line))
+
+
+def is_in_progress(folder: RunFolder) -> bool:
+    """Return whether a rehearsal has its follower, or may yet get it.
+
+    One without lines may if it is young and nothing has ended it.
+    """
+    if is_followed(folder.live):
+        return True
+    if folder.live.exists() or folder.verdict.exists() or folder.report.exists():
+        return False
+    created_at = folder.summary().created_at
+    if created_at is None or time.time() - created_at / 1e9 > YOUNG_SECONDS:
+        return False
+    watched = WatchedRun(folder)
+    watched.advance()
+    return not watched.view.failures and watched.view.phase != LAST_PHASE

@@ -37,7 +37,7 @@ from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE, SERVERS_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady, StillWaiting
-from lagbench.project import STATE_VARIABLE, state_dir
+from lagbench.project import STATE_VARIABLE, make_state_dir, state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 __all__ = [
@@ -76,7 +76,7 @@ def up(state_dir: Path, *, attached: bool, on_progress: Callable[[str], None]) -
     ``down``. A damaged bench (a part died) is replaced. A stopped broker is started.
     """
     files = BenchFiles(state_dir)
-    files.state_dir.mkdir(parents=True, exist_ok=True)
+    make_state_dir(files.state_dir)
     with exclusive(files.up_lock, timeout_seconds=_UP_TIMEOUT_SECONDS, purpose="start the bench"):
         found = running(state_dir)
         if found is not None and "died" not in {found.broker_state, found.localkube_state}:

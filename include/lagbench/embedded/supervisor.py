@@ -40,8 +40,8 @@ from lagbench.embedded.kafka_choice import (
 from lagbench.embedded.kept_log import put_aside
 from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
 from lagbench.embedded.ports import free_port
-from lagbench.errors import LagbenchError, NotReady
-from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
+from lagbench.errors import ExitCode, LagbenchError, NotReady
+from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, make_state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
@@ -95,6 +95,9 @@ class Supervisor:
             log.error("start failed: %s", error)
             self._files.failure.write_text(str(error), encoding="utf-8")
             return int(error.exit_code)
+        except OSError as error:  # a full disk takes no record of the end of a part
+            log.error("the bench ends: %s", error)
+            return int(ExitCode.NOT_READY)
         finally:
             self._is_starting = False
             self._stop()
@@ -143,6 +146,7 @@ class Supervisor:
                 signum = self._signals.get(timeout=self._tick_seconds())
             except queue.Empty:
                 signum = None
+            self._reaper.restart_if_killed()
             if signum in _ENDING:
                 return
             if self._attached_to is not None and (
@@ -318,7 +322,7 @@ def main() -> int:
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     files = BenchFiles(options.state_dir)
-    files.state_dir.mkdir(parents=True, exist_ok=True)
+    make_state_dir(files.state_dir)
     try:
         with _only_supervisor(files):
             myself = ProcessRecord.of(os.getpid())

@@ -122,6 +122,21 @@ def prepare_database(state_dir: Path) -> None:
         marker.write_text(wanted)
 
 
+def write_configuration(state_dir: Path) -> None:
+    """Let Airflow write its configuration, with new secrets, if it has none.
+
+    Parts that start at the same time would each make their own, and refuse each other's tokens.
+    """
+    if not (airflow_home(state_dir) / "airflow.cfg").exists():
+        subprocess.run(
+            airflow_command("config", "get-value", "core", "executor"),
+            env=airflow_environment(state_dir, {}),
+            capture_output=True,
+            timeout=_MIGRATION_LIMIT_SECONDS,
+            check=False,
+        )
+
+
 def fail_abandoned_runs(state_dir: Path) -> list[str]:
     """Mark runs of killed processes as failed, else a scheduler would continue them.
 

@@ -1,42 +1,45 @@
-"""Run the embedded Airflow with its web UI: one supervisor owns ``airflow standalone``.
-
-``python -m lagbench.orchestrator.airflow_server --state-dir DIR --port PORT`` runs until SIGTERM.
-"""
+"""Start, check and stop the embedded Airflow with its web UI."""
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import json
-import os
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import httpx
 import psutil
 
-from lagbench.adapters.process.processes import GroupReaper, end_process, is_alive, start_tied
-from lagbench.adapters.process.stop_signal import StopSignal
+from lagbench.adapters.process.processes import (
+    end_process,
+    is_alive,
+    kill_all,
+    session_members,
+)
 from lagbench.errors import NotReady
 from lagbench.orchestrator.airflow_environment import (
     ADMIN,
     admin_password,
-    airflow_command,
     airflow_environment,
     airflow_home,
     empty_temporary_folder,
     fail_abandoned_runs,
     prepare_database,
+    write_configuration,
 )
+from lagbench.orchestrator.airflow_supervisor import STOP_GRACE_SECONDS
 
 READY_LIMIT_SECONDS = 300
-STOP_GRACE_SECONDS = 15
+HEALTH_LIMIT_SECONDS = 60.0
+"""A part that was started again reports within 20 s; Airflow misses a dead one after 30 s."""
+
+_AUTH_MANAGER = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +59,24 @@ def server_file(state_dir: Path) -> Path:
     return state_dir / "airflow.json"
 
 
+def log_file(state_dir: Path) -> Path:
+    """Return the log of the server's parts."""
+    return airflow_home(state_dir) / "server.log"
+
+
 def running_server(state_dir: Path) -> AirflowServer | None:
     """Return the server of this state folder, None if none runs."""
+    server = _recorded_server(state_dir)
+    if server is None or not is_alive(server.pid, started_at=server.started_at):
+        return None
+    return server
+
+
+def _recorded_server(state_dir: Path) -> AirflowServer | None:
     try:
-        server = AirflowServer(**json.loads(server_file(state_dir).read_text()))
+        return AirflowServer(**json.loads(server_file(state_dir).read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    return server if is_alive(server.pid, started_at=server.started_at) else None
 
 
 def start_server(
@@ -78,25 +92,34 @@ def start_server(
 
     :param limit_seconds: how long to wait for them.
     :raises NotReady: the port is taken or Airflow did not come up; the message has its log's tail.
+        A part of a running one does not work.
     """
     running = running_server(state_dir)
     if running is not None:
         require_target(running, target)
+        require_healthy(running, state_dir)
         return running
+    stop_server(state_dir)
     _refuse_taken_port(port)
     prepare_database(state_dir)
+    write_configuration(state_dir)
     fail_abandoned_runs(state_dir)
     empty_temporary_folder(state_dir)
-    home = airflow_home(state_dir)
-    log_path = home / "standalone.log"
+    log_path = log_file(state_dir)
     environment = airflow_environment(state_dir, connections)
     environment |= {
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
+        # The parts below are all that there is, and the log-in is by the password file.
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__AUTH_MANAGER": _AUTH_MANAGER,
+        # Airflow asks here for served logs of running tasks. No other user can listen on port 1.
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": "1",
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": "1",
     }
-    command = [sys.executable, "-m", "lagbench.orchestrator.airflow_server"]
-    command += ["--state-dir", str(state_dir), "--log", str(log_path)]
+    command = [sys.executable, "-m", "lagbench.orchestrator.airflow_supervisor"]
+    command += ["--log", str(log_path)]
     with log_path.open("wb") as log:
         supervisor = subprocess.Popen(
             command,
@@ -135,13 +158,67 @@ def require_target(server: AirflowServer, target: str) -> None:
         )
 
 
+def failed_parts(server: AirflowServer) -> list[str]:
+    """Return the parts of Airflow that do not work, as it reports or because it is silent."""
+    try:
+        reply = httpx.get(f"{server.url}/api/v2/monitor/health", timeout=10)
+        found: dict[str, dict[str, str | None]] = reply.raise_for_status().json()
+    except (httpx.HTTPError, ValueError):
+        return ["api-server"]
+    return [name for name, part in found.items() if part["status"] != "healthy"]
+
+
+def require_healthy(
+    server: AirflowServer, state_dir: Path, *, limit_seconds: float = HEALTH_LIMIT_SECONDS
+) -> None:
+    """Wait until every part of Airflow works: one that ended was started again.
+
+    :raises NotReady: a part does not work; the message says which, and what to do.
+    """
+    give_up_at, pause = time.monotonic() + limit_seconds, threading.Event()
+    while failed := failed_parts(server):
+        if time.monotonic() > give_up_at:
+            raise NotReady(told_failure(failed, state_dir))
+        pause.wait(1.0)
+
+
+def told_failure(failed: Iterable[str], state_dir: Path) -> str:
+    """Return the message about parts that do not work."""
+    return (
+        f"a part of Airflow does not work: {', '.join(failed)}; its log: {log_file(state_dir)}. "
+        "Restart Airflow: lagbench down, then lagbench ui"
+    )
+
+
 def stop_server(state_dir: Path) -> bool:
-    """Stop the server and everything it started; False if none ran."""
-    server = running_server(state_dir)
-    if server is not None:
-        end_process(server.pid, grace_seconds=STOP_GRACE_SECONDS + 10, started_at=server.started_at)
+    """Stop the server and everything it started, also what outlived it; False if nothing ran."""
+    server = _recorded_server(state_dir)
+    if server is None:
+        server_file(state_dir).unlink(missing_ok=True)
+        return False
+    was_running = is_alive(server.pid, started_at=server.started_at)
+    end_process(server.pid, grace_seconds=STOP_GRACE_SECONDS + 10, started_at=server.started_at)
+    left = _left_of(server)
+    kill_all(left)
     server_file(state_dir).unlink(missing_ok=True)
-    return server is not None
+    return was_running or bool(left)
+
+
+def _left_of(server: AirflowServer) -> list[psutil.Process]:
+    """Return what an ended server has left in its session.
+
+    A later program may lead a session of the same number: there is no Airflow in that. Airflow's
+    processes are known by their titles only, which hide their environment.
+    """
+    left = session_members(server.pid)
+    return left if any(_is_airflow(process, since=server.started_at) for process in left) else []
+
+
+def _is_airflow(process: psutil.Process, *, since: float) -> bool:
+    with contextlib.suppress(psutil.Error):
+        words = process.cmdline() if process.create_time() >= since else []
+        return any(Path(word.split(" ")[0]).name == "airflow" for word in words)
+    return False
 
 
 def api_token(server: AirflowServer, state_dir: Path) -> str:
@@ -187,9 +264,10 @@ def _wait_ready(
                 headers={"Authorization": f"Bearer {token}"},
                 timeout=10,
             )
-            if reply.status_code == httpx.codes.OK:
+            failed = failed_parts(server)
+            if reply.status_code == httpx.codes.OK and not failed:
                 return
-            seen = f"GET scenario_run gave {reply.status_code}"
+            seen = f"GET scenario_run gave {reply.status_code}, not ready: {', '.join(failed)}"
         except (httpx.HTTPError, KeyError) as error:
             seen = f"{type(error).__name__}: {error}"
         pause.wait(0.5)
@@ -197,52 +275,3 @@ def _wait_ready(
     raise NotReady(
         f"Airflow was not ready within {limit_seconds:.0f} s ({seen}); its log ends:\n{tail}"
     )
-
-
-def _serve(log_path: Path) -> int:
-    """Run ``airflow standalone`` until it ends or SIGTERM arrives, then stop its process tree."""
-    asked = StopSignal.caught((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-    reaper = GroupReaper()
-    with log_path.open("ab") as log:
-        child = start_tied(airflow_command("standalone"), log=log, env=dict(os.environ))
-    reaper.watch(child.pid)
-    while not asked.wait(0.5):
-        if child.poll() is not None:
-            break
-    family = _family(child.pid)
-    for process in family:
-        _signal(process, signal.SIGTERM)
-    _gone, left = psutil.wait_procs(family, timeout=STOP_GRACE_SECONDS)
-    for process in {*left, *_family(child.pid)}:
-        _signal(process, signal.SIGKILL)
-    child.wait(timeout=10)
-    reaper.close()
-    return 0 if asked.is_set() else 1
-
-
-def _family(pid: int) -> list[psutil.Process]:
-    """Return the process and all its descendants: Airflow's tasks lead their own sessions."""
-    try:
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _signal(process: psutil.Process, signum: signal.Signals) -> None:
-    try:
-        process.send_signal(signum)
-    except psutil.NoSuchProcess:
-        return
-
-
-def main() -> None:
-    """Read the flags and serve."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--state-dir", type=Path, required=True)
-    parser.add_argument("--log", type=Path, required=True)
-    sys.exit(_serve(parser.parse_args().log))
-
-
-if __name__ == "__main__":
-    main()

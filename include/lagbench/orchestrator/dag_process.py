@@ -68,6 +68,7 @@ class DagProcess:
 
     def has_ended(self) -> bool:
         """Return whether the process has ended."""
+        self._reaper.restart_if_killed()
         return self._process.poll() is not None
 
     def end(self, *, grace_seconds: float = 0) -> None:

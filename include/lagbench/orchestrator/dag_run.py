@@ -17,7 +17,12 @@ import httpx
 
 from lagbench.errors import NotReady, StillRunning
 from lagbench.orchestrator.airflow_environment import airflow_home, fail_abandoned_runs
-from lagbench.orchestrator.airflow_server import AirflowServer, api_token
+from lagbench.orchestrator.airflow_server import (
+    AirflowServer,
+    api_token,
+    failed_parts,
+    told_failure,
+)
 from lagbench.orchestrator.dag_process import DagProcess
 from lagbench.project import PROJECT_ROOT
 
@@ -30,6 +35,7 @@ _LAST_TASK_BEGINS = "[DAG TEST] starting task_id=require_verdict "
 """It fails whenever an earlier task has prevented the verdict, and does not know why."""
 
 ASK_SECONDS = 1.0
+HEALTH_SECONDS = 10.0
 SILENCE_SECONDS = 120.0
 """A server that computes, or starts again, is silent for longer than one request waits."""
 
@@ -124,6 +130,7 @@ class ServerDagRun:
         self._run, self._conf = f"cli__{conf['run_id']}", dict(conf)
         self._token, self._is_known = "", False
         self._asked_at = self._answered_at = 0.0
+        self._health_asked_at = self._healthy_at = 0.0
         self._trigger_text = ""
 
     def start(self) -> None:
@@ -134,6 +141,7 @@ class ServerDagRun:
         :raises NotReady: Airflow rejects the run.
         """
         self._asked_at = self._answered_at = time.monotonic()
+        self._health_asked_at = self._healthy_at = self._asked_at
         body = {"dag_run_id": self._run, "logical_date": None, "conf": self._conf}
         try:
             self._call("POST", f"dags/{DAG_ID}/dagRuns", json=body)
@@ -143,7 +151,8 @@ class ServerDagRun:
     def is_finished(self) -> bool:
         """Return whether Airflow reports the run as ended; it is asked once a second.
 
-        :raises StillRunning: Airflow has not answered for two minutes.
+        :raises StillRunning: Airflow has not answered, or a part of it has not worked, for two
+            minutes.
         :raises NotReady: it does not know the run.
         """
         now = time.monotonic()
@@ -160,7 +169,23 @@ class ServerDagRun:
                 raise StillRunning(told) from silence
             return False
         self._answered_at = time.monotonic()
-        return run["state"] in ("success", "failed")
+        if run["state"] in ("success", "failed"):
+            return True
+        self._require_health()
+        return False
+
+    def _require_health(self) -> None:
+        """Give up a run that no scheduler or triggerer takes on."""
+        now = time.monotonic()
+        if now - self._health_asked_at < HEALTH_SECONDS:
+            return
+        self._health_asked_at = now
+        failed = failed_parts(self._server)
+        if not failed:
+            self._healthy_at = now
+        elif now - self._healthy_at > SILENCE_SECONDS:
+            told = told_failure(failed, self._state_dir)
+            raise StillRunning(f"{told}. The run may continue: {self.where_to_look()}")
 
     def cancel(self) -> None:
         """Mark the run failed: Airflow ends its tasks and runs the teardown."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kafka.client_settings import SERVERS, checked, read_settings
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_calls import ask_again
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 _ANSWER_SECONDS = 20.0
+_BUSY_SECONDS = 120.0
+"""A hundred members that join 2,000 partitions keep a broker busy for longer than one answer."""
 _WORKLOADS: tuple[Workload, ...] = ("Deployment", "StatefulSet")
 _STORED = ("name", "namespace", "labels", "annotations")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -161,14 +164,21 @@ def require_group(settings: Mapping[str, Any], group: str, topic: str) -> GroupS
                 value=topic,
                 allowed="a topic that exists and that this account may describe",
             )
-        asked = admin.ask_for_group(group, limit_seconds=_ANSWER_SECONDS)
-        found = admin.group_answer(group, asked, wait_seconds=_ANSWER_SECONDS)
+
+        def describe() -> GroupSnapshot:
+            asked = admin.ask_for_group(group, limit_seconds=_ANSWER_SECONDS)
+            return admin.group_answer(group, asked, wait_seconds=_ANSWER_SECONDS)
+
+        found = ask_again(describe, for_seconds=_BUSY_SECONDS)
     if found.state == "DEAD":
         raise WrongInput(
             where="command line", field="--group", value=group, allowed="a group that exists"
         )
     with contextlib.closing(open_admin(str(settings[SERVERS]), settings)) as client:
-        read_group_lag(client, group, topic, timeout_seconds=_ANSWER_SECONDS)
+        ask_again(
+            lambda: read_group_lag(client, group, topic, timeout_seconds=_ANSWER_SECONDS),
+            for_seconds=_BUSY_SECONDS,
+        )
     return found
 
 

@@ -28,4 +28,4 @@ def report_again(folder: RunFolder) -> Verdict:
 def report_kept(folder: RunFolder) -> Verdict:
     """Report a run of which an experiment kept measures and verdict; return the verdict."""
     write_report(folder)
-    return Verdict.model_validate(folder.read_json(folder.verdict))
+    return folder.read_model(folder.verdict, Verdict)

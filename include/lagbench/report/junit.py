@@ -16,7 +16,7 @@ def write_junit(folder: RunFolder) -> Path:
     """
     if folder.second is not None and folder.second.verdict.exists():
         write_junit(folder.second)
-    verdict = Verdict.model_validate(folder.read_json(folder.verdict))
+    verdict = folder.read_model(folder.verdict, Verdict)
     folder.write_text(folder.junit, junit_xml(verdict))
     return folder.junit
 

@@ -46,8 +46,8 @@ def write_report(folder: RunFolder) -> Path:
     """
     if folder.second is not None and folder.second.measures.exists():
         write_report(folder.second)
-    measures = Measures.model_validate(folder.read_json(folder.measures))
-    verdict = Verdict.model_validate(folder.read_json(folder.verdict))
+    measures = folder.read_model(folder.measures, Measures)
+    verdict = folder.read_model(folder.verdict, Verdict)
     series = read_series(folder, measures)
     folder.write_text(folder.report, render(folder, measures, verdict, series))
     return folder.report
@@ -116,9 +116,9 @@ def _second(folder: RunFolder) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = {"verdict": None, "measures": None}
     if second.verdict.exists():
-        found["verdict"] = Verdict.model_validate(second.read_json(second.verdict))
+        found["verdict"] = second.read_model(second.verdict, Verdict)
     if second.measures.exists():
-        found["measures"] = Measures.model_validate(second.read_json(second.measures))
+        found["measures"] = second.read_model(second.measures, Measures)
     return {**found, "report": f"{second.path.name}/{second.report.name}"}
 
 

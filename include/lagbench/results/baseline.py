@@ -59,7 +59,7 @@ def pin_baseline(
 def read_baseline(folder: RunFolder) -> Baseline | None:
     """Return the folder's record as a baseline; None: it never was one."""
     with suppress(LagbenchError, ValueError):
-        baseline = Baseline.model_validate(folder.read_json(BASELINE_FILE))
+        baseline = folder.read_model(BASELINE_FILE, Baseline)
         # A folder that was copied, or whose scenario was changed, is not a baseline of that cell.
         if baseline.run_id == folder.run_id and baseline.cell == cell_of(folder):
             return baseline

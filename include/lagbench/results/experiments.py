@@ -157,7 +157,7 @@ def record_run(
 
     :raises NotReady: the run has no verdict or no measures.
     """
-    verdict = Verdict.model_validate(run.read_json(run.verdict))
+    verdict = run.read_model(run.verdict, Verdict)
     lacks = verdict.why_no_result(measured_names(read_experiment(folder)))
     others = (*verdict.deciding, *verdict.judged_without)
     prediction = read_prediction(run)

@@ -91,7 +91,7 @@ def accept(folder: RunFolder, *, now: int) -> tuple[Baseline, Baseline | None]:
 def read_record(folder: RunFolder) -> GateRecord | None:
     """Return the gate's record; None: the run is not a rehearsal, or of an earlier lagbench."""
     with suppress(LagbenchError, ValueError):
-        return GateRecord.model_validate(folder.read_json(COMPARISON_FILE))
+        return folder.read_model(COMPARISON_FILE, GateRecord)
     return None
 
 
@@ -188,7 +188,7 @@ def _cell_as_reference(folder: RunFolder) -> str | None:
 
 
 def _measures(folder: RunFolder) -> Measures:
-    return Measures.model_validate(folder.read_json(folder.measures))
+    return folder.read_model(folder.measures, Measures)
 
 
 def _refused(folder: RunFolder, allowed: str) -> WrongInput:

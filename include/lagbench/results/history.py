@@ -189,7 +189,7 @@ def _measures_of_run(folder: RunFolder) -> Mapping[str, float | None]:
 def _measures(folder: RunFolder) -> Mapping[str, float | None]:
     """Return the named measures; all None if the folder has none that can be read."""
     with suppress(LagbenchError, ValidationError):
-        measures = Measures.model_validate(folder.read_json(folder.measures))
+        measures = folder.read_model(folder.measures, Measures)
         return {name: measure.read(measures) for name, measure in NAMED.items()}
     return dict.fromkeys(NAMED)
 

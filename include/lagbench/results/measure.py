@@ -55,7 +55,7 @@ def judge_run(folder: RunFolder) -> Verdict:
     its verdict is written first, and is part of the run's.
     """
     if folder.measures.exists():
-        measures = Measures.model_validate(folder.read_json(folder.measures))
+        measures = folder.read_model(folder.measures, Measures)
     else:
         measures = measure_run(folder)
     verdict = judge(measures, read_scenario(folder).slos)

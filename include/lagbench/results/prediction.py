@@ -39,7 +39,7 @@ def read_prediction(folder: RunFolder) -> RunPrediction | None:
     """Return the prediction of the run; None: the run is older than predictions."""
     if not folder.prediction.exists():
         return None
-    return RunPrediction.model_validate(folder.read_json(folder.prediction))
+    return folder.read_model(folder.prediction, RunPrediction)
 
 
 def predict_again(folder: RunFolder, run: RunEvidence) -> None:

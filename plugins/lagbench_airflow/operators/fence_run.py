@@ -79,10 +79,10 @@ class FenceRunOperator(CellOperator):
         self._stop_player(kube, cell)
         # Then the policy: its scaling from here on would be in no measure.
         for group in groups:
-            with _unless_full():
+            with unless_full():
                 keep_autoscaler_status(kube, group)
             _delete_policies(kube, group.names.policy_object)
-        with _unless_full():
+        with unless_full():
             collect_pod_logs(kube, cell.folder)
         kube.delete("Job", cell.names.producer_job)
         for group in groups:
@@ -136,7 +136,7 @@ class FenceRunOperator(CellOperator):
 
 
 @contextmanager
-def _unless_full() -> Iterator[None]:
+def unless_full() -> Iterator[None]:
     """Go on if the disk is full: what only explains a run may lack, and its fence may not."""
     try:
         yield

@@ -107,8 +107,9 @@ class RunSensor(ConditionSensor):
         cell = CellRun.open(self.run_folder)
         said = f"{self.task_id}: {reason.value}, last seen {seen}"
         if reason is Reason.REFUSED:
-            record_phase(cell.folder, self.task_id, "failed", detail=said)
-            raise AirflowFailException(str(seen.get("error", said)))
+            why = str(seen.get("error", said))
+            record_phase(cell.folder, self.task_id, "failed", detail=why)
+            raise AirflowFailException(why)
         if reason is Reason.TIMED_OUT and self.fails_on_timeout:
             record_phase(cell.folder, self.task_id, "failed", detail=said)
             raise StillWaiting(

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import NotReady, PodsEnded, WrongInput
 from lagbench_airflow.hooks.kept_clients import KeptClients
 
 HOLD_LOOK_SECONDS = 1.0
@@ -28,7 +28,7 @@ class Reason(StrEnum):
     MOOT = "moot"
     """The condition can no longer become true, so further waiting is useless."""
     REFUSED = "refused"
-    """The input is wrong: no retry can help."""
+    """The input is wrong, or the pods cannot work: no retry can help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class ConditionTrigger(BaseTrigger):
         while True:
             try:
                 reading = await asyncio.to_thread(self._look)
-            except WrongInput as error:
+            except (WrongInput, PodsEnded) as error:
                 return _event(Reason.REFUSED, {"error": str(error)})
             if isinstance(reading, Outage):
                 held_since, seen = None, seen | {"error": reading.said}
@@ -147,6 +147,8 @@ class ConditionTrigger(BaseTrigger):
         with self._clients_in_use:
             try:
                 return self.read()
+            except PodsEnded:
+                raise
             except NotReady as error:
                 outage = Outage(str(error))
             self.clients.close()

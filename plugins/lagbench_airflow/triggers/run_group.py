@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from lagbench.adapters.kube.ready_pods import require_lasting
 from lagbench.core.scenario import RUN_ID_LABEL, RunNames, client_pattern
 from lagbench.errors import WrongInput
 from lagbench_airflow.triggers.condition import Reading
@@ -12,7 +13,6 @@ from lagbench_airflow.triggers.consumer_group import WITHOUT_MEMBERS, ConsumerGr
 
 if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_groups import GroupMember
-    from lagbench.adapters.kube.kube import Kube
 
 
 class RunGroupStableTrigger(ConsumerGroupStableTrigger):
@@ -102,8 +102,11 @@ class RunGroupStableTrigger(ConsumerGroupStableTrigger):
         reading = self.judged(group, partitions=partitions, wanted=wanted * self.members_per_pod)
         if reading.is_met:
             return reading
-        # Read only then, so that an ordinary wait costs the API server nothing.
-        known = {None, *self._pods(kube)}
+        # Read only then, so that a group that holds costs the API server nothing.
+        pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={self.run_id}")
+        if self.refuses_strangers:  # before the spike: an action may end pods later
+            require_lasting(kube, pods, names.consumers)
+        known = {None, *(pod["metadata"]["name"] for pod in pods)}
         others = [member for member in group.members if self._pod_of(member) not in known]
         texts = [_member_text(member, names.events_topic) for member in others]
         seen = reading.seen | ({"members_without_a_pod": texts} if texts else {})
@@ -126,10 +129,6 @@ class RunGroupStableTrigger(ConsumerGroupStableTrigger):
             return None
         found = client_pattern(self.client_id, r"[-a-z0-9.]+").fullmatch(member.client_id)
         return member.client_id if found is None else found["pod"]
-
-    def _pods(self, kube: Kube) -> set[str]:
-        found = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={self.run_id}")
-        return {pod["metadata"]["name"] for pod in found}
 
 
 def _member_text(member: GroupMember, topic: str) -> str:

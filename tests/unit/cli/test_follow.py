@@ -51,6 +51,17 @@ class Interrupted(Unreachable):
         Interrupted.cancelled += 1
 
 
+class Waiting(Interrupted):
+    """A Dag run that waits for a bench that has gone."""
+
+    def start(self) -> None:
+        """Start."""
+
+    def is_finished(self) -> bool:
+        """Wait."""
+        return False
+
+
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM)
@@ -93,6 +104,29 @@ def test_an_interrupt_of_the_trigger_stops_the_run(
             {},
             conf={"run_id": "a", "scenario": "quick_spike"},
             server=None,
+        )
+
+    assert Interrupted.cancelled == 1
+
+
+@pytest.mark.parametrize(("free", "says"), [(0, "no space left on"), (2**40, "supervisor.log")])
+def test_a_run_ends_with_its_bench(
+    free: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every wait of its tasks would last to its limit; the message says why the bench ended."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    monkeypatch.setattr("lagbench.embedded.broker.free_disk_bytes", lambda _: free)
+    monkeypatch.setattr(dag_run, "ProcessDagRun", Waiting)
+    monkeypatch.setattr(Interrupted, "cancelled", 0)
+
+    with pytest.raises(NotReady, match=says):
+        follow(
+            Console(file=io.StringIO()),
+            tmp_path,
+            {},
+            conf={"run_id": "a"},
+            server=None,
+            has_bench=lambda: False,
         )
 
     assert Interrupted.cancelled == 1

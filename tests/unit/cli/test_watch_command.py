@@ -6,12 +6,14 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli import watch_command
+from lagbench.cli.cell_commands import report, show
 from lagbench.cli.watch_command import watch
 from lagbench.core.live import LiveLine, encode_line
 from lagbench.core.measures.evidence import Observation
@@ -92,3 +94,23 @@ def test_the_last_line_ends_the_watch(
     assert watch("a-run") == ExitCode.SLO_FAILED
     assert "lag 7" in capsys.readouterr().out
     os.close(holder)
+
+
+@pytest.mark.parametrize(
+    ("file", "verb"),
+    [("live.jsonl", report), ("live.jsonl", show), ("records.jsonl", report)],
+)
+def test_a_run_in_progress_gets_no_page_of_a_stopped_one(
+    file: str, verb: Callable[[str], int], folder: RunFolder
+) -> None:
+    """A rehearsal's follower, or an observation, holds its file."""
+    folder.phases.write_text(json.dumps({"at": 1, "name": "bench_up", "state": "started"}) + "\n")
+    with (folder.path / file).open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(NotReady, match="still in progress"):
+            verb("a-run")
+    assert not folder.report.exists()
+
+    if file == "live.jsonl":  # its follower has ended
+        with pytest.raises(NotReady, match="stopped before its stream"):
+            verb("a-run")

@@ -76,6 +76,21 @@ def test_no_java_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyP
         find_java()
 
 
+@pytest.mark.parametrize("origin", ["system", "wheel"])
+def test_a_java_that_does_not_start_is_quoted(
+    origin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too little address space is no missing Java: its own words say which it is."""
+    java_home = _fake_java(tmp_path / "home", "21.0.8")
+    executable = java_home / "bin" / "java"
+    executable.write_text("#!/bin/sh\necho 'Error occurred: heap\nToo small' >&2\nexit 1\n")
+    monkeypatch.setenv("JAVA_HOME", str(java_home if origin == "system" else tmp_path / "none"))
+    monkeypatch.setattr(java, "_wheel_executable", lambda: executable)
+
+    with pytest.raises(NotReady, match="exit code 1: Error occurred: heap Too small"):
+        find_java()
+
+
 def test_system_java_is_used_for_spark_as_it_is(tmp_path: Path) -> None:
     """Only the wheel's Java needs the stand-in."""
     runtime = JavaRuntime(tmp_path / "bin" / "java", tmp_path, "17.0.15", "system")

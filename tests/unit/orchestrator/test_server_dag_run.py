@@ -23,8 +23,10 @@ class Airflow:
         """Stand in for the server's API and for the clock."""
         self.answers: list[str | int | None] = ["queued"]
         self.tokens, self.now = 0, 0.0
+        self.failed_parts: list[str] = []
         monkeypatch.setattr(dag_run.httpx, "request", self.request)
         monkeypatch.setattr(dag_run, "api_token", self.token)
+        monkeypatch.setattr(dag_run, "failed_parts", lambda _: self.failed_parts)
         monkeypatch.setattr(dag_run.time, "monotonic", lambda: self.now)
 
     def token(self, *_: Any) -> str:
@@ -87,6 +89,18 @@ def test_a_server_that_stays_silent_is_given_up_with_the_place_to_look(
     """After two minutes the user is told that the run may continue."""
     with pytest.raises(StillRunning, match=r"http.*cli__spike-1"):
         airflow.looks(run, None, None, None, apart=50.0)
+
+
+def test_a_run_does_not_wait_for_a_dead_scheduler(airflow: Airflow, run: ServerDagRun) -> None:
+    """Two minutes without a part end the wait, with its name; one that came back does not."""
+    airflow.failed_parts = ["scheduler"]
+    airflow.looks(run, "queued", "queued", apart=50.0)
+    airflow.failed_parts = []
+    airflow.looks(run, "running", apart=50.0)
+    airflow.failed_parts = ["scheduler", "triggerer"]
+
+    with pytest.raises(StillRunning, match=r"scheduler, triggerer.*cli__spike-1"):
+        airflow.looks(run, "queued", "queued", "queued", apart=50.0)
 
 
 def test_an_expired_token_is_renewed(airflow: Airflow, run: ServerDagRun) -> None:

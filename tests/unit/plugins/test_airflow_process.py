@@ -11,7 +11,7 @@ from lagbench_airflow.airflow_process import airflow_pid, outermost_airflow
 
 SHELL = ["-bash"]
 RUN = ["/venv/bin/python", "/venv/bin/lagbench", "run", "quick_spike"]
-SERVER = ["/venv/bin/python", "-m", "lagbench.orchestrator.airflow_server", "--port", "8080"]
+SERVER = ["/venv/bin/python", "-m", "lagbench.orchestrator.airflow_supervisor", "--log", "x"]
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,6 @@ SERVER = ["/venv/bin/python", "-m", "lagbench.orchestrator.airflow_server", "--p
                 ["airflow task runner: scenario_run.follow_run"],
                 ["airflow worker -- LocalExecutor: scenario_run.follow_run"],
                 ["airflow scheduler -- "],
-                ["/venv/bin/python", "-m", "airflow", "standalone"],
                 SERVER,
                 ["/sbin/init"],
             ],
@@ -35,7 +34,7 @@ SERVER = ["/venv/bin/python", "-m", "lagbench.orchestrator.airflow_server", "--p
     ],
 )
 def test_the_outermost_airflow_is_found(commands: list[list[str]], place: int) -> None:
-    """Dags test is its own; else it is what started the scheduler; lagbench's own is none."""
+    """Dags test is its own; else it is what starts the scheduler, again if that has ended."""
     assert outermost_airflow(commands) == place
 
 

@@ -43,6 +43,17 @@ _NO_LEADER_YET = {
     KafkaError.UNKNOWN_LEADER_EPOCH,
 }
 
+# A broker that has just started, or is busy with a group of many members.
+_PASSES = _NO_LEADER_YET | {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._TIMED_OUT,  # noqa: SLF001 - librdkafka's local codes are spelt so in its API
+    KafkaError._WAIT_COORD,  # noqa: SLF001
+}
+_PAUSE_SECONDS = 0.5
+
 Answer = TypeVar("Answer")
 
 
@@ -50,6 +61,24 @@ def has_no_leader_yet(error: NotReady) -> bool:
     """Return whether a call failed only because a partition has no leader for a moment."""
     cause = error.__cause__
     return isinstance(cause, KafkaException) and cause.args[0].code() in _NO_LEADER_YET
+
+
+def ask_again(ask: Callable[[], Answer], *, for_seconds: float) -> Answer:
+    """Return Kafka's answer; ask again while it failed by what passes, for that time at most.
+
+    :raises NotReady: the last failure.
+    """
+    gives_up_at = time.monotonic() + for_seconds
+    while True:
+        try:
+            return ask()
+        except NotReady as error:
+            cause = error.__cause__
+            code = cause.args[0].code() if isinstance(cause, KafkaException) else None
+            passes = code in _PASSES or isinstance(cause, FutureTimeoutError)
+            if not passes or time.monotonic() > gives_up_at:
+                raise
+        time.sleep(_PAUSE_SECONDS)
 
 
 class KafkaCalls:

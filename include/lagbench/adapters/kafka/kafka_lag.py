@@ -207,7 +207,7 @@ def _committed(
             raise NotReady(
                 f"could not {what}: {item.topic} partition {item.partition}: {item.error}. "
                 "Try again"
-            )
+            ) from KafkaException(item.error)
         found[item.topic, item.partition] = item.offset if item.offset >= 0 else None
     return found
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lagbench.errors import NotReady
+from lagbench.project import make_state_dir
 
 HOLDER_NAME = "lagbench_lease_holder"
 """The Airflow Variable."""
@@ -36,7 +37,7 @@ def stored_holder(state_dir: Path) -> str:
     if given:
         return given
     path = state_dir / "lease-holder"
-    state_dir.mkdir(parents=True, exist_ok=True)
+    make_state_dir(state_dir)
     with suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
         file.write(new_holder())
     found = path.read_text(encoding="utf-8").strip()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.pod_logs import logs_of_pod
 from lagbench.core.cluster import refused_pods
-from lagbench.core.kubernetes import is_ready
-from lagbench.errors import PodsRefused
+from lagbench.core.kubernetes import is_ready, repeated_ends
+from lagbench.errors import PodsEnded, PodsRefused
 
 READY_TIMEOUT_SECONDS = 60.0
 CLUSTER_START_SECONDS = 300.0
@@ -39,6 +39,7 @@ def wait_ready(
 
     :param written_in: where the workload's pods are written, for the message.
     :raises PodsRefused: Kubernetes has rejected its pods for a while; it says why.
+    :raises PodsEnded: a pod ends again and again.
     """
     seen = _Seen()
 
@@ -47,6 +48,7 @@ def wait_ready(
         status = found.get("status") or {}
         generation = (found.get("metadata") or {}).get("generation", 0)
         is_current = status.get("observedGeneration", 0) >= generation
+        require_lasting(kube, kube.list("Pod"), name)
         seen.note(status.get("readyReplicas") or 0, refused_pods(found) if is_current else None)
         if seen.refusal is not None and seen.refused_seconds >= REFUSED_SECONDS:
             raise PodsRefused(
@@ -61,6 +63,17 @@ def wait_ready(
         what=f"{replicas} Ready pods of {kind}/{name}",
         last_seen=lambda: "; ".join([*seen.words, *_what_keeps(kube, name)]),
     )
+
+
+def require_lasting(kube: Kube, pods: Iterable[Mapping[str, Any]], workload: str) -> None:
+    """Reject a workload with a pod whose container ends again and again: no wait can help.
+
+    :raises PodsEnded: the message has the exit code and the last lines of the pod's log.
+    """
+    for pod in pods:
+        name, ended = str(pod["metadata"]["name"]), repeated_ends(pod)
+        if ended is not None and name.startswith(f"{workload}-"):
+            raise PodsEnded(f"Pod/{name}: {ended}{_last_words(kube, pod)}")
 
 
 @dataclass

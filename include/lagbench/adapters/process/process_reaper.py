@@ -1,7 +1,8 @@
-"""Kill process groups when the pipe on standard input closes, that is when the owner dies.
+"""Kill sessions when the pipe on standard input closes, that is when the owner dies.
 
 The parent-death signal of ``process_launcher`` reaches direct children only; this reaches the
-processes that those have started. Lines on standard input: ``+PGID`` to watch, ``-PGID`` to forget.
+processes that those have started, in other process groups of the session too (an Airflow task has
+its own). Lines on standard input: ``+PGID`` of a session's leader to watch, ``-PGID`` to forget.
 """
 
 import contextlib
@@ -24,6 +25,10 @@ def main() -> None:
     for group in groups:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
+    for number in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - pathlib costs 10 ms
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getsid(int(number)) in groups:
+                os.kill(int(number), signal.SIGKILL)
 
 
 main()

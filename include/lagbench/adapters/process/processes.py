@@ -111,6 +111,11 @@ class GroupReaper:
         if not self._is_closed:
             self._say(f"-{group}\n")
 
+    def restart_if_killed(self) -> None:
+        """Start another reaper process if this one was killed; call it now and then."""
+        if not self._is_closed and self._process.poll() is not None:
+            self._say("")
+
     def close(self) -> None:
         """Kill what is still watched and end the reaper."""
         self._is_closed = True
@@ -174,6 +179,24 @@ def is_alive(pid: int, *, started_at: float | None = None) -> bool:
         return started_at is None or abs(process.create_time() - started_at) < 1.0
     except psutil.NoSuchProcess:
         return False
+
+
+def session_members(session: int) -> list[psutil.Process]:
+    """Return the processes of a session, whatever group, parent and title they have."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getsid(process.pid) == session:
+                found.append(process)
+    return found
+
+
+def kill_all(processes: Sequence[psutil.Process]) -> None:
+    """Kill processes and wait for their end."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=_KILLED_SECONDS)
 
 
 def end_process(pid: int, *, grace_seconds: float, started_at: float | None = None) -> bool:

@@ -11,7 +11,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from lagbench.core.scenario import RunNames
 from lagbench.errors import NotReady
@@ -22,6 +24,8 @@ SECOND_GROUP = "second_group"
 """The name of a second group's folder in its run's; no run id has an underscore."""
 LANDED_TABLES = ("events", "processed", "telemetry")
 """The tables that hold the run's topics, in the order of ``RunNames.topics``."""
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +228,22 @@ class RunFolder:
             raise NotReady(
                 f"run {self.reference}: {self._name(path)} is not JSON: {broken}"
             ) from broken
+
+    def read_model(self, path: Path | str, model: type[Model]) -> Model:
+        """Return the content of one of the folder's JSON files as its model.
+
+        :raises NotReady: the file is missing or broken, or has another form.
+        """
+        try:
+            return model.model_validate(self.read_json(path))
+        except ValidationError as wrong:
+            first = wrong.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "its content"
+            raise NotReady(
+                f"run {self.reference}: {self._name(self.path / path)} has another form than this"
+                f" version writes: {place}: {first['msg']}; lagbench report {self.reference} writes"
+                " verdict and measures again"
+            ) from wrong
 
     def read_text(self, path: Path | str) -> str:
         """Return the text of one of the folder's files.

@@ -21,7 +21,7 @@ from lagbench.core.kubernetes.object_fields import (
 )
 from lagbench.core.kubernetes.probes import PROBE_KINDS
 from lagbench.core.kubernetes.quantity import format_milli, metric_milli, parse_milli
-from lagbench.core.kubernetes.readiness import is_ready, ready_since
+from lagbench.core.kubernetes.readiness import is_ready, ready_since, repeated_ends
 from lagbench.core.kubernetes.workloads import is_rolled_out, selector_string, wanted_replicas
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "parse_milli",
     "ready_since",
     "refuse_unknown_fields",
+    "repeated_ends",
     "required_whole",
     "selector_string",
     "text",

@@ -2,6 +2,7 @@
 
 from lagbench.core.scenario.accounting_level import LevelName, knows_work, level_of
 from lagbench.core.scenario.actions import (
+    MOST_PARTITIONS,
     ROLLOUT_SECONDS,
     Action,
     ActionBase,
@@ -144,6 +145,7 @@ __all__ = [
     "LONGEST_SESSION_SECONDS",
     "MASTER_MEBIBYTES",
     "MAX_SEED",
+    "MOST_PARTITIONS",
     "MOST_PER_SECOND",
     "NAMESPACE",
     "NUMBER",

@@ -14,7 +14,6 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario.accounting_level import LEVELS
 from lagbench.core.scenario.actions import (
-    MOST_PARTITIONS,
     Action,
     SlowDownstream,
     balancers_of,
@@ -235,7 +234,7 @@ class Scenario(_Model):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
     description: str = Field(min_length=1)
-    partitions: int = Field(ge=1, le=MOST_PARTITIONS)
+    partitions: int = Field(ge=1)  # the catalog limits those of a rehearsal
     message_bytes: Literal[256] = 256
     keys: Keys = Keys()
     payload: Payload | None = None

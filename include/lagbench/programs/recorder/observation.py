@@ -6,6 +6,7 @@ questions: no topic, no commit, no object. The threads end with this process, al
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 import time
@@ -62,6 +63,7 @@ class RecordsFile:
     def __init__(self, path: Path) -> None:
         """Open the file; an earlier one of that name is an error."""
         self._file = path.open("xb", buffering=0)
+        fcntl.flock(self._file, fcntl.LOCK_EX)  # who reads the folder sees that it is in progress
         self._lock = threading.Lock()
         self.path = path
         self.problem: OSError | None = None
