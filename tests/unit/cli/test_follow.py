@@ -124,7 +124,7 @@ def test_a_run_ends_with_its_bench(
             Console(file=io.StringIO()),
             tmp_path,
             {},
-            conf={"run_id": "a"},
+            conf={"run_id": "a", "scenario": "quick_spike"},
             server=None,
             has_bench=lambda: False,
         )
