@@ -109,7 +109,7 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
     hottest = int(np.argmax(shares))
     most = scenario.partition_plan.last
     useful = min(limits.ceiling_replicas, most)
-    spikes = load_spikes(load, floor_rate_per_second=limits.started_replicas * pod_rate)
+    spikes = load_spikes(load, started_replicas=limits.started_replicas, pod_rate=pod_rate)
     # A policy on CPU is taken to stay at its floor; the simulator plays what its pods' work costs.
     reachable = min(limits.reachable_replicas, most)
     capacity = reachable * pod_rate

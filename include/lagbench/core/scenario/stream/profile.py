@@ -122,7 +122,7 @@ class OfferedLoad:
         """
         tail = Segment(self.duration_seconds, rate_per_second)
         ends_at = float(_decimal(self.duration_seconds) + _decimal(seconds))
-        return OfferedLoad((*self.segments, tail), ends_at)
+        return OfferedLoad((*self.segments, tail), ends_at, marks_spikes=self.marks_spikes)
 
     def planned_times(self, seq_from: int, seq_to: int) -> Instants:
         """Return the planned offsets in ns of events ``seq_from`` to ``seq_to - 1``, ascending."""
