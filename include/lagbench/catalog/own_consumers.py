@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lagbench.catalog.kubernetes_types import typed_objects
 from lagbench.catalog.strict_yaml import parse_documents, read_bytes, read_text
 from lagbench.core.cluster import (
     ClusterSettings,
@@ -57,7 +58,7 @@ def read_own_deployment(file: Path, consumer: ConsumerSettings) -> OwnDeployment
     :raises WrongInput: it is not one Deployment with the consumer's container.
     """
     where = consumer.manifest or str(file)
-    documents = parse_documents(read_text(file), where=where)
+    documents = typed_objects(parse_documents(read_text(file), where=where), where=where)
     return own_deployment(documents, where=where, container=consumer.container)
 
 

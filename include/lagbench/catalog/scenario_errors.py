@@ -11,6 +11,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from lagbench.catalog.kubernetes_types import list_example
 from lagbench.core.scenario import ProcessCost, Profile, Scenario, action_models
 from lagbench.errors import WrongInput
 
@@ -95,7 +96,9 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
         case "model_type":
             return field, problem["input"], "a mapping of fields"
         case "tuple_type":
-            return field, problem["input"], "a list"
+            given = problem["input"]
+            allowed = list_example(given) if isinstance(given, str) else "a list"
+            return field, given, allowed
         case "value_error" if match := _RULE.fullmatch(problem["msg"]):
             return match[1], _value_at(data, match[1]), match[2]
         case _:
