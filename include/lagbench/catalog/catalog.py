@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from lagbench.catalog.catalog_files import catalog_folder, find_file, policies_folder
 from lagbench.catalog.own_consumers import with_own_files
-from lagbench.catalog.scenario_errors import wrong_scenario
+from lagbench.catalog.scenario_errors import require_numbers, wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
 from lagbench.core.cluster import check_actions
 from lagbench.core.plan import check_spark_fit
@@ -30,6 +30,7 @@ from lagbench.core.policy import (
 )
 from lagbench.core.scenario import (
     EARLIER_NAMES,
+    MOST_FILE_BYTES,
     Scenario,
     SwapPolicy,
     read_samples,
@@ -115,9 +116,12 @@ def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None 
         data["profile"] = _with_points(profile, path)
     try:
         scenario = Scenario.model_validate(data)
+        require_numbers(scenario, data, where=where)
     except ValidationError as error:
         problem = wrong_scenario(error, data, where=where)
         raise _of_setting(problem, overrides or {}) from error
+    except WrongInput as problem:
+        raise _of_setting(problem, overrides or {}) from problem
     scenario = with_own_files(_with_samples(scenario, path), path)
     offered_load(scenario.profile, where=where)
     _require_poisoned_messages(scenario, where)
@@ -130,7 +134,7 @@ def _with_samples(scenario: Scenario, scenario_file: Path) -> Scenario:
     if payload is None:
         return scenario
     path = (scenario_file.parent / payload.file).resolve()
-    content = read_bytes(path)
+    content = read_bytes(path, most=MOST_FILE_BYTES)
     samples = read_samples(content, payload, where=str(path))
     known = with_samples(
         payload,

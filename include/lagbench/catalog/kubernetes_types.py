@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,15 +165,16 @@ def _is_number(value: Any) -> bool:
     return is_whole and not isinstance(value, bool)
 
 
-_SCALARS = {
-    "str": ("a text", lambda value: isinstance(value, str)),
-    "datetime": ("a text", lambda value: isinstance(value, str)),
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_SCALARS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "str": ("a text", _is_text),
+    "datetime": ("a text", _is_text),
     "int": ("a whole number", _is_number),
     "bool": ("true or false", lambda value: isinstance(value, bool)),
-    "object": (
-        "a whole number or a text",
-        lambda value: isinstance(value, str) or _is_number(value),
-    ),
+    "object": ("a whole number or a text", lambda value: _is_text(value) or _is_number(value)),
 }
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.scenario.profiles import (
+    LONGEST_SECONDS,
     BurstyProfile,
     Profile,
     StagesProfile,
@@ -191,9 +192,16 @@ def offered_load(
 ) -> OfferedLoad:
     """Return the load of a profile; only an observed one ``may_be_empty``.
 
-    :raises WrongInput: the stream would have no event, or a trace's seconds do not ascend.
+    :raises WrongInput: the stream would have no event or take more than a day, or a trace's
+        seconds do not ascend.
     """
     load = _load(profile, where)
+    if load.duration_seconds > LONGEST_SECONDS and not may_be_empty:
+        allowed = f"a stream of at most {LONGEST_SECONDS:,} s"
+        if isinstance(profile, TraceProfile):
+            allowed += "; the column second is in seconds: are these milliseconds?"
+        length = f"{load.duration_seconds:,.10g} s"
+        raise WrongInput(where=where, field="profile", value=length, allowed=allowed)
     if load.total == 0 and not may_be_empty:
         raise WrongInput(
             where=where, field="profile", value=profile.kind, allowed="at least one event in total"
