@@ -45,12 +45,17 @@ def wrong_scenario(error: ValidationError, data: Mapping[str, Any], *, where: st
 
 
 def require_numbers(model: BaseModel, data: Mapping[str, Any], *, where: str) -> None:
-    """Reject a number that ``data`` has as a text or as a truth value: pydantic takes both."""
+    """Reject a text or a truth value as a number, and a number as a truth value.
+
+    Pydantic takes them.
+    """
     for path, value, given in _given(model, data):
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and isinstance(given, bool | str):
             allowed = "a number, without quotes"
             raise WrongInput(where=where, field=path, value=given, allowed=allowed)
+        if isinstance(value, bool) and not isinstance(given, bool | str):
+            raise WrongInput(where=where, field=path, value=given, allowed="true or false")
 
 
 def _given(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -268,12 +268,13 @@ def _load(profile: Profile, where: str) -> OfferedLoad:
 def _from_lengths(
     lengths: tuple[tuple[float, float, bool], ...], *, marks_spikes: bool = True
 ) -> OfferedLoad:
-    """Concatenate (seconds, rate, is_spike); periods without a length are left out."""
+    """Concatenate (seconds, rate, is_spike); periods that floats cannot show are left out."""
     at, parts = Fraction(0), []
     for seconds, rate, is_spike in lengths:
-        if seconds > 0:
+        end = at + _decimal(seconds)
+        if float(end) > float(at):
             parts.append(Segment(float(at), rate, is_spike))
-            at += _decimal(seconds)
+            at = end
     return OfferedLoad(tuple(parts), float(at), marks_spikes=marks_spikes)
 
 
