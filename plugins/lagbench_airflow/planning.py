@@ -27,7 +27,7 @@ from lagbench.core.cluster import (
 from lagbench.core.compare import content_digest, policies_digest
 from lagbench.core.plan import check_spark_fit
 from lagbench.core.policy import require_kafka_log_in, require_own_controller
-from lagbench.core.scenario import RunNames, new_run_id, require_known_hpa
+from lagbench.core.scenario import MOST_FILE_BYTES, RunNames, new_run_id, require_known_hpa
 from lagbench.core.scenario.stream import RUN_TAIL_FIELD, tail_of
 from lagbench.embedded import bench
 from lagbench.embedded.prometheus_program import require_prometheus
@@ -139,7 +139,7 @@ def _checked(file: str, sha256: str | None, field: str) -> str:
 
     :raises WrongInput: it is not what was checked.
     """
-    content = read_bytes(Path(file))
+    content = read_bytes(Path(file), most=MOST_FILE_BYTES)
     if hashlib.sha256(content).hexdigest() != sha256:
         raise WrongInput(
             where=file,

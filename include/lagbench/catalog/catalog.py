@@ -23,7 +23,7 @@ from lagbench.catalog.catalog_files import (
     resolved,
 )
 from lagbench.catalog.own_consumers import with_own_files
-from lagbench.catalog.scenario_errors import wrong_scenario
+from lagbench.catalog.scenario_errors import require_numbers, wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
 from lagbench.core.cluster import check_actions
 from lagbench.core.plan import check_spark_fit
@@ -36,6 +36,7 @@ from lagbench.core.policy import (
 )
 from lagbench.core.scenario import (
     EARLIER_NAMES,
+    MOST_FILE_BYTES,
     MOST_PARTITIONS,
     ConfLimits,
     Scenario,
@@ -137,13 +138,16 @@ def load_scenario(
         data["profile"] = _with_points(profile, path)
     try:
         scenario = Scenario.model_validate(data)
+        require_numbers(scenario, data, where=where)
     except ValidationError as error:
         problem = wrong_scenario(error, data, where=where)
         raise _of_setting(problem, overrides or {}) from error
+    except WrongInput as problem:
+        raise _of_setting(problem, overrides or {}) from problem
     if scenario.partitions > MOST_PARTITIONS:
         most, allowed = scenario.partitions, f"1 to {MOST_PARTITIONS} for a rehearsal"
-        problem = WrongInput(where=where, field="partitions", value=most, allowed=allowed)
-        raise _of_setting(problem, overrides or {})
+        wrong = WrongInput(where=where, field="partitions", value=most, allowed=allowed)
+        raise _of_setting(wrong, overrides or {})
     scenario = with_own_files(_with_samples(scenario, path), path)
     offered_load(scenario.profile, where=where)
     _require_poisoned_messages(scenario, where)
@@ -168,7 +172,7 @@ def _with_samples(scenario: Scenario, scenario_file: Path) -> Scenario:
     if payload is None:
         return scenario
     path = resolved("payload.file", scenario_file.parent / payload.file)
-    content = read_bytes(path)
+    content = read_bytes(path, most=MOST_FILE_BYTES)
     samples = read_samples(content, payload, where=str(path))
     known = with_samples(
         payload,

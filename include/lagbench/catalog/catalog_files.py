@@ -81,11 +81,11 @@ def find_file(name_or_path: str | Path, folder: Path, what: str) -> Path:
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or is_path(text):
         return Path(text)
+    # The name is compared, never put into a path or a pattern: it may be any text.
     for suffix in _SUFFIXES:
-        if (folder / f"{text}{suffix}").is_file():
-            return folder / f"{text}{suffix}"
-        if inner := sorted(folder.glob(f"*/{text}{suffix}")):
-            return inner[0]
+        for path in (*folder.glob(f"*{suffix}"), *sorted(folder.glob(f"*/*{suffix}"))):
+            if path.name == f"{text}{suffix}":
+                return path
     names = _names(folder)
     close = get_close_matches(text, names, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}? " if close else ""

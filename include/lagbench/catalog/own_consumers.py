@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lagbench.catalog.catalog_files import resolved
+from lagbench.catalog.kubernetes_types import typed_objects
 from lagbench.catalog.strict_yaml import parse_documents, read_bytes, read_text
 from lagbench.core.cluster import (
     ClusterSettings,
@@ -62,6 +63,7 @@ def read_own_deployment(file: Path, consumer: ConsumerSettings) -> OwnDeployment
     """
     where = consumer.manifest or str(file)
     documents = parse_documents(read_text(file), where=where, is_private=True)
+    documents = typed_objects(documents, where=where)
     return own_deployment(documents, where=where, container=consumer.container)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -11,7 +11,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lagbench.core.scenario import ProcessCost, Profile, Scenario, action_models
+from lagbench.catalog.kubernetes_types import list_example
+from lagbench.core.scenario import EARLIER_NAMES, ProcessCost, Profile, Scenario, action_models
 from lagbench.errors import WrongInput
 
 _PROFILES: dict[str, type[BaseModel]] = {
@@ -41,6 +42,34 @@ def wrong_scenario(error: ValidationError, data: Mapping[str, Any], *, where: st
     if more:
         allowed += f" (and {more} more problem{'s' if more > 1 else ''} in this scenario)"
     return WrongInput(where=where, field=field, value=value, allowed=allowed)
+
+
+def require_numbers(model: BaseModel, data: Mapping[str, Any], *, where: str) -> None:
+    """Reject a text or a truth value as a number, and a number as a truth value.
+
+    Pydantic takes them.
+    """
+    for path, value, given in _given(model, data):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and isinstance(given, bool | str):
+            allowed = "a number, without quotes"
+            raise WrongInput(where=where, field=path, value=given, allowed=allowed)
+        if isinstance(value, bool) and not isinstance(given, bool | str):
+            raise WrongInput(where=where, field=path, value=given, allowed="true or false")
+
+
+def _given(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield each value of a model beside what it was made from, with its dotted field."""
+    if isinstance(value, BaseModel) and isinstance(given, Mapping):
+        for name in given:
+            current = EARLIER_NAMES.get(f"{path}{name}", name).rpartition(".")[2]
+            if hasattr(value, current):
+                yield from _given(getattr(value, current), given[name], f"{path}{name}.")
+    elif isinstance(value, tuple) and isinstance(given, list):
+        for number, (one, other) in enumerate(zip(value, given, strict=True)):
+            yield from _given(one, other, f"{path}{number}.")
+    else:
+        yield path.removesuffix("."), value, given
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +124,9 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
         case "model_type":
             return field, problem["input"], "a mapping of fields"
         case "tuple_type":
-            return field, problem["input"], "a list"
+            given = problem["input"]
+            allowed = list_example(given) if isinstance(given, str) else "a list"
+            return field, given, allowed
         case "value_error" if match := _RULE.fullmatch(problem["msg"]):
             return match[1], _value_at(data, match[1]), match[2]
         case _:

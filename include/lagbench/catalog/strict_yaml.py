@@ -7,12 +7,14 @@ PyYAML implements YAML 1.1, which reads ``graceful_shutdown: off`` as false, ``1
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from lagbench.catalog.bounded_yaml import MOST_BYTES, BoundedLoader
 from lagbench.errors import WrongInput
 from lagbench.shown import HIDDEN
 
@@ -24,13 +26,22 @@ _FLOAT_TEXT = re.compile(
 )
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(BoundedLoader):
     """A safe loader with the scalars of YAML 1.2 that rejects a key given twice.
 
     Each key is the text as it is written, as kubectl reads it: ``1: x`` has the key ``"1"``.
     """
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def __init__(self, stream: str) -> None:
+        """Begin with no merge done."""
+        super().__init__(stream)
+        self._flat: set[yaml.Node] = set()
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Turn merges (``<<``) into keys, once: a merged mapping may be merged into a third."""
+        if node in self._flat:
+            return
+        self._flat.add(node)
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag == _NULL:
@@ -38,7 +49,10 @@ class _Loader(yaml.SafeLoader):
             if key.value in seen:
                 raise _wrong_key(f"the key {key.value!r} is given twice", key)
             seen.add(key.value)
-        self.flatten_mapping(node)  # merges (<<) become keys of this mapping
+        super().flatten_mapping(node)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        self.flatten_mapping(node)
         for key, _ in node.value:
             key.tag = self.DEFAULT_SCALAR_TAG
         return dict(super().construct_mapping(node, deep=deep))
@@ -62,22 +76,42 @@ _Loader.add_implicit_resolver(
 def read_text(path: Path) -> str:
     """Return the text of a file; ``WrongInput`` when it cannot be read."""
     try:
-        return read_bytes(path).decode("utf-8")
+        return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise WrongInput(
             where=str(path), field="file", value=path.name, allowed="text in UTF-8"
         ) from error
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the bytes of a file; ``WrongInput`` when it cannot be read."""
+def read_bytes(path: Path, *, most: int = MOST_BYTES) -> bytes:
+    """Return the bytes of a file; ``WrongInput`` when it cannot be read, or has more than ``most``.
+
+    A pipe of the shell (``<(kubectl get …)``) is read, a device is not.
+    """
     try:
-        return path.read_bytes()
+        mode = path.stat().st_mode
+        is_file = stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and path.is_relative_to("/dev"))
+        if not is_file and not stat.S_ISDIR(mode):
+            raise WrongInput(
+                where=str(path), field="file", value=path.name, allowed="a regular file"
+            )
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+            size = max(len(content), path.stat().st_size)
     except (OSError, ValueError) as error:  # a zero byte in its name is a ValueError
         reason = getattr(error, "strerror", None) or str(error)
         raise WrongInput(
             where=str(path), field="file", value=path.name, allowed=f"a readable file ({reason})"
         ) from error
+    require_size(size, most, where=str(path))
+    return content
+
+
+def require_size(size: int, most: int, *, where: str) -> None:
+    """Reject a file, or a text, that is larger than ``most`` bytes."""
+    if size > most:
+        allowed = f"at most {most:,} bytes"
+        raise WrongInput(where=where, field="size", value=f"{size:,} bytes", allowed=allowed)
 
 
 def parse_yaml(text: str, *, where: str) -> Any:
@@ -95,6 +129,7 @@ def parse_documents(text: str, *, where: str, is_private: bool = False) -> list[
 
 
 def _read(read: Callable[[], Any], text: str, where: str, is_private: bool = False) -> Any:
+    require_size(len(text), MOST_BYTES, where=where)
     try:
         return read()
     except yaml.MarkedYAMLError as error:

@@ -88,7 +88,9 @@ def _print_prediction(
 
     title = f"{cell.scenario.name} with {cell.policy_name}: prediction{of}"
     rows = [(NAMED[name].heading, _predicted(name, plan, predicted)) for name in predicted.measures]
-    seconds = expected_run_seconds(cell.scenario, predicted)
+    seconds = expected_run_seconds(
+        cell.scenario, predicted, started_replicas=cell.policy.limits.started_replicas
+    )
     rows.append(("Duration", f"about {seconds:,.0f} s with bench, scale-down and pipeline"))
     console.print(_table(title, rows))
     console.print(

@@ -79,13 +79,14 @@ def check(
     --target cannot be read.
     """
     from lagbench.catalog.catalog import policy_file
+    from lagbench.catalog.kubernetes_types import typed_objects
     from lagbench.catalog.strict_yaml import parse_documents, read_text
     from lagbench.cli.policy_report import print_review
     from lagbench.core.policy.review import review_documents
 
     path = policy_file(file)
     context = _context(scenario, partitions, rate, slo, shutdown)
-    documents = parse_documents(read_text(path), where=str(path))
+    documents = typed_objects(parse_documents(read_text(path), where=str(path)), where=str(path))
     facts = _facts(target, target_settings, documents)
     review = review_documents(
         documents,

@@ -126,7 +126,11 @@ def log_in_seconds(cell: Cell) -> float:
     from lagbench.core.simulation import expected_run_seconds, predict
 
     try:
-        seconds = expected_run_seconds(cell.scenario, predict(cell.scenario, cell.policy))
+        seconds = expected_run_seconds(
+            cell.scenario,
+            predict(cell.scenario, cell.policy),
+            started_replicas=cell.policy.limits.started_replicas,
+        )
     except WrongInput:
         seconds = offered_load(cell.scenario.profile).duration_seconds
     return 1.5 * seconds + _STARTS_SECONDS

@@ -200,6 +200,55 @@ def test_a_wrong_field_is_named(
     assert allowed in found.allowed
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("partitions", "true"),
+        ("partitions", '"4"'),
+        ("partitions", "١٢"),
+        ("partitions", "12.5"),
+        ("partitions", "9" * 400),
+        ("partitions", "x" * 100_000),
+        ("profile.rate_per_second", '"10"'),
+        ("profile.rate_per_second", ".nan"),
+        ("profile.rate_per_second", ".inf"),
+        ("profile.rate_per_second", "1e400"),
+        ("profile.rate_per_second", "-1"),
+        ("profile.rate_per_second", "true"),
+        ("consumer.process_ms", '"5"'),
+        ("consumer.drain_timeout_seconds", "true"),
+        ("consumer.graceful_shutdown", "1"),
+        ("allow_overscale", "0.0"),
+    ],
+)
+def test_what_is_no_number_or_no_truth_value_is_refused(
+    tmp_path: Path, field: str, value: str
+) -> None:
+    """By the setting that brought it in; 12.0 is whole, and ``off`` is a truth value."""
+    path = scenario_file(tmp_path)
+    found = load_scenario(path, {"partitions": "12.0", "consumer.graceful_shutdown": "off"})
+    assert (found.partitions, found.consumer.graceful_shutdown) == (12, False)
+
+    refused = refusal(path, **{field: value})
+
+    assert refused.field == field
+    assert refused.where.startswith(f"--set {field}=")
+
+
+def test_a_number_in_quotes_is_named_by_its_place_in_a_list(tmp_path: Path) -> None:
+    """As every other wrong field."""
+    actions = [{"kind": "kill_pod", "at_seconds": "1"}]
+
+    assert refusal(scenario_file(tmp_path, actions=actions)).field == "actions.0.at_seconds"
+
+
+@pytest.mark.parametrize("name", ["a" * 400, "**", "a[", "a\0", ""])
+def test_a_policy_may_be_called_anything_and_is_not_there(tmp_path: Path, name: str) -> None:
+    """Neither a path that is too long nor a pattern of files."""
+    with pytest.raises(WrongInput):
+        checked_cell(scenario_file(tmp_path), policy=name)
+
+
 def test_a_missing_field_is_named(tmp_path: Path) -> None:
     """A required field that is absent is asked for."""
     path = tmp_path / "mine.yaml"

@@ -54,7 +54,11 @@ def test_the_hours_are_those_of_the_runs(name: str) -> None:
                 policy=run.policy(experiment),
                 overrides=run.overrides(experiment),
             )
-            lengths[key] = expected_run_seconds(cell.scenario, predict(cell.scenario, cell.policy))
+            lengths[key] = expected_run_seconds(
+                cell.scenario,
+                predict(cell.scenario, cell.policy),
+                started_replicas=cell.policy.limits.started_replicas,
+            )
         seconds += lengths[key]
 
     assert experiment.hours == pytest.approx(seconds / 3600, rel=0.2)

@@ -82,7 +82,9 @@ spec:
 VOLUME = """
       volumes: [{name: data, persistentVolumeClaim: {claimName: orders}}]
 """
-MOUNTED = DEPLOYMENT.replace("[python, orders.py]", "[python], volumeMounts: [{name: data}]")
+MOUNTED = DEPLOYMENT.replace(
+    "[python, orders.py]", "[python], volumeMounts: [{name: data, mountPath: /x}]"
+)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def test_a_run_that_does_not_fit_the_disk_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A day at a million messages a second needs some 20 TB: exit code 3, with need and have."""
-    settings = ("profile.rate_per_second=100000", "profile.spike_hold_seconds=86400")
+    settings = ("profile.rate_per_second=100000", "profile.spike_hold_seconds=86000")
     flags = [flag for setting in settings for flag in ("--set", setting)]
     code = exit_code(["run", "quick_spike", *flags], tmp_path, monkeypatch)
 

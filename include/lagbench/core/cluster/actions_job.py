@@ -37,7 +37,11 @@ def actions_job_for_run(
     :param policies: new policies as a run applies them, by the number of their action.
     """
     load = offered_load(scenario.profile)
-    spikes = load_spikes(load, floor_rate_per_second=None)
+    spikes = load_spikes(
+        load,
+        started_replicas=limits.started_replicas,
+        pod_rate=scenario.consumer.pod_rate_per_second,
+    )
     after_seconds = spikes[-1].end_seconds if spikes else load.duration_seconds
     tail = tail_of(scenario, started_replicas=limits.started_replicas)
     drained = resting_lag_records(tail, lag_threshold=limits.lag_threshold_records or 0)

@@ -233,7 +233,7 @@ def _volumes(work: _Adaptation, container: dict[str, Any]) -> list[dict[str, Any
         container[key] = [_moved(text, paths) for text in container.get(key) or []]
     for variable in container["env"]:
         if "value" in variable:
-            variable["value"] = _moved(str(variable["value"]), paths)
+            variable["value"] = _moved(variable["value"], paths)
     work.notes += [
         f"on one machine the folder {path} is {folder}: variables and arguments that begin with "
         "it are changed"

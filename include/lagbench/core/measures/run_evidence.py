@@ -147,9 +147,10 @@ class RunEvidence:
     @cached_property
     def load(self) -> LoadWindow:
         """When the load changed."""
-        floor, pod_rate = self.limits.started_replicas, self.pod_rate_per_second
         spikes = load_spikes(
-            self.offered, floor_rate_per_second=None if pod_rate is None else floor * pod_rate
+            self.offered,
+            started_replicas=self.limits.started_replicas,
+            pod_rate=self.pod_rate_per_second,
         )
         return load_window(
             self.records,

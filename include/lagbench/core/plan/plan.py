@@ -14,7 +14,14 @@ import numpy as np
 
 from lagbench.core.plan.spark_needs import spark_cores, spark_mebibytes, spark_warnings
 from lagbench.core.policy import CheckedPolicy, PolicyLimits, loop_gain, standing_lag_seconds
-from lagbench.core.scenario import ConsumerSettings, RollingRestart, Scenario, rejected_move
+from lagbench.core.scenario import (
+    ConsumerSettings,
+    Profile,
+    RollingRestart,
+    Scenario,
+    TraceProfile,
+    rejected_move,
+)
 from lagbench.core.scenario.stream import (
     Spike,
     Tail,
@@ -109,7 +116,7 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
     hottest = int(np.argmax(shares))
     most = scenario.partition_plan.last
     useful = min(limits.ceiling_replicas, most)
-    spikes = load_spikes(load, floor_rate_per_second=limits.started_replicas * pod_rate)
+    spikes = load_spikes(load, started_replicas=limits.started_replicas, pod_rate=pod_rate)
     # A policy on CPU is taken to stay at its floor; the simulator plays what its pods' work costs.
     reachable = min(limits.reachable_replicas, most)
     capacity = reachable * pod_rate
@@ -195,6 +202,7 @@ def _with_warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Plan
     warnings = (
         *_of_policy(plan, limits),
         *_of_load(plan),
+        *_of_trace(scenario.profile),
         *_at_rest(plan, limits, scenario.consumer),
         *_of_moves(scenario),
         *spark_warnings(
@@ -276,6 +284,13 @@ def _of_load(plan: Plan) -> list[str]:
     if plan.spikes and plan.base_rate >= plan.capacity_per_second:
         found.append("the backlog never drains: the base rate is all or more than the pods can do")
     return found
+
+
+def _of_trace(profile: Profile) -> list[str]:
+    if not isinstance(profile, TraceProfile) or any(p.second % 1000 for p in profile.points):
+        return []
+    text = "all times of the trace are multiples of 1,000 s: its column second is in seconds"
+    return [f"{text}, are these milliseconds?"]
 
 
 def _at_rest(plan: Plan, limits: PolicyLimits, consumer: ConsumerSettings) -> list[str]:

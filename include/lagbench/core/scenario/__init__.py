@@ -60,6 +60,7 @@ from lagbench.core.scenario.own_consumer import (
 )
 from lagbench.core.scenario.partition_plan import PartitionPlan
 from lagbench.core.scenario.payload import (
+    MOST_FILE_BYTES,
     Payload,
     PayloadFormat,
     Samples,
@@ -74,6 +75,7 @@ from lagbench.core.scenario.profiles import (
     Profile,
     SteadyProfile,
     StepProfile,
+    TraceProfile,
 )
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
@@ -145,6 +147,7 @@ __all__ = [
     "LONGEST_SESSION_SECONDS",
     "MASTER_MEBIBYTES",
     "MAX_SEED",
+    "MOST_FILE_BYTES",
     "MOST_PARTITIONS",
     "MOST_PER_SECOND",
     "NAMESPACE",
@@ -203,6 +206,7 @@ __all__ = [
     "SteadyProfile",
     "StepProfile",
     "SwapPolicy",
+    "TraceProfile",
     "WorkFlags",
     "Workload",
     "action_models",

@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from lagbench.core.scenario.balancer import Balancer
 from lagbench.core.scenario.conf_limits import Reach
 from lagbench.core.scenario.downstream_pace import MOST_FACTOR, DownstreamPace, Slowdown
+from lagbench.core.scenario.profiles import LONGEST_SECONDS
 
 RunState = Literal["lag_drained"]
 """``lag_drained``: after the last spike, the lag is what a group at rest has."""
-LONGEST_SECONDS = 86_400
 MOST_PARTITIONS = 1000
 ROLLOUT_SECONDS = 600.0
 """The longest that a rollout of the consumers may take."""

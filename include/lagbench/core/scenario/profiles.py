@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lagbench.core.scenario.conf_limits import Reach
 
+LONGEST_SECONDS = 86_400
+"""Of a stream, and of each of its periods."""
 MOST_PER_SECOND = 1_000_000
 """The highest rate of a stream; one producer sends a third of it."""
 
@@ -21,7 +23,7 @@ class SteadyProfile(_Model):
 
     kind: Literal["steady"]
     rate_per_second: float = Field(gt=0, le=MOST_PER_SECOND)
-    duration_seconds: float = Field(gt=0, le=86_400)
+    duration_seconds: float = Field(gt=0, le=LONGEST_SECONDS)
 
 
 class _SpikeProfile(_Model):
@@ -40,19 +42,19 @@ class StepProfile(_SpikeProfile):
     """A base rate, a step to ``spike_mult`` times that rate, then the base rate again."""
 
     kind: Literal["step"]
-    before_seconds: float = Field(ge=0, le=86_400)
-    spike_hold_seconds: float = Field(gt=0, le=86_400)
-    after_seconds: float = Field(ge=0, le=86_400)
+    before_seconds: float = Field(ge=0, le=LONGEST_SECONDS)
+    spike_hold_seconds: float = Field(gt=0, le=LONGEST_SECONDS)
+    after_seconds: float = Field(ge=0, le=LONGEST_SECONDS)
 
 
 class BurstyProfile(_SpikeProfile):
     """A sawtooth: ``bursts`` times a quiet period at the base rate, then a burst."""
 
     kind: Literal["bursty"]
-    quiet_seconds: float = Field(gt=0, le=86_400)
-    spike_hold_seconds: float = Field(gt=0, le=86_400)
+    quiet_seconds: float = Field(gt=0, le=LONGEST_SECONDS)
+    spike_hold_seconds: float = Field(gt=0, le=LONGEST_SECONDS)
     bursts: int = Field(ge=1, le=1000)
-    after_seconds: float = Field(0, ge=0, le=86_400)
+    after_seconds: float = Field(0, ge=0, le=LONGEST_SECONDS)
 
 
 class TracePoint(_Model):
@@ -84,7 +86,7 @@ class TraceProfile(_Model):
 class Stage(_Model):
     """One rate for some time; 0 is idle. A stage may be marked as a spike."""
 
-    seconds: float = Field(gt=0, le=86_400)
+    seconds: float = Field(gt=0, le=LONGEST_SECONDS)
     rate_per_second: float = Field(ge=0, le=MOST_PER_SECOND)
     is_spike: bool | None = None
 

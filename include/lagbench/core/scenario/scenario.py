@@ -172,8 +172,8 @@ def _with_limits_of_level(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scenario's data without the default limits that its accounting cannot judge."""
     found, consumer, slos = dict(data), data.get("consumer"), data.get("slos", {})
     level = consumer.get("accounting") if isinstance(consumer, Mapping) else None
-    if level in LEVELS and isinstance(slos, Mapping):
-        found["slos"] = LEVELS[str(level)].with_default_limits(slos)
+    if isinstance(level, str) and level in LEVELS and isinstance(slos, Mapping):
+        found["slos"] = LEVELS[level].with_default_limits(slos)
     return found
 
 

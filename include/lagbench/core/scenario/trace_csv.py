@@ -9,12 +9,16 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 
 from lagbench.core.scenario.profiles import MOST_PER_SECOND, TracePoint
 from lagbench.errors import WrongInput
 
 _COLUMNS = ["second", "rate"]
 _MARKED_COLUMNS = [*_COLUMNS, "spike"]
+MOST_ROWS = 10_000
+"""A day in steps of 10 s has 8,640."""
+_NUMBER = re.compile(r"\s*[0-9.eE+-]+\s*")  # float takes digits of every script, and 1_000
 _MARKS = {"0": False, "1": True}
 
 
@@ -31,6 +35,9 @@ def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
         for number, line in enumerate(text.splitlines(), start=1)
         if line.strip() and not line.lstrip().startswith("#")
     ]
+    if len(lines) > MOST_ROWS + 1:
+        allowed = f"at most {MOST_ROWS:,}: give the rate of a longer period in each row"
+        raise WrongInput(where=where, field="rows", value=len(lines) - 1, allowed=allowed)
     rows = [(number, next(csv.reader([line]))) for number, line in lines]
     columns = [cell.strip() for cell in rows[0][1]] if rows else []
     if columns not in (_COLUMNS, _MARKED_COLUMNS):
@@ -65,7 +72,7 @@ def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
 
 
 def _point(row: list[str], columns: list[str]) -> TracePoint | None:
-    if len(row) != len(columns):
+    if len(row) != len(columns) or not all(map(_NUMBER.fullmatch, row[:2])):
         return None
     mark = None if columns == _COLUMNS else _MARKS.get(row[2].strip())
     if mark is None and columns != _COLUMNS:

@@ -20,7 +20,12 @@ from lagbench.core.simulation.world import World
 
 
 def measure(
-    world: World, *, until: float, slo_seconds: float, drained_records: float | None
+    world: World,
+    *,
+    until: float,
+    slo_seconds: float,
+    drained_records: float | None,
+    started_replicas: int,
 ) -> SimulationMeasures:
     """Return the measures of [stream start, ``until``]; ``drained_records``: one threshold."""
     courses = world.backlog.courses(until)
@@ -31,8 +36,7 @@ def measure(
     totals: Reals = lags.sum(axis=1)
     steps = [step for step in world.fleet.steps if 0 <= step.at <= until]
     counts = [world.fleet.replicas_at(0.0), *(step.after for step in steps)]
-    floor_rate = max(1, counts[0]) * world.pod_rate
-    spikes = load_spikes(world.traffic.load, floor_rate_per_second=floor_rate)
+    spikes = load_spikes(world.planned, started_replicas=started_replicas, pod_rate=world.pod_rate)
     changes = _changes(steps, spikes)
     planned_seconds = world.planned.duration_seconds
     time_lag = time_lag_seconds(world.traffic, instants, lags, planned_seconds)

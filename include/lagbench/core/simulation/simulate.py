@@ -77,7 +77,13 @@ def simulate(
         policy=policy_name,
         seed=scenario.seed,
         slo_seconds=slo,
-        measures=measure(world, until=until, slo_seconds=slo, drained_records=threshold),
+        measures=measure(
+            world,
+            until=until,
+            slo_seconds=slo,
+            drained_records=threshold,
+            started_replicas=limits.started_replicas,
+        ),
         timeline=timeline,
     )
 

@@ -29,8 +29,6 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario, PolicyLimits]:
         ) from None
     limits = CheckedPolicy.of_run(manifest, where=str(folder.policy)).limits
     load = offered_load(scenario.profile)
-    pod_rate = scenario.consumer.pod_rate_per_second
-    floor_rate = None if not pod_rate else limits.started_replicas * pod_rate
     cell = LiveCell(
         run_id=folder.reference,
         scenario=scenario.name,
@@ -42,7 +40,11 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario, PolicyLimits]:
         ceiling_replicas=limits.ceiling_replicas,
         spikes=[
             LiveSpike(start_seconds=spike.start_seconds, end_seconds=spike.end_seconds)
-            for spike in load_spikes(load, floor_rate_per_second=floor_rate)
+            for spike in load_spikes(
+                load,
+                started_replicas=limits.started_replicas,
+                pod_rate=scenario.consumer.pod_rate_per_second,
+            )
         ],
         slos=live_slos(scenario.slos),
         group=_group(folder),

@@ -52,6 +52,18 @@ def test_the_spikes_of_a_trace_are_planned() -> None:
     assert plan("noisy_baseline").spikes == ()
 
 
+def test_a_trace_in_milliseconds_is_asked_for(tmp_path: Path) -> None:
+    """A minute in milliseconds would be 17 hours, which a stream may take."""
+    (tmp_path / "t.csv").write_text("second,rate\n0,5\n20000,9\n60000,0\n")
+    (tmp_path / "s.yaml").write_text(
+        "{name: t, description: t, partitions: 12, policy: lag-quick, "
+        "profile: {kind: trace, file: t.csv}}"
+    )
+
+    assert any("milliseconds" in one for one in plan(str(tmp_path / "s.yaml")).warnings)
+    assert not any("milliseconds" in one for one in plan("trace_example").warnings)
+
+
 @pytest.mark.parametrize(
     ("partitions", "sticking"),
     [(8, ()), (10, ()), (12, (11,)), (24, (22, 23)), (64, (59, 60, 61, 62, 63))],

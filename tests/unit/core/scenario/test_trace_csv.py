@@ -46,3 +46,20 @@ def test_a_third_column_marks_the_spikes() -> None:
 
     assert [point.is_spike for point in marked] == [False, True, False]
     assert {point.is_spike for point in plain} == {None}
+
+
+@pytest.mark.parametrize("cell", ["١٢", "1_0", "nan", "inf", "1e999", "-1", "0x10", "true", ""])
+def test_a_cell_that_is_no_number_is_named_by_its_line(cell: str) -> None:
+    """Python's float takes more than a spreadsheet writes."""
+    with pytest.raises(WrongInput) as refused:
+        trace_points(f"second,rate\n0,1\n10,{cell}\n20,0\n", where="t.csv")
+
+    assert refused.value.field == "line 3"
+
+
+def test_too_many_rows_are_refused_before_they_are_read() -> None:
+    """The limit and the number are in the message."""
+    with pytest.raises(WrongInput, match="at most 10,000") as refused:
+        trace_points("second,rate\n" + "0,1\n" * 1_000_000, where="t.csv")
+
+    assert refused.value.value == 1_000_000

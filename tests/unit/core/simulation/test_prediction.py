@@ -6,6 +6,7 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.catalog.catalog import checked_cell
+from lagbench.core.scenario.profiles import Stage, StagesProfile
 from lagbench.core.simulation.duration import expected_run_seconds
 from lagbench.core.simulation.prediction import PHASES, Prediction, predict, residuals
 
@@ -109,6 +110,25 @@ def test_the_accounting_of_millions_takes_its_time() -> None:
     )
     more = 9 * load.rate_per_second * load.duration_seconds
 
-    assert expected_run_seconds(ten, made) - expected_run_seconds(
-        cell.scenario, made
+    assert expected_run_seconds(ten, made, started_replicas=2) - expected_run_seconds(
+        cell.scenario, made, started_replicas=2
     ) == pytest.approx(9e-6 * more)
+
+
+@pytest.mark.parametrize("tail", ["until_settled", "none"])
+def test_a_load_that_marks_no_spike_is_predicted_as_one_that_marks_it(tail: str) -> None:
+    """The rule that finds the load steps of the plan also finds those of the prediction."""
+    cell = checked_cell("quick_spike", overrides={"tail": tail})
+
+    def of(mark: bool | None) -> tuple[Prediction, float]:
+        stages = ((15, 600, None), (60, 6000, mark), (10, 600, None))
+        profile = StagesProfile(
+            kind="stages",
+            stages=tuple(Stage(seconds=s, rate_per_second=r, is_spike=m) for s, r, m in stages),
+        )
+        scenario = cell.scenario.model_copy(update={"profile": profile})
+        found = predict(scenario, cell.policy)
+        return found, expected_run_seconds(scenario, found, started_replicas=2)
+
+    assert of(None) == of(mark=True)
+    assert of(None)[0].measures["drain_seconds"].missing == 0

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.scenario.profiles import (
+    LONGEST_SECONDS,
     BurstyProfile,
     Profile,
     StagesProfile,
@@ -122,7 +123,7 @@ class OfferedLoad:
         """
         tail = Segment(self.duration_seconds, rate_per_second)
         ends_at = float(_decimal(self.duration_seconds) + _decimal(seconds))
-        return OfferedLoad((*self.segments, tail), ends_at)
+        return OfferedLoad((*self.segments, tail), ends_at, marks_spikes=self.marks_spikes)
 
     def planned_times(self, seq_from: int, seq_to: int) -> Instants:
         """Return the planned offsets in ns of events ``seq_from`` to ``seq_to - 1``, ascending."""
@@ -191,9 +192,16 @@ def offered_load(
 ) -> OfferedLoad:
     """Return the load of a profile; only an observed one ``may_be_empty``.
 
-    :raises WrongInput: the stream would have no event, or a trace's seconds do not ascend.
+    :raises WrongInput: the stream would have no event or take more than a day, or a trace's
+        seconds do not ascend.
     """
     load = _load(profile, where)
+    if load.duration_seconds > LONGEST_SECONDS and not may_be_empty:
+        allowed = f"a stream of at most {LONGEST_SECONDS:,} s"
+        if isinstance(profile, TraceProfile):
+            allowed += "; the column second is in seconds: are these milliseconds?"
+        length = f"{load.duration_seconds:,.10g} s"
+        raise WrongInput(where=where, field="profile", value=length, allowed=allowed)
     if load.total == 0 and not may_be_empty:
         raise WrongInput(
             where=where, field="profile", value=profile.kind, allowed="at least one event in total"
@@ -260,12 +268,13 @@ def _load(profile: Profile, where: str) -> OfferedLoad:
 def _from_lengths(
     lengths: tuple[tuple[float, float, bool], ...], *, marks_spikes: bool = True
 ) -> OfferedLoad:
-    """Concatenate (seconds, rate, is_spike); periods without a length are left out."""
+    """Concatenate (seconds, rate, is_spike); periods that floats cannot show are left out."""
     at, parts = Fraction(0), []
     for seconds, rate, is_spike in lengths:
-        if seconds > 0:
+        end = at + _decimal(seconds)
+        if float(end) > float(at):
             parts.append(Segment(float(at), rate, is_spike))
-            at += _decimal(seconds)
+            at = end
     return OfferedLoad(tuple(parts), float(at), marks_spikes=marks_spikes)
 
 

@@ -29,17 +29,18 @@ class Spike:
 def load_spikes(
     load: OfferedLoad,
     *,
-    floor_rate_per_second: float | None,
+    started_replicas: int,
+    pod_rate: float | None,
     sync_seconds: float = HPA_SYNC_SECONDS,
 ) -> tuple[Spike, ...]:
     """Return the spikes of ``load`` in order of time.
 
-    ``floor_rate_per_second`` is the capacity of all pods at the policy's floor; None: it has no
-    limit. Only a trace that marks no spike needs it.
+    ``started_replicas`` is the policy's floor with load, and ``pod_rate`` what one pod does in
+    messages per second; None: it has no limit. Only a load that marks no spike needs them.
     """
     if load.marks_spikes:
         return tuple(_spike(load, *period) for period in _joined(_marked(load), 0.0))
-    floor = math.inf if floor_rate_per_second is None else floor_rate_per_second
+    floor = started_replicas * (pod_rate or math.inf)
     above = _joined(_above(load, floor), sync_seconds)
     return tuple(_spike(load, *s) for s in above if s[1] - s[0] >= sync_seconds)
 

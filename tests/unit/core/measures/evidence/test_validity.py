@@ -63,7 +63,7 @@ SAWTOOTH = BurstyProfile(
 def window_of(profile: Profile, *records: TelemetryRecord, start: int | None = None) -> LoadWindow:
     """Return the load window of ``profile``."""
     load = offered_load(profile)
-    spikes = load_spikes(load, floor_rate_per_second=1000)
+    spikes = load_spikes(load, started_replicas=1, pod_rate=1000)
     return load_window(records, load, spikes, recorded_start_at=start)
 
 

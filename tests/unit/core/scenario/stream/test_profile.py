@@ -15,6 +15,7 @@ from lagbench.core.scenario.profiles import (
     TraceProfile,
 )
 from lagbench.core.scenario.stream.profile import NS, OfferedLoad, offered_load
+from lagbench.core.scenario.trace_csv import trace_points
 from lagbench.errors import WrongInput
 
 QUICK = StepProfile(
@@ -206,3 +207,24 @@ def test_stages_without_a_mark_leave_their_spikes_to_the_rule() -> None:
 
     assert not offered_load(unmarked).marks_spikes
     assert offered_load(IDLE_THEN_WORK).marks_spikes
+
+
+def test_a_trace_in_milliseconds_is_asked_for() -> None:
+    """Ten minutes in milliseconds are a week in seconds: no stream takes more than a day."""
+    points = trace_points("second,rate\n0,5\n300000,9\n600000,0", where="t.csv")
+    trace = TraceProfile(kind="trace", file="t.csv", points=points)
+
+    with pytest.raises(WrongInput, match="milliseconds") as refused:
+        offered_load(trace)
+
+    assert refused.value.value == "600,000 s"
+    assert offered_load(trace, may_be_empty=True).duration_seconds == 600_000
+
+
+@pytest.mark.parametrize("end", [86_401.0, 1e18, 1e300])
+def test_a_stream_takes_at_most_a_day(end: float) -> None:
+    """Also where its nanoseconds have no integer."""
+    points = (TracePoint(second=0, rate_per_second=1), TracePoint(second=end, rate_per_second=0))
+
+    with pytest.raises(WrongInput, match="at most 86,400 s"):
+        offered_load(TraceProfile(kind="trace", file="t.csv", points=points))

@@ -23,7 +23,7 @@ def trace(*rows: tuple[float, float], marks: str = "") -> OfferedLoad:
 
 def periods(load: OfferedLoad, floor: float | None = 1000) -> list[tuple[float, float]]:
     """Return from when to when the spikes last."""
-    found = load_spikes(load, floor_rate_per_second=floor)
+    found = load_spikes(load, started_replicas=1, pod_rate=floor)
     return [(spike.start_seconds, spike.end_seconds) for spike in found]
 
 
@@ -38,7 +38,9 @@ def test_a_steps_spike_is_its_own_even_below_the_floors_rate() -> None:
         after_seconds=4,
     )
 
-    assert load_spikes(offered_load(profile), floor_rate_per_second=1000) == (Spike(8, 28, 10, 50),)
+    assert load_spikes(offered_load(profile), started_replicas=1, pod_rate=1000) == (
+        Spike(8, 28, 10, 50),
+    )
 
 
 def test_each_burst_is_a_spike() -> None:
@@ -81,7 +83,7 @@ def test_a_spike_of_a_trace_knows_its_rates() -> None:
     """The rate before it, and the highest in it."""
     load = trace((0, 500), (20, 1500), (40, 4500), (60, 1200), (80, 300), (90, 0))
 
-    assert load_spikes(load, floor_rate_per_second=1000) == (Spike(20, 80, 500, 4500),)
+    assert load_spikes(load, started_replicas=1, pod_rate=1000) == (Spike(20, 80, 500, 4500),)
 
 
 def test_a_trace_that_marks_its_spikes_is_taken_at_its_word() -> None:
