@@ -47,7 +47,7 @@ class BoundedLoader(yaml.SafeLoader):
         if node.tag in _NOT_JSON:
             raise _beyond(event, f"a value with the tag {node.tag} is none of JSON")
         if isinstance(node, yaml.ScalarNode) and _SURROGATE.search(node.value):
-            raise _beyond(event, "half of a surrogate pair is no character")
+            raise _beyond(event, "half of a surrogate pair is not a character")
         found: yaml.Node = node
         return found
 
