@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from pyspark import cloudpickle
+import os
+
+from pyspark import SparkConf, SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
 import lagbench_spark
 from lagbench.core import ownership
+from lagbench.shared_with_spark.spark_authentication import (
+    AUTHENTICATED,
+    SECRET_SETTING,
+    SECRET_VARIABLE,
+)
 
 # Rows of one Arrow batch to Python: numpy's cost per call is negligible above 10,000 rows.
 _ARROW_ROWS = 65_536
@@ -30,6 +37,7 @@ def open_session(name: str) -> SparkSession:
         cloudpickle.register_pickle_by_value(package)
     session = (
         SparkSession.builder.appName(name)
+        .config(map=_authentication())
         .config("spark.ui.enabled", "false")
         # The default of 10 s logs a stack trace when a heartbeat meets the end of a short job.
         .config("spark.executor.heartbeatInterval", "60s")
@@ -42,6 +50,19 @@ def open_session(name: str) -> SparkSession:
     )
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def _authentication() -> dict[str, str]:
+    """Return what keeps other users' messages out of the driver and its executors.
+
+    With a master ``local`` or ``k8s`` Spark draws the secret. A standalone cluster has its own.
+    """
+    secret = os.environ.get(SECRET_VARIABLE)
+    if secret:
+        return {**AUTHENTICATED, SECRET_SETTING: secret}
+    SparkContext._ensure_initialized()  # noqa: SLF001 - or SparkConf lacks what was submitted
+    is_standalone = SparkConf().get("spark.master", "").startswith("spark://")
+    return {} if is_standalone else AUTHENTICATED
 
 
 def with_large_rows(session: SparkSession) -> SparkSession:

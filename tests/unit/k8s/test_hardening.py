@@ -99,7 +99,7 @@ def test_rights_are_named_one_by_one() -> None:
     assert rules
     for kind, rule in rules:
         assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
-        assert "secrets" not in rule["resources"]
+        assert "secrets" not in rule["resources"] or rule["verbs"] == ["create"]
         assert kind == "Role" or rule["resourceNames"]
 
 
