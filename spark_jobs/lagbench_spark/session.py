@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from pyspark import SparkConf, SparkContext, cloudpickle
 from pyspark.sql import SparkSession
@@ -35,9 +37,11 @@ def open_session(name: str) -> SparkSession:
     # Python workers may not see this folder, nor have what the core needs: ship by value.
     for package in (lagbench_spark, ownership):
         cloudpickle.register_pickle_by_value(package)
+    SparkContext._ensure_initialized()  # noqa: SLF001 - or SparkConf lacks what was submitted
+    master = SparkConf().get("spark.master", "")
     session = (
         SparkSession.builder.appName(name)
-        .config(map=_authentication())
+        .config(map=authentication(master, os.environ))
         .config("spark.ui.enabled", "false")
         # The default of 10 s logs a stack trace when a heartbeat meets the end of a short job.
         .config("spark.executor.heartbeatInterval", "60s")
@@ -52,17 +56,15 @@ def open_session(name: str) -> SparkSession:
     return session
 
 
-def _authentication() -> dict[str, str]:
+def authentication(master: str, environment: Mapping[str, str]) -> dict[str, Any]:
     """Return what keeps other users' messages out of the driver and its executors.
 
     With a master ``local`` or ``k8s`` Spark draws the secret. A standalone cluster has its own.
     """
-    secret = os.environ.get(SECRET_VARIABLE)
+    secret = environment.get(SECRET_VARIABLE)
     if secret:
         return {**AUTHENTICATED, SECRET_SETTING: secret}
-    SparkContext._ensure_initialized()  # noqa: SLF001 - or SparkConf lacks what was submitted
-    is_standalone = SparkConf().get("spark.master", "").startswith("spark://")
-    return {} if is_standalone else AUTHENTICATED
+    return {} if master.startswith("spark://") else AUTHENTICATED
 
 
 def with_large_rows(session: SparkSession) -> SparkSession:
