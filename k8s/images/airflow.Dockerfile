@@ -9,8 +9,11 @@ RUN python -m venv --without-pip /opt/venv \
 WORKDIR /opt/lagbench
 COPY pyproject.toml README.md ./
 COPY include include
+# Jars and a JAVA_HOME for Spark: the containers cannot write them.
 RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --no-build-isolation -e . \
- && XDG_CACHE_HOME=/opt/cache /opt/venv/bin/python -m lagbench.embedded.jars
+ && XDG_CACHE_HOME=/opt/cache /opt/venv/bin/python -m lagbench.embedded.jars \
+ && XDG_CACHE_HOME=/opt/cache /opt/venv/bin/python -c "\
+from lagbench.embedded.spark_packages import submit_environment; submit_environment()"
 
 FROM python:3.11.14-slim-bookworm
 # Java comes as a wheel with the lock; ps is what Spark's scripts look for.

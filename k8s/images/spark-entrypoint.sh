@@ -4,6 +4,19 @@
 set -eu
 role=${1:-}
 case "$role" in
+  master | worker)
+    # Who may submit runs code here: without a secret that would be everybody who reaches the port.
+    [ -n "${_SPARK_AUTH_SECRET:-}" ] || {
+      echo "_SPARK_AUTH_SECRET is not set: the same secret for master, workers and driver (docs/spark.md)" >&2
+      exit 2
+    }
+    SPARK_DAEMON_JAVA_OPTS="-Dspark.authenticate=true -Dspark.network.crypto.enabled=true \
+      -Dspark.network.crypto.cipher=AES/GCM/NoPadding -Dspark.master.rest.enabled=false \
+      ${SPARK_DAEMON_JAVA_OPTS:-}"
+    export SPARK_DAEMON_JAVA_OPTS
+    ;;
+esac
+case "$role" in
   driver)
     shift
     exec "$SPARK_HOME/bin/spark-submit" --deploy-mode client \

@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 
 import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lagbench.errors import NotReady, WrongInput
+from lagbench.programs.spark_daemon.settings import secret_of
+from lagbench.shared_with_spark.spark_authentication import AUTHENTICATED, SECRET_SETTING
 from lagbench_enrich.options import EnrichOptions
 
 # Batches are short: the optimising compiler would take the cores from the work.
@@ -22,38 +26,44 @@ _CONNECTOR = "spark-sql-kafka-0-10"
 def open_session(options: EnrichOptions) -> SparkSession:
     """Return the session.
 
-    :raises WrongInput: a jar of the Kafka connector is not there.
+    :raises WrongInput: a jar of the Kafka connector is not there, or the run's secret.
     :raises NotReady: the master does not answer, or has another version of Spark.
     """
     _require_connector(options.jars)
     os.environ["SPARK_LOCAL_IP"] = options.bind_address
     # All pods have one image. PySpark takes the executors' Python from here, not from its conf.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = (
-        SparkSession.builder.appName("lagbench enrich_stream")
-        .master(options.master)
-        .config("spark.driver.memory", f"{options.driver_memory_mebibytes}m")
-        .config("spark.driver.host", options.bind_address)
-        .config("spark.driver.bindAddress", options.bind_address)
-        .config("spark.driver.extraJavaOptions", _JVM)
-        .config("spark.executor.extraJavaOptions", _JVM)
-        .config("spark.executor.cores", options.cores_per_worker)
-        .config("spark.executor.memory", f"{options.worker_memory_mebibytes}m")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_ROWS)
-        .config("spark.decommission.enabled", str(options.decommission).lower())
-    )
-    for key, text in _allocation(options).items():
-        builder = builder.config(key, text)
-    if options.jars:
-        builder = builder.config("spark.jars", options.jars)
+    secret = secret_of(os.environ, where="enrich_stream")
+    conf = SparkConf().setAll(_settings(options).items())
     try:
-        session = builder.getOrCreate()
+        gateway = launch_gateway(conf)  # its command line shows these settings
+        conf.set(SECRET_SETTING, secret)
+        session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     except PySparkException as error:
         raise NotReady(f"no session with {options.master}: {error}") from error
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def _settings(options: EnrichOptions) -> dict[str, str]:
+    settings = {
+        "spark.app.name": "lagbench enrich_stream",
+        "spark.master": options.master,
+        "spark.driver.memory": f"{options.driver_memory_mebibytes}m",
+        "spark.driver.host": options.bind_address,
+        "spark.driver.bindAddress": options.bind_address,
+        "spark.driver.extraJavaOptions": _JVM,
+        "spark.executor.extraJavaOptions": _JVM,
+        "spark.executor.cores": str(options.cores_per_worker),
+        "spark.executor.memory": f"{options.worker_memory_mebibytes}m",
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(_ARROW_ROWS),
+        "spark.decommission.enabled": str(options.decommission).lower(),
+        **AUTHENTICATED,
+        **_allocation(options),
+    }
+    return settings | ({"spark.jars": options.jars} if options.jars else {})
 
 
 def _require_connector(jars: str) -> None:

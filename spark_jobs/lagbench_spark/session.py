@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from pyspark import cloudpickle
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark import SparkConf, SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
 import lagbench_spark
 from lagbench.core import ownership
+from lagbench.shared_with_spark.spark_authentication import (
+    AUTHENTICATED,
+    SECRET_SETTING,
+    SECRET_VARIABLE,
+)
 
 # Rows of one Arrow batch to Python: numpy's cost per call is negligible above 10,000 rows.
 _ARROW_ROWS = 65_536
@@ -28,8 +37,11 @@ def open_session(name: str) -> SparkSession:
     # Python workers may not see this folder, nor have what the core needs: ship by value.
     for package in (lagbench_spark, ownership):
         cloudpickle.register_pickle_by_value(package)
+    SparkContext._ensure_initialized()  # noqa: SLF001 - or SparkConf lacks what was submitted
+    master = SparkConf().get("spark.master", "")
     session = (
         SparkSession.builder.appName(name)
+        .config(map=authentication(master, os.environ))
         .config("spark.ui.enabled", "false")
         # The default of 10 s logs a stack trace when a heartbeat meets the end of a short job.
         .config("spark.executor.heartbeatInterval", "60s")
@@ -42,6 +54,17 @@ def open_session(name: str) -> SparkSession:
     )
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def authentication(master: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return what keeps other users' messages out of the driver and its executors.
+
+    With a master ``local`` or ``k8s`` Spark draws the secret. A standalone cluster has its own.
+    """
+    secret = environment.get(SECRET_VARIABLE)
+    if secret:
+        return {**AUTHENTICATED, SECRET_SETTING: secret}
+    return {} if master.startswith("spark://") else AUTHENTICATED
 
 
 def with_large_rows(session: SparkSession) -> SparkSession:

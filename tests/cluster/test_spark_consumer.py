@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
-from tests.cluster.cluster_rehearsal import ClusterRehearsal, left_behind, rehearsal_on
+from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, left_behind, rehearsal_on
 from tests.cluster.rig.rig import Rig
+from tests.eventually import eventually
 
 pytestmark = pytest.mark.timeout(2700)
 
@@ -68,5 +70,7 @@ def test_batches_and_publishing_are_measured(home: ClusterRehearsal, exit_code: 
 def test_nothing_is_left(
     rig: Rig, rig_broker: Broker, home: ClusterRehearsal, exit_code: int
 ) -> None:
-    """No pod, Service, Lease, topic, group or process of the run stays behind."""
+    """No pod, Service, Lease, topic, group or process of the run stays behind, and no Secret."""
     assert left_behind(rig, rig_broker, home) == []
+    secrets = ("-n", NAMESPACE, "get", "secrets", "-o=name", f"-l={RUN_ID_LABEL}")
+    eventually(lambda: not kubectl(rig, *secrets), "the Secret ends with its owner")

@@ -15,17 +15,23 @@ import pyspark
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.ports import LOOPBACK, free_port
 from lagbench.embedded.spark_packages import submit_environment
+from lagbench.shared_with_spark.spark_authentication import AUTHENTICATED, SECRET_VARIABLE
 
 WORKERS = 2
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 # Seen 4 s on idle cores for all three.
 _START_LIMIT_SECONDS = 300
-_SMALL_JVM = {"SPARK_DAEMON_MEMORY": "192m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
+_OPTIONS = [f"-D{name}={value}" for name, value in AUTHENTICATED.items()]
+_OPTIONS += ["-Dspark.master.rest.enabled=false", "-XX:TieredStopAtLevel=1"]
+_SMALL_JVM = {"SPARK_DAEMON_MEMORY": "192m", "SPARK_DAEMON_JAVA_OPTS": " ".join(_OPTIONS)}
 
 
 @contextlib.contextmanager
 def standalone_cluster(folder: Path) -> Iterator[str]:
-    """Yield the master's URL when both workers have registered; end all three afterwards."""
+    """Yield the master's URL when both workers have registered; end all three afterwards.
+
+    They take the driver that has the secret of this process's environment.
+    """
     port = free_port()
     page = free_port(besides={port})
     address = ["--host", LOOPBACK]
@@ -49,7 +55,8 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
 @contextlib.contextmanager
 def _daemon(command: list[str], log_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     # A machine of a cluster knows nothing of this project's environment.
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    names = ("PATH", "HOME", SECRET_VARIABLE)
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     environment = {**kept, **_SMALL_JVM, "JAVA_HOME": submit_environment()["JAVA_HOME"]}
     with log_path.open("wb") as log:
         process = start_tied(

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 import httpx
@@ -85,10 +86,23 @@ class SparkStream:
     folder: Path
     flags: Mapping[str, str] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
+    secret: str = field(default_factory=token_hex)
     _ports: dict[str, int] = field(default_factory=dict)
     _written: Counter[int] = field(default_factory=Counter)
     _read: dict[int, int] = field(default_factory=dict)
     _rows: list[Row] = field(default_factory=list)
+
+    @property
+    def master_url(self) -> str:
+        """The master's address."""
+        return f"spark://{LOOPBACK}:{self._ports['rpc']}"
+
+    def applications(self) -> list[dict[str, Any]]:
+        """Return all applications that the master has taken."""
+        page: dict[str, list[dict[str, Any]]] = httpx.get(
+            f"http://{LOOPBACK}:{self._ports['page']}/json/", timeout=30
+        ).json()
+        return [*page["activeapps"], *page["completedapps"]]
 
     def start_master(self) -> None:
         """Start the master and wait for it."""
@@ -247,7 +261,8 @@ class SparkStream:
             "PATH": os.defpath,  # its python3, if there is one, has not got this project
             "PYTHONPATH": f"{SPARK_JOBS}{os.pathsep}{known}",
             "KAFKA_BOOTSTRAP_SERVERS": self.servers,
-            "SPARK_STREAM_MASTER_URL": f"spark://{LOOPBACK}:{self._ports['rpc']}",
+            "SPARK_STREAM_MASTER_URL": self.master_url,
+            "_SPARK_AUTH_SECRET": self.secret,
             "POD_NAME": name,
             "PORT_METRICS": str(port),
             **variables,

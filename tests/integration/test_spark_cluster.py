@@ -23,6 +23,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.embedded.broker import Broker
+from lagbench.shared_with_spark.spark_authentication import SECRET_VARIABLE
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
 
@@ -111,6 +112,7 @@ def test_two_workers_find_what_one_process_found(  # noqa: PLR0917 - fixtures
     cell = CellRun(folder, NAMES, Scenario.model_validate(SCENARIO), CheckedPolicy({}, "none"))
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
+    monkeypatch.setenv(SECRET_VARIABLE, "of-this-cluster")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
     task = SubmitSparkJobOperator(
         task_id="account", run_folder=str(folder.path), driver_memory="700m"

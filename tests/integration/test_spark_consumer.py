@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
+import pyspark
 import pytest
 from tests.integration.spark_stream import PARTITIONS, SparkStream, spark_stream
 
+from lagbench.adapters.process.processes import signal_group
 from lagbench.core.measures.spark import spark_measures
 from lagbench.core.telemetry.records import (
     PodStopped,
@@ -16,12 +21,16 @@ from lagbench.core.telemetry.records import (
     SparkTask,
 )
 from lagbench.embedded.broker import Broker
+from lagbench.embedded.ports import LOOPBACK
+from lagbench.embedded.spark_packages import submit_environment
+from lagbench.shared_with_spark.spark_authentication import AUTHENTICATED, SECRET_SETTING
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
 # 500 messages a second in each of two workers.
 COST = {"process_ms": "8", "concurrency": "4", "trigger_seconds": "1"}
 MESSAGES = 15_000
+NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +49,54 @@ def test_the_ledger_has_each_message_once(stream: SparkStream) -> None:
     stream.await_published()
 
     assert stream.processed() == dict.fromkeys(stream.written(), 1)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to act as another user needs root")
+@pytest.mark.parametrize("guess", [{}, {**AUTHENTICATED, SECRET_SETTING: "a guess"}])
+def test_another_user_of_the_machine_runs_nothing(
+    guess: dict[str, str], stream: SparkStream, tmp_path: Path
+) -> None:
+    """Without the secret the master takes no application, and no command line has the secret."""
+    home = Path(pyspark.__file__).parent  # no Python, which another user may not be able to read
+    command = [home / "bin/spark-class", "org.apache.spark.deploy.SparkSubmit"]
+    command += ["--master", stream.master_url, "--conf=spark.ui.enabled=false"]
+    command += [f"--conf={name}={value}" for name, value in guess.items()]
+    command += ["--class=org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        stranger = subprocess.Popen(
+            command,
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            cwd="/",
+            env={
+                "PATH": os.defpath,
+                "JAVA_HOME": submit_environment()["JAVA_HOME"],
+                "SPARK_HOME": str(home),
+                "SPARK_LOCAL_IP": LOOPBACK,
+            },
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    answers = ("Failed to connect to master", "Connected to Spark cluster")
+    try:
+        stream.wait(lambda: any(said in log.read_text() for said in answers), "the master's answer")
+        shown = Path("/proc").glob("[0-9]*/cmdline")
+        assert not [line for line in map(_text, shown) if stream.secret in line]
+    finally:
+        signal_group(stranger.pid, signal.SIGKILL)
+        stranger.wait()
+    assert answers[0] in log.read_text()
+    assert [app["name"] for app in stream.applications()] == ["lagbench enrich_stream"]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:  # it has ended
+        return ""
 
 
 def test_a_worker_asked_to_stop_ends_its_tasks_first(stream: SparkStream) -> None:

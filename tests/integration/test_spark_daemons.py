@@ -34,6 +34,7 @@ def _start(localkube: LocalkubeProcess, name: str, role: str) -> None:
         "POD_NAME": name,
         "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
         "SPARK_STREAM_MASTER_URL": "spark://127.0.0.1:1",
+        "_SPARK_AUTH_SECRET": "of-the-test",
     }
     container: dict[str, Any] = {
         "name": "main",
@@ -99,6 +100,7 @@ def test_what_a_daemon_starts_while_it_ends_does_not_survive_it(tmp_path: Path) 
         "POD_NAME": name,
         "JAVA_HOME": str(tmp_path),
         "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        "_SPARK_AUTH_SECRET": "of-the-test",
     }
     log = tmp_path / "log"
     command = [

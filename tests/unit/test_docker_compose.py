@@ -88,6 +88,22 @@ def test_a_restart_of_the_bench_restarts_no_prometheus() -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
+def test_a_service_has_no_rights_and_limits(name: str) -> None:
+    """No capability, no new privileges, a root to read, memory and processes within bounds."""
+    service = SERVICES[name]
+    is_iggy = name == "iggy"  # io_uring, see the file
+
+    assert service["cap_drop"] == ["ALL"]
+    assert service.get("cap_add", []) == (["SYS_NICE"] if is_iggy else [])
+    unconfined = ["seccomp:unconfined"] if is_iggy else []
+    assert service["security_opt"] == ["no-new-privileges:true", *unconfined]
+    assert service["read_only"] is not is_iggy
+    assert service["mem_limit"]
+    assert service["pids_limit"] > 0
+    assert not service.get("privileged")
+
+
+@pytest.mark.parametrize("name", SERVICES)
 def test_ports_are_on_loopback_only(name: str) -> None:
     """Nothing of the bench is offered to the network."""
     for port in SERVICES[name].get("ports", ()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -16,6 +17,7 @@ from lagbench.core.cluster import (
     claim_for_cluster,
     companion_for_run,
     spark_consumer_for_run,
+    spark_secret_for_run,
 )
 from lagbench.core.scenario import (
     CONSUMER_DEPLOYMENT,
@@ -44,6 +46,9 @@ def start_spark_consumers(
         kube.apply(companion_for_run(companion, target))
     if not is_embedded:
         _claim_checkpoint(kube, target)
+    service = kube.get("Service", SPARK_MASTER) or {}
+    # After a retry the first one stays: pods have it.
+    kube.create(spark_secret_for_run(service, target, secrets.token_hex()))
     url = f"spark://{SPARK_MASTER}:{SPARK_MASTER_PORT}"
     place = _place(cell, master_url=url, is_embedded=is_embedded)
 

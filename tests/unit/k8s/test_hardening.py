@@ -77,6 +77,13 @@ def test_images_are_pinned(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
+def test_no_pod_fills_its_node(name: str) -> None:
+    """Each empty folder has a limit."""
+    for volume in pod_spec(WORKLOADS[name]).get("volumes") or ():
+        assert "emptyDir" not in volume or volume["emptyDir"]["sizeLimit"], volume["name"]
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_variables_name_only_earlier_ones(name: str) -> None:
     """A reference to a variable further down would stay unexpanded."""
     for container in pod_spec(WORKLOADS[name])["containers"]:
@@ -99,7 +106,7 @@ def test_rights_are_named_one_by_one() -> None:
     assert rules
     for kind, rule in rules:
         assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
-        assert "secrets" not in rule["resources"]
+        assert "secrets" not in rule["resources"] or rule["verbs"] == ["create"]
         assert kind == "Role" or rule["resourceNames"]
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.unit.k8s.base_pods import K8S
 
+from lagbench.shared_with_spark.spark_authentication import AUTHENTICATED
+
 SCRIPT = K8S / "images" / "spark-entrypoint.sh"
 EXECUTOR = {
     "SPARK_JAVA_OPT_0": "-Dspark.driver.port=7078",
@@ -68,9 +70,27 @@ def test_a_driver_binds_to_its_pod(spark: dict[str, str]) -> None:
 
 def test_a_standalone_cluster_starts_from_the_same_image(spark: dict[str, str]) -> None:
     """``master`` and ``worker URL`` are Spark's own classes; other commands run as they are."""
+    assert _run(["printf", "%s", "as it is"], spark) == ["as it is"]
+    spark["_SPARK_AUTH_SECRET"] = "ours"  # noqa: S105 - of no use
     assert _run(["master"], spark)[1:] == ["org.apache.spark.deploy.master.Master"]
     assert _run(["worker", "spark://m:7077"], spark)[-1] == "spark://m:7077"
-    assert _run(["printf", "%s", "as it is"], spark) == ["as it is"]
+
+
+@pytest.mark.parametrize("role", ["master", "worker"])
+def test_a_standalone_cluster_takes_only_who_has_its_secret(
+    role: str, spark: dict[str, str]
+) -> None:
+    """The daemons ask for it and have no other door; without one they do not start."""
+    with pytest.raises(subprocess.CalledProcessError, check=lambda error: error.returncode == 2):
+        _run([role], spark)
+
+    (Path(spark["SPARK_HOME"]) / "bin/spark-class").write_text("#!/bin/sh\nenv\n")
+    said = _run([role], {**spark, "_SPARK_AUTH_SECRET": "ours", "SPARK_DAEMON_JAVA_OPTS": "-Xint"})
+
+    (options,) = (line for line in said if line.startswith("SPARK_DAEMON_JAVA_OPTS="))
+    wanted = {f"-D{name}={value}" for name, value in AUTHENTICATED.items()}
+    assert wanted | {"-Dspark.master.rest.enabled=false", "-Xint"} <= set(options[23:].split())
+    assert "ours" not in options
 
 
 def _run(arguments: list[str], environment: dict[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ from lagbench.embedded.spark_packages import POD_TEMPLATE
 
 
 def test_the_template_meets_the_restricted_profile() -> None:
-    """The image's user, default seccomp, no new privileges, no capabilities."""
+    """The image's user, default seccomp, no new privileges, no capabilities, /tmp to write."""
     pod = yaml.safe_load(POD_TEMPLATE.read_text(encoding="utf-8"))["spec"]
 
     security = pod["securityContext"]
@@ -19,8 +19,10 @@ def test_the_template_meets_the_restricted_profile() -> None:
     dockerfile = (K8S / "images" / "spark.Dockerfile").read_text(encoding="utf-8")
     assert f"USER {security['runAsUser']}:{security['fsGroup']}\n" in dockerfile
     (container,) = pod["containers"]
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp"]  # noqa: S108
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
 

@@ -23,13 +23,14 @@ CLAIM = "PersistentVolumeClaim/lagbench-spark-checkpoint"
 
 
 class ClusterKube(FakeKube):
-    """Gives every Service an address, as an API server does."""
+    """Gives every Service an address and an identity, as an API server does."""
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         """Return a copy."""
         found = super().get(kind, name)
         if found is not None and kind == "Service":
             found["spec"]["clusterIP"] = "10.96.0.7"
+            found["metadata"]["uid"] = f"uid-of-{name}"
         return found
 
 
@@ -50,6 +51,7 @@ def test_the_parts_come_in_order(storage_class: str | None, claims: list[str]) -
         "Service/spark-stream-master",
         "PodDisruptionBudget/consumer",
         *claims,
+        "Secret/spark-stream-a-run",
         "Deployment/spark-stream-master",
         "Deployment/consumer",
         "Deployment/spark-stream-driver",
@@ -66,6 +68,28 @@ def test_only_the_claim_outlives_the_run() -> None:
         if RUN_ID_LABEL not in (found["metadata"].get("labels") or {})
     ]
     assert kept == [CLAIM]
+
+
+def test_the_pods_share_a_secret_of_the_run() -> None:
+    """All three read it; a retry keeps it; it ends with the Service; each run draws another."""
+    kube = start(ClusterSettings())
+    secret = kube.objects["Secret", "spark-stream-a-run"]
+    start(ClusterSettings(), kube)
+    other = start(ClusterSettings()).objects["Secret", "spark-stream-a-run"]
+
+    assert kube.objects["Secret", "spark-stream-a-run"] == secret
+    assert len(secret["stringData"]["secret"]) >= 64
+    assert other["stringData"] != secret["stringData"]
+    (owner,) = secret["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("Service", "uid-of-spark-stream-master")
+    for name in ("spark-stream-master", "consumer", "spark-stream-driver"):
+        container = kube.objects["Deployment", name]["spec"]["template"]["spec"]["containers"][0]
+        (variable,) = (e for e in container["env"] if e["name"] == "_SPARK_AUTH_SECRET")
+        reference = {"name": secret["metadata"]["name"], "key": "secret"}
+        assert variable == {
+            "name": "_SPARK_AUTH_SECRET",
+            "valueFrom": {"secretKeyRef": reference},
+        }
 
 
 def test_a_claim_that_exists_stays_as_it_is() -> None:

@@ -78,6 +78,7 @@ from lagbench.core.cluster.settings import (
 from lagbench.core.cluster.spark_consumer import (
     SparkPlace,
     spark_consumer_for_run,
+    spark_secret_for_run,
 )
 
 __all__ = [
@@ -147,6 +148,7 @@ __all__ = [
     "set_own_variables",
     "sets_cpu_limit",
     "spark_consumer_for_run",
+    "spark_secret_for_run",
     "swapped_policy_for_run",
     "violated_level",
     "with_samples_mounted",

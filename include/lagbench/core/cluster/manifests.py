@@ -133,7 +133,7 @@ def consumer_for_run(
         waits = {"start-seconds": flag_text(start.mean_seconds), "start-seed": str(start.seed)}
         set_arguments(container, waits)
         number = {"fieldRef": {"fieldPath": f"metadata.annotations['{POD_ORDINAL_ANNOTATION}']"}}
-        _set_variable(container, {"name": "POD_ORDINAL", "valueFrom": number})
+        set_variable(container, {"name": "POD_ORDINAL", "valueFrom": number})
     return manifest
 
 
@@ -300,10 +300,11 @@ def first_container(pod: Mapping[str, Any]) -> dict[str, Any]:
 def set_environment(container: dict[str, Any], values: Mapping[str, str]) -> None:
     """Write variables; one that is there keeps its place, for later ones may refer to it."""
     for name, value in values.items():
-        _set_variable(container, {"name": name, "value": value})
+        set_variable(container, {"name": name, "value": value})
 
 
-def _set_variable(container: dict[str, Any], variable: dict[str, Any]) -> None:
+def set_variable(container: dict[str, Any], variable: dict[str, Any]) -> None:
+    """Write a variable as a manifest has it; one that is there keeps its place."""
     entries, name = list(container.get("env") or []), variable["name"]
     names = [entry.get("name") for entry in entries]
     place = names.index(name) if name in names else len(entries)

@@ -50,6 +50,8 @@ RUN_RIGHTS = (
 )
 CLAIM_RIGHT = Right("", "persistentvolumeclaims", ("get", "create"))
 """For what outlives its pod: the lag scaler's windows, the checkpoint of a consumer on Spark."""
+SECRET_RIGHT = Right("", "secrets", ("create",))
+"""For a consumer on Spark, whose pods know each other by a Secret; who creates may not read."""
 
 
 def rights_of_run(
@@ -60,10 +62,12 @@ def rights_of_run(
     """Return the rights that a run under the ``policies`` needs; empty: they are not known yet.
 
     Only a policy that asks the lag scaler and a consumer on Spark create a claim for storage, and
-    not on every cluster.
+    not on every cluster; only the latter a Secret.
 
     :param kinds: of the run's consumers.
     """
-    makes_claim = "spark" in kinds or any(map(asks_lag_scaler, policies))
+    is_on_spark = "spark" in kinds
+    makes_claim = is_on_spark or any(map(asks_lag_scaler, policies))
     is_stored = makes_claim and cluster.storage_class != NO_STORAGE
-    return (*RUN_RIGHTS, CLAIM_RIGHT) if is_stored else RUN_RIGHTS
+    more = ((CLAIM_RIGHT, is_stored), (SECRET_RIGHT, is_on_spark))
+    return (*RUN_RIGHTS, *(right for right, is_needed in more if is_needed))

@@ -16,6 +16,7 @@ from lagbench.core.cluster.manifests import (
     pod_template,
     set_arguments,
     set_environment,
+    set_variable,
 )
 from lagbench.core.scenario import (
     CONSUMER_DEPLOYMENT,
@@ -34,9 +35,11 @@ from lagbench.core.scenario import (
     worker_mebibytes,
 )
 from lagbench.core.scenario.stream import poisoned_key
+from lagbench.shared_with_spark.spark_authentication import SECRET_VARIABLE
 
 CHECKPOINT_MOUNT = "/checkpoint"
 """Of the driver's volume on a cluster. The driver alone writes there: workers need no access."""
+_SECRET_KEY = "secret"  # noqa: S105 - a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,26 @@ def spark_consumer_for_run(
     ]
 
 
+def spark_secret_for_run(service: Mapping[str, Any], target: RunTarget, secret: str) -> Manifest:
+    """Return the Secret that lets the run's pods of Spark know each other.
+
+    It ends with the master's Service: a run's account may create Secrets, but not list or delete
+    them.
+
+    :param service: as the API server has it.
+    """
+    manifest: Manifest = {"apiVersion": "v1", "kind": "Secret"}
+    metadata = named(manifest, _secret_name(target), target)
+    owner = {key: service["metadata"][key] for key in ("name", "uid")}
+    metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "Service", **owner}]
+    manifest["stringData"] = {_SECRET_KEY: secret}
+    return manifest
+
+
+def _secret_name(target: RunTarget) -> str:
+    return f"spark-stream-{target.names.run_id}"
+
+
 def _own(deployment: Mapping[str, Any], target: RunTarget, name: str | None = None) -> Manifest:
     manifest = copy.deepcopy(dict(deployment))
     named(manifest, name or manifest["metadata"]["name"], target)
@@ -193,3 +216,6 @@ def _set_place(container: dict[str, Any], target: RunTarget, place: SparkPlace) 
             **place.environment,
         },
     )
+    reference = {"name": _secret_name(target), "key": _SECRET_KEY}
+    variable = {"name": SECRET_VARIABLE, "valueFrom": {"secretKeyRef": reference}}
+    set_variable(container, variable)

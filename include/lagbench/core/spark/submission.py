@@ -15,8 +15,6 @@ DEFAULT_SERVICE_ACCOUNT = "spark"  # k8s/base/spark
 _IMAGE_JOBS = "local:///opt/lagbench/spark_jobs"
 _IMAGE_PYTHON = "/opt/lagbench/bin/python"
 _VOLUME = "persistentVolumeClaim.runs"
-# In one process Spark makes the secret itself.
-_AUTHENTICATED = {"spark.authenticate": "true"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def compose_submission(
             application=str(here.spark_jobs / f"{job}.py"),
             run_folder=str(here.run_folder),
             jars=jars,
-            conf={**_AUTHENTICATED, **settings.conf},
+            conf=settings.conf,
         )
     # The driver is here and hands jars and code to the executors.
     conf = {"spark.pyspark.driver.python": here.python}

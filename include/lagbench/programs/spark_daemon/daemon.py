@@ -21,6 +21,7 @@ from lagbench.adapters.process.descendants import adopt_orphans, kill_descendant
 from lagbench.adapters.process.processes import tied_command
 from lagbench.errors import NotReady
 from lagbench.programs.spark_daemon.settings import DaemonSettings
+from lagbench.shared_with_spark.spark_authentication import AUTHENTICATED
 
 _CLASSES = {
     "master": "org.apache.spark.deploy.master.Master",
@@ -130,9 +131,14 @@ class Daemon:
 
 
 def _jvm_options(settings: DaemonSettings) -> list[str]:
+    """Return what only those with the secret may do; Spark ends without one in its environment."""
+    values = dict(AUTHENTICATED)
+    # These take orders from everybody.
+    values["spark.master.rest.enabled"] = values["spark.ui.killEnabled"] = "false"
+    values["spark.master.ui.decommission.allow.mode"] = "DENY"
     if settings.role == "worker" and settings.decommission:
-        return ["-Dspark.decommission.enabled=true"]
-    return []
+        values["spark.decommission.enabled"] = "true"
+    return [f"-D{name}={value}" for name, value in values.items()]
 
 
 def _arguments(settings: DaemonSettings) -> list[str]:

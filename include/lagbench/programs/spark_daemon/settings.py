@@ -12,6 +12,7 @@ from lagbench.core.scenario import ConsumerFlags, Flag, SparkFlags
 from lagbench.errors import WrongInput
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
+from lagbench.shared_with_spark.spark_authentication import SECRET_VARIABLE
 
 _HIGHEST_PORT = 65_535
 
@@ -46,14 +47,28 @@ class DaemonSettings(ConsumerFlags, SparkFlags, RunFlags, Settings):
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> DaemonSettings:
     """Return the settings that ``arguments`` and the pod's environment state.
 
-    :raises WrongInput: a flag is unknown, missing or out of range, or the pod has another Spark.
+    :raises WrongInput: a flag is unknown, missing or out of range, or the pod has another Spark, or
+        no secret.
     """
     line = CommandLine(DaemonSettings, module="lagbench.programs.spark_daemon")
     settings = line.read(arguments, environment)
     if settings.role == "worker" and not settings.master:
         raise line.missing("master")
     require_version(settings.spark_version, where="spark_daemon")
+    secret_of(environment, where="spark_daemon")
     return settings
+
+
+def secret_of(environment: Mapping[str, str], *, where: str) -> str:
+    """Return the secret of the run's Spark.
+
+    :raises WrongInput: there is none, or an empty one, which everybody knows.
+    """
+    secret = environment.get(SECRET_VARIABLE, "")
+    if not secret:
+        allowed = "a secret that all pods of the run share, from a Secret"
+        raise WrongInput(where=where, field=SECRET_VARIABLE, value=secret, allowed=allowed)
+    return secret
 
 
 def require_version(wanted: str, *, where: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from lagbench.catalog.catalog import load_policy
-from lagbench.core.cluster.run_rights import CLAIM_RIGHT, RUN_RIGHTS, rights_of_run
+from lagbench.core.cluster.run_rights import CLAIM_RIGHT, RUN_RIGHTS, SECRET_RIGHT, rights_of_run
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.project import PROJECT_ROOT
 
@@ -32,7 +32,7 @@ def asked() -> set[tuple[str, str, str]]:
     """Return the same of what a run asks for."""
     return {
         (right.group, "/".join(filter(None, (right.resource, right.subresource))), verb)
-        for right in (*RUN_RIGHTS, CLAIM_RIGHT)
+        for right in (*RUN_RIGHTS, CLAIM_RIGHT, SECRET_RIGHT)
         for verb in right.verbs
     }
 
@@ -80,12 +80,14 @@ def test_the_lag_scaler_needs_a_claim(
     rights = rights_of_run(cluster, [] if policy is None else [load_policy(policy).manifest])
 
     assert (CLAIM_RIGHT in rights) is is_asked
+    assert SECRET_RIGHT not in rights
     assert set(RUN_RIGHTS) <= set(rights)
 
 
 @pytest.mark.parametrize(("storage_class", "is_asked"), [(None, True), ("none", False)])
 def test_a_consumer_on_spark_needs_a_claim(storage_class: str | None, *, is_asked: bool) -> None:
-    """Its checkpoint outlives the driver's pod, where the cluster stores anything."""
+    """Its checkpoint outlives the driver's pod, where the cluster stores anything; and a Secret."""
     rights = rights_of_run(ClusterSettings(storage_class=storage_class), [], {"spark"})
 
     assert (CLAIM_RIGHT in rights) is is_asked
+    assert SECRET_RIGHT in rights

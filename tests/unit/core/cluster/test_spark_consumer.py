@@ -37,7 +37,7 @@ SETTINGS = ConsumerSettings.model_validate(
         "spark": {"cores_per_worker": 2, "decommission": False},
     }
 )
-POD = {"POD_NAME": "pod-1", "BIND_ADDRESS": "10.0.0.1"}
+POD = {"POD_NAME": "pod-1", "BIND_ADDRESS": "10.0.0.1", "_SPARK_AUTH_SECRET": "of-the-run"}
 
 
 def _environment(container: dict[str, Any]) -> dict[str, str]:
@@ -129,6 +129,15 @@ def test_a_pod_with_another_spark_is_rejected(*, is_driver: bool) -> None:
 
     with pytest.raises(WrongInput, check=lambda error: error.field == "SPARK_STREAM_VERSION"):
         read(container["args"], variables)
+
+
+def test_a_pod_without_a_secret_is_rejected() -> None:
+    """An empty one would let everybody in."""
+    container = pod_spec(_workers())["containers"][0]
+    variables = {**_environment(container), "_SPARK_AUTH_SECRET": ""}
+
+    with pytest.raises(WrongInput, check=lambda error: error.field == "_SPARK_AUTH_SECRET"):
+        parse_settings(container["args"], variables)
 
 
 def _driver(cluster: ClusterSettings) -> dict[str, Any]:

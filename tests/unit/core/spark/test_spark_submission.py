@@ -31,7 +31,6 @@ def test_local_spark_uses_what_is_here() -> None:
         application="/home/me/spark_jobs/pipeline.py",
         run_folder="/home/me/runs/run-1",
         jars=("/cache/kafka.jar", "/cache/token.jar"),
-        conf={"spark.authenticate": "true"},
     )
 
 
