@@ -125,7 +125,7 @@ def prepare_database(state_dir: Path) -> None:
 def write_configuration(state_dir: Path) -> None:
     """Let Airflow write its configuration, with new secrets, if it has none.
 
-    Parts that start at the same time would each make their own, and refuse each other's tokens.
+    Parts that start at the same time would each make their own, and reject each other's tokens.
     """
     if not (airflow_home(state_dir) / "airflow.cfg").exists():
         subprocess.run(
