@@ -131,9 +131,9 @@ class Daemon:
 
 
 def _jvm_options(settings: DaemonSettings) -> list[str]:
-    """Return what only those with the secret may do; Spark ends without one in its environment."""
+    """Return the options; with them Spark reads the secret in its environment, or ends."""
     values = dict(AUTHENTICATED)
-    # These take orders from everybody.
+    # Its REST server and its pages take orders from everybody.
     values["spark.master.rest.enabled"] = values["spark.ui.killEnabled"] = "false"
     values["spark.master.ui.decommission.allow.mode"] = "DENY"
     if settings.role == "worker" and settings.decommission:
