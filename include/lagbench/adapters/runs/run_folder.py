@@ -15,7 +15,7 @@ from typing import Any
 
 from lagbench.core.scenario import RunNames
 from lagbench.errors import NotReady
-from lagbench.project import PROJECT_ROOT
+from lagbench.project import PROJECT_ROOT, named_folder
 
 RUNS_DIR_VARIABLE = "LAGBENCH_RUNS_DIR"
 SECOND_GROUP = "second_group"
@@ -294,7 +294,7 @@ class RunFolder:
 
 def runs_root() -> Path:
     """Return where run folders live: LAGBENCH_RUNS_DIR, else ``runs`` in the project."""
-    return Path(os.environ.get(RUNS_DIR_VARIABLE) or PROJECT_ROOT / "runs")
+    return named_folder(RUNS_DIR_VARIABLE, PROJECT_ROOT / "runs")
 
 
 def list_runs(root: Path | None = None) -> list[RunSummary]:
