@@ -47,7 +47,7 @@ class BoundedLoader(yaml.SafeLoader):
         if node.tag in _NOT_JSON:
             raise _beyond(event, f"a value with the tag {node.tag} is none of JSON")
         if isinstance(node, yaml.ScalarNode) and _NO_TEXT.search(node.value):
-            raise _beyond(event, "a zero byte, or half of a surrogate pair, is no text")
+            raise _beyond(event, "zero bytes and halves of surrogate pairs are not text")
         found: yaml.Node = node
         return found
 

@@ -31,8 +31,10 @@ from lagbench.core.policy import (
 from lagbench.core.scenario import (
     EARLIER_NAMES,
     MOST_FILE_BYTES,
+    MOST_PROFILE_CHARACTERS,
     Scenario,
     SwapPolicy,
+    profile_text,
     read_samples,
     trace_points,
     with_samples,
@@ -122,6 +124,12 @@ def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None 
         raise _of_setting(problem, overrides or {}) from error
     except WrongInput as problem:
         raise _of_setting(problem, overrides or {}) from problem
+    characters = len(profile_text(scenario.profile))
+    if characters > MOST_PROFILE_CHARACTERS:
+        most = f"{MOST_PROFILE_CHARACTERS:,}"
+        allowed = f"at most {most} as the producer gets it: fewer rows or digits"
+        value = f"{characters:,} characters"
+        raise WrongInput(where=where, field="profile", value=value, allowed=allowed)
     scenario = with_own_files(_with_samples(scenario, path), path)
     offered_load(scenario.profile, where=where)
     _require_poisoned_messages(scenario, where)
