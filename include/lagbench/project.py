@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 
 
 def project_root() -> Path:
@@ -22,8 +22,27 @@ STATE_VARIABLE = "LAGBENCH_STATE_DIR"
 
 def state_dir() -> Path:
     """Return the bench's state folder: LAGBENCH_STATE_DIR, else .lagbench in the project."""
-    named = os.environ.get(STATE_VARIABLE)
-    return Path(named).absolute() if named else PROJECT_ROOT / ".lagbench"
+    return named_folder(STATE_VARIABLE, PROJECT_ROOT / ".lagbench").absolute()
+
+
+def named_folder(variable: str, default: Path) -> Path:
+    """Return the folder that an environment variable names; it need not be there yet.
+
+    :raises WrongInput: it is a file, or cannot be a folder.
+    """
+    named = os.environ.get(variable)
+    if not named:
+        return default
+    folder = Path(named)
+    try:
+        is_folder = next(
+            one for one in (folder, *folder.absolute().parents) if one.exists()
+        ).is_dir()
+    except OSError:  # its name is too long
+        is_folder = False
+    if not is_folder:
+        raise WrongInput(where="environment", field=variable, value=named, allowed="a folder")
+    return folder
 
 
 def make_state_dir(folder: Path) -> None:

@@ -221,7 +221,7 @@ def _json_object(text: str) -> Any:
     """Read an object given as text, e.g. in the conf of a client that quotes it."""
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         allowed = f"key=value lines, or a JSON object ({error})"
         raise WrongInput(where="conf", field="overrides", value=text, allowed=allowed) from error
 

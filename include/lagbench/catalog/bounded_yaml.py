@@ -12,7 +12,7 @@ MOST_BYTES = 2**20
 MOST_DEPTH = 100
 MOST_VALUES = 100_000
 """With all aliases and merges (``<<``) expanded."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _TAGS = ("binary", "omap", "pairs", "set", "timestamp")
 _NOT_JSON = {f"tag:yaml.org,2002:{name}" for name in _TAGS}
 
@@ -46,8 +46,8 @@ class BoundedLoader(yaml.SafeLoader):
             self._values_of[event.anchor] = self._values - before
         if node.tag in _NOT_JSON:
             raise _beyond(event, f"a value with the tag {node.tag} is none of JSON")
-        if isinstance(node, yaml.ScalarNode) and _SURROGATE.search(node.value):
-            raise _beyond(event, "half of a surrogate pair is not a character")
+        if isinstance(node, yaml.ScalarNode) and _NO_TEXT.search(node.value):
+            raise _beyond(event, "zero bytes and halves of surrogate pairs are not text")
         found: yaml.Node = node
         return found
 

@@ -38,9 +38,11 @@ from lagbench.core.scenario import (
     EARLIER_NAMES,
     MOST_FILE_BYTES,
     MOST_PARTITIONS,
+    MOST_PROFILE_CHARACTERS,
     ConfLimits,
     Scenario,
     SwapPolicy,
+    profile_text,
     read_samples,
     trace_points,
     with_samples,
@@ -145,9 +147,17 @@ def load_scenario(
     except WrongInput as problem:
         raise _of_setting(problem, overrides or {}) from problem
     if scenario.partitions > MOST_PARTITIONS:
-        most, allowed = scenario.partitions, f"1 to {MOST_PARTITIONS} for a rehearsal"
-        wrong = WrongInput(where=where, field="partitions", value=most, allowed=allowed)
+        allowed = f"1 to {MOST_PARTITIONS} for a rehearsal"
+        wrong = WrongInput(
+            where=where, field="partitions", value=scenario.partitions, allowed=allowed
+        )
         raise _of_setting(wrong, overrides or {})
+    characters = len(profile_text(scenario.profile))
+    if characters > MOST_PROFILE_CHARACTERS:
+        most = f"{MOST_PROFILE_CHARACTERS:,}"
+        allowed = f"at most {most} as the producer gets it: fewer rows or digits"
+        value = f"{characters:,} characters"
+        raise WrongInput(where=where, field="profile", value=value, allowed=allowed)
     scenario = with_own_files(_with_samples(scenario, path), path)
     offered_load(scenario.profile, where=where)
     _require_poisoned_messages(scenario, where)

@@ -5,12 +5,11 @@ It imports nothing heavy: the Dags list the catalog whenever they are parsed.
 
 from __future__ import annotations
 
-import os
 from difflib import get_close_matches
 from pathlib import Path
 
 from lagbench.errors import WrongInput
-from lagbench.project import PROJECT_ROOT
+from lagbench.project import PROJECT_ROOT, named_folder
 
 CATALOG_VARIABLE, POLICIES_VARIABLE = "LAGBENCH_CATALOG", "LAGBENCH_POLICIES"
 _SUFFIXES = (".yaml", ".yml")
@@ -18,12 +17,12 @@ _SUFFIXES = (".yaml", ".yml")
 
 def catalog_folder() -> Path:
     """Return the folder that holds ``scenarios/`` and ``experiments/``."""
-    return Path(os.environ.get(CATALOG_VARIABLE) or PROJECT_ROOT / "include" / "catalog")
+    return named_folder(CATALOG_VARIABLE, PROJECT_ROOT / "include" / "catalog")
 
 
 def policies_folder() -> Path:
     """Return the folder of the policies."""
-    return Path(os.environ.get(POLICIES_VARIABLE) or PROJECT_ROOT / "k8s" / "policies")
+    return named_folder(POLICIES_VARIABLE, PROJECT_ROOT / "k8s" / "policies")
 
 
 def list_scenarios() -> list[str]:

@@ -142,8 +142,6 @@ class _Reader:
                 if not self.is_secret:
                     allowed += f": {json.dumps(_as_written(value))}"
             raise self._refuse(place, value, allowed)
-        if kind == "str" and "\0" in value:
-            raise self._refuse(place, value, "a text without a zero byte")
         if _is_number(value) and kind in ("int", "object"):
             value = int(value)
             low, high = _LOWEST.get(name, -_MOST), _PORTS.get(name, _MOST)

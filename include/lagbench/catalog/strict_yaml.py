@@ -76,11 +76,14 @@ _Loader.add_implicit_resolver(
 def read_text(path: Path) -> str:
     """Return the text of a file; ``WrongInput`` when it cannot be read."""
     try:
-        return read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise WrongInput(
-            where=str(path), field="file", value=path.name, allowed="text in UTF-8"
-        ) from error
+        text = read_bytes(path).decode("utf-8-sig")
+        if "\0" not in text:
+            return text
+    except UnicodeDecodeError:
+        pass
+    raise WrongInput(
+        where=str(path), field="file", value=path.name, allowed="text in UTF-8, without zero bytes"
+    )
 
 
 def read_bytes(path: Path, *, most: int = MOST_BYTES) -> bytes:

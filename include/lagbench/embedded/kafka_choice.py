@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def embedded_port(port_file: Path) -> int:
     """
     wanted = os.environ.get(PORT_VARIABLE)
     if wanted:
-        if not wanted.isdecimal() or not 1 <= int(wanted) <= 65_535:
+        if not re.fullmatch("[0-9]{1,5}", wanted) or not 1 <= int(wanted) <= 65_535:
             allowed = "a port number from 1 to 65535, or unset"
             raise WrongInput(
                 where="environment", field=PORT_VARIABLE, value=wanted, allowed=allowed

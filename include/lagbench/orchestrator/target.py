@@ -28,6 +28,7 @@ from lagbench.adapters.kube.lease_holder import HOLDER_VARIABLE, stored_holder
 from lagbench.adapters.kube.pod_admission import require_admitted
 from lagbench.adapters.kube.workloads import clear_cluster
 from lagbench.catalog.own_consumers import own_workload
+from lagbench.catalog.strict_yaml import read_text
 from lagbench.core.cluster import (
     ALIASES_FIELD,
     EMBEDDED,
@@ -294,9 +295,9 @@ def _kubeconfig() -> str | None:
 
 def _read_settings(path: Path) -> dict[str, str]:
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        _refuse("--target-settings", str(path), f"a file that can be read ({error.strerror})")
+        text = read_text(path)
+    except WrongInput as error:
+        _refuse("--target-settings", str(path), error.allowed)
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):

@@ -321,6 +321,19 @@ def test_a_missing_or_wrong_trace_is_named(tmp_path: Path) -> None:
     assert wrong.field == "line 3"
 
 
+def test_a_trace_that_no_variable_of_the_producer_holds_is_refused(tmp_path: Path) -> None:
+    """A day in steps of 10 s fits; many digits make a row longer."""
+    profile = {"kind": "trace", "file": "t.csv"}
+    file, path = tmp_path / "t.csv", scenario_file(tmp_path, profile=profile)
+    for step, rate in ((10, "300.5"), (10 + 1 / 3, "300.12345678912345")):
+        rows = "".join(f"{step * row},{rate}\n" for row in range(int(86_400 / step)))
+        file.write_text(f"second,rate\n{rows}")
+        if step == 10:
+            assert len(getattr(load_scenario(path).profile, "points", ())) == 8640
+
+    assert "fewer rows or digits" in refusal(path).allowed
+
+
 def test_more_replicas_than_partitions_must_be_meant() -> None:
     """A maximum above the partitions needs allow_overscale."""
     with pytest.raises(WrongInput) as caught:

@@ -45,7 +45,6 @@ def read(old: str, new: str) -> Any:
         ("ready", "true", f"{CONTAINER}.env[0].value", True, '"true"'),
         ("ready", "1000.0", f"{CONTAINER}.env[0].value", 1000.0, '"1000.0"'),
         ("ready", "{a: b}", f"{CONTAINER}.env[0].value", "a mapping", "a text"),
-        ("ready", r'"\0"', f"{CONTAINER}.env[0].value", "\0", "zero byte"),
         ("[{name: FLAG, value: ready}]", "{FLAG: a}", f"{CONTAINER}.env", "a mapping", "a list"),
         ("name: FLAG, ", "", f"{CONTAINER}.env[0].name", None, "required"),
         ("FLAG", "''", f"{CONTAINER}.env[0].name", None, "required"),

@@ -126,6 +126,15 @@ def test_a_file_of_variables_is_read_as_written() -> None:
     }
 
 
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbfA=1\r\nB=2\r\n", b"A=1\n\nexport B='2'"])
+def test_a_file_of_variables_may_come_from_any_editor(tmp_path: Path, content: bytes) -> None:
+    """A byte order mark, ends of lines of Windows, no end of the last line."""
+    (tmp_path / "x.env").write_bytes(content)
+    consumer = ConsumerSettings.model_validate({"env_file": str(tmp_path / "x.env")})
+
+    assert read_environment(consumer) == {"A": "1", "B": "2"}
+
+
 def test_a_line_without_a_name_is_named_without_its_value(tmp_path: Path) -> None:
     """A message never shows more than the beginning of a line, which may be a secret."""
     file = tmp_path / "a.env"

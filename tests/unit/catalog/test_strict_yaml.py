@@ -68,6 +68,7 @@ MERGES = "a0: &a0 {x: 1}\n" + "".join(
         ("a: !!timestamp 2024-01-01", "JSON"),
         ("a: !!set {x}", "JSON"),
         (r'a: "\ud800"', "surrogate"),
+        (r'a: "\0"', "zero byte"),
         ("a: " + "9" * 5000, "digits"),
     ],
 )
@@ -87,7 +88,13 @@ def test_an_anchor_belongs_to_its_document() -> None:
 
 @pytest.mark.parametrize(
     ("content", "field"),
-    [(None, "file"), (b"\xff\xfea\x00", "file"), (b"\x80", "file"), (b"x" * (2**20 + 1), "size")],
+    [
+        (None, "file"),
+        (b"\xff\xfea\x00", "file"),
+        (b"\x80", "file"),
+        (b"A=\0", "file"),
+        (b"x" * (2**20 + 1), "size"),
+    ],
 )
 def test_a_file_that_is_no_text_is_one_message(
     tmp_path: Path, content: bytes | None, field: str

@@ -60,6 +60,31 @@ def test_a_refused_policy_has_exit_code_2(
     assert "instead: minReplicaCount" in shown
 
 
+@pytest.mark.parametrize(
+    ("container", "place"),
+    [({"name": "c", "env": {"A": "x"}}, "containers[0].env"), ("c", "containers[0]")],
+)
+def test_a_workload_of_other_types_beside_the_policy_is_named(
+    container: object,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 1 would say that the policy cannot run."""
+    path = Path(changed(tmp_path))
+    workload = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "consumer"},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    }
+    path.write_text(f"{path.read_text()}---\n{yaml.safe_dump(workload)}")
+
+    assert exit_code([str(path)], monkeypatch) == ExitCode.WRONG_INPUT
+    assert place in "".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize("threshold", ["0", "abc"])
 def test_a_policy_that_cannot_run_is_exit_code_1(
     threshold: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

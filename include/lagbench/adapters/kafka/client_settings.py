@@ -53,7 +53,7 @@ def read_settings(path: Path) -> dict[str, str]:
     where = str(path)
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no text"
         raise WrongInput(
             where=where, field="file", value=where, allowed=f"a file that can be read ({reason})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +15,7 @@ from lagbench.core.cluster.manifests import (
     set_arguments,
     set_environment,
 )
-from lagbench.core.scenario import RunNames, Scenario, flag_text
+from lagbench.core.scenario import RunNames, Scenario, flag_text, profile_text
 from lagbench.core.scenario.stream import Tail
 
 
@@ -61,12 +60,11 @@ def producer_job_for_run(
     ``starts_at_ns`` (unix ns), None: as soon as it can. ``payload_file`` has the samples of a
     scenario with a payload.
     """
-    profile = scenario.profile.model_dump(mode="json", exclude_none=True)
     return job_for_run(
         job,
         target,
         name=target.names.producer_job,
-        environment={"PROFILE_JSON": json.dumps(profile)},
+        environment={"PROFILE_JSON": profile_text(scenario.profile)},
         arguments={
             "run-id": target.names.run_id,
             "partitions": str(scenario.partitions),

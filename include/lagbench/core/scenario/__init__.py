@@ -71,11 +71,13 @@ from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
 from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
 from lagbench.core.scenario.profiles import (
     MOST_PER_SECOND,
+    MOST_PROFILE_CHARACTERS,
     BurstyProfile,
     Profile,
     SteadyProfile,
     StepProfile,
     TraceProfile,
+    profile_text,
 )
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
@@ -150,6 +152,7 @@ __all__ = [
     "MOST_FILE_BYTES",
     "MOST_PARTITIONS",
     "MOST_PER_SECOND",
+    "MOST_PROFILE_CHARACTERS",
     "NAMESPACE",
     "NUMBER",
     "POD_ORDINAL_ANNOTATION",
@@ -227,6 +230,7 @@ __all__ = [
     "new_variables",
     "own_texts",
     "phase_distance_seconds",
+    "profile_text",
     "reaching_fields",
     "read_samples",
     "rebalance_protocol",

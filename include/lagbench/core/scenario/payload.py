@@ -150,7 +150,7 @@ def _sample(line: bytes, kind: PayloadFormat, field: str, where: str) -> tuple[b
     content: Any = None
     try:
         if kind == "json-lines":
-            value, content = line, json.loads(line)
+            value, content = line, json.loads(line.decode())  # bytes may be UTF-16
         else:
             value = base64.b64decode(line, validate=True)
     except (binascii.Error, ValueError, RecursionError) as error:
@@ -169,7 +169,10 @@ def _key(content: Any, key_field: str, field: str, where: str) -> bytes:
             raise _wrong(where, field, _start_of(json.dumps(content).encode()), allowed)
         content = content[part]
     text = content if isinstance(content, str) else json.dumps(content, separators=(",", ":"))
-    return text.encode()
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise _wrong(where, field, json.dumps(text)[:80], "a key in UTF-8") from error
 
 
 def _start_of(line: bytes) -> str:

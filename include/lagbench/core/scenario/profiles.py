@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+import json
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -10,6 +11,8 @@ from lagbench.core.scenario.conf_limits import Reach
 
 LONGEST_SECONDS = 86_400
 """Of a stream, and of each of its periods."""
+MOST_PROFILE_CHARACTERS = 130_000
+"""Of a profile as text: on Linux no variable of a program is longer than 128 KiB."""
 MOST_PER_SECOND = 1_000_000
 """The highest rate of a stream; one producer sends a third of it."""
 
@@ -64,6 +67,14 @@ class TracePoint(_Model):
     rate_per_second: float = Field(ge=0, le=MOST_PER_SECOND)
     is_spike: bool | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_row(cls, data: Any) -> Any:
+        names = tuple(cls.model_fields)
+        if isinstance(data, list | tuple) and len(data) <= len(names):
+            return dict(zip(names, data, strict=False))
+        return data
+
 
 class TraceProfile(_Model):
     """Rates from a CSV file (columns second, rate, optionally spike) beside the scenario file.
@@ -102,6 +113,17 @@ Profile = Annotated[
     SteadyProfile | StepProfile | BurstyProfile | TraceProfile | StagesProfile,
     Field(discriminator="kind"),
 ]
+
+
+def profile_text(profile: Profile) -> str:
+    """Return the profile as JSON, each point of a trace as a row: what the producer gets."""
+    content = profile.model_dump(mode="json", exclude_none=True)
+    if isinstance(profile, TraceProfile):
+        content["points"] = [
+            [int(one) if isinstance(one, float) and one.is_integer() else one for one in row]
+            for row in (point.values() for point in content["points"])
+        ]
+    return json.dumps(content, separators=(",", ":"))
 
 
 def _require_peak(field: str, rate: float, of: str, factor: float) -> None:

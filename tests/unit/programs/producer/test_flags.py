@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from lagbench.core.scenario import TraceProfile, profile_text
+from lagbench.core.scenario.profiles import TracePoint
 from lagbench.core.scenario.scenario import MAX_SEED
+from lagbench.core.scenario.stream import offered_load
 from lagbench.core.scenario.stream.tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.producer.flags import ProducerSettings, read_settings
@@ -124,6 +127,17 @@ def test_the_scenarios_profile_wins_over_flags() -> None:
     text = '{"kind": "steady", "rate_per_second": 7, "duration_seconds": 10}'
 
     assert settings(*STEADY, PROFILE_JSON=text).load.total == 70
+
+
+def test_a_trace_reaches_the_producer_as_it_was_planned() -> None:
+    """Its points are rows, with and without marks."""
+    for mark in (None, True):
+        points = [TracePoint(second=s, rate_per_second=7, is_spike=mark) for s in (0, 0.5, 10)]
+        profile = TraceProfile(kind="trace", file="t.csv", points=tuple(points))
+
+        found = settings(*STEADY, PROFILE_JSON=profile_text(profile)).load
+
+        assert found == offered_load(profile)
 
 
 def test_a_flag_wins_over_its_variable() -> None:
