@@ -23,13 +23,14 @@ _FLOAT_TEXT = re.compile(
 )
 
 
-class _Loader(yaml.SafeLoader):
+class StrictLoader(yaml.SafeLoader):
     """A safe loader with the scalars of YAML 1.2 that rejects a key given twice.
 
-    Each key is the text as it is written, as kubectl reads it: ``1: x`` has the key ``"1"``.
+    Each key is the text as it is written: ``1: x`` has the key ``"1"``.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return the mapping; a key twice, or one that is no text, is an error."""
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag == _NULL:
@@ -48,12 +49,12 @@ def _wrong_key(problem: str, key: yaml.Node) -> yaml.constructor.ConstructorErro
 
 
 # Each class needs its own table: the resolvers of SafeLoader are shared by every user of PyYAML.
-_Loader.yaml_implicit_resolvers = {
+StrictLoader.yaml_implicit_resolvers = {
     letter: [(tag, pattern) for tag, pattern in resolvers if tag not in {_BOOL, _FLOAT, _DATE}]
     for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(_BOOL, re.compile(rf"(?:{_BOOL_WORDS.pattern})$"), list("tTfF"))
-_Loader.add_implicit_resolver(
+StrictLoader.add_implicit_resolver(_BOOL, re.compile(rf"(?:{_BOOL_WORDS.pattern})$"), list("tTfF"))
+StrictLoader.add_implicit_resolver(
     _FLOAT, re.compile(rf"(?:{_FLOAT_TEXT.pattern})$"), list("-+0123456789.")
 )
 
@@ -81,12 +82,14 @@ def read_bytes(path: Path) -> bytes:
 
 def parse_yaml(text: str, *, where: str) -> Any:
     """Return the one document in ``text``; ``WrongInput`` names the line that cannot be read."""
-    return _read(lambda: yaml.load(text, Loader=_Loader), text, where)  # noqa: S506 - a SafeLoader
+    return _read(lambda: yaml.load(text, Loader=StrictLoader), text, where)  # noqa: S506 - a SafeLoader
 
 
-def parse_documents(text: str, *, where: str) -> list[Any]:
+def parse_documents(
+    text: str, *, where: str, loader: type[StrictLoader] = StrictLoader
+) -> list[Any]:
     """Return the documents in ``text`` except empty ones; ``WrongInput`` as for one document."""
-    found = _read(lambda: list(yaml.load_all(text, Loader=_Loader)), text, where)
+    found = _read(lambda: list(yaml.load_all(text, Loader=loader)), text, where)
     return [document for document in found if document is not None]
 
 
