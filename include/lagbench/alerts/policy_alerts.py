@@ -16,24 +16,33 @@ from lagbench.alerts.series import (
     object_in_production,
     object_of_a_run,
 )
-from lagbench.core.hpa import controller_flags, parse_behavior, parse_hpa
-from lagbench.core.keda.object import ScaledObjectSpec, Trigger, parse_scaled_object
+from lagbench.core.hpa import HpaSpec, controller_flags, parse_behavior
+from lagbench.core.keda.object import ScaledObjectSpec, Trigger
 from lagbench.core.keda.triggers import (
     ExternalTrigger,
     KafkaTrigger,
     PrometheusTrigger,
+    is_unknown,
     parse_lag_query,
 )
 from lagbench.core.lag_scaler import LAG_SCALER_DEFAULT_THRESHOLD
-from lagbench.core.policy import POLICY_VERSIONS
+from lagbench.core.policy import (
+    POLICY_VERSIONS,
+    admitted_policy,
+    refuse_broken_triggers,
+    target_environment,
+)
 from lagbench.errors import WrongInput
 
 _SHORTEST_WAIT_SECONDS = 60
 
 
-def rules_of_documents(documents: Sequence[Any], *, where: str) -> list[RuleGroup]:
+def rules_of_documents(
+    documents: Sequence[Any], *, where: str, namespace: str = "default"
+) -> list[RuleGroup]:
     """Return a group per policy in a file.
 
+    :param namespace: that of a policy which names none.
     :raises WrongInput: there is none, or one that KEDA or Kubernetes would reject.
     """
     policies = [
@@ -45,23 +54,39 @@ def rules_of_documents(documents: Sequence[Any], *, where: str) -> list[RuleGrou
         allowed = f"a policy: {' or '.join(POLICY_VERSIONS)}"
         kinds = [found.get("kind") for found in documents if isinstance(found, Mapping)]
         raise WrongInput(where=where, field="kind", value=kinds or None, allowed=allowed)
-    return [_group(manifest, where) for manifest in policies]
+    return [_group(manifest, documents, where, namespace) for manifest in policies]
 
 
-def _group(manifest: Mapping[str, Any], where: str) -> RuleGroup:
-    rules = rules_of_policy(manifest, where=where)
-    metadata = manifest["metadata"]
-    return RuleGroup(str(metadata["name"]), str(metadata.get("namespace") or "default"), rules)
+def names_no_namespace(document: Any) -> bool:
+    """Return whether a document is a policy that does not say where it goes."""
+    is_policy = isinstance(document, Mapping) and document.get("kind") in POLICY_VERSIONS
+    return is_policy and not document["metadata"].get("namespace")
 
 
-def rules_of_policy(manifest: Mapping[str, Any], *, where: str) -> list[AlertRule]:
+def _group(
+    manifest: Mapping[str, Any], documents: Sequence[Any], where: str, namespace: str
+) -> RuleGroup:
+    environment = target_environment(manifest, documents)
+    checked = admitted_policy(manifest, where=where, environment=environment)
+    metadata = {"namespace": namespace, **checked.manifest["metadata"]}
+    placed = {**checked.manifest, "metadata": metadata}
+    rules = rules_of_policy(placed, where=where, environment=environment)
+    return RuleGroup(str(metadata["name"]), str(metadata["namespace"]), rules)
+
+
+def rules_of_policy(
+    manifest: Mapping[str, Any], *, where: str, environment: Mapping[str, str] | None = None
+) -> list[AlertRule]:
     """Return the rules of a ScaledObject or of a user's own HPA.
 
-    :raises WrongInput: KEDA or Kubernetes would reject it.
+    :param environment: the variables of the target's container; None: not known.
+    :raises WrongInput: KEDA or Kubernetes would reject it, or its client could never connect.
     """
-    if manifest.get("kind") == "HorizontalPodAutoscaler":
-        return _of_hpa(manifest, where)
-    spec = parse_scaled_object(manifest, where=where)
+    checked = admitted_policy(manifest, where=where, environment=environment)
+    manifest, spec = checked.manifest, checked.spec
+    if isinstance(spec, HpaSpec):
+        return _of_hpa(manifest, spec, where)
+    refuse_broken_triggers(spec, manifest, where=where)
     behavior = parse_behavior(spec.behavior, where=where, field="behavior")
     flags = controller_flags(manifest, where=where)
     sync_seconds = math.ceil(flags.sync_seconds_in_force)
@@ -94,8 +119,7 @@ def rules_of_bench() -> list[AlertRule]:
     return alert_rules([lag_of_a_run()], object_of_a_run(), waits, {})
 
 
-def _of_hpa(manifest: Mapping[str, Any], where: str) -> list[AlertRule]:
-    spec = parse_hpa(manifest, where=where)
+def _of_hpa(manifest: Mapping[str, Any], spec: HpaSpec, where: str) -> list[AlertRule]:
     metadata = manifest.get("metadata") or {}
     namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name"))
     scaled = object_in_production(
@@ -136,6 +160,8 @@ def _strictness(lag: LagSeries) -> tuple[bool, bool, float]:
 def _lag(trigger: Trigger) -> LagSeries | None:
     is_per_replica = trigger.metric_type == "AverageValue"
     if isinstance(trigger.parameters, KafkaTrigger):
+        if is_unknown(f"{trigger.parameters.topic} {trigger.parameters.consumer_group}"):
+            return None
         return lag_in_production(
             topic=trigger.parameters.topic,
             group=trigger.parameters.consumer_group,
@@ -147,17 +173,23 @@ def _lag(trigger: Trigger) -> LagSeries | None:
     if not isinstance(trigger.parameters, ExternalTrigger):
         return None
     metadata = trigger.parameters.metadata
-    group = metadata.get("consumerGroup") or metadata.get("consumerGroupId")
-    if not group:
-        return None  # a third-party scaler: its metric is unknown
+    group, topic = _sent(metadata, "consumerGroup", "consumerGroupId"), _sent(metadata, "topic")
+    if not group or is_unknown(f"{group} {topic}"):
+        return None  # a third-party scaler, whose metric is unknown, or a group that is
     counts_seconds = metadata.get("lagMetric") == "seconds"
     threshold = metadata.get("lagThreshold") or f"{LAG_SCALER_DEFAULT_THRESHOLD}"
     return lag_in_production(
-        topic=metadata.get("topic", ""),
+        topic=topic,
         group=group,
         threshold=None if counts_seconds or not threshold.isdecimal() else threshold,
         is_per_replica=is_per_replica,
     )
+
+
+def _sent(metadata: Mapping[str, str], *names: str) -> str:
+    """Return the first of the names that a scaler is told, as it is written or by a variable."""
+    keys = [key for name in names for key in (name, f"{name}FromEnv")]
+    return next((metadata[key] for key in keys if metadata.get(key)), "")
 
 
 def _lag_of_query(trigger: PrometheusTrigger, *, is_per_replica: bool) -> LagSeries | None:

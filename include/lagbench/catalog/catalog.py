@@ -7,6 +7,7 @@ A scenario or policy is given by name (a file of the catalog) or by path. Every 
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,12 +23,15 @@ from lagbench.catalog.catalog_files import (
     policies_folder,
     resolved,
 )
+from lagbench.catalog.kubernetes_types import typed_objects
+from lagbench.catalog.kubernetes_yaml import parse_objects
 from lagbench.catalog.own_consumers import with_own_files
 from lagbench.catalog.scenario_errors import require_numbers, wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
 from lagbench.core.cluster import check_actions
 from lagbench.core.plan import check_spark_fit
 from lagbench.core.policy import (
+    POLICY_VERSIONS,
     CheckedPolicy,
     check_fit,
     check_policy,
@@ -209,15 +213,71 @@ def policy_file(name_or_path: str | Path) -> Path:
     return find_file(name_or_path, policies_folder(), "policy")
 
 
+def read_objects(names_or_paths: Sequence[str]) -> tuple[str, list[Any]]:
+    """Return the objects in the files of policies, and the files' names for a message.
+
+    ``-`` is the standard input. The items of a List are objects of their own.
+
+    :raises WrongInput: a file cannot be read, or is no YAML.
+    """
+    places, objects = [], []
+    for name in names_or_paths:
+        if name == "-":
+            where, text = "standard input", _standard_input()
+        else:
+            path = _policy_or_file(name)
+            where, text = str(path), read_text(path)
+        places.append(where)
+        objects += typed_objects(parse_objects(text, where=where), where=where)
+    return ", ".join(places), objects
+
+
+def _policy_or_file(name: str) -> Path:
+    """Return the file of a policy's name, or else the file of that name here, of any suffix."""
+    try:
+        return policy_file(name)
+    except WrongInput:
+        if is_path(name) or not Path(name).is_file():
+            raise
+    return Path(name)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        where = "standard input"
+        raise WrongInput(where=where, field="text", value="-", allowed="text in UTF-8") from error
+
+
 def load_policy(name_or_path: str | Path) -> CheckedPolicy:
     """Return a policy after checking every field that KEDA or Kubernetes would check."""
-    path = policy_file(name_or_path)
-    return _checked_policy(read_text(path), path)
+    return _read_policy(policy_file(name_or_path))[0]
 
 
-def _checked_policy(text: str, path: Path) -> CheckedPolicy:
-    where = str(path)
-    return check_policy(parse_mapping(text, where=where), where=where)
+def _read_policy(path: Path) -> tuple[CheckedPolicy, str]:
+    """Return the one policy of a file, and its text for a run folder.
+
+    Other objects may be beside it. The text is as it is written, unless a run folder's reader reads
+    something else: that one knows neither kubectl's YAML nor several documents.
+    """
+    where, text = str(path), read_text(path)
+    objects = parse_objects(text, where=where)
+    policies = [item for item in objects if isinstance(item, dict) and _is_policy(item)]
+    if len(policies) != 1:
+        kinds = [item.get("kind") if isinstance(item, dict) else item for item in objects]
+        value, allowed = (kinds[0] if len(kinds) == 1 else kinds), " or ".join(POLICY_VERSIONS)
+        raise WrongInput(where=where, field="kind", value=value, allowed=f"one {allowed}")
+    checked = check_policy(policies[0], where=where)
+    try:
+        is_plain = yaml.safe_load(text) == checked.manifest
+    except (yaml.YAMLError, ValueError):
+        is_plain = False
+    return checked, text if is_plain else yaml.safe_dump(dict(checked.manifest), sort_keys=False)
+
+
+def _is_policy(item: Mapping[str, Any]) -> bool:
+    return item.get("kind") in POLICY_VERSIONS
 
 
 def checked_cell(
@@ -234,8 +294,7 @@ def checked_cell(
     _require_place("policy", policy or "", limits)
     loaded = load_scenario(scenario, overrides, limits)
     path = policy_file(loaded.policy if policy is None else policy)
-    text = read_text(path)
-    checked = _checked_policy(text, path)
+    checked, text = _read_policy(path)
     check_fit(loaded, checked)
     check_spark_fit(loaded, checked)
     swapped = _swapped(loaded)
@@ -270,8 +329,7 @@ def _second(scenario: Scenario, policy: str | None, of_first: CheckedPolicy) -> 
         return None
     named = (scenario.second_group.policy, policy, scenario.policy)
     path = policy_file(next(name for name in named if name is not None))
-    text = read_text(path)
-    checked = _checked_policy(text, path)
+    checked, text = _read_policy(path)
     # The phase of the first group's HPA and windows of this policy would both fix the stream.
     check_fit(
         seen.model_copy(update={"hpa_sync_at_seconds": scenario.hpa_sync_at_seconds}), checked
@@ -293,8 +351,7 @@ def _swapped(scenario: Scenario) -> dict[int, SwappedPolicy]:
         if isinstance(action, SwapPolicy):
             field = f"actions.{number}.policy"
             path = find_file(action.policy, policies_folder(), field)
-            text = read_text(path)
-            checked = _checked_policy(text, path)
+            checked, text = _read_policy(path)
             check_fit(scenario, checked)
             if stream_windows(checked.manifest, where=checked.where):
                 raise WrongInput(

@@ -13,6 +13,7 @@ from lagbench.project import PROJECT_ROOT, named_folder
 
 CATALOG_VARIABLE, POLICIES_VARIABLE = "LAGBENCH_CATALOG", "LAGBENCH_POLICIES"
 _SUFFIXES = (".yaml", ".yml")
+_OF_A_PATH = (*_SUFFIXES, ".json")
 
 
 def catalog_folder() -> Path:
@@ -42,12 +43,16 @@ def list_policies() -> list[str]:
 
 def is_path(text: str) -> bool:
     """Return whether ``text`` names a file by its path, not by a name of the catalog."""
-    return "/" in text or text.endswith(_SUFFIXES)
+    return "/" in text or text.lower().endswith(_OF_A_PATH)
 
 
 def from_any_folder(name_or_path: str) -> str:
     """Return a path as an absolute one, for a process in another folder; a name unchanged."""
-    return str(Path(name_or_path).absolute()) if is_path(name_or_path) else name_or_path
+    listed = (*list_scenarios(), *list_policies())
+    is_file = name_or_path not in listed and Path(name_or_path).is_file()
+    if is_file or is_path(name_or_path):
+        return str(Path(name_or_path).absolute())
+    return name_or_path
 
 
 def file_name(name_or_path: str) -> str:

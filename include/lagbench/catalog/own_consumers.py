@@ -13,7 +13,8 @@ from typing import Any
 
 from lagbench.catalog.catalog_files import resolved
 from lagbench.catalog.kubernetes_types import typed_objects
-from lagbench.catalog.strict_yaml import parse_documents, read_bytes, read_text
+from lagbench.catalog.kubernetes_yaml import parse_objects
+from lagbench.catalog.strict_yaml import read_bytes, read_text
 from lagbench.core.cluster import (
     ClusterSettings,
     KafkaSettings,
@@ -62,7 +63,7 @@ def read_own_deployment(file: Path, consumer: ConsumerSettings) -> OwnDeployment
     :raises WrongInput: it is not one Deployment with the consumer's container.
     """
     where = consumer.manifest or str(file)
-    documents = parse_documents(read_text(file), where=where, is_private=True)
+    documents = parse_objects(read_text(file), where=where, is_private=True)
     documents = typed_objects(documents, where=where)
     return own_deployment(documents, where=where, container=consumer.container)
 

@@ -26,10 +26,10 @@ _FLOAT_TEXT = re.compile(
 )
 
 
-class _Loader(BoundedLoader):
+class StrictLoader(BoundedLoader):
     """A safe loader with the scalars of YAML 1.2 that rejects a key given twice.
 
-    Each key is the text as it is written, as kubectl reads it: ``1: x`` has the key ``"1"``.
+    Each key is the text as it is written: ``1: x`` has the key ``"1"``.
     """
 
     def __init__(self, stream: str) -> None:
@@ -52,6 +52,7 @@ class _Loader(BoundedLoader):
         super().flatten_mapping(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return the mapping; each key is a text."""
         self.flatten_mapping(node)
         for key, _ in node.value:
             key.tag = self.DEFAULT_SCALAR_TAG
@@ -63,12 +64,12 @@ def _wrong_key(problem: str, key: yaml.Node) -> yaml.constructor.ConstructorErro
 
 
 # Each class needs its own table: the resolvers of SafeLoader are shared by every user of PyYAML.
-_Loader.yaml_implicit_resolvers = {
+StrictLoader.yaml_implicit_resolvers = {
     letter: [(tag, pattern) for tag, pattern in resolvers if tag not in {_BOOL, _FLOAT, _DATE}]
     for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(_BOOL, re.compile(rf"(?:{_BOOL_WORDS.pattern})$"), list("tTfF"))
-_Loader.add_implicit_resolver(
+StrictLoader.add_implicit_resolver(_BOOL, re.compile(rf"(?:{_BOOL_WORDS.pattern})$"), list("tTfF"))
+StrictLoader.add_implicit_resolver(
     _FLOAT, re.compile(rf"(?:{_FLOAT_TEXT.pattern})$"), list("-+0123456789.")
 )
 
@@ -119,15 +120,21 @@ def require_size(size: int, most: int, *, where: str) -> None:
 
 def parse_yaml(text: str, *, where: str) -> Any:
     """Return the one document in ``text``; ``WrongInput`` names the line that cannot be read."""
-    return _read(lambda: yaml.load(text, Loader=_Loader), text, where)  # noqa: S506 - a SafeLoader
+    return _read(lambda: yaml.load(text, Loader=StrictLoader), text, where)  # noqa: S506 - a SafeLoader
 
 
-def parse_documents(text: str, *, where: str, is_private: bool = False) -> list[Any]:
+def parse_documents(
+    text: str,
+    *,
+    where: str,
+    loader: type[StrictLoader] = StrictLoader,
+    is_private: bool = False,
+) -> list[Any]:
     """Return the documents in ``text`` except empty ones; ``WrongInput`` as for one document.
 
     :param is_private: a message shows no line of it.
     """
-    found = _read(lambda: list(yaml.load_all(text, Loader=_Loader)), text, where, is_private)
+    found = _read(lambda: list(yaml.load_all(text, Loader=loader)), text, where, is_private)
     return [document for document in found if document is not None]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,17 +77,16 @@ def explain(
 
 
 def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
-    from lagbench.catalog.catalog import policy_file
-    from lagbench.catalog.strict_yaml import parse_documents, read_text
-    from lagbench.core.keda.object import parse_scaled_object
+    from lagbench.catalog.catalog import read_objects
+    from lagbench.core.keda.object import ScaledObjectSpec
+    from lagbench.core.policy import admitted_policy, refuse_broken_triggers, target_environment
 
-    path = policy_file(name)
-    documents = parse_documents(read_text(path), where=str(path))
+    where, documents = read_objects([name])
     found: dict[str, Any] | None = next(
         (each for each in documents if _mapping(each).get("kind") == "ScaledObject"), None
     )
     if found is None:
-        raise WrongInput(where=str(path), field="kind", value="none", allowed="one ScaledObject")
+        raise WrongInput(where=where, field="kind", value="none", allowed="one ScaledObject")
     if bootstrap_servers is not None:
         triggers = _mapping(found.get("spec")).get("triggers")
         for trigger in triggers if isinstance(triggers, list) else ():
@@ -94,7 +94,13 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
             if {"bootstrapServers", _FROM_ENVIRONMENT} & metadata.keys():
                 kept = {key: text for key, text in metadata.items() if key != _FROM_ENVIRONMENT}
                 trigger["metadata"] = {**kept, "bootstrapServers": bootstrap_servers}
-    return parse_scaled_object(found, where=str(path), environment=os.environ)
+    around = ChainMap(dict(os.environ), dict(target_environment(found, documents)))
+    checked = admitted_policy(found, where=where, environment=around)
+    spec = checked.spec
+    if not isinstance(spec, ScaledObjectSpec):
+        raise WrongInput(where=where, field="kind", value="none", allowed="one ScaledObject")
+    refuse_broken_triggers(spec, checked.manifest, where=where)
+    return spec
 
 
 def _mapping(value: object) -> dict[str, Any]:

@@ -265,10 +265,11 @@ def test_a_policy_without_lag_is_watched_for_its_metric_only() -> None:
     cpu = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "70"}}
     resource = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
     hpa = {
+        "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "own", "namespace": "n"},
         "spec": {
-            "scaleTargetRef": {"kind": "Deployment", "name": "c"},
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "c"},
             "maxReplicas": 3,
             "metrics": [{"type": "Resource", "resource": resource}],
         },

@@ -18,7 +18,7 @@ from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 HEAD = """apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
-metadata: {name: so, namespace: n}
+metadata: {name: so, namespace: shop}
 spec:
   scaleTargetRef: {name: w}
 """

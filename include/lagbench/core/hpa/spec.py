@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lagbench.core.hpa.behavior import HpaBehavior, parse_behavior
-from lagbench.core.kubernetes import parse_milli
+from lagbench.core.kubernetes import json_value, parse_milli
 from lagbench.errors import WrongInput
 
 _EXTERNAL_TARGETS = {"AverageValue": "averageValue", "Value": "value"}
@@ -70,7 +70,7 @@ class HpaSpec(_Frozen):
 
 def parse_hpa(manifest: Mapping[str, Any], *, where: str) -> HpaSpec:
     """Return the spec of an HPA object; ``WrongInput`` names the field that is not allowed."""
-    spec = manifest.get("spec") or {}
+    spec = json_value(manifest).get("spec") or {}
     target = spec.get("scaleTargetRef") or {}
     metrics = spec.get("metrics") or [_default_cpu_metric()]
     minimum, maximum = spec.get("minReplicas"), spec.get("maxReplicas")
@@ -132,12 +132,10 @@ def _parse_metric(metric: Mapping[str, Any], *, where: str, field: str) -> Metri
 
 def _parse_external(external: Mapping[str, Any], where: str, field: str) -> ExternalMetric:
     target, identity = external.get("target") or {}, external.get("metric") or {}
-    target_type = target.get("type")
-    if target_type not in _EXTERNAL_TARGETS:
-        path = f"{field}.target.type"
-        raise WrongInput(
-            where=where, field=path, value=target_type, allowed="must be Value or AverageValue"
-        )
+    # The controller goes by the target that is there, not by its type.
+    target_type: Literal["AverageValue", "Value"] = (
+        "Value" if target.get("averageValue") is None else "AverageValue"
+    )
     selector = (identity.get("selector") or {}).get("matchLabels") or {}
     return ExternalMetric(
         name=identity.get("name", ""),
@@ -148,9 +146,11 @@ def _parse_external(external: Mapping[str, Any], where: str, field: str) -> Exte
 
 
 def _parse_resource(resource: Mapping[str, Any], where: str, field: str) -> ResourceMetric:
-    target = resource.get("target") or {}
-    target_type = target.get("type")
-    if target_type == "Utilization":
+    target, name = resource.get("target") or {}, resource.get("name")
+    if name not in {"cpu", "memory"}:
+        allowed = "cpu or memory: the metrics API of the pods has no other"
+        raise WrongInput(where=where, field=f"{field}.name", value=name, allowed=allowed)
+    if target.get("averageValue") is None:
         percent = target.get("averageUtilization")
         if not isinstance(percent, int) or percent < 1:
             raise WrongInput(
@@ -159,20 +159,9 @@ def _parse_resource(resource: Mapping[str, Any], where: str, field: str) -> Reso
                 value=percent,
                 allowed="a percentage of at least 1",
             )
-        return ResourceMetric(
-            name=resource.get("name", ""), target_type="Utilization", target_percent=percent
-        )
-    if target_type == "AverageValue":
-        milli = _target_milli(target, "averageValue", where, field)
-        return ResourceMetric(
-            name=resource.get("name", ""), target_type="AverageValue", target_milli=milli
-        )
-    raise WrongInput(
-        where=where,
-        field=f"{field}.target.type",
-        value=target_type,
-        allowed="must be Utilization or AverageValue",
-    )
+        return ResourceMetric(name=name, target_type="Utilization", target_percent=percent)
+    milli = _target_milli(target, "averageValue", where, field)
+    return ResourceMetric(name=name, target_type="AverageValue", target_milli=milli)
 
 
 def _parse_container(resource: Mapping[str, Any], where: str, field: str) -> ResourceMetric:

@@ -12,9 +12,11 @@ from lagbench.core.kubernetes.instants import (
     parse_instant_ns,
 )
 from lagbench.core.kubernetes.json_number import json_float_problem, json_integer_problem
+from lagbench.core.kubernetes.json_value import json_value
 from lagbench.core.kubernetes.object_fields import (
     boolean,
     optional_whole,
+    quoted_form,
     required_whole,
     text,
     whole,
@@ -39,10 +41,12 @@ __all__ = [
     "is_rolled_out",
     "json_float_problem",
     "json_integer_problem",
+    "json_value",
     "metric_milli",
     "optional_whole",
     "parse_instant_ns",
     "parse_milli",
+    "quoted_form",
     "ready_since",
     "refuse_unknown_fields",
     "repeated_ends",

@@ -60,6 +60,14 @@ def text(given: Mapping[str, Any], key: str, *, where: str, field: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        allowed = f'a string: "{value}" in quotes'
+        allowed = f"a string: {quoted_form(value)}"
         raise WrongInput(where=where, field=f"{field}.{key}", value=value, allowed=allowed)
     return value
+
+
+def quoted_form(value: object) -> str:
+    """Return what to write where a string is wanted and YAML has read something else."""
+    if isinstance(value, bool):
+        words = "true, yes, on, y" if value else "false, no, off, n"
+        return f'"{str(value).lower()}" in quotes (YAML reads {words} as a boolean)'
+    return f'"{value}" in quotes'

@@ -1,6 +1,12 @@
 """A scaling policy before it is applied: what it is, its limits."""
 
-from lagbench.core.policy.checked_policy import CheckedPolicy, check_fit, check_policy
+from lagbench.core.policy.checked_policy import (
+    CheckedPolicy,
+    admitted_policy,
+    check_fit,
+    check_policy,
+    refuse_broken_triggers,
+)
 from lagbench.core.policy.controller import require_own_controller
 from lagbench.core.policy.kafka_log_in import require_kafka_log_in
 from lagbench.core.policy.kinds import POLICY_VERSIONS
@@ -18,12 +24,14 @@ from lagbench.core.policy.stream_windows import (
     require_one_start,
     stream_windows,
 )
+from lagbench.core.policy.target_environment import target_environment
 
 __all__ = [
     "POLICY_VERSIONS",
     "START_PRECISION_SECONDS",
     "CheckedPolicy",
     "PolicyLimits",
+    "admitted_policy",
     "aligned_start_ns",
     "at_stream_start",
     "check_fit",
@@ -31,10 +39,12 @@ __all__ = [
     "is_lag_scaler",
     "loop_gain",
     "lowest_target_records",
+    "refuse_broken_triggers",
     "require_kafka_log_in",
     "require_one_start",
     "require_own_controller",
     "standing_lag_seconds",
     "stream_windows",
+    "target_environment",
     "unscaled_limits",
 ]

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, get_args
 
-from lagbench.core.hpa import HpaSpec, ResourceMetric, ScaleTarget, parse_hpa
+from lagbench.core.hpa import HpaSpec, ScaleTarget, parse_hpa
 from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
-from lagbench.core.policy.admission import ClusterView, admit, refuse_wrong_hpa_fields
+from lagbench.core.keda.triggers import TRIGGER_TYPES
+from lagbench.core.kubernetes import json_value
+from lagbench.core.policy.admission import (
+    Admission,
+    ClusterView,
+    admit,
+    admit_hpa,
+    stored_hpa,
+    without_export,
+)
 from lagbench.core.policy.applied import AppliedPolicy
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
@@ -23,11 +32,14 @@ from lagbench.errors import WrongInput
 class CheckedPolicy:
     """A policy that passed ``check_policy``, here or in the process that made the run folder.
 
-    ``where`` names its file. ``spec`` and ``limits`` are read when first asked for, once.
+    ``where`` names its file, ``environment`` the variables of its target as far as they are known
+    (None: not at all; a run fills in what they give). ``spec`` and ``limits`` are read when first
+    asked for, once.
     """
 
     manifest: Mapping[str, Any]
     where: str
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
 
     @classmethod
     def of_run(cls, manifest: Mapping[str, Any], *, where: str) -> CheckedPolicy:
@@ -38,7 +50,9 @@ class CheckedPolicy:
     def spec(self) -> ScaledObjectSpec | HpaSpec:
         """Return the parsed spec; the kind of the manifest decides its type."""
         if self.manifest.get("kind") == "ScaledObject":
-            return parse_scaled_object(self.manifest, where=self.where)
+            return parse_scaled_object(
+                self.manifest, where=self.where, environment=self.environment
+            )
         return parse_hpa(self.manifest, where=self.where)
 
     @cached_property
@@ -52,6 +66,29 @@ class CheckedPolicy:
         return AppliedPolicy(self.manifest, self.spec)
 
 
+def admitted_policy(
+    manifest: Mapping[str, Any], *, where: str, environment: Mapping[str, str] | None = None
+) -> CheckedPolicy:
+    """Return a ScaledObject, or an HPA in v2, as it is stored, without what a cluster has added.
+
+    :raises WrongInput: it is neither, KEDA or Kubernetes would reject it, or the bench cannot read
+        one of its triggers.
+    """
+    kind, version = manifest.get("kind"), manifest.get("apiVersion")
+    if kind not in POLICY_VERSIONS:
+        allowed = " or ".join(POLICY_VERSIONS)
+        raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
+    written = without_export(manifest)
+    if kind == "HorizontalPodAutoscaler":
+        _require_admission(written, admit_hpa(written), where)
+        return CheckedPolicy(stored_hpa(written), where)
+    checked = CheckedPolicy(json_value(written), where, environment)
+    if version == POLICY_VERSIONS[kind]:
+        _ = checked.spec  # its message has the value as it is written
+    _require_admission(written, admit(written, ClusterView()), where)
+    return checked
+
+
 def check_policy(manifest: Mapping[str, Any], *, where: str) -> CheckedPolicy:
     """Return a ScaledObject or HPA that the bench can run, checked.
 
@@ -59,25 +96,38 @@ def check_policy(manifest: Mapping[str, Any], *, where: str) -> CheckedPolicy:
 
     :raises WrongInput: KEDA or Kubernetes would reject it, or the bench does not support it.
     """
-    kind, version = manifest.get("kind"), manifest.get("apiVersion")
-    if kind not in POLICY_VERSIONS:
-        allowed = " or ".join(POLICY_VERSIONS)
-        raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
-    if version != POLICY_VERSIONS[kind]:
-        allowed = POLICY_VERSIONS[kind]
-        raise WrongInput(where=where, field="apiVersion", value=version, allowed=allowed)
-    if kind == "HorizontalPodAutoscaler":
-        refuse_wrong_hpa_fields(manifest, where=where)
-    checked = CheckedPolicy(manifest, where)
-    spec = checked.spec
-    if isinstance(spec, HpaSpec):
-        _check_metrics(spec, where)
-    else:
-        _check_admission(manifest, where)
-    _check_target(spec.target, where)
-    stream_windows(manifest, where=where)
+    _check_metrics(manifest, where)
+    checked = admitted_policy(manifest, where=where)
+    _check_target(checked.spec.target, where)
+    stream_windows(checked.manifest, where=where)
     _ = checked.limits  # a threshold that is no number is wrong, too
     return checked
+
+
+def refuse_broken_triggers(
+    spec: ScaledObjectSpec, manifest: Mapping[str, Any], *, where: str
+) -> None:
+    """Reject a trigger whose source can never answer, as its type's record says.
+
+    :raises WrongInput: names the parameter, and what to write instead.
+    """
+    for trigger in spec.triggers:
+        metadata = manifest["spec"]["triggers"][trigger.index]["metadata"]
+        for remark in TRIGGER_TYPES[trigger.type].remarks(trigger.parameters, metadata):
+            if remark.level == "broken":
+                raise WrongInput(
+                    where=where,
+                    field=f"spec.triggers[{trigger.index}].metadata.{remark.parameter}",
+                    value=remark.value,
+                    allowed=f"{remark.instead} ({remark.happens})",
+                )
+
+
+def _require_admission(manifest: Mapping[str, Any], answer: Admission, where: str) -> None:
+    for finding in refusal_findings(manifest, answer)[:1]:
+        instead = f" ({finding.instead})" if finding.instead else ""
+        allowed = f"{finding.happens}{instead}"
+        raise WrongInput(where=where, field=finding.field, value=finding.value, allowed=allowed)
 
 
 def check_fit(scenario: Scenario, policy: CheckedPolicy) -> None:
@@ -115,23 +165,17 @@ def check_fit(scenario: Scenario, policy: CheckedPolicy) -> None:
         )
 
 
-def _check_admission(manifest: Mapping[str, Any], where: str) -> None:
-    """Reject a policy that only the API server's schema or KEDA's webhook rejects."""
-    answer = admit(manifest, ClusterView())
-    for finding in refusal_findings(manifest, answer)[:1]:
-        instead = f" ({finding.instead})" if finding.instead else ""
-        allowed = f"{finding.happens}{instead}"
-        raise WrongInput(where=where, field=finding.field, value=finding.value, allowed=allowed)
-
-
-def _check_metrics(spec: HpaSpec, where: str) -> None:
+def _check_metrics(manifest: Mapping[str, Any], where: str) -> None:
     """Reject a metric whose source an HPA cannot name."""
-    for index, metric in enumerate(spec.metrics):
-        if not isinstance(metric, ResourceMetric):
+    spec = manifest.get("spec")
+    metrics = spec.get("metrics") if isinstance(spec, Mapping) else None
+    for index, metric in enumerate(metrics if isinstance(metrics, list) else ()):
+        kind = metric.get("type") if isinstance(metric, Mapping) else None
+        if kind in {"External", "Object", "Pods"}:
             raise WrongInput(
                 where=where,
                 field=f"spec.metrics[{index}].type",
-                value=metric.kind,
+                value=kind,
                 allowed="Resource (external metrics need a ScaledObject, which names their source)",
             )
 

@@ -177,7 +177,8 @@ def is_lag_scaler(trigger: Mapping[str, Any]) -> bool:
     """Return whether an external trigger's metadata speaks to the lag scaler of this project."""
     metadata = trigger.get("metadata") or {}
     is_external = trigger.get("type") in EXTERNAL_TYPES
-    return is_external and ("consumerGroup" in metadata or "consumerGroupId" in metadata)
+    given = {str(key).removesuffix("FromEnv") for key in metadata}
+    return is_external and not given.isdisjoint({"consumerGroup", "consumerGroupId"})
 
 
 def lag_threshold_key(trigger: Mapping[str, Any]) -> str | None:

@@ -33,6 +33,7 @@ _CAUSES = {
     "Invalid value": "FieldValueInvalid",
     "Unsupported value": "FieldValueNotSupported",
     "Too long": "FieldValueTooLong",
+    "Forbidden": "FieldValueForbidden",
 }
 
 

@@ -32,6 +32,7 @@ from lagbench.core.keda.object.trigger import (
 from lagbench.core.keda.refusals import NotSupported, TriggerRefused
 from lagbench.core.keda.triggers import (
     AuthenticationRef,
+    ContainerVariables,
     CronTrigger,
     ExternalTrigger,
     KafkaTrigger,
@@ -39,6 +40,7 @@ from lagbench.core.keda.triggers import (
     TriggerParameters,
     authentication_refs,
 )
+from lagbench.core.kubernetes import json_value
 from lagbench.errors import WrongInput
 
 __all__ = [
@@ -75,10 +77,12 @@ def parse_scaled_object(
 ) -> ScaledObjectSpec:
     """Return the spec of a ScaledObject; ``WrongInput`` names field, value and what is allowed.
 
-    ``auth``: the resolved parameters of each trigger with an ``authenticationRef``, by its index,
-    none where nothing was found. None: not known yet, and what hangs on them is not checked.
+    ``environment``: the variables of the target's container; None: not known, so that a parameter
+    from a variable reads ``$(NAME)``. ``auth``: the resolved parameters of each trigger with an
+    ``authenticationRef``, by its index, none where nothing was found; None: not known yet, and what
+    hangs on them is not checked.
     """
-    spec, problems = _read(manifest, where, environment or {}, auth)
+    spec, problems = _read(manifest, where, environment, auth)
     if problems:
         raise problems[0]
     if spec is None:  # pragma: no cover - no spec without a problem
@@ -98,7 +102,7 @@ def find_problems(
     ``TriggerRefused`` is the operator's, ``NotSupported`` this autoscaler's alone, the rest the
     CRD's or the webhook's.
     """
-    return tuple(_read(manifest, where, environment or {}, auth)[1])
+    return tuple(_read(manifest, where, environment, auth)[1])
 
 
 class _Reading:
@@ -119,10 +123,11 @@ class _Reading:
 def _read(
     manifest: Mapping[str, Any],
     where: str,
-    environment: Mapping[str, str],
+    environment: Mapping[str, str] | None,
     auth: Mapping[int, Mapping[str, str]] | None,
 ) -> tuple[ScaledObjectSpec | None, list[WrongInput]]:
-    reading = _Reading()
+    reading, manifest = _Reading(), json_value(manifest)
+    environment = ContainerVariables() if environment is None else environment
     reading.part(lambda: check_kind(manifest, where))
     spec = reading.part(lambda: read_spec(manifest, where))
     if spec is None:

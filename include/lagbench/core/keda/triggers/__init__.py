@@ -9,6 +9,11 @@ from lagbench.core.keda.triggers.authentication import (
     referenced_objects,
     resolve_authentication,
 )
+from lagbench.core.keda.triggers.container_variables import (
+    ContainerVariables,
+    container_variables,
+    is_unknown,
+)
 from lagbench.core.keda.triggers.cron import CronTrigger
 from lagbench.core.keda.triggers.external import ExternalTrigger
 from lagbench.core.keda.triggers.go_duration import duration_seconds_of
@@ -44,6 +49,7 @@ __all__ = [
     "RESOURCE_TYPES",
     "TRIGGER_TYPES",
     "AuthenticationRef",
+    "ContainerVariables",
     "CronTrigger",
     "ExternalTrigger",
     "KafkaSecurity",
@@ -61,9 +67,11 @@ __all__ = [
     "TriggerSource",
     "authentication_refs",
     "check_security",
+    "container_variables",
     "decode_secret",
     "duration_seconds_of",
     "go_boolean",
+    "is_unknown",
     "kafka_metadata_for_run",
     "kept_partitions",
     "normalize_metric_name",

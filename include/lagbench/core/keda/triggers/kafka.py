@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from lagbench.core.keda.refusals import NotSupported, TriggerRefused
+from lagbench.core.keda.triggers.kafka_remarks import kafka_remarks
 from lagbench.core.keda.triggers.kafka_security import KafkaSecurity, check_security, read_security
 from lagbench.core.keda.triggers.parameters import (
     ParameterReader,
@@ -216,13 +217,14 @@ def _int32(text: str) -> int | None:
 
 
 def kafka_metadata_for_run(metadata: Mapping[str, str], sources: RunSources) -> Mapping[str, str]:
-    """Return the metadata with the run's brokers, topic and group."""
-    return {
-        **metadata,
+    """Return the metadata with the run's brokers, topic and group, also for variables' names."""
+    given = {
         "bootstrapServers": sources.bootstrap_servers,
         "topic": sources.topic,
         "consumerGroup": sources.group,
     }
+    replaced = {f"{name}FromEnv" for name in given}
+    return {**{k: text for k, text in metadata.items() if k not in replaced}, **given}
 
 
 def _parse(source: TriggerSource) -> KafkaTrigger:
@@ -251,5 +253,6 @@ KAFKA = TriggerType(
     target_milli=lambda trigger: trigger.target_milli,
     outage="scaler",
     read_parameters=frozenset(_READ.split()),
+    remarks=kafka_remarks,
     for_run=kafka_metadata_for_run,
 )

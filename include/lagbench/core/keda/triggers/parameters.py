@@ -199,7 +199,7 @@ class ParameterReader:
         if source == "auth":
             return self._sources.auth.get(name)
         variable = self._sources.metadata.get(f"{name}FromEnv", "")
-        return self._sources.environment.get(variable)
+        return self._sources.environment.get(variable) if variable else None
 
 
 def go_boolean(text: str) -> bool | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from lagbench.core.keda.object import DEFAULT_MAX_REPLICAS
+from lagbench.core.kubernetes import json_value
 from lagbench.core.policy.admission.cluster import ClusterView
 from lagbench.core.policy.admission.field_error import SKIPPED_RULES, FieldError, aggregate
 from lagbench.core.policy.admission.object_meta import (
@@ -17,19 +18,18 @@ from lagbench.core.policy.admission.object_meta import (
     unknown_metadata,
 )
 from lagbench.core.policy.admission.scaled_object_schema import SCALED_OBJECT
-from lagbench.core.policy.admission.schema import Schema
 from lagbench.core.policy.admission.schema_check import (
     known_fields,
+    overflows,
     schema_errors,
     unknown_fields,
-    without_nulls,
 )
 from lagbench.core.policy.admission.webhook import NOT_FOUND, webhook_refusals, webhook_warnings
 
 API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
 RefusedBy = Literal["apiserver", "webhook"]
-_INT32 = (-(2**31), 2**31 - 1)
+NOT_SERVED = "404 page not found\n"
 _WEBHOOK = 'admission webhook "vscaledobject.kb.io" denied the request: '
 
 
@@ -68,7 +68,7 @@ def admit(
     Warn, in which the unknown fields are dropped.
     """
     if manifest.get("apiVersion") != API_VERSION:
-        return _refused(404, "404 page not found\n")
+        return _refused(404, NOT_SERVED)
     if manifest.get("kind") != KIND:
         found = manifest.get("kind")
         return _refused(400, f"the object provided is unrecognized (kind {found!r})")
@@ -94,8 +94,8 @@ def stored_form(manifest: Mapping[str, Any]) -> dict[str, Any]:
     Nulls and unknown fields are dropped, the schema's one default is filled in.
     """
     known = {
-        **known_fields(without_nulls(manifest), SCALED_OBJECT),
-        "metadata": known_fields(without_nulls(manifest.get("metadata") or {}), METADATA),
+        **known_fields(json_value(manifest), SCALED_OBJECT),
+        "metadata": known_fields(json_value(manifest.get("metadata") or {}), METADATA),
     }
     return _defaulted(known)
 
@@ -108,7 +108,7 @@ def _decoded(manifest: Mapping[str, Any], cluster: ClusterView, *, is_dry_run: b
         return _refused(500, "resourceVersion should not be set on objects to be created")
     # The status is a subresource: it is dropped from what a person writes.
     written = {key: value for key, value in manifest.items() if key != "status"}
-    decoded = _defaulted(without_nulls(written))
+    decoded = _defaulted(json_value(written))
     errors = [
         *metadata_errors(decoded.get("metadata") or {}),
         *schema_errors(decoded, SCALED_OBJECT, ""),
@@ -127,7 +127,7 @@ def _decoded(manifest: Mapping[str, Any], cluster: ClusterView, *, is_dry_run: b
 
 
 def _webhook(decoded: Mapping[str, Any], cluster: ClusterView, *, is_dry_run: bool) -> Admission:
-    overflow = next(_overflows(decoded, SCALED_OBJECT, ""), None)
+    overflow = next(overflows(decoded, SCALED_OBJECT, ""), None)
     if overflow is not None:
         message = f"{_WEBHOOK}{overflow}"
         return Admission(400, (message,), refused_by="webhook", reasons=(overflow,))
@@ -169,20 +169,3 @@ def _rules(spec: Mapping[str, Any]) -> Iterator[FieldError]:
     if spec.get("minReplicaCount", 0) > maximum:
         detail = "minReplicaCount must be less than or equal to maxReplicaCount"
         yield FieldError("Invalid value", "spec", detail, "object")
-
-
-def _overflows(value: Any, schema: Schema, path: str) -> Iterator[str]:
-    """Yield the integers that the webhook cannot decode; the schema lets them pass."""
-    if isinstance(value, list) and schema.items is not None:
-        for item in value:
-            yield from _overflows(item, schema.items, path)
-    if not isinstance(value, Mapping):
-        return
-    for name, below in schema.properties.items():
-        item, place = value.get(name), f"{path}.{name}" if path else name
-        if below.type == "integer" and item is not None and not _INT32[0] <= item <= _INT32[1]:
-            yield (
-                f"json: cannot unmarshal number {item} into Go struct field "
-                f"{schema.struct}.{place} of type int32"
-            )
-        yield from _overflows(item, below, place)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-ErrorKind = Literal["Required value", "Invalid value", "Unsupported value", "Too long"]
+ErrorKind = Literal["Required value", "Invalid value", "Unsupported value", "Too long", "Forbidden"]
 
 SKIPPED_RULES = (
     "<nil>: Invalid value: null: some validation rules were not checked because the object was "

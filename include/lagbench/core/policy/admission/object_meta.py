@@ -60,6 +60,27 @@ _TIME_PIECES = (
 )
 
 
+_EXPORTED = (
+    *("creationTimestamp", "deletionTimestamp", "generation", "managedFields"),
+    *("resourceVersion", "selfLink", "uid"),
+)
+
+
+def exported_fields(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the paths of fields that a cluster has added to an object that was read from it."""
+    metadata = manifest.get("metadata")
+    found = [name for name in _EXPORTED if isinstance(metadata, Mapping) and metadata.get(name)]
+    return [f"metadata.{name}" for name in found] + (["status"] if manifest.get("status") else [])
+
+
+def without_export(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object as its author wrote it, without those fields."""
+    kept = {key: value for key, value in manifest.items() if key != "status"}
+    if isinstance(metadata := manifest.get("metadata"), Mapping):
+        kept["metadata"] = {k: value for k, value in metadata.items() if k not in _EXPORTED}
+    return kept
+
+
 def unknown_metadata(metadata: Any) -> list[str]:
     """Return the paths of fields that metadata does not have."""
     return unknown_fields(metadata, METADATA, "metadata")

@@ -9,16 +9,7 @@ from typing import Any
 from lagbench.core.policy.admission.field_error import FieldError, json_text
 from lagbench.core.policy.admission.schema import Schema
 
-_FIRST_COARSE_FLOAT = 2**53
-
-
-def without_nulls(value: Any) -> Any:
-    """Return the value without fields that hold null: the API server drops them on decoding."""
-    if isinstance(value, Mapping):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [without_nulls(item) for item in value]
-    return value
+_INT32 = (-(2**31), 2**31 - 1)
 
 
 def known_fields(value: Any, schema: Schema) -> Any:
@@ -57,6 +48,23 @@ def _unknown(value: Any, schema: Schema, path: str) -> Iterator[str]:
                 yield from _unknown(item, below, place)
 
 
+def overflows(value: Any, schema: Schema, path: str) -> Iterator[str]:
+    """Yield the integers that no int32 holds: the schema lets them pass, Go's decoder does not."""
+    if isinstance(value, list) and schema.items is not None:
+        for item in value:
+            yield from overflows(item, schema.items, path)
+    if not isinstance(value, Mapping):
+        return
+    for name, below in schema.properties.items():
+        item, place = value.get(name), f"{path}.{name}" if path else name
+        if below.type == "integer" and item is not None and not _INT32[0] <= item <= _INT32[1]:
+            yield (
+                f"json: cannot unmarshal number {item} into Go struct field "
+                f"{schema.struct}.{place} of type int32"
+            )
+        yield from overflows(item, below, place)
+
+
 def schema_errors(value: Any, schema: Schema, path: str) -> list[FieldError]:
     """Return the errors of the schema, in the schema's order."""
     return list(_errors(value, schema, path))
@@ -64,7 +72,7 @@ def schema_errors(value: Any, schema: Schema, path: str) -> list[FieldError]:
 
 def _errors(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     found, allowed_types = json_type(value), schema.type.split(",")
-    if found not in allowed_types and not ("integer" in allowed_types and _is_whole(value)):
+    if found not in allowed_types:
         yield _type_error(path, schema.type, found)
         if len(allowed_types) > 1:  # int-or-string, which the schema says a second time as anyOf
             detail = f'"{path}" must validate at least one schema (anyOf)'
@@ -123,11 +131,6 @@ def _object_errors(value: Mapping[str, Any], schema: Schema, path: str) -> Itera
 def _is_below(value: Any, schema: Schema) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and schema.minimum is not None and value < schema.minimum
-
-
-def _is_whole(value: Any) -> bool:
-    """Return whether a float counts as an integer: 1e3 does, as far as floats count one by one."""
-    return isinstance(value, float) and value.is_integer() and abs(value) < _FIRST_COARSE_FLOAT
 
 
 def json_type(value: Any) -> str:

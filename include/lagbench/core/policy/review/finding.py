@@ -55,13 +55,14 @@ class PolicyContext:
 class KnownObjects:
     """The known objects beside the policy, in its file or in the cluster.
 
-    ``authentications``: (kind, name) of the known ones; None: not read. ``lacks_target``: the file
-    holds workloads of this namespace, but not the target, and no cluster was asked.
-    ``missing_authentications``: (kind, name) of those that the cluster does not have.
+    ``environment``: of the target's container; None: not known. ``authentications``: (kind, name)
+    of the known ones; None: not read. ``lacks_target``: the file holds workloads of this namespace,
+    but not the target, and no cluster was asked. ``missing_authentications``: (kind, name) of those
+    that the cluster does not have.
     """
 
     cluster: ClusterView = field(default_factory=ClusterView)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = None
     authentications: frozenset[tuple[str, str]] | None = None
     lacks_target: bool = False
     missing_authentications: frozenset[tuple[str, str]] = frozenset()
@@ -94,10 +95,13 @@ LOGIN_PARAMETERS = frozenset(
 """Parameters that hold, or may hold, a secret: they are never shown."""
 
 
+NOT_SHOWN = "(not shown)"
+
+
 def shown(value: object, field: str = "") -> str:
     """Return a value as a person wrote it, shortened; never a login, nor what may hold one."""
     if field.rpartition(".")[2].removesuffix("FromEnv") in LOGIN_PARAMETERS:
-        return "(not shown)"
+        return NOT_SHOWN
     if isinstance(value, Mapping):
         return f"{{{', '.join(map(str, value))}}}"
     text = value if isinstance(value, str) else repr(value)

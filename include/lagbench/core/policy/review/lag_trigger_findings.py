@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from lagbench.core.keda.object import KafkaTrigger, Trigger
-from lagbench.core.keda.triggers import TRIGGER_TYPES
+from lagbench.core.keda.object import ExternalTrigger, KafkaTrigger, Trigger
+from lagbench.core.keda.triggers import TRIGGER_TYPES, ContainerVariables, is_unknown
 from lagbench.core.policy.limits import lag_threshold_key
 from lagbench.core.policy.review.finding import LOGIN_PARAMETERS, Finding, Subject, shown
 
+_VARIABLE = ("bootstrapServers", "consumerGroup", "topic")
 _NOT_OF_KAFKA = {
     "authenticationMode": "sasl (none, plaintext, scram_sha256, scram_sha512) and tls (enable)"
 }
@@ -101,6 +102,29 @@ def _unread(trigger: Mapping[str, Any], field: str, read: frozenset[str]) -> Ite
             f"not a parameter of the {kind} trigger: KEDA silently ignores it",
             meant or "leave it out",
         )
+
+
+def variable_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
+    """Yield the parameters from variables whose values are not in the file."""
+    metadata: Mapping[str, str] = subject.written["triggers"][trigger.index]["metadata"]
+    around = subject.known_objects.environment
+    variables = ContainerVariables() if around is None else around
+    is_sent = isinstance(trigger.parameters, ExternalTrigger)
+    is_kafka = isinstance(trigger.parameters, KafkaTrigger)
+    for key, variable in metadata.items():
+        name = key.removesuffix("FromEnv")
+        if name == key or metadata.get(name) or not (is_sent or (is_kafka and name in _VARIABLE)):
+            continue
+        if is_unknown(variables.get(variable, "")):
+            yield Finding(
+                "note",
+                "variable-not-known",
+                f"spec.triggers[{trigger.index}].metadata.{key}",
+                shown(variable, key),
+                f"the value of {variable} is not known from this file: KEDA reads it from the "
+                "target's container. A run replaces brokers, topic and group",
+                "the target, and its ConfigMap or Secret, beside it, in this file or another",
+            )
 
 
 def _counting(

@@ -18,7 +18,7 @@ from lagbench.core.keda.object import (
     KafkaTrigger,
     Trigger,
 )
-from lagbench.core.keda.triggers import go_boolean
+from lagbench.core.keda.triggers import go_boolean, is_unknown
 from lagbench.core.lag_scaler import InvalidMetadata, LagRule, parse_lag_settings
 from lagbench.core.policy.limits import is_lag_scaler
 from lagbench.core.policy.review.finding import Finding, Subject, shown
@@ -113,6 +113,8 @@ def _lag_scaler(
         settings = parse_lag_settings(metadata)
     except InvalidMetadata as error:
         for problem in error.problems:
+            if is_unknown(problem.value):
+                continue
             yield Finding(
                 "broken",
                 "lag-scaler-refuses",

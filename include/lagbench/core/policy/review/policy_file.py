@@ -17,6 +17,7 @@ from lagbench.core.policy.review.cluster_facts import (
 )
 from lagbench.core.policy.review.finding import KnownObjects, PolicyContext
 from lagbench.core.policy.review.review import PolicyReview, review_policy
+from lagbench.core.policy.target_environment import target_environment
 from lagbench.errors import WrongInput
 
 _NO_FACTS = ClusterFacts("", "default")
@@ -110,7 +111,7 @@ def _known_objects(
     asked = read.authentications
     return KnownObjects(
         cluster=cluster,
-        environment=_environment(cluster.workload(kind, name), target),
+        environment=target_environment(policy, [*near, *elsewhere, *seen.workloads]),
         authentications=frozenset(logins | {key for key, is_there in asked.items() if is_there}),
         lacks_target=facts is None and bool(own) and not is_known and kind in WORKLOADS,
         missing_authentications=frozenset(key for key, is_there in asked.items() if not is_there),
@@ -124,18 +125,6 @@ def _over(
     own = [item for item in manifests if item.get("kind") == kind]
     names = set(map(name_of, own))
     return (*own, *(item for item in stored if name_of(item) not in names))
-
-
-def _environment(workload: Manifest | None, target: Mapping[str, Any]) -> dict[str, str]:
-    """Return the plain variables of the container that KEDA reads: the named, else the first."""
-    template = mapping(mapping((workload or {}).get("spec")).get("template"))
-    containers = mapping(template.get("spec")).get("containers") or []
-    wanted = target.get("envSourceContainerName")
-    for container in containers:
-        if not wanted or container.get("name") == wanted:
-            given = container.get("env") or []
-            return {item["name"]: str(item["value"]) for item in given if item.get("value")}
-    return {}
 
 
 def _manifest(document: Any, where: str, number: int) -> Manifest:

@@ -7,8 +7,18 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from lagbench.core.policy.admission import NOT_FOUND, SCALED_OBJECT, Admission, Schema
-from lagbench.core.policy.review.finding import Finding, shown
+from lagbench.core.kubernetes import quoted_form
+from lagbench.core.policy.admission import (
+    NOT_FOUND,
+    NOT_SERVED,
+    SCALED_OBJECT,
+    Admission,
+    FieldError,
+    Schema,
+    hpa_schema,
+)
+from lagbench.core.policy.kinds import POLICY_VERSIONS
+from lagbench.core.policy.review.finding import NOT_SHOWN, Finding, shown
 
 _UNKNOWN = re.compile(r'unknown field "(.+)"')
 _UNDECODABLE = re.compile(
@@ -26,6 +36,7 @@ _TARGET, _TRIGGERS = "spec.scaleTargetRef", "spec.triggers"
 _HPA_NAME = "spec.advanced.horizontalPodAutoscalerConfig.name"
 # The webhook's reasons by what they contain: code, field, what to write instead.
 _WEBHOOK_REASONS = (
+    ("v1.ObjectMeta", "schema", "metadata", "a mapping with a name"),
     ("doesn't have the", "request-missing", _TARGET, "resources.requests of that container"),
     ("scale to zero", "resource-only-to-zero", "spec.minReplicaCount", "1, or another trigger"),
     ("MinReplicaCount=", "replica-counts", "spec.minReplicaCount", "idle < min <= max"),
@@ -42,24 +53,34 @@ _WEBHOOK_REASONS = (
     ("no matches for kind", "target-kind", f"{_TARGET}.kind", "a kind of this cluster"),
     ("unexpected GroupVersion", "target-kind", f"{_TARGET}.apiVersion", "GROUP/VERSION"),
     (NOT_FOUND, "target-missing", _TARGET, "apply the workload first"),
-    ("resourceVersion", "copied-out", "metadata.resourceVersion", "leave it out"),
 )
 
 
 def refusal_findings(manifest: Mapping[str, Any], answer: Admission) -> list[Finding]:
     """Return one finding for each reason of a refusal; none when it was accepted."""
+    if NOT_SERVED in answer.reasons:
+        return [_of_version(manifest)]
     if answer.field_errors:
-        return [
-            Finding(
-                "refused",
-                "schema",
-                error.field,
-                shown(value_at(manifest, error.field), error.field),
-                str(error).removeprefix(f"{error.field}: "),
-            )
-            for error in answer.field_errors
-        ]
+        return [_of_field(manifest, error) for error in answer.field_errors]
     return [_of_reason(manifest, reason) for reason in answer.reasons]
+
+
+def _of_version(manifest: Mapping[str, Any]) -> Finding:
+    kind, version = str(manifest["kind"]), manifest.get("apiVersion")
+    is_past = str(version).startswith("autoscaling/v2beta")
+    happens = f"the API server serves no {kind} of this version"
+    happens += ", since Kubernetes 1.26" if is_past else ""
+    written = "(absent)" if version is None else shown(version)
+    instead = POLICY_VERSIONS[kind]
+    return Finding("refused", "api-version", "apiVersion", written, happens, instead)
+
+
+def _of_field(manifest: Mapping[str, Any], error: FieldError) -> Finding:
+    value, happens = value_at(manifest, error.field), str(error).removeprefix(f"{error.field}: ")
+    is_unquoted = error.is_type_error and "of type string" in error.detail
+    written = shown(value, error.field)
+    instead = quoted_form("…" if written == NOT_SHOWN else value) if is_unquoted else ""
+    return Finding("refused", "schema", error.field, written, happens, instead)
 
 
 def _of_reason(manifest: Mapping[str, Any], reason: str) -> Finding:
@@ -68,9 +89,16 @@ def _of_reason(manifest: Mapping[str, Any], reason: str) -> Finding:
         return _of_unknown_field(manifest, unknown[1])
     undecodable = _UNDECODABLE.search(reason)
     if undecodable is not None:
-        path = undecodable[1] or f"metadata.{undecodable[2]}"
-        found = shown(value_at(manifest, path), path)
-        return Finding("refused", "schema", path, found, reason, undecodable[3])
+        path, wanted = undecodable[1] or f"metadata.{undecodable[2]}", undecodable[3]
+        value = value_at(manifest, path)
+        if isinstance(value, Mapping) and wanted == "string":
+            path, value = next(
+                (f"{path}[{key}]", item)
+                for key, item in value.items()
+                if not isinstance(item, str | None)
+            )
+            wanted = quoted_form(value)
+        return Finding("refused", "schema", path, shown(value, path), reason, wanted)
     for part, code, field, instead in _WEBHOOK_REASONS:
         if part in reason:
             return Finding(
@@ -81,19 +109,21 @@ def _of_reason(manifest: Mapping[str, Any], reason: str) -> Finding:
 
 def _of_unknown_field(manifest: Mapping[str, Any], path: str) -> Finding:
     parent, _, name = path.rpartition(".")
-    known = list(_schema_at(parent).properties)
+    schema = SCALED_OBJECT if manifest.get("kind") == "ScaledObject" else hpa_schema(manifest)
+    known = list(_schema_at(schema, parent).properties)
     meant = _MEANT.get(name)
     if meant is None or meant not in known:
         meant = next(iter(get_close_matches(name, known, n=1, cutoff=0.6)), None)
     happens = "unknown field; a client without strict validation drops it silently"
-    instead = meant or f"one of {', '.join(known)}"
+    instead = meant or (f"one of {', '.join(known)}" if known else "leave it out")
+    if path in {"spec.metrics", "spec.behavior"}:
+        instead = "apiVersion: autoscaling/v2, which has it"
     return Finding(
         "refused", "unknown-field", path, shown(value_at(manifest, path), path), happens, instead
     )
 
 
-def _schema_at(path: str) -> Schema:
-    schema = SCALED_OBJECT
+def _schema_at(schema: Schema, path: str) -> Schema:
     for part in _parts(path):
         below = schema.items if isinstance(part, int) else schema.properties.get(part)
         if below is None:

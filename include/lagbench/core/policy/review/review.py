@@ -14,16 +14,20 @@ from lagbench.core.keda.object import (
     find_problems,
     parse_scaled_object,
 )
+from lagbench.core.kubernetes import json_value
 from lagbench.core.policy.admission import (
     RefusedBy,
     admit,
+    admit_hpa,
+    exported_fields,
     finalizer_warnings,
-    refuse_wrong_hpa_fields,
-    without_nulls,
+    stored_hpa,
+    without_export,
 )
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
 from lagbench.core.policy.review.climb import ANY_NUMBER, climb
+from lagbench.core.policy.review.cluster_facts import name_of
 from lagbench.core.policy.review.failure_findings import failure_findings
 from lagbench.core.policy.review.finding import Finding, KnownObjects, PolicyContext, Subject, shown
 from lagbench.core.policy.review.lag_trigger_findings import (
@@ -31,6 +35,7 @@ from lagbench.core.policy.review.lag_trigger_findings import (
     own_findings,
     unread_parameters,
     value_target_findings,
+    variable_findings,
 )
 from lagbench.core.policy.review.other_trigger_findings import (
     annotation_findings,
@@ -38,7 +43,7 @@ from lagbench.core.policy.review.other_trigger_findings import (
     resource_only_findings,
     window_findings,
 )
-from lagbench.core.policy.review.refusals import refusal_findings
+from lagbench.core.policy.review.refusals import refusal_findings, value_at
 from lagbench.core.policy.review.replica_findings import replica_findings
 from lagbench.core.policy.review.target_findings import target_findings
 from lagbench.core.policy.review.threshold_findings import (
@@ -58,6 +63,7 @@ _TRIGGER_RULES: tuple[Callable[[Subject, Trigger], Iterator[Finding]], ...] = (
     value_target_findings,
     other_trigger_findings,
     own_findings,
+    variable_findings,
 )
 _OTHER_METRICS = ("Pods", "Object")
 _LEVELS = ("refused", "broken", "warning", "note")
@@ -128,10 +134,11 @@ def review_policy(
 
     :raises WrongInput: it is neither.
     """
-    context = context or PolicyContext()
-    kind = manifest.get("kind")
+    context, around = context or PolicyContext(), known_objects or KnownObjects()
+    exported, kind = list(_exported(manifest, around)), manifest.get("kind")
+    manifest = without_export(manifest)
     if kind == "ScaledObject":
-        review = _scaled_object(manifest, where, known_objects or KnownObjects(), context)
+        review = _scaled_object(manifest, where, around, context)
     elif kind == "HorizontalPodAutoscaler":
         review = _hpa(manifest, where, context)
     else:
@@ -142,8 +149,30 @@ def review_policy(
         suggested = suggest_lag_threshold(context.pod_rate, context.slo_seconds)
     if review.can_run and context.pod_rate is not None:
         review = _with_loop(review, context.pod_rate, policy_limits(manifest))
-    ordered = sorted(review.findings, key=lambda item: _LEVELS.index(item.level))
-    return replace(review, findings=tuple(ordered), suggested_lag_threshold=suggested)
+    found = [*exported, *review.findings]
+    ordered = sorted(found, key=lambda item: _LEVELS.index(item.level))
+    review = replace(review, findings=tuple(ordered), suggested_lag_threshold=suggested)
+    if review.is_accepted and any(item.level == "refused" for item in exported):
+        return replace(review, is_accepted=False, refused_by="apiserver")
+    return review
+
+
+def _exported(manifest: Mapping[str, Any], around: KnownObjects) -> Iterator[Finding]:
+    """Yield what a cluster has added to the object, which a policy does not have."""
+    stored = around.cluster.scaled_objects
+    is_update = any(name_of(item) == name_of(manifest) for item in stored)
+    for field in exported_fields(manifest):
+        creates = field == "metadata.resourceVersion" and not is_update
+        yield Finding(
+            "refused" if creates else "note",
+            "copied-out",
+            field,
+            shown(value_at(manifest, field), field),
+            "resourceVersion should not be set on objects to be created"
+            if creates
+            else "was read from a cluster; the API server writes it itself",
+            "leave it out",
+        )
 
 
 def _with_loop(review: PolicyReview, pod_rate: float, limits: PolicyLimits) -> PolicyReview:
@@ -161,8 +190,7 @@ def _scaled_object(
     context: PolicyContext,
 ) -> PolicyReview:
     answer = admit(manifest, around.cluster)
-    metadata = manifest.get("metadata")
-    name = str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
+    name = name_of(manifest)
     if not answer.is_accepted:
         return PolicyReview(
             "ScaledObject",
@@ -171,7 +199,7 @@ def _scaled_object(
             findings=tuple(refusal_findings(manifest, answer)),
             refused_by=answer.refused_by,
         )
-    manifest = without_nulls(manifest)  # as it is stored
+    manifest = json_value(manifest)  # as it is stored
     advice = [*map(_advice, finalizer_warnings(manifest["metadata"]))]
     problems = find_problems(manifest, where=where, environment=around.environment)
     if problems:
@@ -227,24 +255,15 @@ def _instead(problem: TriggerRefused) -> str:
 
 
 def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> PolicyReview:
-    metadata, kind = manifest.get("metadata"), "HorizontalPodAutoscaler"
-    name = str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
-    try:
-        refuse_wrong_hpa_fields(manifest, where=where)
-        manifest = without_nulls(manifest)
-        spec = parse_hpa(_without_other_metrics(manifest), where=where)
-    except WrongInput as error:
-        finding = Finding(
-            "refused",
-            "schema",
-            error.field,
-            shown(error.value),
-            "the API server rejects it",
-            error.allowed,
-        )
+    kind, name = "HorizontalPodAutoscaler", name_of(manifest)
+    answer = admit_hpa(manifest)
+    if not answer.is_accepted:
+        findings = refusal_findings(manifest, answer)
         return PolicyReview(
-            kind, name, is_accepted=False, findings=(finding,), refused_by="apiserver"
+            kind, name, is_accepted=False, findings=tuple(findings), refused_by="apiserver"
         )
+    manifest = stored_hpa(manifest)
+    spec = parse_hpa(_without_other_metrics(manifest), where=where)
     behavior, pause = manifest["spec"].get("behavior"), context.pause_seconds
     others = list(_metrics_not_rehearsed(manifest))
     findings = [
@@ -273,20 +292,40 @@ def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> Pol
 
 
 def _metrics_not_rehearsed(manifest: Mapping[str, Any]) -> Iterator[Finding]:
-    for index, metric in enumerate((manifest.get("spec") or {}).get("metrics") or ()):
+    for index, metric in enumerate(manifest["spec"].get("metrics") or ()):
+        name, field = _unread_resource(metric), f"spec.metrics[{index}]"
+        if name is not None:
+            yield Finding(
+                "broken",
+                "resource-unknown",
+                f"{field}.resource.name",
+                shown(name),
+                "stored, but the metrics API of pods has no such resource: nothing scales on it",
+                "cpu or memory",
+            )
         if metric.get("type") in _OTHER_METRICS:
             yield Finding(
                 "warning",
                 "not-rehearsed-here",
-                f"spec.metrics[{index}].type",
+                f"{field}.type",
                 metric["type"],
                 "Kubernetes accepts it, the embedded autoscaler does not support it",
                 "External, Resource, ContainerResource",
             )
 
 
+def _unread_resource(metric: Mapping[str, Any]) -> str | None:
+    """Return the name of a pods' resource that has no usage to read; None: it has, or is none."""
+    source = metric.get("resource") or metric.get("containerResource")
+    name = None if source is None else str(source["name"])
+    return None if name in {"cpu", "memory"} else name
+
+
 def _without_other_metrics(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    spec = manifest.get("spec") or {}
-    metrics = spec.get("metrics") or ()
-    kept = [metric for metric in metrics if metric.get("type") not in _OTHER_METRICS]
+    spec = manifest["spec"]
+    kept = [
+        metric
+        for metric in spec.get("metrics") or ()
+        if metric["type"] not in _OTHER_METRICS and _unread_resource(metric) is None
+    ]
     return {**manifest, "spec": {**spec, "metrics": kept}}

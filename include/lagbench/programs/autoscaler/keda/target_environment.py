@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from lagbench.adapters.kube.cluster_protocol import (
     CONFIG_MAP,
     SECRET,
@@ -12,7 +9,7 @@ from lagbench.adapters.kube.cluster_protocol import (
     ClusterError,
     Manifest,
 )
-from lagbench.core.keda.triggers import TargetEnvironment, decode_secret
+from lagbench.core.keda.triggers import TargetEnvironment, container_variables, decode_secret
 
 
 class ContainerMissing(Exception):
@@ -26,31 +23,17 @@ def read_target_environment(manifest: Manifest, cluster: Cluster) -> TargetEnvir
     namespace = manifest["metadata"]["namespace"]
     workload = cluster.get(kind, (namespace, str(target.get("name"))))
     containers = workload["spec"]["template"]["spec"]["containers"]
-    found = {str(item["name"]): _variables(item, namespace, cluster) for item in containers}
+    kinds = {"ConfigMap": CONFIG_MAP, "Secret": SECRET}
+    found = {
+        str(item["name"]): container_variables(
+            item, lambda kind, name: read_values(kinds[kind], (namespace, name), cluster)
+        )
+        for item in containers
+    }
     wanted = str(target.get("envSourceContainerName") or containers[0]["name"])
     if wanted not in found:
         raise ContainerMissing(f"couldn't find container with name {wanted} on Target object")
     return TargetEnvironment({**found, "": found[wanted]})
-
-
-def _variables(container: Mapping[str, Any], namespace: str, cluster: Cluster) -> dict[str, str]:
-    variables: dict[str, str] = {}
-    for source in container.get("envFrom") or []:
-        prefix = source.get("prefix") or ""
-        for field, kind in (("configMapRef", CONFIG_MAP), ("secretRef", SECRET)):
-            name = (source.get(field) or {}).get("name")
-            if name:
-                values = read_values(kind, (namespace, name), cluster)
-                variables |= {f"{prefix}{key}": value for key, value in values.items()}
-    for item in container.get("env") or []:
-        given = item.get("valueFrom") or {}
-        variables[item["name"]] = str(item.get("value") or "")
-        for field, kind in (("configMapKeyRef", CONFIG_MAP), ("secretKeyRef", SECRET)):
-            ref = given.get(field)
-            if ref:
-                values = read_values(kind, (namespace, ref["name"]), cluster)
-                variables[item["name"]] = values.get(ref["key"], "")
-    return variables
 
 
 def read_values(kind: tuple[str, str], key: tuple[str, str], cluster: Cluster) -> dict[str, str]:

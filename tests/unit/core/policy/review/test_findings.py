@@ -381,7 +381,10 @@ def test_an_hpa_is_reviewed_as_well() -> None:
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "h"},
-        "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "w"}, "maxReplicas": 3},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"},
+            "maxReplicas": 3,
+        },
     }
     wrong = {**hpa, "spec": {**hpa["spec"], "minReplicaCount": 2}}
 

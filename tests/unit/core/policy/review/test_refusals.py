@@ -47,15 +47,24 @@ def test_an_annotation_of_another_type_is_named() -> None:
     (found,) = review(policy(metadata={"annotations": {"autoscaling.keda.sh/paused": True}}))
 
     (finding,) = found.findings
-    assert (finding.field, finding.instead) == ("metadata.annotations", "string")
+    assert finding.field == "metadata.annotations[autoscaling.keda.sh/paused]"
+    assert finding.instead.startswith('"true" in quotes')
 
 
 def test_a_manifest_copied_out_of_the_cluster_is_reported() -> None:
-    """It carries the version that it was read at."""
-    (found,) = review(policy(metadata={"resourceVersion": "12"}))
+    """The fields of the cluster are named, and the rest is checked as well."""
+    exported = policy(metadata={"resourceVersion": "12", "uid": "a", "managedFields": [{}]})
+    (found,) = review({**exported, "status": {"hpaName": "h"}})
 
-    (finding,) = found.findings
-    assert (finding.code, finding.instead) == ("copied-out", "leave it out")
+    copied = {item.field: item.level for item in found.findings if item.code == "copied-out"}
+    assert copied == {
+        "metadata.resourceVersion": "refused",
+        "metadata.managedFields": "note",
+        "metadata.uid": "note",
+        "status": "note",
+    }
+    assert not found.is_accepted
+    assert "threshold-default" in found.codes
 
 
 def test_advice_on_a_finalizer_is_passed_on() -> None:
