@@ -218,7 +218,7 @@ def read_objects(names_or_paths: Sequence[str]) -> tuple[str, list[Any]]:
 
     ``-`` is the standard input. The items of a List are objects of their own.
 
-    :raises WrongInput: a file cannot be read, or is no YAML.
+    :raises WrongInput: a file cannot be read, or is not YAML.
     """
     places, objects = [], []
     for name in names_or_paths:

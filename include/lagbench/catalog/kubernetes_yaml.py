@@ -1,7 +1,7 @@
 """Read Kubernetes objects from YAML or JSON as kubectl does: YAML 1.1 by Go's rules.
 
 ``no``, ``off`` and ``y`` are booleans, ``010`` is 8, ``12.0`` is 12, and ``10:30`` is a text. A
-scenario is no Kubernetes object: ``strict_yaml`` reads it.
+scenario is not a Kubernetes object: ``strict_yaml`` reads it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def parse_objects(text: str, *, where: str, is_private: bool = False) -> list[An
     """Return the documents as kubectl would send them, the items of a List one by one.
 
     :param is_private: a message shows no line of it.
-    :raises WrongInput: it is no YAML; names the line.
+    :raises WrongInput: it is not YAML; names the line.
     """
     found = parse_documents(
         text.removeprefix("\ufeff"), where=where, loader=_KubernetesLoader, is_private=is_private
