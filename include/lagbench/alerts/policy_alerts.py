@@ -187,7 +187,7 @@ def _lag(trigger: Trigger) -> LagSeries | None:
 
 
 def _sent(metadata: Mapping[str, str], *names: str) -> str:
-    """Return the first of the names that a scaler is told, as it is written or by a variable."""
+    """Return the first of the names that a scaler gets, as it is written or by a variable."""
     keys = [key for name in names for key in (name, f"{name}FromEnv")]
     return next((metadata[key] for key in keys if metadata.get(key)), "")
 
