@@ -167,6 +167,7 @@ def _lag(trigger: Trigger) -> LagSeries | None:
             group=trigger.parameters.consumer_group,
             threshold=str(trigger.parameters.lag_threshold),
             is_per_replica=is_per_replica,
+            kept=trigger.parameters.partition_limitation,
         )
     if isinstance(trigger.parameters, PrometheusTrigger):
         return _lag_of_query(trigger.parameters, is_per_replica=is_per_replica)

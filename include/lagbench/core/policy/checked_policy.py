@@ -154,6 +154,16 @@ def check_fit(scenario: Scenario, policy: CheckedPolicy) -> None:
             value=scenario.hpa_sync_at_seconds,
             allowed="none with this policy: its cron windows fix the stream's start",
         )
+    first = scenario.partitions
+    for one in limits.of_triggers:
+        if not one.counted(first):
+            metadata = policy.manifest["spec"]["triggers"][one.index]["metadata"]
+            raise WrongInput(
+                where=policy.where,
+                field=f"spec.triggers[{one.index}].metadata.partitionLimitation",
+                value=metadata["partitionLimitation"],
+                allowed=f"some of 0 to {first - 1}, the partitions of scenario {scenario.name}",
+            )
     most = scenario.partition_plan.last
     if limits.ceiling_replicas > most and not scenario.allow_overscale:
         raise WrongInput(
