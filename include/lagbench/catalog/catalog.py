@@ -28,6 +28,7 @@ from lagbench.core.policy import (
     CheckedPolicy,
     check_fit,
     check_policy,
+    is_policy,
     require_one_start,
     stream_windows,
 )
@@ -165,7 +166,7 @@ def read_objects(names_or_paths: Sequence[str]) -> tuple[str, list[Any]]:
 
     ``-`` is the standard input. The items of a List are objects of their own.
 
-    :raises WrongInput: a file cannot be read, or is no YAML.
+    :raises WrongInput: a file cannot be read, or is not YAML.
     """
     places, objects = [], []
     for name in names_or_paths:
@@ -200,7 +201,7 @@ def _read_policy(path: Path) -> tuple[CheckedPolicy, str]:
     """
     where, text = str(path), read_text(path)
     objects = parse_objects(text, where=where)
-    policies = [item for item in objects if isinstance(item, dict) and _is_policy(item)]
+    policies = [item for item in objects if is_policy(item)]
     if len(policies) != 1:
         kinds = [item.get("kind") if isinstance(item, dict) else item for item in objects]
         value, allowed = (kinds[0] if len(kinds) == 1 else kinds), " or ".join(POLICY_VERSIONS)
@@ -211,10 +212,6 @@ def _read_policy(path: Path) -> tuple[CheckedPolicy, str]:
     except (yaml.YAMLError, ValueError):
         is_plain = False
     return checked, text if is_plain else yaml.safe_dump(dict(checked.manifest), sort_keys=False)
-
-
-def _is_policy(item: Mapping[str, Any]) -> bool:
-    return item.get("kind") in POLICY_VERSIONS
 
 
 def checked_cell(

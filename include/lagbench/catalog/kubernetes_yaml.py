@@ -1,7 +1,7 @@
 """Read Kubernetes objects from YAML or JSON as kubectl does: YAML 1.1 by Go's rules.
 
 ``no``, ``off`` and ``y`` are booleans, ``010`` is 8, ``12.0`` is 12, and ``10:30`` is a text. A
-scenario is no Kubernetes object: ``strict_yaml`` reads it.
+scenario is not a Kubernetes object: ``strict_yaml`` reads it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_IN_JSON = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _FIRST_EXPONENT = 1e21  # from here on Go writes a float with an exponent
+_NO_TEXT = re.compile("[\ud800-\udfff]")
 _LOWEST, _HIGHEST = -(2**63), 2**64 - 1
 
 
@@ -33,6 +34,8 @@ class _KubernetesLoader(StrictLoader):
     """The scalars, keys and blanks of the YAML library in kubectl."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        if kind is yaml.ScalarNode and _NO_TEXT.search(value):
+            raise yaml.YAMLError("an escape outside of Unicode")
         if kind is not yaml.ScalarNode or not implicit[0]:
             return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
         if value in _BOOLEANS:
@@ -47,8 +50,8 @@ class _KubernetesLoader(StrictLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag in {f"{_TAG}bool", f"{_TAG}float"}:
-                key.value = str(self.construct_object(key)).replace("True", "true")
-                key.value = key.value.replace("False", "false")
+                truth = _BOOLEANS.get(key.value)
+                key.value = str(_number(key.value)) if truth is None else str(truth).lower()
                 key.tag = self.DEFAULT_SCALAR_TAG
         return super().construct_mapping(node, deep=deep)
 
@@ -105,7 +108,7 @@ for _name in ("int", "float"):
 def parse_objects(text: str, *, where: str) -> list[Any]:
     """Return the documents as kubectl would send them, the items of a List one by one.
 
-    :raises WrongInput: it is no YAML; names the line.
+    :raises WrongInput: it is not YAML; names the line.
     """
     found = parse_documents(text.removeprefix("\ufeff"), where=where, loader=_KubernetesLoader)
     return [item for document in found for item in _items(document)]

@@ -30,7 +30,7 @@ class StrictLoader(yaml.SafeLoader):
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return the mapping; a key twice, or one that is no text, is an error."""
+        """Return the mapping; a key twice, or one that is not a text, is an error."""
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag == _NULL:

@@ -23,7 +23,7 @@ FilesArgument = Annotated[
     typer.Argument(
         metavar="FILE...",
         help="Policies by name or path, or - for standard input: YAML or JSON, several documents "
-        "or a List. What lies beside them, such as their Deployment, is read as well.",
+        "or a List. Their Deployment may be beside them.",
     ),
 ]
 

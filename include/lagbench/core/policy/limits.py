@@ -32,7 +32,8 @@ PartitionCap = Literal["none", "keda", "exact"]
 class TriggerLimit:
     """The replicas that one trigger requests at most.
 
-    ``kept``: the partitions whose lag counts; None: all. ``fixed``: what a cron trigger asks for.
+    ``kept``: the partitions whose lag counts; None: all. ``fixed``: the number that a cron trigger
+    requests.
     """
 
     index: int

@@ -1,4 +1,4 @@
-"""The environment of a policy's target, as far as the objects beside the policy tell."""
+"""The environment of a policy's target, as far as objects beside the policy have it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lagbench.errors import WrongInput
 def target_environment(policy: Manifest, objects: Sequence[Any]) -> ContainerVariables:
     """Return the variables of the container that KEDA reads: the named one, else the first.
 
-    What is not among the objects is not known: the target, a ConfigMap, a Secret.
+    A target, a ConfigMap or a Secret that is not among the objects is not known.
     """
     home = _field(policy, "metadata", "namespace")
     near = [
         item
         for item in objects
         if isinstance(item, Mapping)
-        and (home is None or _field(item, "metadata", "namespace") in {home, None})
+        and (home is None or _field(item, "metadata", "namespace") in (home, None))
     ]
     target = _field(policy, "spec", "scaleTargetRef")
     target = target if isinstance(target, Mapping) else {}

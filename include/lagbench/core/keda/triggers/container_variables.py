@@ -18,7 +18,7 @@ _SOURCES: tuple[tuple[str, Literal["ConfigMap", "Secret"]], ...] = (
 
 @dataclass(frozen=True)
 class ContainerVariables(Mapping[str, str]):
-    """What is known of the variables; an unknown one reads ``$(NAME)``.
+    """The variables as far as they are known; an unknown one reads ``$(NAME)``.
 
     ``unknown``: the names of variables whose values are not known; None: any name may be one.
     """

@@ -96,7 +96,7 @@ def parse_kafka_trigger(
     ``is_auth_known`` False: the content of the TriggerAuthentication is not known yet, so the rules
     on TLS and SASL are checked later.
     """
-    sources = ParameterSources(metadata, auth or {}, environment or {})
+    sources = ParameterSources(metadata, auth or {}, {} if environment is None else environment)
     reader = ParameterReader(sources)
     servers = reader.required_text("bootstrapServers", order=("metadata", "env"))
     group = reader.required_text("consumerGroup", order=("metadata", "env"))

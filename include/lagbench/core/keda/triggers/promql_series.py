@@ -1,4 +1,4 @@
-"""Tell whether a PromQL query gives at most one series: KEDA takes no more."""
+"""Decide whether a PromQL query gives at most one series: KEDA takes no more."""
 
 from __future__ import annotations
 

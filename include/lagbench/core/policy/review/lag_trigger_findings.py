@@ -109,7 +109,7 @@ def _unread(trigger: Mapping[str, Any], field: str, read: frozenset[str]) -> Ite
 
 
 def variable_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
-    """Yield the parameters from variables whose values the file does not tell."""
+    """Yield the parameters from variables whose values are not in the file."""
     metadata: Mapping[str, str] = subject.written["triggers"][trigger.index]["metadata"]
     around = subject.known_objects.environment
     variables = ContainerVariables() if around is None else around

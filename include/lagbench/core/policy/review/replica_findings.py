@@ -104,7 +104,7 @@ def _partitions(
             f"maxReplicaCount: {counted}"
             + ("" if limits.is_capped_at_partitions else ", and allowIdleConsumers left out"),
         )
-    elif most is not None and ceiling > max(counted, most - limits.leaks_one_replica):
+    elif most is not None and ceiling > (most if most > counted + 1 else counted):
         happens = f"the metric is capped at the partitions: more than {most} are never requested"
         if most > counted + limits.leaks_one_replica:
             happens = f"more than the {most} of the hours are never requested"

@@ -161,7 +161,7 @@ def review_policy(
 
 
 def _exported(manifest: Mapping[str, Any], around: KnownObjects) -> Iterator[Finding]:
-    """Yield what a cluster has added to the object: it is no part of a policy."""
+    """Yield what a cluster has added to the object: it is not a part of a policy."""
     stored = around.cluster.scaled_objects
     is_update = any(name_of(item) == name_of(manifest) for item in stored)
     for field in exported_fields(manifest):
