@@ -29,6 +29,7 @@ from lagbench.core.lag_scaler import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.core.policy import (
     POLICY_VERSIONS,
     admitted_policy,
+    is_policy,
     refuse_broken_triggers,
     target_environment,
 )
@@ -45,11 +46,7 @@ def rules_of_documents(
     :param namespace: that of a policy which names none.
     :raises WrongInput: there is none, or one that KEDA or Kubernetes would reject.
     """
-    policies = [
-        found
-        for found in documents
-        if isinstance(found, Mapping) and found.get("kind") in POLICY_VERSIONS
-    ]
+    policies = [found for found in documents if is_policy(found)]
     if not policies:
         allowed = f"a policy: {' or '.join(POLICY_VERSIONS)}"
         kinds = [found.get("kind") for found in documents if isinstance(found, Mapping)]
@@ -59,8 +56,7 @@ def rules_of_documents(
 
 def names_no_namespace(document: Any) -> bool:
     """Return whether a document is a policy that does not say where it goes."""
-    is_policy = isinstance(document, Mapping) and document.get("kind") in POLICY_VERSIONS
-    return is_policy and not document["metadata"].get("namespace")
+    return is_policy(document) and not document["metadata"].get("namespace")
 
 
 def _group(
@@ -167,6 +163,7 @@ def _lag(trigger: Trigger) -> LagSeries | None:
             group=trigger.parameters.consumer_group,
             threshold=str(trigger.parameters.lag_threshold),
             is_per_replica=is_per_replica,
+            kept=trigger.parameters.partition_limitation,
         )
     if isinstance(trigger.parameters, PrometheusTrigger):
         return _lag_of_query(trigger.parameters, is_per_replica=is_per_replica)

@@ -8,7 +8,7 @@ vectors of a policy have no label, because its names are in the selectors. Those
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 ERROR_WINDOW = "5m"
@@ -48,17 +48,30 @@ class ObjectSeries:
 
 
 def lag_in_production(
-    *, topic: str, group: str, threshold: str | None, is_per_replica: bool
+    *,
+    topic: str,
+    group: str,
+    threshold: str | None,
+    is_per_replica: bool,
+    kept: Sequence[int] | None = None,
 ) -> LagSeries:
-    """Return the lag from kafka_exporter; an empty ``topic`` means all topics of the group."""
+    """Return the lag from kafka_exporter; an empty ``topic`` means all topics of the group.
+
+    :param kept: the partitions that count; None: all.
+    """
     of_topic = {"topic": topic} if topic else {}
-    lag = _select("kafka_consumergroup_lag_sum", consumergroup=group, **of_topic)
+    only = "" if kept is None else f',partition=~"{"|".join(map(str, sorted({*kept})))}"}}'
+    name = "kafka_consumergroup_lag" if only else "kafka_consumergroup_lag_sum"
+    lag = _select(name, consumergroup=group, **of_topic)
     ends = _select("kafka_topic_partition_current_offset", topic=topic)
+    if only:
+        lag, ends = (f"{selector.removesuffix('}')}{only}" for selector in (lag, ends))
     of_group = _select("kafka_consumergroup_lag", consumergroup=group)
+    labels = "topic, partition" if only else "topic"
     by_partition = ends if topic else of_group
     return LagSeries(
-        lag=f"sum(max by (topic) ({lag}))",
-        lag_before=f"sum(max by (topic) ({lag} offset {FALL_SECONDS}s))",
+        lag=f"sum(max by ({labels}) ({lag}))",
+        lag_before=f"sum(max by ({labels}) ({lag} offset {FALL_SECONDS}s))",
         partitions=f"count(count by (topic, partition) ({by_partition}))",
         threshold=threshold,
         is_per_replica=is_per_replica,

@@ -35,6 +35,7 @@ from lagbench.core.policy import (
     CheckedPolicy,
     check_fit,
     check_policy,
+    is_policy,
     require_one_start,
     stream_windows,
 )
@@ -263,7 +264,7 @@ def _read_policy(path: Path) -> tuple[CheckedPolicy, str]:
     """
     where, text = str(path), read_text(path)
     objects = parse_objects(text, where=where)
-    policies = [item for item in objects if isinstance(item, dict) and _is_policy(item)]
+    policies = [item for item in objects if is_policy(item)]
     if len(policies) != 1:
         kinds = [item.get("kind") if isinstance(item, dict) else item for item in objects]
         value, allowed = (kinds[0] if len(kinds) == 1 else kinds), " or ".join(POLICY_VERSIONS)
@@ -274,10 +275,6 @@ def _read_policy(path: Path) -> tuple[CheckedPolicy, str]:
     except (yaml.YAMLError, ValueError):
         is_plain = False
     return checked, text if is_plain else yaml.safe_dump(dict(checked.manifest), sort_keys=False)
-
-
-def _is_policy(item: Mapping[str, Any]) -> bool:
-    return item.get("kind") in POLICY_VERSIONS
 
 
 def checked_cell(

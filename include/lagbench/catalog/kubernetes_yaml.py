@@ -26,6 +26,7 @@ _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_IN_JSON = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _FIRST_EXPONENT = 1e21  # from here on Go writes a float with an exponent
+_NO_TEXT = re.compile("[\ud800-\udfff]")
 _LOWEST, _HIGHEST = -(2**63), 2**64 - 1
 
 
@@ -33,6 +34,8 @@ class _KubernetesLoader(StrictLoader):
     """The scalars, keys and blanks of the YAML library in kubectl."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        if kind is yaml.ScalarNode and _NO_TEXT.search(value):
+            raise yaml.YAMLError("an escape outside of Unicode")
         if kind is not yaml.ScalarNode or not implicit[0]:
             return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
         if value in _BOOLEANS:
@@ -47,8 +50,8 @@ class _KubernetesLoader(StrictLoader):
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag in {f"{_TAG}bool", f"{_TAG}float"}:
-                key.value = str(self.construct_object(key)).replace("True", "true")
-                key.value = key.value.replace("False", "false")
+                truth = _BOOLEANS.get(key.value)
+                key.value = str(_number(key.value)) if truth is None else str(truth).lower()
                 key.tag = self.DEFAULT_SCALAR_TAG
         super().flatten_mapping(node)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -79,6 +79,7 @@ def explain(
 def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
     from lagbench.catalog.catalog import read_objects
     from lagbench.core.keda.object import ScaledObjectSpec
+    from lagbench.core.keda.triggers import is_unknown
     from lagbench.core.policy import admitted_policy, refuse_broken_triggers, target_environment
 
     where, documents = read_objects([name])
@@ -94,11 +95,21 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
             if {"bootstrapServers", _FROM_ENVIRONMENT} & metadata.keys():
                 kept = {key: text for key, text in metadata.items() if key != _FROM_ENVIRONMENT}
                 trigger["metadata"] = {**kept, "bootstrapServers": bootstrap_servers}
-    around = ChainMap(dict(os.environ), dict(target_environment(found, documents)))
+    of_target = target_environment(found, documents)
+    around = replace(of_target, values_known={**of_target, **os.environ})
     checked = admitted_policy(found, where=where, environment=around)
     spec = checked.spec
     if not isinstance(spec, ScaledObjectSpec):
         raise WrongInput(where=where, field="kind", value="none", allowed="one ScaledObject")
+    for index, trigger in enumerate(checked.manifest["spec"]["triggers"]):
+        for key, variable in trigger["metadata"].items():
+            if key.endswith("FromEnv") and is_unknown(around.get(variable, "")):
+                raise WrongInput(
+                    where=where,
+                    field=f"spec.triggers[{index}].metadata.{key}",
+                    value=variable,
+                    allowed="a variable of this command, or of the target in the same file",
+                )
     refuse_broken_triggers(spec, checked.manifest, where=where)
     return spec
 

@@ -104,12 +104,15 @@ def _parse_rules(
     if window is not None:
         _check_range(window, 0, 3600, where, f"{field}.stabilizationWindowSeconds")
     # An empty list counts as none given: the defaults come back.
+    given = rules.get("policies") or []
+    if not isinstance(given, list):
+        raise WrongInput(where=where, field=f"{field}.policies", value=given, allowed="a list")
     policies = tuple(
         _parse_policy(policy, where, f"{field}.policies[{index}]")
-        for index, policy in enumerate(rules.get("policies") or [])
+        for index, policy in enumerate(given)
     )
     select = rules.get("selectPolicy", default.select_policy)
-    if select not in {"Max", "Min", "Disabled"}:
+    if select not in ("Max", "Min", "Disabled"):
         raise WrongInput(
             where=where, field=f"{field}.selectPolicy", value=select, allowed="Disabled, Max, Min"
         )

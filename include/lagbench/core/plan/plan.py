@@ -83,6 +83,8 @@ class Plan:
     growths: tuple[Growth, ...]
     sticking_replicas: tuple[int, ...]
     """Counts below the cap at which the HPA's tolerance stops a scale-out that arrives there."""
+    counted_partitions: int
+    """At which a capped trigger on lag stops: those that partitionLimitation keeps."""
     leaks_one_replica: bool
     """KEDA's cap divides whole numbers: just above it the HPA rounds up to one replica more."""
     loop_gain: float | None
@@ -119,6 +121,10 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
     spikes = load_spikes(load, started_replicas=limits.started_replicas, pod_rate=pod_rate)
     # A policy on CPU is taken to stay at its floor; the simulator plays what its pods' work costs.
     reachable = min(limits.reachable_replicas, most)
+    requested = limits.most_requested(most) if limits.is_capped_at_partitions else None
+    if requested is not None:
+        reachable = min(reachable, max(requested, limits.started_replicas))
+    counted = limits.counted_partitions(partitions)
     capacity = reachable * pod_rate
     draft = Plan(
         messages=load.total,
@@ -139,8 +145,9 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         useful_replicas=useful,
         reachable_replicas=reachable,
         growths=_growths(scenario),
-        sticking_replicas=_sticking(limits, partitions),
-        leaks_one_replica=limits.leaks_one_replica and limits.ceiling_replicas > partitions,
+        sticking_replicas=_sticking(limits, counted),
+        counted_partitions=counted,
+        leaks_one_replica=limits.leaks_one_replica and limits.ceiling_replicas > counted,
         loop_gain=loop_gain(pod_rate, limits),
         standing_lag_seconds=standing_lag_seconds(pod_rate, limits),
         capacity_per_second=capacity,
@@ -236,14 +243,14 @@ def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
     ]
     if plan.leaks_one_replica:
         found.append(
-            f"KEDA caps at {plan.partitions} replicas with an integer division: expect "
-            f"{plan.partitions + 1} when lag is just above the cap"
+            f"KEDA caps at {plan.counted_partitions} replicas with an integer division: expect "
+            f"{plan.counted_partitions + 1} when lag is just above the cap"
         )
     if plan.sticking_replicas:
         counts = ", ".join(map(str, plan.sticking_replicas))
         found.append(
-            f"a scale-out that reaches {counts} replicas stops there: {plan.partitions} wanted "
-            "is within the HPA's tolerance"
+            f"a scale-out that reaches {counts} replicas stops there: {plan.counted_partitions} "
+            "wanted is within the HPA's tolerance"
         )
     return found
 

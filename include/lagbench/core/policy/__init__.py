@@ -9,7 +9,7 @@ from lagbench.core.policy.checked_policy import (
 )
 from lagbench.core.policy.controller import require_own_controller
 from lagbench.core.policy.kafka_log_in import require_kafka_log_in
-from lagbench.core.policy.kinds import POLICY_VERSIONS
+from lagbench.core.policy.kinds import POLICY_VERSIONS, is_policy
 from lagbench.core.policy.limits import (
     PolicyLimits,
     is_lag_scaler,
@@ -37,6 +37,7 @@ __all__ = [
     "check_fit",
     "check_policy",
     "is_lag_scaler",
+    "is_policy",
     "loop_gain",
     "lowest_target_records",
     "refuse_broken_triggers",

@@ -20,7 +20,7 @@ from lagbench.core.policy.admission import (
     without_export,
 )
 from lagbench.core.policy.applied import AppliedPolicy
-from lagbench.core.policy.kinds import POLICY_VERSIONS
+from lagbench.core.policy.kinds import POLICY_VERSIONS, is_policy
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.review import refusal_findings
 from lagbench.core.policy.stream_windows import stream_windows
@@ -74,8 +74,8 @@ def admitted_policy(
     :raises WrongInput: it is neither, KEDA or Kubernetes would reject it, or the bench cannot read
         one of its triggers.
     """
-    kind, version = manifest.get("kind"), manifest.get("apiVersion")
-    if kind not in POLICY_VERSIONS:
+    kind = manifest.get("kind")
+    if not is_policy(manifest):
         allowed = " or ".join(POLICY_VERSIONS)
         raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
     written = without_export(manifest)
@@ -83,7 +83,7 @@ def admitted_policy(
         _require_admission(written, admit_hpa(written), where)
         return CheckedPolicy(stored_hpa(written), where)
     checked = CheckedPolicy(json_value(written), where, environment)
-    if version == POLICY_VERSIONS[kind]:
+    if manifest.get("apiVersion") == POLICY_VERSIONS["ScaledObject"]:
         _ = checked.spec  # its message has the value as it is written
     _require_admission(written, admit(written, ClusterView()), where)
     return checked
@@ -154,6 +154,16 @@ def check_fit(scenario: Scenario, policy: CheckedPolicy) -> None:
             value=scenario.hpa_sync_at_seconds,
             allowed="none with this policy: its cron windows fix the stream's start",
         )
+    first = scenario.partitions
+    for one in limits.of_triggers:
+        if not one.counted(first):
+            metadata = policy.manifest["spec"]["triggers"][one.index]["metadata"]
+            raise WrongInput(
+                where=policy.where,
+                field=f"spec.triggers[{one.index}].metadata.partitionLimitation",
+                value=metadata["partitionLimitation"],
+                allowed=f"some of 0 to {first - 1}, the partitions of scenario {scenario.name}",
+            )
     most = scenario.partition_plan.last
     if limits.ceiling_replicas > most and not scenario.allow_overscale:
         raise WrongInput(
@@ -171,7 +181,7 @@ def _check_metrics(manifest: Mapping[str, Any], where: str) -> None:
     metrics = spec.get("metrics") if isinstance(spec, Mapping) else None
     for index, metric in enumerate(metrics if isinstance(metrics, list) else ()):
         kind = metric.get("type") if isinstance(metric, Mapping) else None
-        if kind in {"External", "Object", "Pods"}:
+        if kind in ("External", "Object", "Pods"):
             raise WrongInput(
                 where=where,
                 field=f"spec.metrics[{index}].type",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from lagbench.core.keda.triggers import (
     KAFKA_DEFAULT_LAG_THRESHOLD,
     TRIGGER_TYPES,
     go_boolean,
+    parse_partition_limitation,
 )
 from lagbench.core.lag_scaler import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.errors import WrongInput
@@ -24,6 +26,34 @@ _RESOURCES = ("cpu", "memory")
 _RESOURCE_METRICS = ("Resource", "ContainerResource")
 
 PartitionCap = Literal["none", "keda", "exact"]
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerLimit:
+    """The replicas that one trigger requests at most.
+
+    ``kept``: the partitions whose lag counts; None: all. ``fixed``: the number that a cron trigger
+    requests.
+    """
+
+    index: int
+    type: str
+    cap: PartitionCap = "none"
+    leaks_one_replica: bool = False
+    kept: tuple[int, ...] | None = None
+    fixed: int | None = None
+
+    def counted(self, partitions: int) -> int:
+        """Return how many of the topic's partitions count."""
+        if self.kept is None:
+            return partitions
+        return sum(0 <= partition < partitions for partition in {*self.kept})
+
+    def most(self, partitions: int) -> int | None:
+        """Return the most replicas; None: there is no limit."""
+        if self.cap == "none":
+            return self.fixed
+        return self.counted(partitions) + self.leaks_one_replica
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +81,8 @@ class PolicyLimits:
     most_replicas: int | None = None
     """The most replicas that hours request, if besides them there are CPU and memory alone; None: a
     trigger follows lag or another measure of the load."""
+    of_triggers: tuple[TriggerLimit, ...] = ()
+    """Of each trigger; none under a formula, which replaces their targets."""
     leaks_one_replica: bool = False
     """KEDA's cap divides whole numbers: just above it the HPA rounds up to one replica more."""
     flags: ControllerFlags = field(default_factory=ControllerFlags)
@@ -77,6 +109,17 @@ class PolicyLimits:
     def is_capped_at_partitions(self) -> bool:
         """Return whether lag alone never wants more replicas than partitions, except for one."""
         return self.partition_cap != "none"
+
+    def counted_partitions(self, partitions: int) -> int:
+        """Return at how many of the topic's partitions a capped trigger on lag stops."""
+        capped = [one.counted(partitions) for one in self.of_triggers if one.cap != "none"]
+        return max(capped, default=partitions)
+
+    def most_requested(self, partitions: int) -> int | None:
+        """Return the most replicas that any trigger requests; None: one has no limit."""
+        asked = [one.most(partitions) for one in self.of_triggers]
+        known = [count for count in asked if count is not None]
+        return max(known) if known and len(known) == len(asked) else None
 
     def scales_above_records(self, replicas: int) -> float | None:
         """Return the total lag above which ``replicas`` are too few; None: no number decides.
@@ -138,6 +181,7 @@ def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> Poli
             lag_threshold_records=threshold,
             threshold_rule=rule,
             partition_cap=_partition_cap(targets),
+            of_triggers=tuple(_limit_of(index, one) for index, one in enumerate(targets)),
             leaks_one_replica=any(map(_leaks_one_replica, targets)),
             scales_at_records=None if of_replica is None else of_replica[0],
             group_target_records=None if of_group is None else of_group[0],
@@ -227,6 +271,24 @@ def _asked(trigger: Mapping[str, Any]) -> int | None:
         return None
     desired = str((trigger.get("metadata") or {}).get("desiredReplicas") or "").strip()
     return int(desired) if desired.isdecimal() else 0  # KEDA runs no cron trigger with another
+
+
+def _limit_of(index: int, trigger: Mapping[str, Any]) -> TriggerLimit:
+    metadata, kind = trigger.get("metadata") or {}, str(trigger.get("type"))
+    kept = None
+    # KEDA drops the limitation where all topics count.
+    topics = (metadata.get("topic"), metadata.get("topicFromEnv"))
+    if (text := str(metadata.get("partitionLimitation") or "")).strip() and any(topics):
+        with contextlib.suppress(ValueError):  # the trigger's parser has said so
+            kept = parse_partition_limitation(text)
+    return TriggerLimit(
+        index,
+        kind,
+        cap=_partition_cap([trigger]),
+        leaks_one_replica=_leaks_one_replica(trigger),
+        kept=kept,
+        fixed=_asked(trigger) if kind == "cron" else None,
+    )
 
 
 def _leaks_one_replica(trigger: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ def target_environment(policy: Manifest, objects: Sequence[Any]) -> ContainerVar
         item
         for item in objects
         if isinstance(item, Mapping)
-        and (home is None or _field(item, "metadata", "namespace") in {home, None})
+        and (home is None or _field(item, "metadata", "namespace") in (home, None))
     ]
     target = _field(policy, "spec", "scaleTargetRef")
     target = target if isinstance(target, Mapping) else {}

@@ -40,7 +40,7 @@ from lagbench.core.keda.triggers import (
     TriggerParameters,
     authentication_refs,
 )
-from lagbench.core.kubernetes import json_value
+from lagbench.core.kubernetes import json_value, text
 from lagbench.errors import WrongInput
 
 __all__ = [
@@ -135,8 +135,10 @@ def _read(
     target = reading.part(lambda: read_target(spec.get("scaleTargetRef"), where))
     counts = reading.part(lambda: read_counts(spec, where))
     fallback = reading.part(lambda: parse_fallback(spec.get("fallback"), where=where))
-    metadata = manifest.get("metadata") or {}
+    found = manifest.get("metadata")
+    metadata = found if isinstance(found, Mapping) else {}
     name = str(metadata.get("name") or "")
+    namespace = reading.part(lambda: text(metadata, "namespace", where=where, field="metadata"))
     advanced = reading.part(lambda: read_advanced(spec.get("advanced") or {}, name, where))
     shapes = reading.part(lambda: check_trigger_shapes(spec.get("triggers"), where))
     config = (advanced or {}).get("horizontalPodAutoscalerConfig") or {}
@@ -166,7 +168,7 @@ def _read(
         return None, sorted(reading.problems, key=_is_about_the_hpa)
     return ScaledObjectSpec(
         name=name,
-        namespace=metadata.get("namespace") or "default",
+        namespace=namespace or "default",
         target=target,
         **counts,
         hpa_name=hpa_name,

@@ -62,7 +62,8 @@ def parse_external_trigger(
     environment: Mapping[str, str] | None = None,
 ) -> ExternalTrigger:
     """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message if rejected."""
-    reader = ParameterReader(ParameterSources(metadata, auth or {}, environment or {}))
+    environment = {} if environment is None else environment
+    reader = ParameterReader(ParameterSources(metadata, auth or {}, environment))
     address = reader.required_text("scalerAddress", order=("metadata",))
     enable_tls, unsafe_ssl = reader.boolean("enableTLS"), reader.boolean("unsafeSsl")
     if reader.errors:
@@ -81,7 +82,7 @@ def parse_external_trigger(
         ca_cert=reader.secret("caCert"),
         tls_client_cert=reader.secret("tlsClientCert"),
         tls_client_key=reader.secret("tlsClientKey"),
-        metadata=_sent(metadata, environment or {}),
+        metadata=_sent(metadata, environment),
     )
 
 

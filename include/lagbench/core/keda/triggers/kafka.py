@@ -35,6 +35,7 @@ KAFKA_DEFAULT_LAG_THRESHOLD = 10
 """KEDA's default of ``lagThreshold``, in records for each replica."""
 OffsetResetPolicy = Literal["latest", "earliest"]
 _RESET_POLICIES: tuple[OffsetResetPolicy, ...] = ("latest", "earliest")
+_MOST_PARTITIONS = 100_000  # no topic has more: the rest of a range keeps nothing
 _INT32 = (-(2**31), 2**31 - 1)
 # Versions before 1.0 have four numbers and begin with 0.
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+")
@@ -95,7 +96,7 @@ def parse_kafka_trigger(
     ``is_auth_known`` False: the content of the TriggerAuthentication is not known yet, so the rules
     on TLS and SASL are checked later.
     """
-    sources = ParameterSources(metadata, auth or {}, environment or {})
+    sources = ParameterSources(metadata, auth or {}, {} if environment is None else environment)
     reader = ParameterReader(sources)
     servers = reader.required_text("bootstrapServers", order=("metadata", "env"))
     group = reader.required_text("consumerGroup", order=("metadata", "env"))
@@ -192,7 +193,7 @@ def parse_partition_limitation(text: str) -> tuple[int, ...]:
             first, last = ends if len(ends) == 2 else (None, None)
             if first is None or last is None:
                 raise ValueError(f"invalid partition limitation range: {piece}")
-            partitions += range(first, last + 1)
+            partitions += range(first, min(last, first + _MOST_PARTITIONS) + 1)
         else:
             partition = _int32(piece)
             if partition is None:

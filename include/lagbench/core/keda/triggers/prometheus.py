@@ -16,6 +16,7 @@ from lagbench.core.keda.triggers.prometheus_login import (
     login_problem,
     read_login,
 )
+from lagbench.core.keda.triggers.promql_series import gives_one_series
 from lagbench.core.keda.triggers.trigger_type import (
     Remark,
     RunSources,
@@ -119,6 +120,16 @@ def _remarks(trigger: PrometheusTrigger, metadata: Mapping[str, str]) -> Iterato
             "an empty answer counts as 0: while the exporter is unreachable, or no series has "
             "these labels, it scales down to minReplicaCount although lag grows",
             'ignoreNullValues: "false", and a fallback',
+        )
+    if not gives_one_series(trigger.query):
+        yield Remark(
+            "warning",
+            "many-series",
+            "query",
+            trigger.query,
+            "KEDA takes one element: with a second series every poll fails (returned multiple "
+            "elements), and nothing scales",
+            "one aggregation without labels around it, such as sum(…)",
         )
     if "://" not in trigger.server_address:
         yield Remark(

@@ -130,8 +130,8 @@ def useful_replicas(limits: PolicyLimits, partitions: int) -> int:
     most = min(limits.ceiling_replicas, partitions)
     if not limits.is_capped_at_partitions:
         return most
-    tolerated = _tolerated(limits)
-    sticks = next(n for n in range(1, partitions + 1) if partitions <= tolerated * n)
+    tolerated, counted = _tolerated(limits), limits.counted_partitions(partitions)
+    sticks = next((n for n in range(1, counted + 1) if counted <= tolerated * n), 0)
     return min(most, sticks)
 
 

@@ -77,7 +77,7 @@ def hpa_schema(manifest: Mapping[str, Any]) -> Schema:
 
 def admit_hpa(manifest: Mapping[str, Any]) -> Admission:
     """Return what the API server answers to a client that wants strict validation."""
-    if manifest.get("apiVersion") not in _SPECS:
+    if str(manifest.get("apiVersion")) not in _SPECS:
         return _refused(404, NOT_SERVED)
     metadata = manifest.get("metadata") or {}
     unreadable = undecodable_metadata(metadata)

@@ -7,7 +7,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from lagbench.core.keda.object import ExternalTrigger, KafkaTrigger, Trigger
-from lagbench.core.keda.triggers import TRIGGER_TYPES, ContainerVariables, is_unknown
+from lagbench.core.keda.triggers import (
+    TRIGGER_TYPES,
+    ContainerVariables,
+    PrometheusTrigger,
+    is_unknown,
+)
 from lagbench.core.policy.limits import lag_threshold_key
 from lagbench.core.policy.review.finding import LOGIN_PARAMETERS, Finding, Subject, shown
 
@@ -34,7 +39,6 @@ def lag_trigger_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding
             "lagThreshold: rate x SLO x 0.75",
         )
     yield from _counting(subject, kafka, metadata, field)
-    yield from _activation(subject, kafka, field)
 
 
 def value_target_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
@@ -193,15 +197,37 @@ def _counting(
         )
 
 
-def _activation(subject: Subject, kafka: KafkaTrigger, field: str) -> Iterator[Finding]:
-    spec = subject.spec
-    if kafka.activation_lag_threshold and spec.floor > 0 and spec.idle_replica_count is None:
+def activation_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
+    """Yield what the activation of a trigger does with one replica or with none."""
+    spec, read = subject.spec, trigger.parameters
+    if isinstance(read, KafkaTrigger):
+        key, target = "activationLagThreshold", "lagThreshold"
+        activation, threshold = float(read.activation_lag_threshold), float(read.lag_threshold)
+    elif isinstance(read, PrometheusTrigger):
+        key, target = "activationThreshold", "threshold"
+        activation, threshold = read.activation_threshold, read.threshold
+    else:
+        return
+    field = f"spec.triggers[{trigger.index}].metadata.{key}"
+    if activation and spec.floor > 0 and spec.idle_replica_count is None:
         yield Finding(
             "warning",
             "activation-ignored",
-            f"{field}.activationLagThreshold",
-            str(kafka.activation_lag_threshold),
+            field,
+            f"{activation:g}",
             "applies only between 0 (or idle) and 1; no effect with minReplicaCount "
             f"{spec.floor} nothing",
             "leave it out",
+        )
+    elif activation > threshold and not spec.idle_replica_count:
+        others = "" if len(spec.triggers) == 1 else ", unless another trigger is active"
+        what = "messages" if isinstance(read, KafkaTrigger) else "of the metric"
+        yield Finding(
+            "warning",
+            "activation-over-threshold",
+            field,
+            f"{activation:g}",
+            f"{threshold + 1:,.10g} to {activation:,.10g} {what}, more than one replica may hold, "
+            f"wait for ever at 0 pods{others}",
+            f"at most {threshold:.10g}, the {target}",
         )

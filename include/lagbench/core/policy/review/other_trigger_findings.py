@@ -20,7 +20,7 @@ from lagbench.core.keda.object import (
 )
 from lagbench.core.keda.triggers import go_boolean, is_unknown
 from lagbench.core.lag_scaler import InvalidMetadata, LagRule, parse_lag_settings
-from lagbench.core.policy.limits import is_lag_scaler
+from lagbench.core.policy.limits import is_lag_scaler, policy_limits
 from lagbench.core.policy.review.finding import Finding, Subject, shown
 from lagbench.core.policy.stream_windows import stream_windows
 from lagbench.errors import WrongInput
@@ -39,16 +39,23 @@ def other_trigger_findings(subject: Subject, trigger: Trigger) -> Iterator[Findi
 
 def resource_only_findings(subject: Subject) -> Iterator[Finding]:
     """Yield a word when no trigger sees any lag."""
-    if subject.spec.has_only_resources:
-        yield Finding(
-            "warning",
-            "lag-not-seen",
-            "spec.triggers",
-            ", ".join(item.type for item in subject.spec.triggers),
-            "consumers that wait for a downstream write use little CPU, even with a long "
-            "backlog: lag does not cause scaling",
-            "a kafka trigger",
-        )
+    limits = policy_limits(subject.manifest)
+    if limits.reads_load:
+        return
+    happens = (
+        "consumers that wait for a downstream write use little CPU, even with a long backlog: lag "
+        "does not cause scaling"
+    )
+    if not any(item.is_resource for item in subject.spec.triggers):
+        happens = f"lag does not cause scaling: at most {limits.reachable_replicas} replicas run"
+    yield Finding(
+        "warning",
+        "lag-not-seen",
+        "spec.triggers",
+        ", ".join(item.type for item in subject.spec.triggers),
+        happens,
+        "a kafka trigger",
+    )
 
 
 def _cron(subject: Subject, trigger: Trigger, cron: CronTrigger) -> Iterator[Finding]:
@@ -63,6 +70,16 @@ def _cron(subject: Subject, trigger: Trigger, cron: CronTrigger) -> Iterator[Fin
             cron.timezone,
             "unknown time zone; KEDA detects it only when it polls",
             "a name of the IANA database, such as Europe/Berlin or Etc/UTC",
+        )
+    floor = subject.spec.floor
+    if cron.desired_replicas <= floor and subject.spec.idle_replica_count is None:
+        yield Finding(
+            "warning",
+            "cron-under-floor",
+            f"{field}.desiredReplicas",
+            str(cron.desired_replicas),
+            f"its hours have no effect: minReplicaCount ({floor}) pods always run",
+            f"more than {floor}",
         )
     if cron.desired_replicas > subject.spec.max_replica_count:
         yield Finding(

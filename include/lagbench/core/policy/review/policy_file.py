@@ -111,7 +111,7 @@ def _known_objects(
     asked = read.authentications
     return KnownObjects(
         cluster=cluster,
-        environment=target_environment(policy, [*near, *elsewhere, *seen.workloads]),
+        environment=target_environment(policy, [*near, *seen.workloads]),
         authentications=frozenset(logins | {key for key, is_there in asked.items() if is_there}),
         lacks_target=facts is None and bool(own) and not is_known and kind in WORKLOADS,
         missing_authentications=frozenset(key for key, is_there in asked.items() if not is_there),

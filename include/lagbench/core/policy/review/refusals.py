@@ -92,11 +92,9 @@ def _of_reason(manifest: Mapping[str, Any], reason: str) -> Finding:
         path, wanted = undecodable[1] or f"metadata.{undecodable[2]}", undecodable[3]
         value = value_at(manifest, path)
         if isinstance(value, Mapping) and wanted == "string":
-            path, value = next(
-                (f"{path}[{key}]", item)
-                for key, item in value.items()
-                if not isinstance(item, str | None)
-            )
+            wrong = ((k, item) for k, item in value.items() if not isinstance(item, str | None))
+            key, value = next(wrong, ("", value))
+            path += f"[{key}]" if key else ""
             wanted = quoted_form(value)
         return Finding("refused", "schema", path, shown(value, path), reason, wanted)
     for part, code, field, instead in _WEBHOOK_REASONS:

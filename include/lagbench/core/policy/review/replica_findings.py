@@ -7,9 +7,9 @@ from math import ceil
 
 from lagbench.core.keda.loop import divisors
 from lagbench.core.keda.object import KafkaTrigger, Trigger
-from lagbench.core.policy.limits import policy_limits
+from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.review.climb import climb
-from lagbench.core.policy.review.finding import Finding, Subject
+from lagbench.core.policy.review.finding import Finding, Subject, shown
 
 _MAX = "spec.maxReplicaCount"
 
@@ -39,10 +39,27 @@ def replica_findings(subject: Subject) -> Iterator[Finding]:
     partitions = subject.context.partitions
     if partitions is None:
         return
+    limits = policy_limits(subject.manifest)
+    empty = [one for one in limits.of_triggers if not one.counted(partitions)]
+    yield from (_keeps_none(subject, one.index, partitions) for one in empty)
+    if empty:
+        return
+    counted = limits.counted_partitions(partitions)
     if len(spec.triggers) == 1 and _distributes_evenly(spec.triggers[0]):
-        yield _divisors_only(subject, partitions)
+        yield _divisors_only(subject, counted)
     else:
-        yield from _partitions(subject, partitions)
+        yield from _partitions(subject, limits, partitions, counted)
+
+
+def _keeps_none(subject: Subject, index: int, partitions: int) -> Finding:
+    return Finding(
+        "broken",
+        "limitation-keeps-none",
+        f"spec.triggers[{index}].metadata.partitionLimitation",
+        shown(subject.written["triggers"][index]["metadata"]["partitionLimitation"]),
+        f"keeps none of the {partitions} partitions: every poll fails",
+        f"partitions from 0 to {partitions - 1}, such as 0-{partitions - 1}",
+    )
 
 
 def _distributes_evenly(trigger: Trigger) -> bool:
@@ -65,28 +82,33 @@ def _idle(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _partitions(subject: Subject, partitions: int) -> Iterator[Finding]:
-    limits = policy_limits(subject.manifest)
+def _partitions(
+    subject: Subject, limits: PolicyLimits, partitions: int, counted: int
+) -> Iterator[Finding]:
     ceiling = limits.ceiling_replicas
-    follows_lag = limits.reads_load and limits.lag_threshold_records is not None
-    if limits.partition_cap == "none" and follows_lag:
-        if ceiling > partitions:
-            yield Finding(
-                "warning",
-                "max-over-partitions",
-                _MAX,
-                str(ceiling),
-                f"up to {ceiling - partitions} replicas get none of the {partitions} partitions "
-                "and add no throughput; each costs a rebalance when it joins and when it leaves",
-                f"maxReplicaCount: {partitions}, and allowIdleConsumers left out",
-            )
+    if not limits.reads_load or limits.lag_threshold_records is None or limits.has_formula:
         return
-    if not limits.is_capped_at_partitions:
-        return
-    if ceiling > partitions:
-        most = partitions + limits.leaks_one_replica
+    yield from _cron_over_partitions(limits, counted)
+    most = limits.most_requested(partitions)
+    if ceiling > counted and most is None:
+        unlimited = [one for one in limits.of_triggers if one.most(partitions) is None]
+        names = ", ".join(f"{one.type} (trigger {one.index})" for one in unlimited)
+        yield Finding(
+            "warning",
+            "max-over-partitions",
+            _MAX,
+            str(ceiling),
+            f"up to {ceiling - counted} replicas get none of the {counted} partitions and add no "
+            f"throughput; each costs a rebalance when it joins and when it leaves. {names} is not "
+            "capped at the partitions",
+            f"maxReplicaCount: {counted}"
+            + ("" if limits.is_capped_at_partitions else ", and allowIdleConsumers left out"),
+        )
+    elif most is not None and ceiling > (most if most > counted + 1 else counted):
         happens = f"the metric is capped at the partitions: more than {most} are never requested"
-        if limits.leaks_one_replica:
+        if most > counted + limits.leaks_one_replica:
+            happens = f"more than the {most} of the hours are never requested"
+        elif limits.leaks_one_replica:
             happens += (
                 f", and the {most}th, which gets no partition, is: KEDA's cap divides whole "
                 "numbers and the HPA rounds the rest up"
@@ -97,9 +119,25 @@ def _partitions(subject: Subject, partitions: int) -> Iterator[Finding]:
             _MAX,
             str(ceiling),
             happens,
-            f"maxReplicaCount: {partitions}",
+            f"maxReplicaCount: {counted}",
         )
-    yield from _sticking(subject, partitions)
+    if limits.is_capped_at_partitions:
+        yield from _sticking(subject, counted)
+
+
+def _cron_over_partitions(limits: PolicyLimits, counted: int) -> Iterator[Finding]:
+    for one in limits.of_triggers:
+        asked = min(one.fixed or 0, limits.ceiling_replicas)
+        if asked > counted:
+            yield Finding(
+                "warning",
+                "cron-over-partitions",
+                f"spec.triggers[{one.index}].metadata.desiredReplicas",
+                str(one.fixed),
+                f"in its hours {asked} pods run, and {asked - counted} of them get none of the "
+                f"{counted} partitions: they are idle",
+                f"at most {counted}",
+            )
 
 
 def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:

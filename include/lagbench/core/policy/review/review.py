@@ -22,15 +22,17 @@ from lagbench.core.policy.admission import (
     exported_fields,
     finalizer_warnings,
     stored_hpa,
+    target_type,
     without_export,
 )
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
 from lagbench.core.policy.review.climb import ANY_NUMBER, climb
-from lagbench.core.policy.review.cluster_facts import name_of
+from lagbench.core.policy.review.cluster_facts import mapping, name_of
 from lagbench.core.policy.review.failure_findings import failure_findings
 from lagbench.core.policy.review.finding import Finding, KnownObjects, PolicyContext, Subject, shown
 from lagbench.core.policy.review.lag_trigger_findings import (
+    activation_findings,
     lag_trigger_findings,
     own_findings,
     unread_parameters,
@@ -60,6 +62,7 @@ from lagbench.errors import WrongInput
 
 _TRIGGER_RULES: tuple[Callable[[Subject, Trigger], Iterator[Finding]], ...] = (
     lag_trigger_findings,
+    activation_findings,
     value_target_findings,
     other_trigger_findings,
     own_findings,
@@ -140,7 +143,7 @@ def review_policy(
     if kind == "ScaledObject":
         review = _scaled_object(manifest, where, around, context)
     elif kind == "HorizontalPodAutoscaler":
-        review = _hpa(manifest, where, context)
+        review = _hpa(manifest, where, around, context)
     else:
         allowed = "ScaledObject or HorizontalPodAutoscaler"
         raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
@@ -209,16 +212,15 @@ def _scaled_object(
     spec = parse_scaled_object(manifest, where=where, environment=around.environment)
     subject = Subject(manifest, spec, context, around)
     findings = [*(found for rule in _RULES for found in rule(subject)), *advice]
-    wish = ANY_NUMBER
-    if context.partitions is not None and policy_limits(manifest).is_capped_at_partitions:
-        wish = context.partitions
-    has_lag = not spec.has_only_resources
+    limits, wish = policy_limits(manifest), ANY_NUMBER
+    if context.partitions is not None and limits.is_capped_at_partitions:
+        wish = limits.counted_partitions(context.partitions)
     return PolicyReview(
         "ScaledObject",
         name,
         is_accepted=True,
         findings=tuple(findings),
-        climb=climb(manifest, spec, wish=wish) if has_lag else (),
+        climb=climb(manifest, spec, wish=wish) if limits.reads_load and wish else (),
     )
 
 
@@ -254,7 +256,9 @@ def _instead(problem: TriggerRefused) -> str:
     return problem.hint
 
 
-def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> PolicyReview:
+def _hpa(
+    manifest: Mapping[str, Any], where: str, around: KnownObjects, context: PolicyContext
+) -> PolicyReview:
     kind, name = "HorizontalPodAutoscaler", name_of(manifest)
     answer = admit_hpa(manifest)
     if not answer.is_accepted:
@@ -275,7 +279,7 @@ def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> Pol
             pause_seconds=pause,
         ),
     ]
-    findings += window_findings(manifest)
+    findings += [*window_findings(manifest), *_other_autoscalers(manifest, around)]
     if not others and all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
         findings.append(
             Finding(
@@ -289,6 +293,24 @@ def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> Pol
             )
         )
     return PolicyReview(kind, name, is_accepted=True, findings=tuple(findings))
+
+
+def _other_autoscalers(manifest: Mapping[str, Any], around: KnownObjects) -> Iterator[Finding]:
+    """Yield the autoscalers on the same target; a ScaledObject is an HPA of its own."""
+    target, cluster = manifest["spec"]["scaleTargetRef"], around.cluster
+    for other in (*cluster.scaled_objects, *cluster.hpas):
+        theirs = mapping(mapping(other.get("spec")).get("scaleTargetRef"))
+        is_same = (target_type(theirs), theirs.get("name")) == (target_type(target), target["name"])
+        if is_same and (other.get("kind"), name_of(other)) != (manifest["kind"], name_of(manifest)):
+            yield Finding(
+                "broken",
+                "other-autoscaler",
+                "spec.scaleTargetRef",
+                f"{target['kind']} {target['name']}",
+                f"stored, but {other.get('kind')} {name_of(other)} scales it, too: two HPAs fight "
+                "over the replicas",
+                "one autoscaler for each workload: add the metric there as a trigger",
+            )
 
 
 def _metrics_not_rehearsed(manifest: Mapping[str, Any]) -> Iterator[Finding]:

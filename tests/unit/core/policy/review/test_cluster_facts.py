@@ -88,14 +88,18 @@ def test_requests_of_the_target_and_defaults_decide() -> None:
 
 
 def test_variables_of_the_target_are_read() -> None:
-    """A parameter from the environment has the value of the cluster's workload."""
+    """A parameter from the environment has the value of the cluster's workload, if it is read."""
     env = [{"name": "SERVERS", "value": "kafka:9092"}]
     facts = ClusterFacts(*PLACE, workloads={("Deployment", "w"): workload(env=env)})
     metadata = {"bootstrapServersFromEnv": "SERVERS", "consumerGroup": "g", "topic": "t"}
     wanted = policy(triggers=[{"type": "kafka", "metadata": metadata}])
 
-    assert review(facts, wanted).can_run
-    assert not review(ClusterFacts(*PLACE), wanted).can_run
+    other = [{"name": "OTHER", "value": "kafka:9092"}]
+    lacks = ClusterFacts(*PLACE, workloads={("Deployment", "w"): workload(env=other)})
+
+    assert "variable-not-known" not in review(facts, wanted).codes
+    assert not review(lacks, wanted).can_run
+    assert "variable-not-known" in review(ClusterFacts(*PLACE), wanted).codes
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -1,0 +1,237 @@
+"""The files that users hand over: lists, several, standard input, exports, variables."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lagbench.alerts.policy_alerts import rules_of_documents
+from lagbench.catalog.catalog import checked_cell, load_policy, policy_file
+from lagbench.catalog.kubernetes_yaml import parse_objects
+from lagbench.cli import main
+from lagbench.core.policy import check_policy
+from lagbench.core.policy.review.finding import PolicyContext
+from lagbench.core.policy.review.policy_file import review_documents
+from lagbench.errors import ExitCode, WrongInput
+
+QUICK: dict[str, Any] = yaml.safe_load(policy_file("lag-quick").read_text())
+CONTAINER = {
+    "name": "c",
+    "env": [{"name": "GROUP", "value": "orders"}, {"name": "BROKERS", "value": "k:9092"}],
+}
+WORKLOAD = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "consumer", "namespace": "lagbench"},
+    "spec": {"template": {"spec": {"containers": [CONTAINER]}}},
+}
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run ``lagbench policy`` and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["lagbench", "policy", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+def from_variables() -> dict[str, Any]:
+    """Return lag-quick with servers and group in variables."""
+    policy = copy.deepcopy(QUICK)
+    metadata = policy["spec"]["triggers"][0]["metadata"]
+    for name, variable in (("bootstrapServers", "BROKERS"), ("consumerGroup", "GROUP")):
+        del metadata[name]
+        metadata[f"{name}FromEnv"] = variable
+    return policy
+
+
+@pytest.mark.parametrize("name", ["list.yaml", "list.YAML", "list.json", "list"])
+def test_a_file_of_any_name_is_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without ./ before it; JSON is YAML, and a List is its items."""
+    monkeypatch.chdir(tmp_path)
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [QUICK, WORKLOAD]})
+    (tmp_path / name).write_text(text)
+
+    assert run(monkeypatch, "check", name) == ExitCode.PASS
+    assert "Deployment consumer" in capsys.readouterr().out
+
+
+def test_several_files_and_standard_input_are_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The Deployment of one file has the variables of the policy in the other."""
+    (tmp_path / "w.yaml").write_text(yaml.safe_dump(WORKLOAD))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(yaml.safe_dump(from_variables())))
+
+    assert run(monkeypatch, "alerts", "-", str(tmp_path / "w.yaml")) == ExitCode.PASS
+    assert 'consumergroup="orders"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("documents", [[from_variables()], [from_variables(), WORKLOAD]])
+def test_a_run_fills_in_what_variables_give(
+    documents: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan needs no Deployment; the run folder's policy is the one of the file."""
+    path = tmp_path / "p.yaml"
+    path.write_text(yaml.safe_dump_all(documents))
+    assert run(monkeypatch, "check", str(path)) == ExitCode.PASS
+
+    cell = checked_cell("quick_spike", policy=str(path))
+    assert cell.policy.limits.lag_threshold_records is not None
+    assert yaml.safe_load(cell.policy_text) == cell.policy.manifest
+    assert rules_of_documents(documents, where="f")
+
+
+def test_a_policy_is_kept_as_kubectl_reads_it(tmp_path: Path) -> None:
+    """The readers of a run folder know no YAML 1.1."""
+    path = tmp_path / "p.yaml"
+    path.write_text(policy_file("lag-quick").read_text().replace("  triggers:", "  triggers: # y"))
+    assert checked_cell("quick_spike", policy=str(path)).policy_text == path.read_text()
+
+    exported = {**QUICK, "status": {"hpaName": "h"}}
+    exported["metadata"] = {**QUICK["metadata"], "resourceVersion": "1", "uid": "u"}
+    path.write_text(yaml.safe_dump(exported))
+    assert load_policy(path).manifest == QUICK
+
+
+def test_a_limitation_that_keeps_none_is_one_message(tmp_path: Path) -> None:
+    """A plan rejects it before anything is predicted."""
+    policy = copy.deepcopy(QUICK)
+    policy["spec"]["triggers"][0]["metadata"]["partitionLimitation"] = "11-0"
+    path = tmp_path / "p.yaml"
+    path.write_text(yaml.safe_dump(policy))
+
+    with pytest.raises(WrongInput) as caught:
+        checked_cell("quick_spike", policy=str(path))
+    assert caught.value.field == "spec.triggers[0].metadata.partitionLimitation"
+
+
+def test_alerts_count_the_kept_partitions() -> None:
+    """In lag and in partitions."""
+    policy = copy.deepcopy(QUICK)
+    policy["spec"]["triggers"][0]["metadata"]["partitionLimitation"] = "0-2"
+    (group,) = rules_of_documents([policy], where="f")
+
+    stuck = next(rule for rule in group.rules if rule.name == "ConsumersStuckBelowPartitions")
+    assert stuck.expr.count('partition=~"0|1|2"') == 2
+
+
+@pytest.mark.parametrize("options", [[], ["--namespace", "shop"]])
+def test_a_policy_without_a_namespace_says_which_is_assumed(
+    options: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Or goes to the one that is named."""
+    metadata = {"name": "so"}
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump({**QUICK, "metadata": metadata}))
+
+    assert run(monkeypatch, "alerts", str(tmp_path / "p.yaml"), *options) == ExitCode.PASS
+    shown = capsys.readouterr().out
+    assert f'namespace="{options[-1] if options else "default"}"' in shown
+    assert ("names no namespace" in shown) is not options
+
+
+def test_alerts_refuse_a_source_that_never_answers() -> None:
+    """What a check calls broken has no series to watch."""
+    policy = copy.deepcopy(QUICK)
+    policy["spec"]["triggers"][0]["metadata"]["topic"] = "orders,payments"
+    with pytest.raises(WrongInput):
+        rules_of_documents([policy], where="f")
+
+
+HPA = {
+    "apiVersion": "autoscaling/v2",
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "h", "labels": {"a": "b"}, "annotations": {"c": "d"}},
+    "spec": {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "consumer"},
+        "minReplicas": 1,
+        "maxReplicas": 3,
+        "behavior": {"scaleUp": {"policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}]}},
+        "metrics": [
+            {
+                "type": "Resource",
+                "resource": {
+                    "name": "cpu",
+                    "target": {"type": "Utilization", "averageUtilization": 70},
+                },
+            }
+        ],
+    },
+}
+FILES = [
+    [QUICK],
+    [from_variables(), WORKLOAD],
+    [HPA, WORKLOAD],
+    *(
+        [yaml.safe_load(policy_file(name).read_text())]
+        for name in ("cron-prewarm-plus-lag", "prometheus-lag", "persistent-lag", "production")
+    ),
+]
+ODD = [None, True, -1, 0, 2**31, 2**64, 1.5, "", "x", "$(X)", "0-9", "1e400", [], [None], {}, ["x"]]
+ODD += [{"a": None}, "x" * 300, [[]], {"name": []}]
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Return each container with each of its keys."""
+    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    inner = [value[key] for key in keys if isinstance(value[key], dict | list)]
+    return [(value, key) for key in keys] + [place for one in inner for place in places(one)]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> list[Any]:
+    """Return the objects of a file with up to three values or keys replaced."""
+    objects = copy.deepcopy(draw(st.sampled_from(FILES)))
+    for _ in range(draw(st.integers(1, 3))):
+        container, key = draw(st.sampled_from(places(objects)))
+        action = draw(st.sampled_from(["replace", "remove", "rename"]))
+        if action == "replace" or isinstance(container, list):
+            container[key] = copy.deepcopy(draw(st.sampled_from(ODD)))
+        elif action == "rename":
+            container[draw(st.sampled_from(["x", "name", "type", "spec"]))] = container.pop(key)
+        else:
+            del container[key]
+    return objects
+
+
+@settings(
+    max_examples=1000,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(mutated())
+def test_no_file_ends_in_a_traceback(objects: list[Any]) -> None:
+    """Check, alerts and plan answer, or reject with one message, whatever a file holds."""
+    context = PolicyContext(partitions=12, pod_rate=500, slo_seconds=30, shutdown_seconds=20)
+    for act in (
+        lambda: review_documents(objects, where="f", context=context),
+        lambda: rules_of_documents(objects, where="f"),
+        lambda: [check_policy(item, where="f") for item in objects if isinstance(item, dict)],
+    ):
+        with contextlib.suppress(WrongInput):
+            act()
+
+
+@given(st.text(alphabet="aon: -[]{}\"'\n\t#&*!%|>~0.e1", max_size=60))
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+def test_no_text_ends_in_a_traceback(text: str) -> None:
+    """The reader answers, or rejects with one message."""
+    with contextlib.suppress(WrongInput):
+        parse_objects(text, where="f")
