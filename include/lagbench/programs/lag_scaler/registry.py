@@ -199,7 +199,7 @@ class ObjectRegistry:
     def _require_allowed(self, source: SourceAddress) -> None:
         """Reject an address that is neither the server's own nor in the list of its deployer.
 
-        Else an author of a ScaledObject has the server connect to any host and port.
+        Else whoever may write a ScaledObject has the server connect to any host and port.
         """
         patterns = [one.strip().lower() for one in self._options.allowed_brokers.split(",")]
         if is_own_cluster(source, self._environment):
