@@ -14,7 +14,6 @@ from lagbench.core.lag_scaler.metadata_keys import (
     SECRET_KEYS,
 )
 from lagbench.errors import WrongInput
-from lagbench.shown import shown
 
 _Choice = TypeVar("_Choice", bound=str)
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
@@ -45,7 +44,7 @@ class InvalidMetadata(WrongInput):
     def __str__(self) -> str:
         """Return one sentence for each problem."""
         return "scaler metadata: " + "; ".join(
-            f"{problem.field} = {shown(problem.value)} is not allowed; allowed: {problem.allowed}"
+            f"{problem.field} = {problem.value!r} is not allowed; allowed: {problem.allowed}"
             for problem in self.problems
         )
 

@@ -37,16 +37,6 @@ class KafkaCluster(BaseModel):
     security: KafkaSecurity = KafkaSecurity()
 
     @property
-    def addresses(self) -> tuple[str, ...]:
-        """Return what the server would connect to."""
-        return self.bootstrap_servers
-
-    @property
-    def address_key(self) -> str:
-        """Return the key of the metadata that names it."""
-        return "bootstrapServers"
-
-    @property
     def name(self) -> str:
         """Return the cluster's address for logs and snapshots; never a secret."""
         return f"kafka:{','.join(self.bootstrap_servers)}"
@@ -68,28 +58,17 @@ class IggyServer(BaseModel):
     ca: str = ""
 
     @property
-    def addresses(self) -> tuple[str, ...]:
-        """Return what the server would connect to."""
-        return (self.server_address,)
-
-    @property
-    def address_key(self) -> str:
-        """Return the key of the metadata that names it."""
-        return "serverAddress"
-
-    @property
     def name(self) -> str:
         """Return the server's address for logs and snapshots; never a secret."""
         return f"iggy:{self.server_address}"
 
 
 SourceAddress = KafkaCluster | IggyServer
-_CONNECTION = ("tls", "sasl", "unsafeSsl")
 
 
-def is_own_cluster(cluster: SourceAddress, environment: Mapping[str, str]) -> bool:
+def is_own_cluster(cluster: KafkaCluster, environment: Mapping[str, str]) -> bool:
     """Return whether the server's environment names this cluster, which alone gets its login."""
-    return _is_own(cluster.address_key, cluster.addresses, environment)
+    return _is_own("bootstrapServers", cluster.bootstrap_servers, environment)
 
 
 def read_source(reader: MetadataReader) -> tuple[SourceAddress, GroupTopic]:
@@ -101,8 +80,8 @@ def read_source(reader: MetadataReader) -> tuple[SourceAddress, GroupTopic]:
 
 def _read_kafka(reader: MetadataReader) -> tuple[KafkaCluster, GroupTopic]:
     servers = reader.required("bootstrapServers")
-    logins = _logins(reader, "bootstrapServers", KAFKA_LOGIN_DEFAULTS, _CONNECTION)
-    named = {name: reader.text(name) for name in _CONNECTION}
+    logins = _logins(reader, "bootstrapServers", KAFKA_LOGIN_DEFAULTS)
+    named = {name: reader.text(name) for name in ("tls", "sasl", "unsafeSsl")}
     parameters = ParameterReader(ParameterSources(named, auth=logins))
     security = read_security(parameters)
     problem = check_security(security, logins)
@@ -147,21 +126,12 @@ def _read_iggy(reader: MetadataReader) -> tuple[IggyServer, GroupTopic]:
     return server, GroupTopic(reader.required("consumerGroupId"), topic)
 
 
-def _logins(
-    reader: MetadataReader,
-    address: str,
-    defaults: Mapping[str, str],
-    connection: tuple[str, ...] = (),
-) -> dict[str, str]:
+def _logins(reader: MetadataReader, address: str, defaults: Mapping[str, str]) -> dict[str, str]:
     """Return the parts of the login; the server's own ones only for the server's own address.
 
-    An object that gives any part of a login gives all of it: parts of two are never mixed. So does
-    one whose ``connection`` differs from the server's own: it could be a weaker one.
+    An object that gives any part of a login gives all of it: parts of two are never mixed.
     """
-    own = {name: reader.environment.get(ENVIRONMENT_DEFAULTS[name], "") for name in connection}
-    brings_own = any(reader.given(name) for name in defaults) or any(
-        reader.given(name) not in (None, setting.strip()) for name, setting in own.items()
-    )
+    brings_own = any(reader.given(name) for name in defaults)
     servers = _servers(reader.find(address) or "")
     may_default = not brings_own and _is_own(address, servers, reader.environment)
     return {

@@ -46,20 +46,6 @@ class ScalerOptions(Settings):
     client_ca: Annotated[Path | None, _from("TLS_CLIENT_CA_FILE")] = Field(
         None, description="PEM file; clients must then present a certificate"
     )
-    allowed_brokers: Annotated[str, _from("ALLOWED_BROKERS")] = Field(
-        "*",
-        description="addresses that objects may name, besides the server's own: host:port with "
-        "* and ?, several separated by commas; own: no other",
-    )
-    max_objects: Annotated[int, _from("MAX_OBJECTS")] = Field(
-        1_000, ge=1, le=100_000, description="objects watched at a time"
-    )
-    max_clusters: Annotated[int, _from("MAX_CLUSTERS")] = Field(
-        20, ge=1, le=1_000, description="clusters sampled at a time, each by a process of 40 MiB"
-    )
-    reflection: Annotated[bool, _from("GRPC_REFLECTION")] = Field(
-        False, description="describe the service to clients such as grpcurl"
-    )
     state_file: Annotated[Path | None, _from("STATE_FILE")] = Field(
         None, description="file that keeps the windows over a restart"
     )

@@ -10,25 +10,15 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from fnmatch import fnmatchcase
 
 import structlog
 from prometheus_client.core import Metric
 
-from lagbench.core.lag_scaler import (
-    GroupWindow,
-    InvalidMetadata,
-    MetadataProblem,
-    SourceAddress,
-    is_own_cluster,
-    parse_lag_settings,
-)
-from lagbench.errors import NotReady
+from lagbench.core.lag_scaler import GroupWindow, InvalidMetadata, SourceAddress, parse_lag_settings
 from lagbench.programs.lag_scaler.calls import Calls
 from lagbench.programs.lag_scaler.cluster_sampler import ClusterSampler
 from lagbench.programs.lag_scaler.feed import FeedKey
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.options import ScalerOptions
 from lagbench.programs.lag_scaler.saved_state import (
     SavedObject,
     SavedState,
@@ -39,18 +29,12 @@ from lagbench.programs.lag_scaler.saved_state import (
 from lagbench.programs.lag_scaler.scrape import decision_metrics, sampling_metrics
 from lagbench.programs.lag_scaler.sources import SourceOpener, open_source
 from lagbench.programs.lag_scaler.watched import Watched
-from lagbench.shown import cut
 from lagbench.wire import externalscaler_pb2 as wire
 
 _Key = tuple[str, str, frozenset[tuple[str, str]]]
-_REFUSALS_KEPT = 1_000  # to log each once
-_REFUSALS_LOGGED = 20  # between two tidyings: more would be somebody's mistake, or worse
+_REFUSALS_KEPT = 1_000  # to log each once; more would be somebody's mistake, or worse
 _CALLS_KEPT = 1_000  # of dropped objects, which may only be asked about seldom
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
-
-
-class AtCapacity(NotReady):
-    """The server watches as much as it may; what it watches already is served."""
 
 
 class ObjectRegistry:
@@ -62,20 +46,18 @@ class ObjectRegistry:
         metrics: ScalerMetrics,
         *,
         now_ns: Callable[[], int],
-        options: ScalerOptions,
+        idle_seconds: float,
         opener: SourceOpener = open_source,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take defaults of the metadata from ``environment``; watch nothing yet."""
         self._environment, self._metrics = environment, metrics
         self._now_ns, self._monotonic, self._opener = now_ns, monotonic, opener
-        self._options = options
+        self._idle_seconds = idle_seconds
         self._objects: dict[_Key, Watched] = {}
         self._clusters: dict[SourceAddress, tuple[ClusterSampler, asyncio.Task[None]]] = {}
-        # By hash: the keys are others' texts, of any number.
-        self._refused: OrderedDict[int, None] = OrderedDict()
-        self._calls_of_dropped: OrderedDict[int, Calls] = OrderedDict()
-        self._refusals_logged = 0
+        self._refused: OrderedDict[_Key, None] = OrderedDict()
+        self._calls_of_dropped: OrderedDict[_Key, Calls] = OrderedDict()
         self._restored: dict[str, bytes] = {}
         metrics.collect_from(self._collected)
 
@@ -86,7 +68,6 @@ class ObjectRegistry:
         """Return the object; one that is new is watched from now on.
 
         :raises InvalidMetadata: its metadata cannot be used.
-        :raises AtCapacity: it is new, and one too many.
         """
         key = (ref.namespace, ref.name, frozenset(ref.scalerMetadata.items()))
         watched = self._objects.get(key)
@@ -102,11 +83,10 @@ class ObjectRegistry:
     def drop_idle(self) -> None:
         """Drop the objects that were not requested for too long, and clusters without any."""
         now = self._monotonic()
-        self._refusals_logged = 0
         for key, watched in list(self._objects.items()):
-            if watched.calls.have_ended(now, idle_seconds=self._options.idle_seconds):
+            if watched.calls.have_ended(now, idle_seconds=self._idle_seconds):
                 del self._objects[key]
-                self._calls_of_dropped[hash(key)] = watched.calls
+                self._calls_of_dropped[key] = watched.calls
                 if len(self._calls_of_dropped) > _CALLS_KEPT:
                     self._calls_of_dropped.popitem(last=False)
                 self._clusters[watched.settings.source][0].dismiss(watched)
@@ -145,7 +125,7 @@ class ObjectRegistry:
             )
             try:
                 self.find(ref)
-            except (InvalidMetadata, AtCapacity) as error:  # other defaults, or lower limits
+            except InvalidMetadata as error:  # the environment's defaults have changed
                 _log.warning("not restored", object=f"{item.namespace}/{item.name}", why=str(error))
 
     def forget_restored(self) -> None:
@@ -160,19 +140,16 @@ class ObjectRegistry:
 
     def _admitted(self, key: _Key) -> Watched:
         namespace, name, metadata = key
-        full_name = cut(f"{namespace}/{name}")
+        full_name = f"{namespace}/{name}"
         try:
             settings = parse_lag_settings(dict(metadata), self._environment)
-            self._require_allowed(settings.source)
-            self._require_room(settings.source)
-        except (InvalidMetadata, AtCapacity) as error:
+        except InvalidMetadata as error:
             self._log_refusal(key, full_name, error)
             raise
         if settings.unknown_keys:
-            keys = cut(", ".join(settings.unknown_keys))
-            _log.warning("unknown metadata", object=full_name, keys=keys)
+            _log.warning("unknown metadata", object=full_name, keys=settings.unknown_keys)
         watched = Watched(full_name, settings, now_ns=self._now_ns, metrics=self._metrics)
-        watched.calls = self._calls_of_dropped.pop(hash(key), watched.calls)
+        watched.calls = self._calls_of_dropped.pop(key, watched.calls)
         self._sampler(settings.source).admit(watched)
         rule = settings.rule.model_dump(exclude_defaults=True)
         _log.info("watching", object=full_name, cluster=settings.source.name, rule=rule)
@@ -196,36 +173,11 @@ class ObjectRegistry:
         data = self._restored.pop(identity, None)
         return restored_window(data, identity, key.interval_seconds, self._now_ns())
 
-    def _require_allowed(self, source: SourceAddress) -> None:
-        """Reject an address that is neither the server's own nor in the list of its deployer.
-
-        Else whoever may write a ScaledObject has the server connect to any host and port.
-        """
-        patterns = [one.strip().lower() for one in self._options.allowed_brokers.split(",")]
-        if is_own_cluster(source, self._environment):
-            return
-        for address in source.addresses:
-            if not any(fnmatchcase(address.lower(), pattern) for pattern in patterns):
-                allowed = f"the server's own address, or one in ALLOWED_BROKERS: {patterns}"
-                raise InvalidMetadata([MetadataProblem(source.address_key, address, allowed)])
-
-    def _require_room(self, source: SourceAddress) -> None:
-        limits = self._options
-        if len(self._objects) >= limits.max_objects:
-            raise AtCapacity(
-                f"{limits.max_objects} objects are watched; MAX_OBJECTS allows no more"
-            )
-        if source not in self._clusters and len(self._clusters) >= limits.max_clusters:
-            raise AtCapacity(
-                f"{limits.max_clusters} clusters are sampled; MAX_CLUSTERS allows no more"
-            )
-
-    def _log_refusal(self, key: _Key, name: str, error: Exception) -> None:
-        if hash(key) not in self._refused and self._refusals_logged < _REFUSALS_LOGGED:
-            self._refusals_logged += 1
-            _log.warning("metadata refused", object=name, why=cut(str(error), 1_000))
-        self._refused[hash(key)] = None
-        self._refused.move_to_end(hash(key))
+    def _log_refusal(self, key: _Key, name: str, error: InvalidMetadata) -> None:
+        if key not in self._refused:
+            _log.warning("metadata refused", object=name, why=str(error))
+        self._refused[key] = None
+        self._refused.move_to_end(key)
         if len(self._refused) > _REFUSALS_KEPT:
             self._refused.popitem(last=False)
 

@@ -37,13 +37,7 @@ _LAST_STATE_SECONDS = 2.0
 # A peer that is gone without a word is noticed after 80 s at most, whatever the streams send.
 _KEEPALIVE = (("grpc.keepalive_time_ms", 60_000), ("grpc.keepalive_timeout_ms", 20_000))
 # Only one process may have the port: two would share it, each with windows of its own.
-# KEDA sends an object's metadata: certificates are the longest of it.
-_CHANNEL_OPTIONS = (
-    ("grpc.so_reuseport", 0),
-    ("grpc.max_receive_message_length", 64 * 1024),
-    *_KEEPALIVE,
-)
-_CALLS_PER_OBJECT = 4  # two streams and two calls of KEDA at a time
+_CHANNEL_OPTIONS = (("grpc.so_reuseport", 0), *_KEEPALIVE)
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -62,7 +56,9 @@ async def serve(
     :raises NotReady: a port cannot be had, or a certificate cannot be read.
     """
     metrics = ScalerMetrics()
-    registry = ObjectRegistry(environment, metrics, now_ns=SteadyClock().now_ns, options=options)
+    registry = ObjectRegistry(
+        environment, metrics, now_ns=SteadyClock().now_ns, idle_seconds=options.idle_seconds
+    )
     state = StateFile(options.state_file) if options.state_file is not None else None
     parts = _Parts(registry, metrics, state)
     _restore(parts)
@@ -106,16 +102,13 @@ async def serve(
 def _grpc_server(
     options: ScalerOptions, service: ScalerService, health_service: Any
 ) -> tuple[Any, int]:
-    server = grpc.aio.server(
-        options=_CHANNEL_OPTIONS,
-        maximum_concurrent_rpcs=_CALLS_PER_OBJECT * options.max_objects,
-    )
+    server = grpc.aio.server(options=_CHANNEL_OPTIONS)
     add_scaler: Any = wire_grpc.add_ExternalScalerServicer_to_server  # generated, without types
     add_scaler(service, server)
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
-    if options.reflection:
-        services = (SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(services, server)
+    reflection.enable_server_reflection(
+        (SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), server
+    )
     credentials = server_credentials(options)
     where = f"{options.address}:{options.port}"
     try:

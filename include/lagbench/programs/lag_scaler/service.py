@@ -24,9 +24,8 @@ from lagbench.adapters.grpc.scaler_explanation import STEPS, WANTS_STEPS, steps_
 from lagbench.core.lag_scaler import InvalidMetadata, MetadataProblem
 from lagbench.errors import NotReady
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.registry import AtCapacity, ObjectRegistry
+from lagbench.programs.lag_scaler.registry import ObjectRegistry
 from lagbench.programs.lag_scaler.watched import Watched
-from lagbench.shown import cut
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire import externalscaler_pb2_grpc as wire_grpc
 
@@ -193,8 +192,6 @@ def _state(watched: Watched) -> bool | None:
 def _code(error: Exception) -> grpc.StatusCode:
     if isinstance(error, InvalidMetadata):
         return grpc.StatusCode.INVALID_ARGUMENT
-    if isinstance(error, AtCapacity):
-        return grpc.StatusCode.RESOURCE_EXHAUSTED
     if isinstance(error, NotReady):
         return grpc.StatusCode.UNAVAILABLE
     return grpc.StatusCode.INTERNAL
@@ -206,6 +203,6 @@ async def _abort(context: Any, error: Exception) -> NoReturn:
         _log.error("a call failed", exc_info=error)
         text = f"{type(error).__name__}; the server's log has more"
     else:
-        text = cut(str(error), 2_000)
+        text = str(error)
     await context.abort(code, text)
     raise AssertionError("abort returned")  # it always raises; this tells the type checker

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 from lagbench.core.lag_scaler import KafkaCluster, LagSource, SourceAddress, is_own_cluster
 
-_LOGIN = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.")
 SourceOpener = Callable[[SourceAddress, Callable[[], int]], LagSource]
 
 
@@ -55,10 +54,7 @@ def kafka_settings(cluster: KafkaCluster, environment: Mapping[str, str]) -> dic
     servers = ",".join(cluster.bootstrap_servers)
     is_own = is_own_cluster(cluster, environment)
     stated = cluster.security.sasl != "none" or cluster.security.is_tls
-    own = own_settings(servers, environment) if is_own else {SERVERS: servers}
-    settings: dict[str, object] = {**own}
-    if not stated:
-        return settings
-    # Nothing of the file's login goes over a connection that an object may have weakened.
-    kept = {key: value for key, value in settings.items() if not key.startswith(_LOGIN)}
-    return {**kept, **security_settings(cluster.security)}
+    return {
+        **(own_settings(servers, environment) if is_own else {SERVERS: servers}),
+        **(security_settings(cluster.security) if stated else {}),
+    }

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from tests.unit.programs.lag_scaler.fake_source import FakeCluster
@@ -15,8 +14,7 @@ from tests.unit.programs.lag_scaler.fake_source import FakeCluster
 from lagbench.core.lag_scaler.decision import LagUnavailable
 from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.options import ScalerOptions
-from lagbench.programs.lag_scaler.registry import AtCapacity, ObjectRegistry
+from lagbench.programs.lag_scaler.registry import ObjectRegistry
 from lagbench.programs.lag_scaler.saved_state import decode_state, encode_state
 from lagbench.programs.lag_scaler.watched import Watched
 from lagbench.wire import externalscaler_pb2 as wire
@@ -39,16 +37,14 @@ class Setting:
     figures: ScalerMetrics = field(default_factory=ScalerMetrics)
     monotonic: float = 0.0
     now_ns: int = field(default_factory=time.time_ns)
-    options: dict[str, Any] = field(default_factory=dict)
-    environment: dict[str, str] = field(default_factory=dict)
 
     def registry(self) -> ObjectRegistry:
         """Return a new registry."""
         return ObjectRegistry(
-            self.environment,
+            {},
             self.figures,
             now_ns=lambda: self.now_ns,
-            options=ScalerOptions(**self.options),
+            idle_seconds=600,
             opener=self.cluster.open,
             monotonic=lambda: self.monotonic,
         )
@@ -172,72 +168,6 @@ def test_refused_metadata_is_not_watched() -> None:
         assert len(registry) == 0
 
     with_registry(Setting(), steps)
-
-
-@pytest.mark.parametrize(
-    ("options", "one_more"),
-    [({"max_objects": 2}, {}), ({"max_clusters": 1}, {"bootstrapServers": "other:9092"})],
-)
-def test_one_too_many_is_refused_and_the_others_are_served(
-    options: dict[str, int], one_more: dict[str, str]
-) -> None:
-    """A caller with ever new objects or clusters costs what is watched already nothing."""
-    setting = Setting(options=options)
-
-    async def steps(registry: ObjectRegistry) -> None:
-        await answered(registry, ref("a"), ref("b"))
-        with pytest.raises(AtCapacity):
-            registry.find(ref("c", **one_more))
-        assert len(registry) == 2
-        assert not registry.find(ref("a")).decision().is_persistent
-
-    with_registry(setting, steps)
-
-
-@pytest.mark.parametrize(
-    ("servers", "allowed", "is_allowed"),
-    [
-        ("any.where:1", "*", True),
-        ("kafka:9092", "own", True),
-        ("b:9092,a:9092", "own", False),
-        ("a.team.svc:9092", "*.svc:9092, b:1", True),
-        ("A.team.svc:9092", "*.svc:9092", True),
-        ("a.team.svc:9092,10.0.0.1:22", "*.svc:9092", False),
-        ("kafka:9093", "own", False),
-    ],
-)
-def test_an_object_names_only_brokers_that_the_deployer_allows(
-    servers: str, allowed: str, is_allowed: bool
-) -> None:
-    """Each server of the list counts; nothing is connected for one that is refused."""
-    setting = Setting(
-        options={"allowed_brokers": allowed}, environment={"KAFKA_BROKERS": "kafka:9092"}
-    )
-
-    async def steps(registry: ObjectRegistry) -> None:
-        try:
-            registry.find(ref("a", bootstrapServers=servers))
-        except InvalidMetadata as error:
-            assert error.field == "bootstrapServers"
-        assert len(registry) == int(is_allowed)
-
-    with_registry(setting, steps)
-
-
-def test_refusals_cost_neither_memory_nor_log(capsys: pytest.CaptureFixture[str]) -> None:
-    """Forty objects of 50 kB each: twenty short lines until the server tidies up."""
-    setting = Setting()
-
-    async def steps(registry: ObjectRegistry) -> None:
-        for number in range(40):
-            with pytest.raises(InvalidMetadata) as caught:
-                registry.find(ref("a", lagThreshold=f"{number}" + "x" * 50_000))
-            assert len(str(caught.value)) < 500
-
-    with_registry(setting, steps)
-    lines = capsys.readouterr().out.splitlines()
-    refusals = [line for line in lines if "metadata refused" in line]
-    assert (len(refusals), max(map(len, lines)) < 1_000) == (20, True)
 
 
 def test_a_failed_first_sample_is_an_error_with_the_reason() -> None:

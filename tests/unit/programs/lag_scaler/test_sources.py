@@ -58,22 +58,6 @@ def test_without_an_own_address_the_file_is_not_used(environment: dict[str, str]
     assert found == {"bootstrap.servers": ",".join(OWN)}
 
 
-@pytest.mark.parametrize(
-    "weaker",
-    [
-        KafkaSecurity(is_tls=True, skips_verification=True),
-        KafkaSecurity(sasl="plaintext", username="alice", password=SecretStr("guess")),
-    ],
-)
-def test_the_login_in_the_file_goes_over_no_connection_that_an_object_states(
-    environment: dict[str, str], weaker: KafkaSecurity
-) -> None:
-    """Without encryption, or without a look at the certificate, others could read it."""
-    found = kafka_settings(KafkaCluster(bootstrap_servers=OWN, security=weaker), environment)
-
-    assert LOGIN["sasl.password"] not in found.values()
-
-
 def test_another_cluster_gets_the_login_that_the_object_states(
     environment: dict[str, str],
 ) -> None:
