@@ -35,6 +35,8 @@ KAFKA_DEFAULT_LAG_THRESHOLD = 10
 OffsetResetPolicy = Literal["latest", "earliest"]
 _RESET_POLICIES: tuple[OffsetResetPolicy, ...] = ("latest", "earliest")
 _INT32 = (-(2**31), 2**31 - 1)
+# 0-2147483647 would take 80 GB; KEDA itself has no limit.
+_MOST_PARTITIONS = 1_000_000
 # Versions before 1.0 have four numbers and begin with 0.
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+")
 _SPOKEN_SASL = ("none", "plaintext", "scram_sha256", "scram_sha512")
@@ -182,8 +184,11 @@ def _problem(values: Mapping[str, object], limitation: str) -> str | None:
     return next((message for is_broken, message in rules if is_broken), None)
 
 
-def parse_partition_limitation(text: str) -> tuple[int, ...]:
-    """Return the partitions of ``1,2,5-9``; a reversed range yields nothing."""
+def parse_partition_limitation(text: str, *, most: int = _MOST_PARTITIONS) -> tuple[int, ...]:
+    """Return the partitions of ``1,2,5-9``; a reversed range yields nothing.
+
+    :raises ValueError: it has another form, or names more than ``most`` partitions.
+    """
     partitions: list[int] = []
     for piece in (piece.strip() for piece in text.split(",")):
         if "-" in piece:
@@ -191,12 +196,16 @@ def parse_partition_limitation(text: str) -> tuple[int, ...]:
             first, last = ends if len(ends) == 2 else (None, None)
             if first is None or last is None:
                 raise ValueError(f"invalid partition limitation range: {piece}")
+            if last - first >= most:
+                raise ValueError(f"more than {most} partitions: {piece}")
             partitions += range(first, last + 1)
         else:
             partition = _int32(piece)
             if partition is None:
                 raise ValueError(f"invalid partition limitation: {piece}")
             partitions.append(partition)
+        if len(partitions) > most:
+            raise ValueError(f"more than {most} partitions")
     return tuple(partitions)
 
 
