@@ -196,9 +196,15 @@ class ObjectRegistry:
                 make_window=self._window,
                 now_ns=self._now_ns,
                 metrics=self._metrics,
+                all_window_bytes=self._window_bytes,
             )
             found = self._clusters[address] = (sampler, asyncio.create_task(sampler.run()))
         return found[0]
+
+    def _window_bytes(self) -> int:
+        """Return what all windows take when they are full; called from the sampling threads."""
+        samplers = [sampler for sampler, _ in list(self._clusters.values())]
+        return sum(feed.window_bytes for each in samplers for feed in list(each.feeds.values()))
 
     def _window(self, address: SourceAddress, key: FeedKey) -> GroupWindow:
         identity = window_identity(address, key)

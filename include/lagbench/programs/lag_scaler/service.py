@@ -30,7 +30,7 @@ from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire import externalscaler_pb2_grpc as wire_grpc
 
 HEARTBEAT_SECONDS = 30.0
-STREAMS_PER_OBJECT = 8
+STREAMS_PER_OBJECT = 4
 """KEDA has one of each kind, and for a moment the next one of a new connection or a new leader."""
 Reply = TypeVar("Reply")
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

@@ -13,6 +13,7 @@ from tests.unit.programs.lag_scaler.fake_source import FakeCluster
 
 from lagbench.core.lag_scaler.decision import LagUnavailable
 from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata
+from lagbench.programs.lag_scaler import cluster_sampler
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 from lagbench.programs.lag_scaler.registry import ObjectRegistry, ScalerFull
 from lagbench.programs.lag_scaler.saved_state import decode_state, encode_state
@@ -45,7 +46,7 @@ class Setting:
             self.figures,
             now_ns=lambda: self.now_ns,
             idle_seconds=600,
-            max_objects=3,
+            max_objects=4,
             max_clusters=2,
             allowed_servers=("*:9092",),
             opener=self.cluster.open,
@@ -204,7 +205,7 @@ def test_what_is_kept_of_a_refused_object_is_small() -> None:
 @pytest.mark.parametrize(
     ("known", "one_more"),
     [
-        (["a", "b", "c"], ref("d")),
+        (["a", "b", "c", "d"], ref("e")),
         (["a", "b"], ref("c", bootstrapServers="third:9092")),
         (["a", "b"], ref("c", sasl="plaintext", username="u", passwordFromEnv="another")),
     ],
@@ -314,6 +315,34 @@ def test_an_object_with_a_secret_is_not_saved_but_its_window_is() -> None:
         assert b"hunter2" not in data
         assert not state.objects
         assert list(state.windows) == ["kafka:kafka:9092 | events | enrich | 10 s"]
+
+    with_registry(setting, steps)
+
+
+def test_windows_that_do_not_fit_beside_the_others_get_no_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two partitions: 30 samples take 1,200 bytes; with a longer window on it, one stays so."""
+    monkeypatch.setattr(cluster_sampler, "MOST_WINDOW_BYTES", 2_400)
+    setting = Setting()
+
+    async def steps(registry: ObjectRegistry) -> None:
+        (known,) = await answered(registry, ref("a"))
+        large, fitting = await answered(
+            registry,
+            ref("b", consumerGroup="audit", windowSize="31"),
+            ref("c", consumerGroup="bill"),
+        )
+        with pytest.raises(LagUnavailable, match="reduce windowSize"):
+            large.decision()
+        assert fitting.decision().figures.total_lag == 200
+        await answered(registry, ref("d", windowSize="2000"))
+        ((sampler, _),) = registry._clusters.values()
+        feed = next(feed for feed in sampler.feeds.values() if known in feed.watchers)
+        setting.now_ns += 10_000_000_000
+        await sampler.in_thread(lambda: sampler._work([feed], [], []))
+        assert feed.window.history.depth == 30
+        assert known.decision().span_seconds == 10
 
     with_registry(setting, steps)
 
