@@ -97,7 +97,7 @@ def _read_rule(reader: MetadataReader, *, is_iggy: bool) -> LagRule:
             "sustainSeconds", usual.sustain_seconds, least=0, most=_MOST_SECONDS
         ),
         sampling_interval_seconds=reader.seconds(
-            "samplingInterval", usual.sampling_interval_seconds, least=0.1, most=3600
+            "samplingInterval", usual.sampling_interval_seconds, least=1, most=3600
         ),
         window_size=reader.integer("windowSize", usual.window_size, least=2, most=_MOST_SAMPLES),
         scale_up_stabilization_seconds=_stabilization(reader, "scaleUpStabilization"),

@@ -97,7 +97,7 @@ def test_the_environment_holds_defaults_only() -> None:
         ("lagThreshold", "many"),
         ("activationLagThreshold", "-1"),
         ("sustainSeconds", "-5"),
-        ("samplingInterval", "0"),
+        ("samplingInterval", "0.9"),
         ("windowSize", "1"),
         ("windowSize", "100000"),
         ("scaleDownStabilization", "7200"),
