@@ -68,6 +68,7 @@ def address_and_port(environment: Mapping[str, str]) -> tuple[str, int]:
 
 class _Handler(BaseHTTPRequestHandler):
     served: ClassVar[Routes] = {}
+    timeout = 10  # seconds; a client that sends nothing does not keep its thread
 
     def do_GET(self) -> None:
         """Answer one of the routes."""

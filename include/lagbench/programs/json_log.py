@@ -8,7 +8,7 @@ import sys
 import structlog
 
 
-def log_as_json() -> None:
+def log_as_json(*filters: logging.Filter) -> None:
     """Write every line of this process, the libraries' too, as one JSON object."""
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
@@ -31,4 +31,6 @@ def log_as_json() -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
+    for each in filters:
+        handler.addFilter(each)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

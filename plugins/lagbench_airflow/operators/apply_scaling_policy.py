@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -18,6 +19,7 @@ from lagbench.core.cluster import (
     asks_prometheus,
     claim_for_cluster,
     companion_for_run,
+    iggy_addresses,
     lag_scaler_for_run,
     policy_for_run,
     prometheus_for_run,
@@ -62,7 +64,8 @@ class ApplyScalingPolicyOperator(CellOperator):
             refuse_foreign_policy(kube, cell.names.policy_object)
             policies = [cell.policy, *cell.swapped.values()]
             if any(asks_lag_scaler(policy.manifest) for policy in policies):
-                _start_lag_scaler(kube, target, is_embedded=is_embedded)
+                addresses = {item for each in policies for item in iggy_addresses(each.manifest)}
+                _start_lag_scaler(kube, target, addresses, is_embedded=is_embedded)
             if is_embedded and any(asks_prometheus(policy.manifest) for policy in policies):
                 _start_prometheus(kube, target)
             # What a policy needs is there by now: cron windows are placed from this instant on.
@@ -117,7 +120,9 @@ def _planned_start(cell: CellRun, *, is_embedded: bool) -> int | None:
     return planned
 
 
-def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> None:
+def _start_lag_scaler(
+    kube: Kube, target: RunTarget, iggy_addresses: Collection[str], *, is_embedded: bool
+) -> None:
     """Run the lag scaler before KEDA calls it: without an answer KEDA creates no HPA."""
     for companion in base_objects("lag-scaler"):
         if companion["kind"] != "PersistentVolumeClaim":
@@ -126,7 +131,8 @@ def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> No
             claim = claim_for_cluster(companion, target)
             if claim is not None:
                 kube.create_missing(claim)  # what exists stays: its class and size cannot change
-    deployment = lag_scaler_for_run(base_manifest("lag-scaler", "Deployment"), target)
+    base = base_manifest("lag-scaler", "Deployment")
+    deployment = lag_scaler_for_run(base, target, iggy_addresses=iggy_addresses)
     kube.apply(deployment)
     within = start_limit_seconds(is_embedded=is_embedded)
     wait_ready(kube, deployment["metadata"]["name"], 1, timeout_seconds=within)

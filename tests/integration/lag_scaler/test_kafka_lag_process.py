@@ -107,5 +107,5 @@ def test_the_end_of_the_reading_process_fails_one_sample_and_no_more(
 
 def _reader_of(source: KafkaLagProcess) -> psutil.Process:
     """Return the process that reads for the source."""
-    assert source._process is not None
-    return psutil.Process(source._process.pid)
+    assert source._reader is not None
+    return psutil.Process(source._reader.pid)

@@ -45,7 +45,7 @@ def lag(broker: Broker) -> LagControl:
 @pytest.fixture(scope="module")
 def scaler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScalerProcess]:
     """Provide one scaler for the tests that leave it running."""
-    with running_scaler(tmp_path_factory.mktemp("scaler")) as running:
+    with running_scaler(tmp_path_factory.mktemp("scaler"), "--reflection") as running:
         yield running
 
 
@@ -214,7 +214,7 @@ def test_explain_prints_the_steps_of_a_server_and_of_its_own_samples(
 
 
 def test_health_and_reflection_are_served(channel: grpc.Channel) -> None:
-    """A probe sees SERVING; grpcurl finds the service without a .proto."""
+    """A probe sees SERVING; with the flag, grpcurl finds the service without a .proto."""
     health = health_pb2_grpc.HealthStub(channel)
     reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
 

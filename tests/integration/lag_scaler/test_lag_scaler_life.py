@@ -6,12 +6,14 @@ from pathlib import Path
 from uuid import uuid4
 
 import grpc
+import psutil
 import pytest
 from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl
 from tests.integration.certificates import Authority
 from tests.integration.lag_scaler.scaler_process import Keda, running_scaler
 
+from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow
@@ -88,6 +90,23 @@ def test_a_broker_that_is_away_is_an_error_and_never_the_last_decision(
     assert specs_meanwhile == 10.0
     assert scaler.events("no decision")
     assert scaler.events("samples are good again")
+
+
+def test_a_killed_scaler_leaves_no_process_behind(tmp_path: Path) -> None:
+    """Neither the readers of two clusters, which wait for brokers, nor what forks them."""
+    metadata = {"topic": "t", "consumerGroup": "g"}
+    with running_scaler(tmp_path) as scaler, grpc.insecure_channel(scaler.address) as channel:
+        for port in (1, 2):
+            Keda(channel, "o", metadata | {"bootstrapServers": f"127.0.0.1:{port}"}).spec()
+        process = psutil.Process(scaler.process.pid)
+        begun = eventually(
+            lambda: found if len(found := process.children(recursive=True)) == 3 else None,
+            "a forking process and two readers",
+        )
+
+        scaler.process.kill()
+
+        eventually(lambda: not any(is_alive(item.pid) for item in begun), "the end of all")
 
 
 def test_with_mutual_tls_only_a_client_with_a_certificate_is_answered(tmp_path: Path) -> None:

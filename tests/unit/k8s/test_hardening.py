@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.k8s.base_pods import base_objects, pod_spec, workloads
+import yaml
+from tests.unit.k8s.base_pods import K8S, base_objects, pod_spec, workloads
+
+from lagbench.core.keda.triggers.external import parse_external_trigger
+from lagbench.programs.lag_scaler.options import parse_options
 
 WORKLOADS = workloads()
 RUN_ONCE = {"Job/producer", "Job/actions"}
@@ -116,6 +120,26 @@ def test_the_runner_may_grant_what_the_programs_of_a_run_get(name: str) -> None:
     roles = {o["metadata"]["name"]: o["rules"] for o in base_objects() if o["kind"] == "Role"}
 
     assert _rights(roles[name]) <= _rights(roles["runner"])
+
+
+def test_the_example_of_mutual_tls_names_flags_of_the_lag_scaler_and_parameters_of_keda() -> None:
+    """The server's three files lie in its mount; KEDA gets the client's three from one Secret."""
+    read = lambda name: yaml.safe_load((K8S / "lag-scaler-mtls" / name).read_text())  # noqa: E731
+    (container,) = pod_spec(read("mutual-tls.yaml"))["containers"]
+    options = parse_options([], {item["name"]: item["value"] for item in container["env"]})
+    triggers = read("trigger-authentication.yaml")["spec"]["secretTargetRef"]
+    trigger = parse_external_trigger(
+        {"scalerAddress": "s:6000"},
+        is_push=False,
+        auth={item["parameter"]: item["key"] for item in triggers},
+    )
+
+    folder = container["volumeMounts"][0]["mountPath"]
+    files = (options.tls_cert, options.tls_key, options.client_ca)
+    secrets = (trigger.tls_client_cert, trigger.tls_client_key, trigger.ca_cert)
+    keys = ["tls.crt", "tls.key", "ca.crt"]
+    assert [str(file) for file in files] == [f"{folder}/{key}" for key in keys]
+    assert [secret and secret.get_secret_value() for secret in secrets] == keys
 
 
 def _rights(rules: list[dict[str, list[str]]]) -> set[tuple[str, str, str]]:

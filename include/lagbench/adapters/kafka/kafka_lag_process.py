@@ -4,15 +4,12 @@ librdkafka can abort the whole process when a broker goes away while a group's o
 asked for (an assertion on ``eonce->refcnt``, librdkafka issue 4605: seen here in 2 of 8 restarts of
 a broker). A scaler must outlive that: only the reading process ends, the sample fails with the
 reason, and the next one starts another process. Besides, turning 2,400 partitions into Python
-objects no longer stops the interpreter that answers KEDA. It costs some 30 MiB.
+objects no longer stops the interpreter that answers KEDA. docs/lag-scaler.md has its cost.
 """
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -25,16 +22,15 @@ from lagbench.adapters.kafka.offset_messages import (
     send,
     unpacked_samples,
 )
+from lagbench.adapters.kafka.reader_forks import READER_FORKS, Reader
 from lagbench.adapters.kafka.sample_time import DEFAULT_TIMEOUT_SECONDS, longest_sample_seconds
-from lagbench.adapters.process.processes import tied_command
 from lagbench.core.lag_scaler import GroupSample, GroupTopic, failed_sample
 
-_START_SECONDS = 5.0  # python with librdkafka and numpy: 0.4 s on an idle machine
-_END_SECONDS = 1.0
+_FIRST_ANSWER_SECONDS = 5.0  # of a process that was just forked, on a busy machine
 
 
 class KafkaLagProcess:
-    """Samples the groups of one cluster; used by one thread at a time, which must live on."""
+    """Samples the groups of one cluster; used by one thread at a time."""
 
     def __init__(
         self,
@@ -46,8 +42,8 @@ class KafkaLagProcess:
         """Take librdkafka settings; the process starts with the first sample."""
         self._opening = OpenCluster(dict(settings), timeout_seconds)
         self._now_ns = now_ns
-        self._patience = longest_sample_seconds(timeout_seconds) + _START_SECONDS
-        self._process: subprocess.Popen[bytes] | None = None
+        self._patience = longest_sample_seconds(timeout_seconds) + _FIRST_ANSWER_SECONDS
+        self._reader: Reader | None = None
         self._requests_before = self._requests_now = 0
 
     @property
@@ -71,36 +67,19 @@ class KafkaLagProcess:
         self._ended()
 
     def _asked(self, request: SampleWanted) -> SampleTaken:
-        process = self._process or self._started()
-        if process.stdin is None or process.stdout is None:
-            raise NoAnswer("it has no pipes")
-        send(process.stdin, request)
-        return receive(process.stdout, SampleTaken, within_seconds=self._patience)
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        process = self._process = subprocess.Popen(
-            tied_command([sys.executable, "-m", "lagbench.adapters.kafka.kafka_lag_worker"]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-        )
-        if process.stdin is not None:
-            send(process.stdin, self._opening)
-        return process
+        if self._reader is None:
+            self._reader = READER_FORKS.start()
+            send(self._reader.messages, self._opening)
+        send(self._reader.messages, request)
+        return receive(self._reader.messages, SampleTaken, within_seconds=self._patience)
 
     def _ended(self) -> str:
         """End the process, whatever its state, and return how it ended."""
-        process, self._process = self._process, None
-        if process is None:
+        reader, self._reader = self._reader, None
+        if reader is None:
             return ""
         self._requests_before, self._requests_now = self.broker_requests, 0
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        try:
-            code = process.wait(timeout=_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            code = process.wait()  # at once, or when a busy machine comes to it
+        code = READER_FORKS.end(reader)
+        if code is None:
+            return ""
         return f", {signal.Signals(-code).name}" if code < 0 else f", exit code {code}"

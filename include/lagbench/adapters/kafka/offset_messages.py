@@ -8,7 +8,8 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Mapping, Sequence
-from typing import IO, TypeVar
+from socket import SocketIO
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -16,12 +17,12 @@ import numpy.typing as npt
 
 from lagbench.core.lag_scaler import GroupSample, GroupTopic
 
-_LENGTH_BYTES = 4
+NUMBER_BYTES = 4
 Message = TypeVar("Message")
 
 
 class OpenCluster(msgspec.Struct, frozen=True):
-    """The first message: librdkafka's settings, through a pipe because they contain secrets."""
+    """The first message: librdkafka's settings, through a channel because they contain secrets."""
 
     settings: dict[str, object]
     timeout_seconds: float
@@ -89,38 +90,38 @@ def unpacked_samples(
     }
 
 
-def send(pipe: IO[bytes], message: msgspec.Struct) -> None:
+def send(channel: SocketIO, message: msgspec.Struct) -> None:
     """Write a message.
 
     :raises NoAnswer: the reader has ended.
     """
     body = msgspec.msgpack.encode(message)
     try:
-        pipe.write(len(body).to_bytes(_LENGTH_BYTES, "big") + body)
-        pipe.flush()
+        channel.write(len(body).to_bytes(NUMBER_BYTES, "big") + body)
+        channel.flush()
     except (OSError, ValueError) as error:
         raise NoAnswer("the other side has ended") from error
 
 
 def receive(
-    pipe: IO[bytes], kind: type[Message], *, within_seconds: float | None = None
+    channel: SocketIO, kind: type[Message], *, within_seconds: float | None = None
 ) -> Message:
-    """Return the next message; ``pipe`` must be unbuffered.
+    """Return the next message; ``channel`` must be unbuffered.
 
     :raises NoAnswer: the other side has ended, or the time limit has passed.
     """
     gives_up_at = None if within_seconds is None else time.monotonic() + within_seconds
-    length = int.from_bytes(_read(pipe, _LENGTH_BYTES, gives_up_at), "big")
-    return msgspec.msgpack.decode(_read(pipe, length, gives_up_at), type=kind)
+    length = int.from_bytes(_read(channel, NUMBER_BYTES, gives_up_at), "big")
+    return msgspec.msgpack.decode(_read(channel, length, gives_up_at), type=kind)
 
 
-def _read(pipe: IO[bytes], size: int, gives_up_at: float | None) -> bytes:
+def _read(channel: SocketIO, size: int, gives_up_at: float | None) -> bytes:
     parts: list[bytes] = []
     while size > 0:
         patience = None if gives_up_at is None else max(0.0, gives_up_at - time.monotonic())
-        if not select.select([pipe], [], [], patience)[0]:
+        if not select.select([channel], [], [], patience)[0]:
             raise NoAnswer("no answer in time")
-        part = pipe.read(size)
+        part = channel.read(size)
         if not part:
             raise NoAnswer("the other side has ended")
         parts.append(part)

@@ -52,6 +52,7 @@ from lagbench.core.cluster.policy_manifest import (
     SCALED_OBJECT,
     asks_lag_scaler,
     asks_prometheus,
+    iggy_addresses,
     policy_for_run,
 )
 from lagbench.core.cluster.refused_pods import refused_pods, violated_level
@@ -123,6 +124,7 @@ __all__ = [
     "for_group",
     "grace_seconds",
     "held_message",
+    "iggy_addresses",
     "imposed_cpu_limits",
     "is_foreign",
     "lag_scaler_for_run",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from lagbench.core.cluster.settings import (
     NO_STORAGE,
     ClusterSettings,
 )
+from lagbench.core.lag_scaler import allowed_servers_of
 from lagbench.core.scenario import (
     POD_ORDINAL_ANNOTATION,
     RUN_ID_LABEL,
@@ -194,15 +195,24 @@ def prometheus_for_run(
     return manifest
 
 
-def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Manifest:
+def lag_scaler_for_run(
+    deployment: Mapping[str, Any], target: RunTarget, *, iggy_addresses: Iterable[str] = ()
+) -> Manifest:
     """Return the lag scaler's Deployment; each ScaledObject configures its sampling.
 
-    It knows the run's Kafka as its own, the only one to which it sends the pods' login.
+    It knows the run's Kafka as its own, the only one to which it sends the pods' login. Objects may
+    name it and the Iggy servers of the run's policies, and no others.
     """
     manifest = for_group(deployment, target.names)
     named(manifest, manifest["metadata"]["name"], target)
     container = first_container(pod_template(manifest, target))
-    set_environment(container, {"KAFKA_BROKERS": target.bootstrap_servers})
+    own = {"KAFKA_BROKERS": target.bootstrap_servers}
+    allowed = {
+        server
+        for address in ("", *iggy_addresses)
+        for server in allowed_servers_of("", {**own, "IGGY_ADDRESS": address})
+    }
+    set_environment(container, {**own, "ALLOWED_BROKERS": ",".join(sorted(allowed))})
     return manifest
 
 

@@ -97,6 +97,12 @@ def asks_lag_scaler(policy: Mapping[str, Any]) -> bool:
     return bool(_dialling_lag_scaler(policy))
 
 
+def iggy_addresses(policy: Mapping[str, Any]) -> list[str]:
+    """Return the Iggy servers that the policy has the lag scaler read."""
+    found = [trigger["metadata"].get("serverAddress") for trigger in _dialling_lag_scaler(policy)]
+    return [str(address) for address in found if address]
+
+
 def asks_prometheus(policy: Mapping[str, Any]) -> bool:
     """Return whether a trigger of the policy reads a Prometheus."""
     triggers = (policy.get("spec") or {}).get("triggers") or []

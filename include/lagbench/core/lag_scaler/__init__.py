@@ -25,7 +25,12 @@ from lagbench.core.lag_scaler.rule_parameters import (
 )
 from lagbench.core.lag_scaler.settings import LagSettings, parse_lag_settings
 from lagbench.core.lag_scaler.snapshot import SnapshotDiscarded, restore_window, save_window
-from lagbench.core.lag_scaler.source_address import KafkaCluster, SourceAddress, is_own_cluster
+from lagbench.core.lag_scaler.source_address import (
+    KafkaCluster,
+    SourceAddress,
+    allowed_servers_of,
+    is_own_cluster,
+)
 from lagbench.core.lag_scaler.window import GroupWindow
 
 __all__ = [
@@ -54,6 +59,7 @@ __all__ = [
     "SourceAddress",
     "WatchedRule",
     "ages",
+    "allowed_servers_of",
     "evidence_intervals",
     "failed_sample",
     "is_own_cluster",

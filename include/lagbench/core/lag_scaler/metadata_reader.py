@@ -14,11 +14,14 @@ from lagbench.core.lag_scaler.metadata_keys import (
     SECRET_KEYS,
 )
 from lagbench.errors import WrongInput
+from lagbench.shown import cut
 
 _Choice = TypeVar("_Choice", bound=str)
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _HIDDEN = "(not shown)"
+# A message goes to KEDA's log and into the status of an object; gRPC's headers hold 8 KB.
+_SHOWN_PROBLEMS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,14 @@ class InvalidMetadata(WrongInput):
         self.problems = tuple(problems)
 
     def __str__(self) -> str:
-        """Return one sentence for each problem."""
-        return "scaler metadata: " + "; ".join(
-            f"{problem.field} = {problem.value!r} is not allowed; allowed: {problem.allowed}"
-            for problem in self.problems
-        )
+        """Return one sentence for each of the first problems; long values are cut."""
+        said = [
+            f"{cut(problem.field)} = {cut(problem.value)!r} is not allowed; "
+            f"allowed: {problem.allowed}"
+            for problem in self.problems[:_SHOWN_PROBLEMS]
+        ]
+        more = len(self.problems) - len(said)
+        return "scaler metadata: " + "; ".join([*said, *([f"{more} more"] if more else [])])
 
     def __reduce__(self) -> tuple[object, ...]:
         """Support pickling."""
@@ -59,6 +65,7 @@ class MetadataReader:
 
     metadata: Mapping[str, str]
     environment: Mapping[str, str]
+    allowed_servers: Sequence[str] = ("*",)
     problems: list[MetadataProblem] = field(default_factory=list)
 
     def refuse(self, name: str, value: str, allowed: str) -> None:
@@ -86,9 +93,12 @@ class MetadataReader:
         value = self.find(name)
         return default if value is None else value
 
-    def required(self, name: str) -> str:
-        """Return a required text."""
+    def required(self, name: str, *, longest: int) -> str:
+        """Return a required text of at most ``longest`` characters."""
         value = self.find(name)
+        if value is not None and len(value) > longest:
+            self.refuse(name, value, f"at most {longest} characters")
+            return ""
         if value is None:
             allowed = f"a value here, in {name}{FROM_ENV}"
             if name in ENVIRONMENT_DEFAULTS:

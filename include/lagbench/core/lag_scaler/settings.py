@@ -9,7 +9,7 @@ Any other unknown key is kept in ``unknown_keys`` for a warning.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
@@ -28,6 +28,8 @@ _MOST_SECONDS = 86_400.0
 _MOST_STABILIZATION_SECONDS = 3600.0
 # A ring of 2,000 samples of 2,400 partitions is 77 MB; more is a mistake.
 _MOST_SAMPLES = 2000
+_MOST_KEYS = 100  # twice as many as there are; each unknown one is compared with all known ones
+_MOST_NAMED_PARTITIONS = 5_000
 
 
 class LagSettings(BaseModel):
@@ -54,10 +56,19 @@ class LagSettings(BaseModel):
 
 
 def parse_lag_settings(
-    metadata: Mapping[str, str], environment: Mapping[str, str] | None = None
+    metadata: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    allowed_servers: Sequence[str] = ("*",),
 ) -> LagSettings:
-    """Return the settings of one object; ``InvalidMetadata`` lists every unusable value."""
-    reader = MetadataReader(metadata, environment or {})
+    """Return the settings of one object; ``InvalidMetadata`` lists every unusable value.
+
+    ``allowed_servers``: see ``allowed_servers_of``.
+    """
+    reader = MetadataReader(metadata, environment or {}, allowed_servers)
+    if len(metadata) > _MOST_KEYS:
+        reader.refuse("metadata", f"{len(metadata)} keys", f"at most {_MOST_KEYS} keys")
+        raise InvalidMetadata(reader.problems)
     unknown = unknown_keys(metadata)
     for key in unknown:
         meant = near_miss(key)
@@ -86,7 +97,7 @@ def _read_rule(reader: MetadataReader, *, is_iggy: bool) -> LagRule:
             "sustainSeconds", usual.sustain_seconds, least=0, most=_MOST_SECONDS
         ),
         sampling_interval_seconds=reader.seconds(
-            "samplingInterval", usual.sampling_interval_seconds, least=0.1, most=3600
+            "samplingInterval", usual.sampling_interval_seconds, least=1, most=3600
         ),
         window_size=reader.integer("windowSize", usual.window_size, least=2, most=_MOST_SAMPLES),
         scale_up_stabilization_seconds=_stabilization(reader, "scaleUpStabilization"),
@@ -118,8 +129,9 @@ def _limitation(reader: MetadataReader) -> tuple[int, ...] | None:
         kept = parse_partition_limitation(text)
     except ValueError:
         kept = ()
-    if not kept:
-        reader.refuse("partitionLimitation", text, "partitions and ascending ranges, as 1,2,5-9")
+    if not 0 < len(kept) <= _MOST_NAMED_PARTITIONS:
+        allowed = f"partitions and ascending ranges, as 1,2,5-9, at most {_MOST_NAMED_PARTITIONS}"
+        reader.refuse("partitionLimitation", text, allowed)
         return None
     return tuple(sorted(set(kept)))
 

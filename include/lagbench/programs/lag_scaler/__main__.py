@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from lagbench.errors import ExitCode
 from lagbench.programs.json_log import log_as_json
+from lagbench.programs.lag_scaler.log_limit import LogLimit
 from lagbench.programs.lag_scaler.options import ScalerOptions, parse_options
 from lagbench.programs.program_end import run_program
 
@@ -35,7 +36,7 @@ async def run(options: ScalerOptions, environment: Mapping[str, str]) -> None:
 
 def main() -> int:
     """Run as a program."""
-    log_as_json()
+    log_as_json(LogLimit())
     sys.setswitchinterval(_SWITCH_SECONDS)
     asyncio.run(run(parse_options(sys.argv[1:], os.environ), os.environ))
     return ExitCode.PASS

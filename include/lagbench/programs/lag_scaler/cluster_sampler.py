@@ -32,6 +32,9 @@ from lagbench.programs.lag_scaler.sources import SourceOpener
 from lagbench.programs.lag_scaler.watched import Watched
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+MOST_WINDOW_BYTES = 256 * 1024**2
+"""Of all windows: a caller's long windows of many partitions must not take all memory."""
+_BYTES_PER_PARTITION = 20  # end and committed offset, and spare rows
 Result = TypeVar("Result")
 WindowMaker = Callable[[SourceAddress, FeedKey], GroupWindow]
 
@@ -53,12 +56,14 @@ class ClusterSampler:
         make_window: WindowMaker,
         now_ns: Callable[[], int],
         metrics: ScalerMetrics,
+        all_window_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         """Sample ``address``; nothing is connected before the first batch."""
         self.address = address
         self.feeds: dict[FeedKey, Feed] = {}
         self._open_source, self._make_window = open_source, make_window
         self._now_ns, self._metrics = now_ns, metrics
+        self._all_window_bytes = all_window_bytes
         self._source: LagSource | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="sampler")
         self._wake = asyncio.Event()
@@ -151,8 +156,31 @@ class ClusterSampler:
         wanted = list(dict.fromkeys(feed.key.group_topic for feed in due))
         samples = self._sampled(wanted)
         for feed in due:
-            feed.window.add(samples[feed.key.group_topic])
+            feed.window.add(self._fitting(feed, samples[feed.key.group_topic]))
             feed.newest_at_ns = feed.window.newest_at_ns
+
+    def _fitting(self, feed: Feed, sample: GroupSample) -> GroupSample:
+        """Return the sample; a failed one if its window is too large beside all others.
+
+        The partitions of a topic, and so the size, are known with the first sample. A window that
+        has its room keeps it: an object with a longer one on the same group does not end it.
+        """
+        history, bytes_each = feed.window.history, sample.partitions.size * _BYTES_PER_PARTITION
+        needed = history.depth * bytes_each
+        if needed <= feed.window_bytes or sample.error:
+            return sample
+        if self._all_window_bytes() - feed.window_bytes + needed > MOST_WINDOW_BYTES:
+            problem = (
+                f"no room for {history.depth} samples of {sample.partitions.size} partitions: all "
+                f"windows have {MOST_WINDOW_BYTES >> 20} MiB; reduce windowSize"
+            )
+            if not feed.window_bytes:
+                return failed_sample(sample.at_ns, problem)
+            _log.warning("window not extended", group=feed.key.group_topic.group, why=problem)
+            history.set_depth(max(2, feed.window_bytes // bytes_each))
+            return sample
+        feed.window_bytes = needed
+        return sample
 
     def _sampled(self, wanted: Sequence[GroupTopic]) -> dict[GroupTopic, GroupSample]:
         if not wanted:

@@ -23,13 +23,15 @@ class FeedKey(NamedTuple):
 class Feed:
     """The window is touched by the sampling thread only, which sets ``newest_at_ns`` after it.
 
-    ``due_ns``: on the monotonic clock; a new feed is due at once.
+    ``due_ns``: on the monotonic clock; a new feed is due at once. ``window_bytes``: what the window
+    takes when it is full, 0 before the first sample.
     """
 
     key: FeedKey
     window: GroupWindow
     newest_at_ns: int | None = None
     due_ns: int = 0
+    window_bytes: int = 0
     watchers: set[Watched] = field(default_factory=set)
 
     def plan_next(self, now_ns: int) -> None:

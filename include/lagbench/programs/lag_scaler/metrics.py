@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 
 from prometheus_client import (
@@ -55,6 +56,12 @@ class ScalerMetrics:
             ["result"],
             registry=self.registry,
         )
+
+    def forget_cluster(self, name: str) -> None:
+        """Drop the series of a cluster that is no longer sampled: callers name clusters."""
+        for result in ("good", "failed"):
+            with contextlib.suppress(KeyError):
+                self.samples.remove(name, result)
 
     def collect_from(self, collect: Callable[[], Iterable[Metric]]) -> None:
         """Ask ``collect`` for more at each scrape."""

@@ -5,6 +5,7 @@ Each flag also has a variable, so that a pod needs no arguments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -46,6 +47,20 @@ class ScalerOptions(Settings):
     client_ca: Annotated[Path | None, _from("TLS_CLIENT_CA_FILE")] = Field(
         None, description="PEM file; clients must then present a certificate"
     )
+    allowed_brokers: Annotated[str, _from("ALLOWED_BROKERS")] = Field(
+        "",
+        description="servers that objects may name: host:port, several separated by commas, * for "
+        "any characters; without it KAFKA_BROKERS and IGGY_ADDRESS, without those any",
+    )
+    max_objects: Annotated[int, _from("MAX_OBJECTS")] = Field(
+        1_000, ge=1, le=100_000, description="objects watched at the same time"
+    )
+    max_clusters: Annotated[int, _from("MAX_CLUSTERS")] = Field(
+        20, ge=1, le=1_000, description="clusters sampled at the same time, a process for each"
+    )
+    reflection: Annotated[bool, _from("REFLECTION")] = Field(
+        default=False, description="describe the service to any caller, for grpcurl"
+    )
     state_file: Annotated[Path | None, _from("STATE_FILE")] = Field(
         None, description="file that keeps the windows over a restart"
     )
@@ -84,6 +99,14 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> S
             value=str(options.client_ca),
             allowed="only together with --tls-cert and --tls-key",
         )
+    for allowed in filter(None, map(str.strip, options.allowed_brokers.split(","))):
+        if allowed != "*" and not re.fullmatch(r"[^\s/@]+:[0-9*]+", allowed):
+            raise WrongInput(
+                where=PROGRAM,
+                field="--allowed-brokers",
+                value=allowed,
+                allowed="host:port, with * for any characters, for example *.kafka.svc:9092",
+            )
     return options
 
 

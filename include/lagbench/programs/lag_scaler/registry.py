@@ -7,14 +7,22 @@ another object; the old one is dropped when it has not been requested for some t
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 from prometheus_client.core import Metric
 
-from lagbench.core.lag_scaler import GroupWindow, InvalidMetadata, SourceAddress, parse_lag_settings
+from lagbench.core.lag_scaler import (
+    GroupWindow,
+    InvalidMetadata,
+    MetadataProblem,
+    SourceAddress,
+    parse_lag_settings,
+)
+from lagbench.errors import NotReady
 from lagbench.programs.lag_scaler.calls import Calls
 from lagbench.programs.lag_scaler.cluster_sampler import ClusterSampler
 from lagbench.programs.lag_scaler.feed import FeedKey
@@ -31,10 +39,17 @@ from lagbench.programs.lag_scaler.sources import SourceOpener, open_source
 from lagbench.programs.lag_scaler.watched import Watched
 from lagbench.wire import externalscaler_pb2 as wire
 
-_Key = tuple[str, str, frozenset[tuple[str, str]]]
+_Key = bytes  # the object's serialization, with its metadata in one order
+_Digest = bytes
 _REFUSALS_KEPT = 1_000  # to log each once; more would be somebody's mistake, or worse
 _CALLS_KEPT = 1_000  # of dropped objects, which may only be asked about seldom
+_LONGEST_SAVED = 8 * 1024  # bytes; a larger object's window is saved and waits for its next call
+_LONGEST_NAMES = {"namespace": 63, "name": 253}  # Kubernetes' limits
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class ScalerFull(NotReady):
+    """One more object or cluster than the server takes; those that it has are still answered."""
 
 
 class ObjectRegistry:
@@ -47,17 +62,21 @@ class ObjectRegistry:
         *,
         now_ns: Callable[[], int],
         idle_seconds: float,
+        max_objects: int,
+        max_clusters: int,
+        allowed_servers: Sequence[str] = ("*",),
         opener: SourceOpener = open_source,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take defaults of the metadata from ``environment``; watch nothing yet."""
         self._environment, self._metrics = environment, metrics
         self._now_ns, self._monotonic, self._opener = now_ns, monotonic, opener
-        self._idle_seconds = idle_seconds
+        self._idle_seconds, self._allowed_servers = idle_seconds, allowed_servers
+        self._max_objects, self._max_clusters = max_objects, max_clusters
         self._objects: dict[_Key, Watched] = {}
         self._clusters: dict[SourceAddress, tuple[ClusterSampler, asyncio.Task[None]]] = {}
-        self._refused: OrderedDict[_Key, None] = OrderedDict()
-        self._calls_of_dropped: OrderedDict[_Key, Calls] = OrderedDict()
+        self._refused: OrderedDict[_Digest, None] = OrderedDict()
+        self._calls_of_dropped: OrderedDict[_Digest, Calls] = OrderedDict()
         self._restored: dict[str, bytes] = {}
         metrics.collect_from(self._collected)
 
@@ -68,11 +87,12 @@ class ObjectRegistry:
         """Return the object; one that is new is watched from now on.
 
         :raises InvalidMetadata: its metadata cannot be used.
+        :raises ScalerFull: it would be one object or cluster too many.
         """
-        key = (ref.namespace, ref.name, frozenset(ref.scalerMetadata.items()))
+        key = ref.SerializeToString(deterministic=True)
         watched = self._objects.get(key)
         if watched is None:
-            watched = self._objects[key] = self._admitted(key)
+            watched = self._objects[key] = self._admitted(key, ref)
         self.touch(watched)
         return watched
 
@@ -86,7 +106,7 @@ class ObjectRegistry:
         for key, watched in list(self._objects.items()):
             if watched.calls.have_ended(now, idle_seconds=self._idle_seconds):
                 del self._objects[key]
-                self._calls_of_dropped[key] = watched.calls
+                self._calls_of_dropped[_digest(key)] = watched.calls
                 if len(self._calls_of_dropped) > _CALLS_KEPT:
                     self._calls_of_dropped.popitem(last=False)
                 self._clusters[watched.settings.source][0].dismiss(watched)
@@ -96,6 +116,7 @@ class ObjectRegistry:
                 del self._clusters[address]
                 task.cancel()
                 sampler.close()
+                self._metrics.forget_cluster(address.name)
 
     async def saved(self) -> SavedState:
         """Return what a restart needs: the windows, and the objects that name no secret."""
@@ -106,10 +127,11 @@ class ObjectRegistry:
                 is_watched = sampler.feeds.get(feed.key) is feed
                 if is_watched and feed.newest_at_ns is not None:
                     windows[window_identity(address, feed.key)] = await sampler.save(feed)
+        refs = map(wire.ScaledObjectRef.FromString, list(self._objects))
         objects = [
-            SavedObject(namespace, name, dict(metadata))
-            for namespace, name, metadata in self._objects
-            if savable(key for key, _ in metadata)
+            SavedObject(ref.namespace, ref.name, dict(ref.scalerMetadata))
+            for ref in refs
+            if savable(ref.scalerMetadata) and ref.ByteSize() <= _LONGEST_SAVED
         ]
         return SavedState(saved_at_ns=self._now_ns(), objects=objects, windows=windows)
 
@@ -125,7 +147,7 @@ class ObjectRegistry:
             )
             try:
                 self.find(ref)
-            except InvalidMetadata as error:  # the environment's defaults have changed
+            except (InvalidMetadata, ScalerFull) as error:  # the server's settings have changed
                 _log.warning("not restored", object=f"{item.namespace}/{item.name}", why=str(error))
 
     def forget_restored(self) -> None:
@@ -138,18 +160,28 @@ class ObjectRegistry:
             task.cancel()
             sampler.close()
 
-    def _admitted(self, key: _Key) -> Watched:
-        namespace, name, metadata = key
-        full_name = f"{namespace}/{name}"
+    def _admitted(self, key: _Key, ref: wire.ScaledObjectRef) -> Watched:
+        full_name = f"{ref.namespace}/{ref.name}"
+        if len(self._objects) >= self._max_objects:
+            raise ScalerFull(f"the lag scaler has its {self._max_objects} objects (MAX_OBJECTS)")
         try:
-            settings = parse_lag_settings(dict(metadata), self._environment)
+            for field, longest in _LONGEST_NAMES.items():
+                if len(getattr(ref, field)) > longest:
+                    problem = MetadataProblem(field, getattr(ref, field), f"{longest} characters")
+                    raise InvalidMetadata([problem])  # noqa: TRY301 - logged as any other
+            settings = parse_lag_settings(
+                dict(ref.scalerMetadata), self._environment, allowed_servers=self._allowed_servers
+            )
         except InvalidMetadata as error:
             self._log_refusal(key, full_name, error)
             raise
+        is_new = settings.source not in self._clusters
+        if is_new and len(self._clusters) >= self._max_clusters:
+            raise ScalerFull(f"the lag scaler has its {self._max_clusters} clusters (MAX_CLUSTERS)")
         if settings.unknown_keys:
             _log.warning("unknown metadata", object=full_name, keys=settings.unknown_keys)
         watched = Watched(full_name, settings, now_ns=self._now_ns, metrics=self._metrics)
-        watched.calls = self._calls_of_dropped.pop(key, watched.calls)
+        watched.calls = self._calls_of_dropped.pop(_digest(key), watched.calls)
         self._sampler(settings.source).admit(watched)
         rule = settings.rule.model_dump(exclude_defaults=True)
         _log.info("watching", object=full_name, cluster=settings.source.name, rule=rule)
@@ -164,9 +196,15 @@ class ObjectRegistry:
                 make_window=self._window,
                 now_ns=self._now_ns,
                 metrics=self._metrics,
+                all_window_bytes=self._window_bytes,
             )
             found = self._clusters[address] = (sampler, asyncio.create_task(sampler.run()))
         return found[0]
+
+    def _window_bytes(self) -> int:
+        """Return what all windows take when they are full; called from the sampling threads."""
+        samplers = [sampler for sampler, _ in list(self._clusters.values())]
+        return sum(feed.window_bytes for each in samplers for feed in list(each.feeds.values()))
 
     def _window(self, address: SourceAddress, key: FeedKey) -> GroupWindow:
         identity = window_identity(address, key)
@@ -174,10 +212,11 @@ class ObjectRegistry:
         return restored_window(data, identity, key.interval_seconds, self._now_ns())
 
     def _log_refusal(self, key: _Key, name: str, error: InvalidMetadata) -> None:
-        if key not in self._refused:
+        digest = _digest(key)
+        if digest not in self._refused:
             _log.warning("metadata refused", object=name, why=str(error))
-        self._refused[key] = None
-        self._refused.move_to_end(key)
+        self._refused[digest] = None
+        self._refused.move_to_end(digest)
         if len(self._refused) > _REFUSALS_KEPT:
             self._refused.popitem(last=False)
 
@@ -187,3 +226,7 @@ class ObjectRegistry:
         objects = list(self._objects.values())
         yield from sampling_metrics(samplers, len(objects), self._now_ns())
         yield from decision_metrics(objects)
+
+
+def _digest(key: _Key) -> _Digest:
+    return hashlib.blake2b(key, digest_size=16).digest()

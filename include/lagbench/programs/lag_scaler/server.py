@@ -18,6 +18,7 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from lagbench.core.lag_scaler import allowed_servers_of
 from lagbench.errors import NotReady
 from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
@@ -36,8 +37,16 @@ _TIDY_SECONDS = 10.0
 _LAST_STATE_SECONDS = 2.0
 # A peer that is gone without a word is noticed after 80 s at most, whatever the streams send.
 _KEEPALIVE = (("grpc.keepalive_time_ms", 60_000), ("grpc.keepalive_timeout_ms", 20_000))
-# Only one process may have the port: two would share it, each with windows of its own.
-_CHANNEL_OPTIONS = (("grpc.so_reuseport", 0), *_KEEPALIVE)
+# An object's metadata is some 500 bytes; certificates of its login are a few KB.
+_LONGEST_MESSAGE_BYTES = 64 * 1024
+_CHANNEL_OPTIONS = (
+    # Only one process may have the port: two would share it, each with windows of its own.
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", _LONGEST_MESSAGE_BYTES),
+    *_KEEPALIVE,
+)
+# KEDA has all its calls on one connection: two streams and two calls for each object.
+_CALLS_PER_OBJECT = 4
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -57,7 +66,13 @@ async def serve(
     """
     metrics = ScalerMetrics()
     registry = ObjectRegistry(
-        environment, metrics, now_ns=SteadyClock().now_ns, idle_seconds=options.idle_seconds
+        environment,
+        metrics,
+        now_ns=SteadyClock().now_ns,
+        idle_seconds=options.idle_seconds,
+        max_objects=options.max_objects,
+        max_clusters=options.max_clusters,
+        allowed_servers=_allowed_servers(options, environment),
     )
     state = StateFile(options.state_file) if options.state_file is not None else None
     parts = _Parts(registry, metrics, state)
@@ -99,16 +114,24 @@ async def serve(
     registry.close()
 
 
+def _allowed_servers(options: ScalerOptions, environment: Mapping[str, str]) -> tuple[str, ...]:
+    allowed = allowed_servers_of(options.allowed_brokers, environment)
+    if "*" in allowed:
+        _log.warning("objects may name any server; ALLOWED_BROKERS limits them")
+    return allowed
+
+
 def _grpc_server(
     options: ScalerOptions, service: ScalerService, health_service: Any
 ) -> tuple[Any, int]:
-    server = grpc.aio.server(options=_CHANNEL_OPTIONS)
+    streams = ("grpc.max_concurrent_streams", _CALLS_PER_OBJECT * options.max_objects)
+    server = grpc.aio.server(options=(*_CHANNEL_OPTIONS, streams))
     add_scaler: Any = wire_grpc.add_ExternalScalerServicer_to_server  # generated, without types
     add_scaler(service, server)
     health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
-    reflection.enable_server_reflection(
-        (SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), server
-    )
+    if options.reflection:
+        names = (SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server)
     credentials = server_credentials(options)
     where = f"{options.address}:{options.port}"
     try:

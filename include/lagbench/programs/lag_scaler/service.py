@@ -24,12 +24,14 @@ from lagbench.adapters.grpc.scaler_explanation import STEPS, WANTS_STEPS, steps_
 from lagbench.core.lag_scaler import InvalidMetadata, MetadataProblem
 from lagbench.errors import NotReady
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.registry import ObjectRegistry
+from lagbench.programs.lag_scaler.registry import ObjectRegistry, ScalerFull
 from lagbench.programs.lag_scaler.watched import Watched
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire import externalscaler_pb2_grpc as wire_grpc
 
 HEARTBEAT_SECONDS = 30.0
+STREAMS_PER_OBJECT = 4
+"""KEDA has one of each kind, and for a moment the next one of a new connection or a new leader."""
 Reply = TypeVar("Reply")
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -149,6 +151,8 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
     async def _found(self, method: str, ref: wire.ScaledObjectRef, context: Any) -> Watched:
         try:
             watched = self._registry.find(ref)
+            if len(watched.listeners) >= STREAMS_PER_OBJECT:
+                raise ScalerFull(f"{watched.name} has its {STREAMS_PER_OBJECT} streams")  # noqa: TRY301 - counted as any other
         except Exception as error:
             self._metrics.requests.labels(method, _code(error).name).inc()
             await _abort(context, error)
@@ -192,6 +196,8 @@ def _state(watched: Watched) -> bool | None:
 def _code(error: Exception) -> grpc.StatusCode:
     if isinstance(error, InvalidMetadata):
         return grpc.StatusCode.INVALID_ARGUMENT
+    if isinstance(error, ScalerFull):
+        return grpc.StatusCode.RESOURCE_EXHAUSTED
     if isinstance(error, NotReady):
         return grpc.StatusCode.UNAVAILABLE
     return grpc.StatusCode.INTERNAL

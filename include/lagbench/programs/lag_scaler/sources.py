@@ -44,7 +44,8 @@ def open_source(
 def kafka_settings(cluster: KafkaCluster, environment: Mapping[str, str]) -> dict[str, object]:
     """Return the settings of a cluster's client; the file's only for the server's own cluster.
 
-    The file is the login of the server: any author of a ScaledObject names a cluster.
+    The file is the login of the server: any author of a ScaledObject names a cluster. It wins over
+    what the object states, and is not mixed with a login of the object.
 
     :raises NotReady: the login that the object states cannot be used.
     """
@@ -52,9 +53,9 @@ def kafka_settings(cluster: KafkaCluster, environment: Mapping[str, str]) -> dic
     from lagbench.adapters.kafka.kafka_security import security_settings
 
     servers = ",".join(cluster.bootstrap_servers)
-    is_own = is_own_cluster(cluster, environment)
+    is_own = is_own_cluster(cluster, environment) and not cluster.has_login_of_object
     stated = cluster.security.sasl != "none" or cluster.security.is_tls
     return {
-        **(own_settings(servers, environment) if is_own else {SERVERS: servers}),
         **(security_settings(cluster.security) if stated else {}),
+        **(own_settings(servers, environment) if is_own else {SERVERS: servers}),
     }

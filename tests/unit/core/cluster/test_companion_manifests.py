@@ -12,7 +12,7 @@ from lagbench.core.cluster.manifests import (
     lag_scaler_for_run,
     recorder_for_run,
 )
-from lagbench.core.cluster.policy_manifest import policy_for_run
+from lagbench.core.cluster.policy_manifest import iggy_addresses, policy_for_run
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.run_names import (
     RUN_ID_LABEL,
@@ -123,10 +123,27 @@ def test_a_budget_covers_the_run_s_pods_alone() -> None:
 
 def test_the_lag_scaler_knows_the_runs_kafka_as_its_own() -> None:
     """Its own address is the only one to which it sends the login that the pods of a run have."""
-    made = lag_scaler_for_run(workload("Deployment", "lagbench-lag-scaler"), TARGET)
+    made = lag_scaler_for_run(
+        workload("Deployment", "lagbench-lag-scaler"), TARGET, iggy_addresses=["iggy"]
+    )
 
     (container,) = made["spec"]["template"]["spec"]["containers"]
-    assert {"name": "KAFKA_BROKERS", "value": "127.0.0.1:19092"} in container["env"]
+    values = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert values["KAFKA_BROKERS"] == "127.0.0.1:19092"
+    assert values["ALLOWED_BROKERS"] == "127.0.0.1:19092,iggy:8090"
+
+
+def test_the_iggy_servers_of_a_policy_are_those_that_its_lag_scaler_reads() -> None:
+    """A run allows them beside its own Kafka."""
+    address = "lagbench-lag-scaler.lagbench:6000"
+    metadata = [
+        {"scalerAddress": address, "source": "iggy", "serverAddress": "iggy:8090"},
+        {"scalerAddress": address, "consumerGroup": "g"},
+        {"scalerAddress": "another:6000", "serverAddress": "evil:1"},
+    ]
+    triggers = [{"type": "external", "metadata": each} for each in metadata]
+
+    assert iggy_addresses({"spec": {"triggers": triggers}}) == ["iggy:8090"]
 
 
 def test_the_scaler_s_storage_is_a_setting() -> None:

@@ -7,7 +7,7 @@ import pytest
 from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.core.lag_scaler.rule_parameters import LagRule
 from lagbench.core.lag_scaler.settings import InvalidMetadata, LagSettings, parse_lag_settings
-from lagbench.core.lag_scaler.source_address import KafkaCluster
+from lagbench.core.lag_scaler.source_address import KafkaCluster, allowed_servers_of
 
 NAMED = {
     "scalerAddress": "lagbench-lag-scaler:6000",
@@ -97,7 +97,7 @@ def test_the_environment_holds_defaults_only() -> None:
         ("lagThreshold", "many"),
         ("activationLagThreshold", "-1"),
         ("sustainSeconds", "-5"),
-        ("samplingInterval", "0"),
+        ("samplingInterval", "0.9"),
         ("windowSize", "1"),
         ("windowSize", "100000"),
         ("scaleDownStabilization", "7200"),
@@ -241,3 +241,132 @@ def test_scale_to_zero_without_a_commit_has_iggys_meaning_for_iggy_alone(
 
     assert parse_lag_settings({**iggy, **login, **flag}).rule.wakes_for_backlog is wakes
     assert not parse_lag_settings({**kafka, **flag}).rule.wakes_for_backlog
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({f"k{number}": "" for number in range(200)}, "metadata"),
+        ({"topic": "t" * 250}, "topic"),
+        ({"consumerGroup": "g" * 256}, "consumerGroup"),
+        ({"bootstrapServers": ",".join(f"kafka-{n}:9092" for n in range(100))}, "bootstrapServers"),
+        ({"partitionLimitation": "0-2147483647"}, "partitionLimitation"),
+        ({"partitionLimitation": ",".join(["0-4000"] * 1000)}, "partitionLimitation"),
+    ],
+)
+def test_what_would_cost_much_is_refused(metadata: dict[str, str], field: str) -> None:
+    """Time to compare keys, memory for partitions, labels of each series; the message is short."""
+    error = refused(**metadata)
+
+    assert error.field == field
+    assert len(str(error)) < 500
+
+
+@pytest.mark.parametrize(
+    "servers",
+    ["PLAINTEXT://kafka:9092", "kafka:9092/evil", "kafka:9092 evil:1", "kafka:x", "kafka@evil:1"],
+)
+def test_servers_in_another_form_are_refused(servers: str) -> None:
+    """A client could take another host from them than the list of allowed ones."""
+    assert refused(bootstrapServers=servers).field == "bootstrapServers"
+
+
+def test_order_and_case_of_servers_make_no_other_cluster() -> None:
+    """Each cluster costs a client."""
+    written = ("kafka-1:9092,Kafka-0:9092", "kafka-0:9092, kafka-1:9092,kafka-1:9092")
+
+    assert len({parse(bootstrapServers=servers).source for servers in written}) == 1
+
+
+IGGY = {"source": "iggy", "streamId": "1", "topicId": "2", "consumerGroupId": "3"}
+IGGY_LOGIN = {"username": "u", "passwordFromEnv": "p"}
+OWN_KAFKA = {"KAFKA_BROKERS": "kafka", "IGGY_ADDRESS": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "metadata", "is_allowed"),
+    [
+        ("", {}, {"bootstrapServers": "any:1"}, True),
+        ("", OWN_KAFKA, {"bootstrapServers": "KAFKA:9092"}, True),
+        ("", OWN_KAFKA, {"bootstrapServers": "kafka:9093"}, False),
+        ("", OWN_KAFKA, {**IGGY, **IGGY_LOGIN, "serverAddress": "kafka"}, False),
+        ("", {"IGGY_ADDRESS": "iggy"}, {**IGGY, **IGGY_LOGIN, "serverAddress": "iggy:8090"}, True),
+        ("", {"IGGY_ADDRESS": "iggy"}, {"bootstrapServers": "any:1"}, False),
+        ("*", OWN_KAFKA, {"bootstrapServers": "any:1"}, True),
+        ("other:9092", OWN_KAFKA, {"bootstrapServers": "kafka"}, False),
+        ("*.corp:9092", {}, {"bootstrapServers": "a.corp,b.corp:9092"}, True),
+        ("*.corp:9092", {}, {"bootstrapServers": "a.corp:9092,evil:9092"}, False),
+        ("*.corp:9092", {}, {"bootstrapServers": "axcorp:9092"}, False),
+        ("[::1]:9092, b:1", {}, {"bootstrapServers": "[::1]"}, True),
+        ("b:1", {}, {"bootstrapServers": "b:12"}, False),
+    ],
+)
+def test_objects_name_only_servers_that_the_lag_scaler_allows(
+    text: str, environment: dict[str, str], metadata: dict[str, str], is_allowed: bool
+) -> None:
+    """The list given, else the server's own ones, else any; each server of an object counts."""
+    allowed = allowed_servers_of(text, environment)
+    wanted = {**NAMED, **metadata}
+
+    if is_allowed:
+        parse_lag_settings(wanted, environment, allowed_servers=allowed)
+    else:
+        with pytest.raises(InvalidMetadata, match="ALLOWED_BROKERS") as refusal:
+            parse_lag_settings(wanted, environment, allowed_servers=allowed)
+        assert refusal.value.field in {"bootstrapServers", "serverAddress"}
+
+
+PASSWORD = {
+    "KAFKA_BROKERS": "kafka-0:9092,kafka-1:9092",
+    "KAFKA_USERNAME": "scaler",
+    "KAFKA_PASSWORD": "secret",
+}
+SCRAM_TLS = {**PASSWORD, "KAFKA_SASL": "scram_sha512", "KAFKA_TLS": "enable"}
+FILE = {"KAFKA_BROKERS": PASSWORD["KAFKA_BROKERS"], "LAGBENCH_KAFKA_CONFIG": "/kafka.properties"}
+OTHER = {"bootstrapServers": "other:9092"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "metadata", "field"),
+    [
+        (SCRAM_TLS, {"tls": "disable"}, "tls"),
+        (SCRAM_TLS, {"sasl": "plaintext"}, "sasl"),
+        (SCRAM_TLS, {"sasl": "none"}, "sasl"),
+        (SCRAM_TLS, {"unsafeSsl": "true"}, "unsafeSsl"),
+        (SCRAM_TLS, {"unsafeSslFromEnv": "1"}, "unsafeSsl"),
+        (SCRAM_TLS, {"tls": "enable", "sasl": "scram_sha512", "unsafeSsl": "false"}, None),
+        ({**SCRAM_TLS, "KAFKA_UNSAFE_SSL": "true"}, {"unsafeSsl": "true"}, None),
+        (SCRAM_TLS, {**OTHER, "tls": "disable", "sasl": "none", "unsafeSsl": "true"}, None),
+        (SCRAM_TLS, {"tls": "disable", "sasl": "plaintext", **IGGY_LOGIN}, None),
+        ({**PASSWORD, "KAFKA_CA": "pem"}, {"sasl": "plaintext"}, "tls"),
+        ({**PASSWORD, "KAFKA_CA": "pem"}, {"sasl": "plaintext", "tls": "enable"}, None),
+        (PASSWORD, {"sasl": "plaintext"}, None),
+        (FILE, {"unsafeSsl": "true"}, "unsafeSsl"),
+        (FILE, {"tls": "disable"}, "tls"),
+        (FILE, {"tls": "enable"}, None),
+        ({"KAFKA_BROKERS": PASSWORD["KAFKA_BROKERS"]}, {"unsafeSsl": "true"}, None),
+    ],
+)
+def test_the_servers_login_goes_over_no_weaker_connection_than_its_own_settings_say(
+    environment: dict[str, str], metadata: dict[str, str], field: str | None
+) -> None:
+    """What the object states for a login of its own, or without any, is its own affair."""
+    if field is None:
+        parse(environment, **metadata)
+    else:
+        assert refused(environment, **metadata).field == field
+
+
+@pytest.mark.parametrize(("tls", "field"), [("disable", "tls"), ("enable", None)])
+def test_the_servers_iggy_login_goes_over_tls_if_its_own_settings_say_so(
+    tls: str, field: str | None
+) -> None:
+    """As with Kafka."""
+    environment = {"IGGY_ADDRESS": "iggy", "IGGY_ACCESS_TOKEN": "t", "IGGY_TLS": "enable"}
+    metadata = {**IGGY, "serverAddress": "iggy", "tls": tls}
+
+    if field is None:
+        parse(environment, **metadata)
+    else:
+        assert refused(environment, **metadata).field == field
+        parse({**environment, "IGGY_TLS": "disable"}, **metadata)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -93,3 +94,12 @@ def test_it_listens_on_loopback_by_default() -> None:
     """Only BIND_ADDRESS opens it to others."""
     assert address_and_port({}) == ("127.0.0.1", 8080)
     assert address_and_port({"BIND_ADDRESS": "10.1.2.3", "PORT_METRICS": "9"}) == ("10.1.2.3", 9)
+
+
+def test_a_client_that_sends_nothing_is_let_go(
+    endpoint: HttpEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep a thread."""
+    monkeypatch.setattr("lagbench.programs.http_endpoint._Handler.timeout", 0.05)
+    with socket.create_connection(("127.0.0.1", endpoint.port), timeout=60) as silent:
+        assert silent.recv(1) == b""

@@ -27,6 +27,9 @@ def test_a_flag_wins_over_its_variable_and_both_over_the_default() -> None:
         (["--tls-cert", "c.pem"], "--tls-cert, --tls-key"),
         (["--client-ca", "ca.pem"], "--client-ca"),
         (["--window", "3"], "command line"),
+        (["--max-clusters", "0"], "--max-clusters"),
+        (["--allowed-brokers", "*.corp:9092,kafka"], "--allowed-brokers"),
+        (["--allowed-brokers", "SASL_SSL://kafka"], "--allowed-brokers"),
     ],
 )
 def test_flags_that_cannot_work_are_refused(arguments: list[str], field: str) -> None:

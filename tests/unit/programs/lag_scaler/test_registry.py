@@ -13,8 +13,9 @@ from tests.unit.programs.lag_scaler.fake_source import FakeCluster
 
 from lagbench.core.lag_scaler.decision import LagUnavailable
 from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata
+from lagbench.programs.lag_scaler import cluster_sampler
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.registry import ObjectRegistry
+from lagbench.programs.lag_scaler.registry import ObjectRegistry, ScalerFull
 from lagbench.programs.lag_scaler.saved_state import decode_state, encode_state
 from lagbench.programs.lag_scaler.watched import Watched
 from lagbench.wire import externalscaler_pb2 as wire
@@ -45,6 +46,9 @@ class Setting:
             self.figures,
             now_ns=lambda: self.now_ns,
             idle_seconds=600,
+            max_objects=4,
+            max_clusters=2,
+            allowed_servers=("*:9092",),
             opener=self.cluster.open,
             monotonic=lambda: self.monotonic,
         )
@@ -170,6 +174,66 @@ def test_refused_metadata_is_not_watched() -> None:
     with_registry(Setting(), steps)
 
 
+@pytest.mark.parametrize("field", ["namespace", "name"])
+def test_names_that_kubernetes_cannot_have_are_refused(field: str) -> None:
+    """They are labels of eight series each."""
+
+    async def steps(registry: ObjectRegistry) -> None:
+        long = ref("a")
+        setattr(long, field, "x" * 300)
+        with pytest.raises(InvalidMetadata, match=f"{field} = 'xxx"):
+            registry.find(long)
+
+    with_registry(Setting(), steps)
+
+
+def test_what_is_kept_of_a_refused_object_is_small() -> None:
+    """A digest of each of the last 1,000; a server that is not allowed is refused, too."""
+
+    async def steps(registry: ObjectRegistry) -> None:
+        for number in range(1_001):
+            with pytest.raises(InvalidMetadata) as refusal:
+                registry.find(ref("a", bootstrapServers=f"evil:{number}", team="x" * 10_000))
+            assert len(str(refusal.value)) < 200
+        assert {len(kept) for kept in registry._refused} == {16}
+        assert len(registry._refused) == 1_000
+        assert len(registry) == 0
+
+    with_registry(Setting(), steps)
+
+
+@pytest.mark.parametrize(
+    ("known", "one_more"),
+    [
+        (["a", "b", "c", "d"], ref("e")),
+        (["a", "b"], ref("c", bootstrapServers="third:9092")),
+        (["a", "b"], ref("c", sasl="plaintext", username="u", passwordFromEnv="another")),
+    ],
+    ids=["object", "cluster", "login"],
+)
+def test_one_more_than_the_server_takes_is_refused_and_the_others_stay(
+    known: list[str], one_more: wire.ScaledObjectRef
+) -> None:
+    """When one is dropped there is a place; a login of its own is a client of its own."""
+    setting = Setting()
+    refs = [ref(name, bootstrapServers=f"kafka-{name == 'b'}:9092") for name in known]
+
+    async def steps(registry: ObjectRegistry) -> None:
+        await answered(registry, *refs)
+        with pytest.raises(ScalerFull, match="MAX_"):
+            registry.find(one_more)
+        setting.monotonic = 599
+        watched = [registry.find(item) for item in refs[:1]]
+        setting.monotonic = 601
+        registry.drop_idle()
+        assert registry.find(refs[0]) is watched[0]
+        await answered(registry, one_more)
+        assert len(registry) == 2
+        assert b'samples_total{cluster="kafka:kafka-true' not in setting.figures.exposition()[1]
+
+    with_registry(setting, steps)
+
+
 def test_a_failed_first_sample_is_an_error_with_the_reason() -> None:
     """There is no decision, and it says what the cluster said."""
     setting = Setting(FakeCluster(error="broker down"))
@@ -253,6 +317,44 @@ def test_an_object_with_a_secret_is_not_saved_but_its_window_is() -> None:
         assert list(state.windows) == ["kafka:kafka:9092 | events | enrich | 10 s"]
 
     with_registry(setting, steps)
+
+
+def test_windows_that_do_not_fit_beside_the_others_get_no_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two partitions: 30 samples take 1,200 bytes; with a longer window on it, one stays so."""
+    monkeypatch.setattr(cluster_sampler, "MOST_WINDOW_BYTES", 2_400)
+    setting = Setting()
+
+    async def steps(registry: ObjectRegistry) -> None:
+        (known,) = await answered(registry, ref("a"))
+        large, fitting = await answered(
+            registry,
+            ref("b", consumerGroup="audit", windowSize="31"),
+            ref("c", consumerGroup="bill"),
+        )
+        with pytest.raises(LagUnavailable, match="reduce windowSize"):
+            large.decision()
+        assert fitting.decision().figures.total_lag == 200
+        await answered(registry, ref("d", windowSize="2000"))
+        ((sampler, _),) = registry._clusters.values()
+        feed = next(feed for feed in sampler.feeds.values() if known in feed.watchers)
+        setting.now_ns += 10_000_000_000
+        await sampler.in_thread(lambda: sampler._work([feed], [], []))
+        assert feed.window.history.depth == 30
+        assert known.decision().span_seconds == 10
+
+    with_registry(setting, steps)
+
+
+def test_a_large_object_is_not_saved() -> None:
+    """1,000 of 60 KB would fill the volume, and nobody's window could be saved."""
+
+    async def steps(registry: ObjectRegistry) -> None:
+        await answered(registry, ref("a"), ref("b", team="x" * 60_000))
+        assert [saved.name for saved in (await registry.saved()).objects] == ["a"]
+
+    with_registry(Setting(), steps)
 
 
 def test_streams_are_woken_when_something_has_changed_and_only_then() -> None:

@@ -72,3 +72,32 @@ def test_another_cluster_gets_the_login_that_the_object_states(
         "sasl.username": "bob",
         "sasl.password": "his-own",
     }
+
+
+@pytest.mark.parametrize(
+    "security",
+    [KafkaSecurity(is_tls=True), KafkaSecurity(sasl="plaintext", username="own", is_tls=False)],
+)
+def test_the_file_wins_over_what_is_stated_for_the_own_cluster(
+    environment: dict[str, str], security: KafkaSecurity
+) -> None:
+    """Its protocol and login go together."""
+    cluster = KafkaCluster(bootstrap_servers=OWN, security=security)
+
+    found = kafka_settings(cluster, environment)
+
+    assert {name: found[name] for name in LOGIN} == LOGIN
+
+
+def test_a_login_of_an_object_for_the_own_cluster_is_not_mixed_with_the_file(
+    environment: dict[str, str],
+) -> None:
+    """Neither a client certificate nor any other part of the server's login goes with it."""
+    Path(environment[CONFIG_VARIABLE]).write_text("security.protocol=ssl\nssl.key.password=x\n")
+    security = KafkaSecurity(sasl="plaintext", username="bob", password=SecretStr("his-own"))
+    cluster = KafkaCluster(bootstrap_servers=OWN, security=security, has_login_of_object=True)
+
+    found = kafka_settings(cluster, environment)
+
+    assert found["security.protocol"] == "sasl_plaintext"
+    assert "ssl.key.password" not in found

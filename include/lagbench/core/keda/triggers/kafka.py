@@ -185,7 +185,10 @@ def _problem(values: Mapping[str, object], limitation: str) -> str | None:
 
 
 def parse_partition_limitation(text: str) -> tuple[int, ...]:
-    """Return the partitions of ``1,2,5-9``; a reversed range yields nothing."""
+    """Return the partitions of ``1,2,5-9``; a reversed range yields nothing.
+
+    :raises ValueError: it has another form.
+    """
     partitions: list[int] = []
     for piece in (piece.strip() for piece in text.split(",")):
         if "-" in piece:
@@ -193,7 +196,8 @@ def parse_partition_limitation(text: str) -> tuple[int, ...]:
             first, last = ends if len(ends) == 2 else (None, None)
             if first is None or last is None:
                 raise ValueError(f"invalid partition limitation range: {piece}")
-            partitions += range(first, min(last, first + _MOST_PARTITIONS) + 1)
+            room = _MOST_PARTITIONS - len(partitions)
+            partitions += range(first, min(last + 1, first + room))
         else:
             partition = _int32(piece)
             if partition is None:
