@@ -1,8 +1,8 @@
 """``python -m lagbench.adapters.kafka.kafka_lag_worker``: fork processes that read offsets.
 
-Standard input is a socket to the parent program (``reader_forks``). A message with a socket starts
-a reader, which gets its settings and requests there and answers there. A message with a process id
-ends that reader. The end of the input is the end of all.
+Standard input is a socket to the parent program (``reader_forks``). A message with a socket
+requests a reader, which gets its settings and requests there and answers there. A message with a
+process id requests the end of that reader. The end of the input is the end of all.
 
 This process has all modules and no thread, so a reader shares its memory: 13 MB instead of 40.
 """
