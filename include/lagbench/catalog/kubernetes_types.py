@@ -72,9 +72,12 @@ def _typed(document: Any, where: str) -> Any:
         raise WrongInput(
             where=where, field="apiVersion", value=document.get("apiVersion"), allowed=version
         )
-    if version == "apps/v1" and isinstance(spec, Mapping):
-        document = {**document, "spec": {"selector": {}, "serviceName": "", **spec}}
-    return _Reader(where, is_secret=kind == "Secret").read(document, f"V1{kind}", "", "")
+    reader = _Reader(where, is_secret=kind == "Secret")
+    if version != "apps/v1" or not isinstance(spec, Mapping):
+        return reader.read(document, f"V1{kind}", "", "")
+    whole = {**document, "spec": {"selector": {}, "serviceName": "", **spec}}
+    found = reader.read(whole, f"V1{kind}", "", "")
+    return found | {"spec": {key: one for key, one in found["spec"].items() if key in spec}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,3 +110,11 @@ def test_other_documents_stay_as_they_are() -> None:
     documents = [{"kind": "ScaledObject", "spec": 1}, "text", {"kind": ["Deployment"]}]
 
     assert typed_objects(documents, where="f") == documents
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_right_workload_stays_as_it_is(kind: str) -> None:
+    """A field more, such as serviceName of a Deployment, is refused by a server-side apply."""
+    documents = parse_documents(FILE.replace("Deployment", kind), where="f")
+
+    assert typed_objects(documents, where="f") == documents
