@@ -14,6 +14,7 @@ from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl
 
 from lagbench.adapters.kafka.kafka_lag_process import KafkaLagProcess
+from lagbench.adapters.process.processes import is_alive
 from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.embedded.broker import Broker
 
@@ -103,6 +104,25 @@ def test_the_end_of_the_reading_process_fails_one_sample_and_no_more(
     after = _reader_of(source)
     source.close()
     assert [process.is_running() for process in (reader, after)] == [False, False]
+
+
+def test_the_end_of_the_forking_process_fails_one_sample_and_no_more(
+    broker: Broker, source: KafkaLagProcess
+) -> None:
+    """Its readers end with it; the next sample starts another one."""
+    token = uuid4().hex[:8]
+    control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", 1)
+    control.prepare()
+    wanted = GroupTopic(control.group, control.topic)
+    assert source.sample([wanted])[wanted].error == ""
+    reader = _reader_of(source)
+
+    os.kill(reader.ppid(), signal.SIGKILL)
+    eventually(lambda: not is_alive(reader.pid), "the reader has ended")
+    lost, found = (source.sample([wanted])[wanted] for _ in range(2))
+
+    assert "has ended" in lost.error
+    assert (found.error, found.end.tolist()) == ("", [100])
 
 
 def _reader_of(source: KafkaLagProcess) -> psutil.Process:
