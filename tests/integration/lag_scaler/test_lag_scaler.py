@@ -183,7 +183,7 @@ def test_explain_prints_the_steps_of_a_server_and_of_its_own_samples(
     manifest = {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledObject",
-        "metadata": {"name": "explained", "namespace": "n"},
+        "metadata": {"name": "explained", "namespace": "shop"},
         "spec": {"scaleTargetRef": {"name": "consumer"}, "triggers": triggers},
     }
     monkeypatch.setenv("COLUMNS", "300")
