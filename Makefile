@@ -12,8 +12,8 @@ TARGET ?= embedded
 ARGS ?=
 
 .PHONY: help install lock proto rehearse own-consumers ui down test test-all test-measured test-slow \
-  test-integration test-kubernetes test-compose in-kubernetes in-compose sbom audit check format bench \
-  pictures picture-own-dag clean
+  test-rehearsals test-integration test-kubernetes test-compose in-kubernetes beside-kubernetes sbom audit \
+  check format bench pictures picture-own-dag clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -83,17 +83,19 @@ else
 	exit $$failed
 endif
 
-# Kubernetes mostly waits: it runs beside all of them. Docker compose begins after the rehearsals.
+# Kubernetes mostly waits: rehearsals, of docker compose last, run beside it. The rest has the machine to itself.
 test-all: install ## Run all that `make test` leaves out, the next four (as root, on Debian 12).
 	@failed=0; mkdir -p build; $(MAKE) test-measured || failed=1; \
-	$(MAKE) -k -j2 test-slow in-kubernetes AFTER_REHEARSALS="test-integration in-compose" || failed=1; \
+	$(MAKE) -k -j2 in-kubernetes beside-kubernetes || failed=1; \
+	$(MAKE) test-integration || failed=1; \
 	cat build/kubernetes.log build/compose.log; exit $$failed
 
 in-kubernetes: install
 	@$(MAKE) test-kubernetes ARGS='-m "cluster and not measured"' >build/kubernetes.log 2>&1
 
-in-compose: install
-	@$(MAKE) test-compose >build/compose.log 2>&1
+beside-kubernetes: install
+	@failed=0; $(MAKE) test-rehearsals || failed=1; \
+	$(MAKE) test-compose >build/compose.log 2>&1 || failed=1; exit $$failed
 
 test-measured: install ## Run the rehearsals that measure, on one machine and on a real Kubernetes.
 	@failed=0; set -x; \
@@ -101,15 +103,14 @@ test-measured: install ## Run the rehearsals that measure, on one machine and on
 	$(BIN)/python -m tests.cluster -m "cluster and measured" || failed=1; \
 	exit $$failed
 
-AFTER_REHEARSALS := test-integration
-test-slow: install ## Run the rest against real brokers, localkube, Spark, Airflow, Chromium: rehearsals, then two files at a time.
-	@failed=0; set -x; \
-	$(BIN)/python -m pytest tests/e2e -m "slow and not measured" || failed=1; \
-	$(MAKE) -k -j2 $(AFTER_REHEARSALS) || failed=1; \
-	exit $$failed
+test-slow: install ## Run the rest against real brokers, localkube, Spark, Airflow, Chromium: rehearsals, then three files at a time.
+	@failed=0; $(MAKE) test-rehearsals || failed=1; $(MAKE) test-integration || failed=1; exit $$failed
+
+test-rehearsals: install
+	$(BIN)/python -m pytest tests/e2e -m "slow and not measured"
 
 test-integration: install
-	$(BIN)/python -m pytest $(STARTING) -n 2 $(FILES) -m "(slow or browser) and not (smoke or measured or cluster)"
+	$(BIN)/python -m pytest $(STARTING) -n 3 $(FILES) -m "(slow or browser) and not (smoke or measured or cluster)"
 
 test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (builds it the first time).
 	$(BIN)/python -m tests.cluster $(ARGS)
