@@ -111,7 +111,7 @@ def _decoded(manifest: Mapping[str, Any], cluster: ClusterView, *, is_dry_run: b
     decoded = _defaulted(json_value(written))
     errors = [
         *metadata_errors(decoded.get("metadata") or {}),
-        *schema_errors(decoded, SCALED_OBJECT, ""),
+        *schema_errors(_defaulted(json_value(written, keep_floats=True)), SCALED_OBJECT, ""),
     ]
     texts = [str(error) for error in errors]
     if any(error.is_blocking for error in errors):

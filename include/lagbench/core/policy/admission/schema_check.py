@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lagbench.core.kubernetes import json_value
 from lagbench.core.policy.admission.field_error import FieldError, json_text
 from lagbench.core.policy.admission.schema import Schema
 
@@ -72,7 +73,7 @@ def schema_errors(value: Any, schema: Schema, path: str) -> list[FieldError]:
 
 def _errors(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     found, allowed_types = json_type(value), schema.type.split(",")
-    if found not in allowed_types:
+    if found not in allowed_types and json_type(json_value(value)) not in allowed_types:
         yield _type_error(path, schema.type, found)
         if len(allowed_types) > 1:  # int-or-string, which the schema says a second time as anyOf
             detail = f'"{path}" must validate at least one schema (anyOf)'

@@ -23,7 +23,6 @@ from lagbench.core.policy.admission import (
     finalizer_warnings,
     stored_hpa,
     target_type,
-    without_export,
 )
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
@@ -139,7 +138,10 @@ def review_policy(
     """
     context, around = context or PolicyContext(), known_objects or KnownObjects()
     exported, kind = list(_exported(manifest, around)), manifest.get("kind")
-    manifest = without_export(manifest)
+    # A copy of a stored object is refused for it alone: the rest is checked.
+    if isinstance(manifest.get("metadata"), Mapping):
+        kept = {k: v for k, v in manifest["metadata"].items() if k != "resourceVersion"}
+        manifest = {**manifest, "metadata": kept}
     if kind == "ScaledObject":
         review = _scaled_object(manifest, where, around, context)
     elif kind == "HorizontalPodAutoscaler":
