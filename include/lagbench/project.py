@@ -52,9 +52,10 @@ def make_state_dir(folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = folder.stat()
-    if not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    is_own = found.st_uid == os.geteuid()
+    if is_own and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         return
-    if found.st_uid != os.getuid() or found.st_mode & stat.S_ISVTX:
+    if not is_own or found.st_mode & stat.S_ISVTX:
         told = f"the state folder {folder} is also of other users"
         raise NotReady(f"{told}; set {STATE_VARIABLE} to a folder of your own")
     folder.chmod(0o700)

@@ -15,19 +15,28 @@ MOST_CHARACTERS = 200
 HIDDEN = "(hidden)"
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[.\-\s]+")
 _SECRET_NAME = re.compile(
-    r"passw|passphrase|secret|token(?!iz)|credential|fernet|jaas|cookie"
-    r"|(api|access|account|private|signing|encryption)_?key|key_?(file_?)?data$"
-    r"|(^|_)(keys?|dsn|auth)$|_pwd$|pin_?code|conn(ection)?_?str(ing)?$"
+    r"passw|passphrase|secret|token(?!iz)|credential|fernet|jaas|cookie|authorization"
+    r"|(api|access|account|private|signing|encryption|master)_?key|key_?(file_?)?data$|key_pem$"
+    r"|(^|_)(keys?|dsn|auth|pat|jwt|bearer|(pg|my)?pass)$|(?<!^)(?<!old)pwd$|pin_?code"
+    r"|conn(ection)?_?str(ing)?$"
+    r"|auth_(header|config)$|user_info$|webhook"
+)
+# How messages are keyed and work is limited, as variables of consumers say it.
+_NO_SECRET_NAME = re.compile(
+    r"(^|_)(partition|message|record|order|customer|user|routing|sort|primary|foreign|group|dedupe?"
+    r"|idempotency|consumer)_?keys?$|max_tokens|token_(bucket|limit|refresh)|tokens?_per_|passwordless"
+    r"|(enable|use)_(tokens?|auth)$"
 )
 # Where a secret lies, and what is known of it, is none.
 _ABOUT_SECRETS = re.compile(
-    r"^spark_kubernetes_(driver|executor)_secret|_(file|path|dir|folder|location|type|name|size|bits|ttl|seconds|ms|count|enabled|required"
+    r"^spark_kubernetes_(driver|executor)_(secrets_|secret_key_ref_)|_(file|path|dir|folder|location|type|name|size|bits|ttl|seconds|ms|count|enabled|required"
     r"|url|uri|endpoint|provider|class|algorithm|mechanism|version|duration)$"
 )
 _SECRET_VALUE = re.compile(r"://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY")
 _CONTROLS = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, moves of the cursor
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x00-\x1f\x9c]*(?:\x07|\x1b\\|\x9c)"  # a title
+    # a title
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x00-\x1f\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
     r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # the direction of what follows
 )
@@ -39,7 +48,9 @@ def looks_secret(name: str, value: object = "") -> bool:
     A URL with a password is one under every name.
     """
     words = _HUMPS.sub("_", name).lower()
-    is_named = _SECRET_NAME.search(words) and not _ABOUT_SECRETS.search(words)
+    is_named = _SECRET_NAME.search(words) and not (
+        _ABOUT_SECRETS.search(words) or _NO_SECRET_NAME.search(words)
+    )
     return bool(is_named) or (isinstance(value, str) and bool(_SECRET_VALUE.search(value)))
 
 

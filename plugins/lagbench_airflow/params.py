@@ -148,7 +148,8 @@ def opened(params: Mapping[str, Any]) -> tuple[Mapping[str, Any], ConfLimits | N
     :raises WrongInput: there is no such seal or experiment, or a variable of the worker is wrong.
     """
     if params.get(SEALED) is not None:
-        return {**params, **read_sealed(state_dir(), params[SEALED])}, None
+        # Nothing of the open conf: whoever reads the seal's name could add a policy of their own.
+        return read_sealed(state_dir(), params[SEALED]), None
     return params, _limits(params)
 
 

@@ -54,7 +54,7 @@ from lagbench.core.scenario import (
 )
 from lagbench.core.scenario.stream import offered_load, poisoned_seqs, sample_shares
 from lagbench.errors import WrongInput
-from lagbench.shown import shown
+from lagbench.shown import HIDDEN, looks_secret, shown
 
 SETTING = "--set"
 
@@ -384,7 +384,8 @@ def _of_setting(problem: WrongInput, overrides: Mapping[str, str]) -> WrongInput
     """Return the problem with ``--set`` as its place if a setting brought the field in."""
     for key in overrides:
         if problem.field == key or problem.field.startswith(f"{key}."):
-            where = f"{SETTING} {key}={overrides[key]} on {problem.where}"
+            value = HIDDEN if looks_secret(key) else overrides[key]
+            where = f"{SETTING} {key}={value} on {problem.where}"
             return WrongInput(
                 where=where, field=problem.field, value=problem.value, allowed=problem.allowed
             )

@@ -33,7 +33,7 @@ def seal(state_dir: Path, conf: Mapping[str, Any]) -> dict[str, Any]:
     name = secrets.token_hex(16)
     descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump({key: value for key, value in conf.items() if key not in _OPEN}, file)
+        json.dump(dict(conf), file)
     told = {key: conf[key] for key in _OPEN if key in conf}
     return {**told, "scenario": file_name(str(conf["scenario"])), SEALED: name}
 

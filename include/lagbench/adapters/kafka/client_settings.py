@@ -152,7 +152,7 @@ def checked(settings: Mapping[str, str], *, where: str) -> dict[str, str]:
     refuse_code(settings, where=where)
     try:
         AdminClient({"log_level": 0, **settings})
-    except (KafkaException, TypeError, ValueError) as error:
+    except (AttributeError, KafkaException, TypeError, ValueError) as error:
         reason = spoken(error)
         for value in settings.values():
             if value and len(value) > 3:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?")
+"""No zero byte or blank: a client could connect to a host that is not in the list of allowed ones."""
 DEFAULT_PORT = 8090  # the default TCP port of an Iggy server
 ALLOWED_ADDRESS = (
     "host:port (port 1 to 65535) without scheme and credentials, for example iggy:8090"
@@ -20,7 +24,7 @@ def split_iggy_address(text: str) -> tuple[str, int] | None:
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
     is_port = port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535
-    return (host, int(port)) if host and is_port else None
+    return (host, int(port)) if _HOST.fullmatch(host) and is_port else None
 
 
 def shown_address(text: str) -> str:
