@@ -93,9 +93,10 @@ def _require_end(folder: RunFolder) -> None:
     from lagbench.programs.live.live_file import is_followed
     from lagbench.results.observed_run import RECORDS_FILE
 
-    if is_followed(folder.path / RECORDS_FILE):
+    records = folder.path / RECORDS_FILE
+    if is_followed(records):
         raise NotReady(f"run {folder.reference} is still in progress: its observation continues")
-    if not folder.has_landed() and is_in_progress(folder):
+    if not records.exists() and not folder.has_landed() and is_in_progress(folder):
         told = f"run {folder.reference} is still in progress"
         raise NotReady(f"{told}: lagbench watch {folder.reference} shows it")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?")
-"""No zero byte or blank: a client could connect to a host that is not in the list of allowed ones."""
+"""No zero byte or blank: a client could connect to a host that no list of allowed ones has."""
 DEFAULT_PORT = 8090  # the default TCP port of an Iggy server
 ALLOWED_ADDRESS = (
     "host:port (port 1 to 65535) without scheme and credentials, for example iggy:8090"
