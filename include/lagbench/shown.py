@@ -29,10 +29,16 @@ _NO_SECRET_NAME = re.compile(
 )
 # Where a secret lies, and what is known of it, is none.
 _ABOUT_SECRETS = re.compile(
-    r"^spark_kubernetes_(driver|executor)_(secrets_|secret_key_ref_)|_(file|path|dir|folder|location|type|name|size|bits|ttl|seconds|ms|count|enabled|required"
-    r"|url|uri|endpoint|provider|class|algorithm|mechanism|version|duration)$"
+    r"^spark_kubernetes_(driver|executor)_(secrets_|secret_key_ref_)|(?<!webhook)_ur[li]$"
+    r"|_(file|path|dir|folder|location|type|name|size|bits|ttl|seconds|ms|count|enabled|required"
+    r"|endpoint|provider|class|algorithm|mechanism|version|duration)$"
 )
-_SECRET_VALUE = re.compile(r"://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY")
+# A placeholder ({kafka.sasl.password}) or a reference ($(NAME)) is none.
+_SECRET_VALUE = re.compile(
+    r"://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r"|(passw(or)?d|(access|account)_?key)[\"']?\s*[=:]\s*[\"']?[^\s\"'&;{$(]",
+    re.IGNORECASE,
+)
 _CONTROLS = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, moves of the cursor
     # a title
@@ -45,7 +51,7 @@ _CONTROLS = re.compile(
 def looks_secret(name: str, value: object = "") -> bool:
     """Return whether a variable, setting or field holds a secret, by its name or by its value.
 
-    A URL with a password is one under every name.
+    A URL with a password is one under every name, and so is ``password=…``.
     """
     words = _HUMPS.sub("_", name).lower()
     is_named = _SECRET_NAME.search(words) and not (

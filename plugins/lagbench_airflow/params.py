@@ -140,16 +140,17 @@ def refuse_unknown(params: Mapping[str, Any]) -> None:
         raise WrongInput(where="conf", field=name, value=params[name], allowed=allowed)
 
 
-def opened(params: Mapping[str, Any]) -> tuple[Mapping[str, Any], ConfLimits | None]:
-    """Return the parameters of a run, and the limits on what they may name.
+def opened(
+    params: Mapping[str, Any], *, dag_run: str
+) -> tuple[Mapping[str, Any], ConfLimits | None]:
+    """Return the parameters of a Dag run, and the limits on what they may name.
 
     None: the command line has sealed them, whose caller's rights are the limit.
 
     :raises WrongInput: there is no such seal or experiment, or a variable of the worker is wrong.
     """
     if params.get(SEALED) is not None:
-        # Nothing of the open conf: whoever reads the seal's name could add a policy of their own.
-        return read_sealed(state_dir(), params[SEALED]), None
+        return read_sealed(state_dir(), params[SEALED], dag_run=dag_run), None
     return params, _limits(params)
 
 

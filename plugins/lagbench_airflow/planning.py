@@ -44,7 +44,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     Nothing is started: wrong input ends the run here.
     """
     refuse_unknown(params)
-    params, limits = opened(params)
+    params, limits = opened(params, dag_run=dag_run)
     overrides = settings_of(params)
     cell = checked_cell(
         str(params["scenario"]),

@@ -34,6 +34,14 @@ from lagbench.shown import HIDDEN, looks_secret, shown
         "consumer.env.DB_PASSWORD",
         "AIRFLOW__CORE__FERNET_KEY",
         "keyfile.data",
+        "DB_PASS",
+        "DBPWD",
+        "GITHUB_PAT",
+        "AUTHORIZATION",
+        "SLACK_WEBHOOK_URL",
+        "basic.auth.user.info",
+        "ssl.key.pem",
+        "spark.kubernetes.executor.secretXYZ.password",
     ],
 )
 def test_a_secret_is_known_by_its_name(name: str) -> None:
@@ -54,6 +62,14 @@ def test_a_secret_is_known_by_its_name(name: str) -> None:
         "DATABASE_URL",
         "LAGBENCH_TOKEN_DURATION",
         "PASSWORD_FILE",
+        "PARTITION_KEY",
+        "DEDUPE_KEY",
+        "ConsumerKey",
+        "MAX_TOKENS",
+        "TOKEN_BUCKET_RATE",
+        "ENABLE_AUTH",
+        "PASSWORDLESS",
+        "spark.sql.sources.partitionKeys",
         "payload.key_field",
         "spark.kubernetes.authenticate.submission.oauthTokenFile",
         "spark.hadoop.fs.s3a.aws.credentials.provider",
@@ -62,6 +78,23 @@ def test_a_secret_is_known_by_its_name(name: str) -> None:
 def test_what_says_where_a_secret_lies_is_none(name: str) -> None:
     """A file of a token, the class that reads a key."""
     assert not looks_secret(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_secret"),
+    [
+        ("-Djavax.net.ssl.keyStorePassword=hunter2", True),
+        ('{"password": "hunter2"}', True),
+        ("org.apache.PlainLoginModule required password='b';", True),
+        ("Endpoint=sb://x;SharedAccessKey=abc", True),
+        ("-Dpassword={kafka.sasl.password}", False),
+        ("password=$(PASSWORD)", False),
+        ("org.example.PasswordCallback", False),
+    ],
+)
+def test_a_password_within_a_value_is_one_under_every_name(value: str, is_secret: bool) -> None:
+    """Options of a JVM, JSON, JAAS; a placeholder is none."""
+    assert looks_secret("OPTS", value) == is_secret
 
 
 def test_a_password_in_a_url_is_a_secret_under_every_name() -> None:

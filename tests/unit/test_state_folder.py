@@ -58,6 +58,16 @@ def test_another_user_reads_nothing_in_it(shared: Path, exists: bool) -> None:
     assert not reads(log)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+def test_a_folder_of_another_user_is_refused_also_if_it_is_closed(tmp_path: Path) -> None:
+    """Somebody who knows the name may have made it before."""
+    tmp_path.chmod(0o700)
+    os.chown(tmp_path, NOBODY, NOBODY)
+
+    with pytest.raises(NotReady, match="LAGBENCH_STATE_DIR"):
+        make_state_dir(tmp_path)
+
+
 def test_a_folder_of_all_users_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     """Somebody named /tmp: to make that private would stop the machine's other programs."""
     tmp_path.chmod(0o1777)

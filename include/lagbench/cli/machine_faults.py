@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lagbench.errors import ExitCode
+from lagbench.shown import cut
 
 _FULL_BYTES = 2**20
 _SAY_FULL = ("No space left on device", "disk is full", "Disk quota exceeded")
-_SHOWN = 200
 
 
 class _LastingOutput(io.FileIO):
@@ -70,7 +70,7 @@ def told(error: OSError) -> tuple[ExitCode, str]:
     full = no_space(str(error))
     if full is not None:
         return ExitCode.NOT_READY, full
-    names = [str(name)[:_SHOWN] for name in (error.filename, error.filename2) if name is not None]
+    names = [cut(str(name)) for name in (error.filename, error.filename2) if name is not None]
     is_name = error.errno == errno.ENAMETOOLONG
     code = ExitCode.WRONG_INPUT if is_name else ExitCode.NOT_READY
-    return code, ": ".join((error.strerror or str(error)[:_SHOWN], *names))
+    return code, ": ".join((error.strerror or cut(str(error)), *names))

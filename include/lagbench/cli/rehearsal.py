@@ -241,7 +241,7 @@ def follow(
     run_id = str(conf["run_id"])
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
     from lagbench.embedded.kept_log import how_to_account
-    from lagbench.orchestrator.dag_run import ProcessDagRun, ServerDagRun
+    from lagbench.orchestrator.dag_run import ProcessDagRun, ServerDagRun, triggered_id
     from lagbench.orchestrator.sealed_conf import SEALED, break_seal, seal
     from lagbench.report.stopped import write_stopped
 
@@ -249,7 +249,7 @@ def follow(
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
-    handed = seal(state_dir, conf)
+    handed = seal(state_dir, conf, dag_run=None if server is None else triggered_id(run_id))
     dag_run: DagRun
     if server is None:
         dag_run = ProcessDagRun(state_dir, connections, handed, process)

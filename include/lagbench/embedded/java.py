@@ -16,12 +16,13 @@ from typing import Literal
 
 from lagbench.embedded.cache import cache_dir, write_atomically
 from lagbench.errors import NotReady, WrongInput
+from lagbench.shown import cut
 
 MINIMUM_MAJOR_VERSION = 17  # the oldest that Spark 4 and Kafka 4 run on
 CHOICE_VARIABLE = "LAGBENCH_JAVA"
 Origin = Literal["system", "wheel"]
 
-_ANSWER_SECONDS, _SHOWN = 30, 300
+_ANSWER_SECONDS = 30
 _VERSION = re.compile(r'version "(?P<major>\d+)(?P<rest>[^"]*)"')
 # The wheel's runtime lacks this module, and its launcher fails if the module is requested. Spark
 # always requests it and works without it (it speeds up linear algebra, which the bench does not
@@ -137,7 +138,7 @@ def _ask(executable: Path, origin: Origin) -> JavaRuntime | str:
     said = answer.stderr + answer.stdout
     match = _VERSION.search(said)
     if answer.returncode != 0 or match is None:
-        words = " ".join(said.split())[:_SHOWN] or "it said nothing"
+        words = cut(" ".join(said.split())) or "it said nothing"
         return f"does not run, exit code {answer.returncode}: {words}"
     resolved = executable.resolve()
     version = match["major"] + match["rest"]

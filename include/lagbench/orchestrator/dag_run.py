@@ -114,6 +114,11 @@ class ProcessDagRun:
         return f"whole log: {self.log_path}"
 
 
+def triggered_id(run_id: str) -> str:
+    """Return the id of a run's Dag run in a server."""
+    return f"cli__{run_id}"
+
+
 class _NoAnswer(NotReady):
     """Airflow did not answer; it may the next time."""
 
@@ -127,7 +132,7 @@ class ServerDagRun:
     def __init__(self, server: AirflowServer, state_dir: Path, conf: Mapping[str, Any]) -> None:
         """Take the server and what the Dag gets."""
         self._server, self._state_dir = server, state_dir
-        self._run, self._conf = f"cli__{conf['run_id']}", dict(conf)
+        self._run, self._conf = triggered_id(str(conf["run_id"])), dict(conf)
         self._token, self._is_known = "", False
         self._asked_at = self._answered_at = 0.0
         self._health_asked_at = self._healthy_at = 0.0

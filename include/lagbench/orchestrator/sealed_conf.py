@@ -2,7 +2,8 @@
 
 A file in a folder of the state folder has the conf; the Dag run's own conf has only its name. To
 write there takes the rights of the bench's user. The values are not in ``ps``, nor in Airflow's
-database. A file is read once.
+database. A file is read once, and only by the Dag run that it is for: whoever may look at that run
+sees the name.
 """
 
 from __future__ import annotations
@@ -26,14 +27,17 @@ _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OPEN = ("run_id", "keep_bench")
 
 
-def seal(state_dir: Path, conf: Mapping[str, Any]) -> dict[str, Any]:
-    """Write what a conf names, and return the conf for Airflow: the name of that file."""
+def seal(state_dir: Path, conf: Mapping[str, Any], *, dag_run: str | None) -> dict[str, Any]:
+    """Write what a conf names, and return the conf for Airflow: the name of that file.
+
+    :param dag_run: the id of the Dag run in a server; None: it is in a process of the command line.
+    """
     folder = state_dir / SEALED
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = secrets.token_hex(16)
     descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(dict(conf), file)
+        json.dump({"conf": dict(conf), "dag_run": dag_run}, file)
     told = {key: conf[key] for key in _OPEN if key in conf}
     return {**told, "scenario": file_name(str(conf["scenario"])), SEALED: name}
 
@@ -43,10 +47,10 @@ def break_seal(state_dir: Path, name: str) -> None:
     (state_dir / SEALED / name).unlink(missing_ok=True)
 
 
-def read_sealed(state_dir: Path, name: object) -> dict[str, Any]:
-    """Return what the command line has sealed under this name, and delete it.
+def read_sealed(state_dir: Path, name: object, *, dag_run: str) -> dict[str, Any]:
+    """Return what the command line has sealed under this name for this Dag run, and delete it.
 
-    :raises WrongInput: there is none that this user alone has written.
+    :raises WrongInput: there is none that this user alone has written, or it is for another run.
     """
     folder = state_dir / SEALED
     try:
@@ -56,12 +60,15 @@ def read_sealed(state_dir: Path, name: object) -> dict[str, Any]:
         descriptor = os.open(folder / str(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, encoding="utf-8") as file:
             _require_private(os.fstat(descriptor), stat.S_ISREG)
-            found: dict[str, Any] = json.load(file)
+            found = json.load(file)
+        if found["dag_run"] not in (None, dag_run):
+            raise PermissionError
     except OSError as error:
         allowed = "the name of a cell that lagbench run has sealed in this state folder, once"
         raise WrongInput(where="conf", field=SEALED, value=name, allowed=allowed) from error
     break_seal(state_dir, str(name))
-    return found
+    conf: dict[str, Any] = found["conf"]
+    return conf
 
 
 def _require_private(found: os.stat_result, is_kind: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 
 import pytest
 from rich.panel import Panel
@@ -48,6 +49,14 @@ def test_foreign_text_is_text(shape: str) -> None:
 def test_what_a_terminal_obeys_is_left_out(given: str, seen: str) -> None:
     """What begins a sequence without an end hides nothing."""
     assert printable(given) == seen
+
+
+def test_text_of_beginnings_only_is_read_once() -> None:
+    """Each was once looked for to the end: 200,000 of them took minutes."""
+    began_at = time.monotonic()
+
+    assert printable("\x9d" * 200_000) == ""
+    assert time.monotonic() - began_at < 5
 
 
 def test_no_command_makes_a_console_of_its_own() -> None:

@@ -20,16 +20,26 @@ CONF: dict[str, Any] = {
 
 def test_a_sealed_conf_is_read_once(tmp_path: Path) -> None:
     """Airflow gets its name; the values are in a file of its owner alone."""
-    told = seal(tmp_path, CONF)
+    told = seal(tmp_path, CONF, dag_run="cli__a")
 
     assert "hush" not in str(told)
     assert "/home/me" not in str(told)
     assert (told["run_id"], told["keep_bench"], told["scenario"]) == ("a", True, "mine.yaml")
     file = tmp_path / SEALED / told[SEALED]
     assert [one.stat().st_mode & 0o777 for one in (file.parent, file)] == [0o700, 0o600]
-    assert read_sealed(tmp_path, told[SEALED])["overrides"] == CONF["overrides"]
+    assert read_sealed(tmp_path, told[SEALED], dag_run="cli__a") == CONF
     with pytest.raises(WrongInput):
-        read_sealed(tmp_path, told[SEALED])
+        read_sealed(tmp_path, told[SEALED], dag_run="cli__a")
+
+
+def test_another_dag_run_cannot_take_a_seal(tmp_path: Path) -> None:
+    """Its name is in the conf of a run that waits; that run still gets it."""
+    name = seal(tmp_path, CONF, dag_run="cli__a")[SEALED]
+
+    with pytest.raises(WrongInput):
+        read_sealed(tmp_path, name, dag_run="manual__1")
+
+    assert read_sealed(tmp_path, name, dag_run="cli__a") == CONF
 
 
 def forged(name: str, root: Path) -> object:
@@ -82,14 +92,14 @@ def test_a_conf_cannot_claim_to_be_the_command_line_s(tmp_path: Path, name: str)
     claimed = forged(name, tmp_path)
 
     with pytest.raises(WrongInput) as refused:
-        read_sealed(tmp_path, claimed)
+        read_sealed(tmp_path, claimed, dag_run="cli__a")
 
     assert refused.value.field == SEALED
 
 
 def test_a_seal_that_no_run_has_read_is_broken(tmp_path: Path) -> None:
     """Also twice: the run may have read it."""
-    told = seal(tmp_path, CONF)
+    told = seal(tmp_path, CONF, dag_run=None)
 
     break_seal(tmp_path, told[SEALED])
     break_seal(tmp_path, told[SEALED])

@@ -133,7 +133,7 @@ def test_the_samples_are_kept_as_they_were_checked(
     overrides = {"payload.file": str(file), "payload.key_field": "customer"}
     params = {"scenario": "own_messages", "overrides": overrides}
 
-    planned = planning.plan_run(seal(tmp_path, params), dag_run="d")
+    planned = planning.plan_run(seal(tmp_path, params, dag_run="d"), dag_run="d")
     folder = RunFolder(tmp_path / "runs" / planned["run_id"])
     checked = checked_cell("own_messages", overrides=overrides)
     file.write_text('{"customer": "another"}\n', encoding="utf-8")
@@ -141,7 +141,7 @@ def test_the_samples_are_kept_as_they_were_checked(
 
     assert folder.payload.read_text(encoding="utf-8") == '{"customer": "é"}\n'
     with pytest.raises(WrongInput, match="checked a moment ago"):
-        planning.plan_run(seal(tmp_path, params), dag_run="d")
+        planning.plan_run(seal(tmp_path, params, dag_run="d"), dag_run="d")
 
 
 def test_only_the_owner_reads_a_manifest_with_secrets(
@@ -160,8 +160,9 @@ def test_only_the_owner_reads_a_manifest_with_secrets(
     scenario["allow_overscale"] = True
     (tmp_path / "tiny_own.yaml").write_text(yaml.safe_dump(scenario))
 
-    sealed = seal(tmp_path, {"scenario": str(tmp_path / "tiny_own.yaml")})
-    planned = planning.plan_run(sealed, dag_run="d")
+    sealed = seal(tmp_path, {"scenario": str(tmp_path / "tiny_own.yaml")}, dag_run="d")
+    # A conf beside it counts for nothing.
+    planned = planning.plan_run({**sealed, "policy": "/etc/passwd"}, dag_run="d")
 
     folder = RunFolder(Path(planned["run_folder"]))
     assert folder.own_deployment.stat().st_mode & 0o777 == 0o600

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from lagbench.shown import cut
+
 # Lines of INFO follow objects, whose number is limited; a warning may come from any call.
 INFO_LINES_PER_MINUTE = 1_000
 OTHER_LINES_PER_MINUTE = 100
@@ -42,18 +44,15 @@ class LogLimit(logging.Filter):
             self._left_out[event] += 1
             return False
         left_out = self._left_out.pop(event, 0)
-        cut = {name: _cut(value) for name, value in fields.items()}
+        short = {name: _cut(value) for name, value in fields.items()}
         if fields is record.msg:
-            record.msg = {**cut, **({"left_out": left_out} if left_out else {})}
+            record.msg = {**short, **({"left_out": left_out} if left_out else {})}
         else:
-            record.msg, record.args = cut["event"], ()
+            record.msg, record.args = short["event"], ()
         return True
 
 
 def _cut(value: Any) -> Any:
     """Return a value of at most ``LONGEST_VALUE`` characters; the end of a traceback says most."""
     text = value if isinstance(value, str) else repr(value)
-    if len(text) <= LONGEST_VALUE:
-        return value
-    half = LONGEST_VALUE // 2
-    return f"{text[:half]} … {text[-half:]}"
+    return value if len(text) <= LONGEST_VALUE else cut(text, LONGEST_VALUE)

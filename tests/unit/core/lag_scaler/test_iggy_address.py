@@ -33,6 +33,18 @@ def test_stream_topic_and_group_name_what_is_read() -> None:
     assert not _server(settings).is_tls
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1\0.kafka.svc", "h ost", "evil?.kafka.svc"])
+def test_a_host_that_a_client_could_read_otherwise_is_refused(host: str) -> None:
+    """A zero byte ends a host's name in the resolver: the list of allowed ones has another one."""
+    with pytest.raises(InvalidMetadata) as refused:
+        parse_lag_settings(
+            {**_NAMED, **_LOGIN, "serverAddress": f"{host}:8090"},
+            allowed_servers=("*.kafka.svc:8090", "*"),
+        )
+
+    assert refused.value.field == "serverAddress"
+
+
 def test_tls_takes_an_authority_by_reference() -> None:
     """``tls`` and ``caFromEnv`` of the object, or IGGY_TLS and IGGY_CA of the server."""
     own = parse_lag_settings({**_NAMED, **_LOGIN, "tls": "enable", "caFromEnv": "PEM"})
