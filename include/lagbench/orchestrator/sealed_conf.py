@@ -2,8 +2,8 @@
 
 A file in a folder of the state folder has the conf; the Dag run's own conf has only its name. To
 write there takes the rights of the bench's user. The values are not in ``ps``, nor in Airflow's
-database. A file is read once, and only by the Dag run that it is for: users who may look at that run see
-the name.
+database. A file is read once, and only by the Dag run that it is for: users who may look at that
+run see the name.
 """
 
 from __future__ import annotations
