@@ -205,7 +205,7 @@ def test_what_is_kept_of_a_refused_object_is_small() -> None:
 @pytest.mark.parametrize(
     ("known", "one_more"),
     [
-        (["a", "b", "c", "d"], ref("e")),
+        (["a", "b", "c", "d"], ref("e", bootstrapServers="kafka-False:9092")),
         (["a", "b"], ref("c", bootstrapServers="third:9092")),
         (["a", "b"], ref("c", sasl="plaintext", username="u", passwordFromEnv="another")),
     ],
