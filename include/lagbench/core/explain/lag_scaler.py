@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lagbench.core.lag_scaler import (
+from lagbench.core.lag_scaler.lag_rule import (
     MAX_GAP_INTERVALS,
     SPAN_TOLERANCE_INTERVALS,
     Decision,
-    evidence_intervals,
 )
 
 
@@ -106,7 +105,7 @@ def _persistence(decision: Decision) -> Step:
 
 def _projection(decision: Decision) -> Step:
     rule, growth = decision.rule, decision.growth
-    span = evidence_intervals(rule) * rule.sampling_interval_seconds
+    span = rule.evidence_intervals * rule.sampling_interval_seconds
     if growth is None:
         return Step("projection", "too few samples for rates", f"{span:g} s of them", "no growth")
     result = "drains, or may drain, before the sustain time"

@@ -2,8 +2,7 @@
 
 from tests.fakes.lag_samples import at, lags, rule, window
 
-from lagbench.core.lag_scaler.decision import Decision
-from lagbench.core.lag_scaler.rule_parameters import LagRule
+from lagbench.core.lag_scaler.lag_rule import Decision, LagRule
 
 
 def decisions(each: list[int], by: LagRule) -> list[Decision]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lagbench.core.lag_scaler.lag_clusters import IggyServer
+from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, LagSettings, parse_lag_settings
 from lagbench.core.lag_scaler.lag_source import GroupTopic
-from lagbench.core.lag_scaler.settings import InvalidMetadata, LagSettings, parse_lag_settings
-from lagbench.core.lag_scaler.source_address import IggyServer
 
 _NAMED = {
     "source": "iggy",

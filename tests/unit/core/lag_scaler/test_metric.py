@@ -5,9 +5,8 @@ import math
 import pytest
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule, window
 
-from lagbench.core.lag_scaler.decision import LagUnavailable
+from lagbench.core.lag_scaler.lag_rule import LagRule, LagUnavailable
 from lagbench.core.lag_scaler.lag_source import GroupSample
-from lagbench.core.lag_scaler.rule_parameters import LagRule
 
 AT_ONCE = {"sustain_seconds": 0.0, "lag_threshold": 10}
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.fakes.lag_samples import at, lags, offsets, rule, window
 
-from lagbench.core.lag_scaler.decision import Decision
+from lagbench.core.lag_scaler.lag_rule import Decision
 
 # 40 s sustained at 2 s: rates over 5 intervals, 10 s; the window spans 58 s.
 PROJECTED = {"lag_metric": "projected", "sustain_seconds": 40.0}

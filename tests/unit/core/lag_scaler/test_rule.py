@@ -3,7 +3,7 @@
 import pytest
 from tests.fakes.lag_samples import at, judged, lags, rule, window
 
-from lagbench.core.lag_scaler.decision import LagUnavailable
+from lagbench.core.lag_scaler.lag_rule import LagUnavailable
 from lagbench.core.lag_scaler.lag_source import failed_sample
 
 

@@ -3,8 +3,8 @@
 import pytest
 from tests.fakes.lag_samples import at, judged, offsets, rule, window
 
+from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, parse_lag_settings
 from lagbench.core.lag_scaler.lag_source import GroupSample
-from lagbench.core.lag_scaler.settings import InvalidMetadata, parse_lag_settings
 
 IN_SECONDS = {"lag_metric": "seconds", "lag_threshold": 10}
 
