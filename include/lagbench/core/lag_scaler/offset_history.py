@@ -142,7 +142,7 @@ class RuleColumns:
         (0 with scaleToZeroOnInvalidOffset); with ``earliest`` all records still in the log.
         """
         end, committed = self.end[row], self.committed[row]
-        waiting = np.maximum(end - np.maximum(committed, self.log_start), 0)
+        waiting: Values = np.maximum(end - np.maximum(committed, self.log_start), 0)
         if self._reads_from_start or (committed >= 0).all():
             return waiting
         without_commit = np.ones_like(waiting)
@@ -161,11 +161,12 @@ class RuleColumns:
 
     def values(self, row: int) -> Values:
         """Return what the threshold is compared with: by partition, or a single value."""
-        if self.rule.lag_metric == "seconds":
-            age = self.ages(row)[0]
-            return age if self.rule.lag_scope == "partition" else np.array([age.max()])
-        lag = self.lag(row)
-        return lag if self.rule.lag_scope == "partition" else np.array([lag.sum()])
+        is_age = self.rule.lag_metric == "seconds"
+        each = self.ages(row)[0] if is_age else self.lag(row)
+        if self.rule.lag_scope == "partition":
+            return each
+        single: Values = np.array([each.max() if is_age else each.sum()])
+        return single
 
     def is_stuck(self) -> Flags:
         """Return the partitions whose commit did not move between the last two rows."""

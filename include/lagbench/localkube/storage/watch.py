@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lagbench.localkube.api_error import expired
+from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.objects import JsonObject, namespace_of
-from lagbench.localkube.storage.request_target import Target
+from lagbench.localkube.storage.resources import Target
 from lagbench.localkube.storage.selectors import Matcher
 from lagbench.localkube.storage.store import Change, Store
 
@@ -89,7 +89,8 @@ class Watches:
         ends_at = asyncio.get_running_loop().time() + timeout_seconds if timeout_seconds else None
         try:
             if first is None:
-                yield _line("ERROR", json.dumps(expired(from_version).status()).encode())
+                gone = ApiError(410, "Expired", f"too old resource version: {from_version}")
+                yield _line("ERROR", json.dumps(gone.status()).encode())
                 return
             for line in first:
                 yield line

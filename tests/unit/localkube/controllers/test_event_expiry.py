@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.localkube.controllers.event_expiry import KEPT_SECONDS, EventExpiry
-from lagbench.localkube.controllers.events import EventRecorder
+from lagbench.localkube.controllers.events import KEPT_SECONDS, EventExpiry, EventRecorder
 from lagbench.localkube.objects import JsonObject, name_of
 from lagbench.localkube.storage.registry import Registry
 from lagbench.localkube.storage.resources import EVENT, NAMESPACE

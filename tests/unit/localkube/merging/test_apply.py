@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.merging.apply import apply, without_nulls
-from lagbench.localkube.merging.field_sets import from_fields_v1, to_fields_v1, values_by_path
-from lagbench.localkube.merging.managed_fields import Owner, owners_of, record_update
+from lagbench.localkube.merging.apply import Owner, apply, owners_of, record_update, without_nulls
+from lagbench.localkube.merging.field_paths import from_fields_v1, to_fields_v1, values_by_path
 from lagbench.localkube.objects import copy_of
 
 
