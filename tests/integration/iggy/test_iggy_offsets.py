@@ -90,8 +90,8 @@ def test_new_partitions_are_seen_in_the_same_sample() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (GroupTopic("enrich", "nope/orders"), "stream 'nope'"),
-        (GroupTopic("enrich", "shop/nope"), "topic 'nope'"),
+        (GroupTopic("enrich", "nope/orders"), "'nope/orders'"),
+        (GroupTopic("enrich", "shop/nope"), "'shop/nope'"),
         (GroupTopic("nope", "shop/orders"), "group 'nope'"),
         (GroupTopic("enrich", "shop"), "Iggy topic"),
         (GroupTopic("", "shop/orders"), "Iggy consumer group"),

@@ -69,7 +69,7 @@ def become_pod(request: PodRequest) -> None:
     os.chdir(request.folder)
     # If no locale is set, Python's start adds this variable to the environment (PEP 538).
     coerced = {name: os.environ[name] for name in ("LC_CTYPE",) if name in os.environ}
-    environment = {**coerced, **request.environment}
+    environment = {**request.environment, **coerced, **request.environment}
     os.environ.clear()
     os.environ.update(environment)
     dress_up(request.command, environment)

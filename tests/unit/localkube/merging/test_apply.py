@@ -35,28 +35,12 @@ def containers(*entries: dict[str, Any]) -> dict[str, Any]:
     return {"containers": list(entries)}
 
 
-def test_what_the_manager_leaves_out_goes() -> None:
-    """A field of the earlier apply that the next one lacks is removed."""
-    live = applied(None, {"x": 1, "y": 2})
-
-    assert applied(live, {"x": 1})["spec"] == {"x": 1}
-
-
 def test_what_nobody_applied_stays() -> None:
     """A field that the server or a plain write set survives an apply that does not name it."""
     live = applied(None, {"x": 1})
     live["spec"]["defaulted"] = True
 
     assert applied(live, {"x": 2})["spec"] == {"x": 2, "defaulted": True}
-
-
-def test_a_structure_goes_with_the_defaults_inside_it() -> None:
-    """With its last applied field goes the block, and what the server had added to it."""
-    live = applied(None, {"max": 3, "behavior": {"up": {"window": 0}}})
-    live["spec"]["behavior"]["up"]["policies"] = [{"type": "Pods"}]
-    live["spec"]["behavior"]["down"] = {"policies": []}
-
-    assert applied(live, {"max": 3})["spec"] == {"max": 3}
 
 
 def test_a_data_map_loses_only_the_key() -> None:
@@ -88,31 +72,6 @@ def test_a_foreign_value_is_a_conflict_and_force_takes_it() -> None:
     assert 'conflict with "a"' in refused.value.message
     assert forced["spec"] == {"x": 2}
     assert {owner.manager for owner in owners_of(forced)} == {"b"}
-
-
-def test_the_same_value_is_shared() -> None:
-    """Two managers may own one field with one value; it goes when both have let go."""
-    live = applied(applied(None, {"x": 1}, "a"), {"x": 1}, "b")
-
-    once = applied(live, {"other": 1}, "a")
-    twice = applied(once, {"other": 1}, "b")
-
-    assert once["spec"] == {"x": 1, "other": 1}
-    assert twice["spec"] == {"other": 1}
-
-
-def test_keyed_items_are_merged_and_removed_by_key() -> None:
-    """Containers merge by name: each manager's item and fields come and continue their own."""
-    one, two = {"name": "one", "image": "i"}, {"name": "two", "image": "j"}
-    live = applied(None, containers(one), "a")
-    both = applied(live, containers(two), "b")
-    shared = applied(both, containers(two, {"name": "one", "tty": True}), "b")
-
-    names = [item["name"] for item in both["spec"]["containers"]]
-    assert names == ["two", "one"]
-    assert {"name": "one", "image": "i", "tty": True} in shared["spec"]["containers"]
-    assert applied(shared, containers(two), "b")["spec"]["containers"] == [two, one]
-    assert applied(both, {"x": 1}, "b")["spec"] == {"x": 1, "containers": [one]}
 
 
 def test_ports_are_distinguished_by_number_and_protocol() -> None:

@@ -51,12 +51,6 @@ def test_field_selectors() -> None:
     assert not field_matcher("status.phase=Pending")(pod)
 
 
-def test_an_unknown_field_is_a_bad_request() -> None:
-    """A field that the API does not index is rejected by name."""
-    with pytest.raises(ApiError, match=r"spec\.replicas"):
-        field_matcher("spec.replicas=1")
-
-
 def test_a_spec_selector_as_text() -> None:
     """A LabelSelector becomes the text that a Scale object shows, and matches the same labels."""
     selector = {
