@@ -111,46 +111,37 @@ class ApiServer:
         return _written(self.writes.create(target, body, options), options, 201)
 
     def _read(self, request: Request, target: Target) -> Response:
-        query = request.query_params
-        if target.resource == POD_METRICS:
+        query, store = request.query_params, self.registry.store
+        is_watched, shows_table = query.get("watch") in _TRUE, _wants_table(request)
+        resource = target.resource
+        if resource == POD_METRICS:
             return self._read_metrics(request, target)
-        if target.name and query.get("watch") not in _TRUE:
-            return self._read_one(request, target)
-        field_selector = query.get("fieldSelector", "")
-        if target.name:
-            field_selector = f"metadata.name={target.name}"
-        matches = request_matcher(query.get("labelSelector", ""), field_selector)
-        if query.get("watch") in _TRUE:
+        if target.name and not is_watched:
+            obj = store.get(resource, target.namespace, target.name)
+            if target.subresource == "log":
+                return self.logs.answer(obj, query)
+            found = scale_of(obj) if target.subresource == "scale" else obj
+            is_table = shows_table and not target.subresource
+            return _json(single_row_table(resource, obj) if is_table else found)
+        fields = f"metadata.name={target.name}" if target.name else query.get("fieldSelector", "")
+        matches = request_matcher(query.get("labelSelector", ""), fields)
+        if is_watched:
             return self._watch(request, target, matches)
-        store = self.registry.store
-        items = [obj for obj in store.select(target.resource, target.namespace) if matches(obj)]
-        if _wants_table(request):
-            return _json(table_of(target.resource, items, str(store.version)))
+        items = [obj for obj in store.select(resource, target.namespace) if matches(obj)]
+        if shows_table:
+            return _json(table_of(resource, items, str(store.version)))
         return _json(_list_of(target, items, str(store.version)))
-
-    def _read_one(self, request: Request, target: Target) -> Response:
-        obj = self.registry.store.get(target.resource, target.namespace, target.name)
-        if target.subresource == "log":
-            return self.logs.answer(obj, request.query_params)
-        if target.subresource == "scale":
-            return _json(scale_of(obj))
-        return _json(single_row_table(target.resource, obj) if _wants_table(request) else obj)
 
     def _watch(
         self, request: Request, target: Target, matches: Callable[[JsonObject], bool]
     ) -> Response:
-        query = request.query_params
+        query, resource = request.query_params, target.resource
         version, timeout = query.get("resourceVersion", ""), query.get("timeoutSeconds", "")
         if version and not version.isdigit():
             raise bad_request(f"invalid resourceVersion {version!r}: not a number")
-        resource = target.resource
-        shows_table = _wants_table(request)
+        table = (lambda obj: single_row_table(resource, obj)) if _wants_table(request) else None
         stream = self.watches.stream(
-            Selection(
-                target,
-                matches,
-                present=(lambda obj: single_row_table(resource, obj)) if shows_table else None,
-            ),
+            Selection(target, matches, present=table),
             from_version=version,
             timeout_seconds=float(timeout) if timeout.isdigit() and timeout != "0" else None,
         )

@@ -56,58 +56,66 @@ def _involved(event: JsonObject) -> str:
     return f"{about.get('kind', '')}/{about.get('name', '')}"
 
 
-def _count(title: str, field: str) -> Column:
-    return title, lambda obj: obj.get("status", {}).get(field, 0)
+def _at(path: str, usual: object = "") -> Callable[[JsonObject], object]:
+    """Return what reads a field, such as ``spec.type``."""
+    *parents, field = path.split(".")
+
+    def read(obj: JsonObject) -> object:
+        for parent in parents:
+            obj = obj.get(parent) or {}
+        return obj.get(field, usual)
+
+    return read
 
 
-def _spec(title: str, field: str, usual: object = "") -> Column:
-    return title, lambda obj: obj["spec"].get(field, usual)
-
-
-def _top(title: str) -> Column:
-    return title, lambda obj: obj.get(title.lower(), "")
-
-
-def _share(title: str, done: str, of: str) -> Column:
-    return title, lambda obj: f"{obj.get('status', {}).get(done, 0)}/{obj['spec'][of]}"
+def _share(done: str, of: str) -> Callable[[JsonObject], object]:
+    return lambda obj: f"{_at(done, 0)(obj)}/{_at(of)(obj)}"
 
 
 def _truth(kind: str) -> Column:
     return kind, lambda obj: (condition(obj, kind) or {}).get("status", "Unknown")
 
 
-_READY = _share("Ready", "readyReplicas", "replicas")
+_READY = _share("status.readyReplicas", "spec.replicas")
 _COLUMNS: dict[str, tuple[Column, ...]] = {
-    "Namespace": (("Status", lambda obj: obj["status"]["phase"]),),
+    "Namespace": (("Status", _at("status.phase")),),
     "Pod": (
         ("Ready", _pod_ready),
         ("Status", _pod_state),
         ("Restarts", lambda pod: sum(s.get("restartCount", 0) for s in _statuses(pod))),
     ),
     "Service": (
-        _spec("Type", "type"),
-        _spec("Cluster-IP", "clusterIP"),
+        ("Type", _at("spec.type")),
+        ("Cluster-IP", _at("spec.clusterIP")),
         ("Port(s)", lambda o: ",".join(str(p["port"]) for p in o["spec"].get("ports") or ())),
     ),
-    "Event": (_top("Type"), _top("Reason"), ("Object", _involved), _top("Message")),
-    "StatefulSet": (_READY,),
-    "Deployment": (
-        _READY,
-        _count("Up-to-date", "updatedReplicas"),
-        _count("Available", "availableReplicas"),
+    "Event": (
+        ("Type", _at("type")),
+        ("Reason", _at("reason")),
+        ("Object", _involved),
+        ("Message", _at("message")),
     ),
-    "Job": (_share("Completions", "succeeded", "completions"), _count("Failed", "failed")),
+    "StatefulSet": (("Ready", _READY),),
+    "Deployment": (
+        ("Ready", _READY),
+        ("Up-to-date", _at("status.updatedReplicas", 0)),
+        ("Available", _at("status.availableReplicas", 0)),
+    ),
+    "Job": (
+        ("Completions", _share("status.succeeded", "spec.completions")),
+        ("Failed", _at("status.failed", 0)),
+    ),
     "HorizontalPodAutoscaler": (
         ("Reference", _target),
-        _spec("MinPods", "minReplicas"),
-        _spec("MaxPods", "maxReplicas"),
-        _count("Replicas", "currentReplicas"),
-        _count("Desired", "desiredReplicas"),
+        ("MinPods", _at("spec.minReplicas")),
+        ("MaxPods", _at("spec.maxReplicas")),
+        ("Replicas", _at("status.currentReplicas", 0)),
+        ("Desired", _at("status.desiredReplicas", 0)),
     ),
     "ScaledObject": (
         ("Target", _target),
-        _spec("Min", "minReplicaCount", 0),
-        _spec("Max", "maxReplicaCount", DEFAULT_MAX_REPLICAS),
+        ("Min", _at("spec.minReplicaCount", 0)),
+        ("Max", _at("spec.maxReplicaCount", DEFAULT_MAX_REPLICAS)),
         *map(_truth, ("Ready", "Active", "Paused")),
     ),
 }

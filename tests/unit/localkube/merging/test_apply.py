@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.merging.apply import Owner, apply, owners_of, record_update, without_nulls
+from lagbench.localkube.merging.apply import Owner, apply, owners_of, record_update
 from lagbench.localkube.merging.field_paths import from_fields_v1, to_fields_v1, values_by_path
 from lagbench.localkube.objects import copy_of
 
@@ -91,23 +91,6 @@ def test_lists_of_a_custom_kind_are_replaced_whole() -> None:
     after = applied(live, containers({"name": "two"}), is_custom=True)
 
     assert after["spec"]["containers"] == [{"name": "two"}]
-
-
-def test_nulls_are_not_given() -> None:
-    """A field set to null counts as left out."""
-    assert without_nulls({"a": None, "b": [{"c": None, "d": 1}]}) == {"b": [{"d": 1}]}
-
-
-def test_apply_changes_neither_argument() -> None:
-    """The live object and the manifest are as before."""
-    live = applied(None, containers({"name": "one", "env": [{"name": "A", "value": "1"}]}))
-    before, wanted = copy_of(live), manifest(containers({"name": "one", "image": "i"}))
-    given = copy_of(wanted)
-
-    apply(live, wanted, writer("a"), force=False, is_custom=False)
-
-    assert live == before
-    assert wanted == given
 
 
 def test_repeating_an_apply_changes_nothing() -> None:
