@@ -17,6 +17,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
 from tests.eventually import eventually
+from tests.integration.kafka_tool import kafka_tool
 
 from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
@@ -220,13 +221,7 @@ def test_kafkas_own_tool_agrees(broker: Broker, kafka_admin: KafkaAdmin) -> None
     _produce(broker.bootstrap_servers, "lagbench.t5.events", 100)
 
     arguments = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "lagbench.t5.events"]
-    said = subprocess.run(
-        [sys.executable, "-m", "lagbench.embedded.kafka_tool", "offsets", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    ).stdout.split()
+    said = kafka_tool("offsets", *arguments).split()
 
     offsets = kafka_admin.end_offsets("lagbench.t5.events")
     assert sorted(said) == [f"lagbench.t5.events:{number}:{end}" for number, end in offsets.items()]

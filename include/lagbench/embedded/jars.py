@@ -238,24 +238,24 @@ def _ivy_xml(jars: Sequence[LockedJar]) -> str:
         f' rev={quoteattr(jar.version)} transitive="false" conf="default->master"/>'
         for jar in jars
     )
-    return (
-        '<ivy-module version="2.0">\n'
-        '  <info organisation="lagbench" module="jars" revision="1"/>\n'
-        '  <configurations><conf name="default"/></configurations>\n'
-        f"  <dependencies>\n{dependencies}\n  </dependencies>\n"
-        "</ivy-module>\n"
-    )
+    return f"""<ivy-module version="2.0">
+  <info organisation="lagbench" module="jars" revision="1"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</ivy-module>
+"""
 
 
 def _ivy_command(
     java: JavaRuntime, options: Sequence[str], ivy_file: Path, folder: Path
 ) -> list[str]:
     spec = importlib.util.find_spec("pyspark")
-    home = Path(spec.origin).parent if spec is not None and spec.origin else None
-    found = sorted((home / "jars").glob("ivy-*.jar")) if home is not None else []
+    home = Path(spec.origin or "").parent if spec is not None else folder
+    found = sorted((home / "jars").glob("ivy-*.jar"))
     if not found:
-        message = "no Ivy found: PySpark is not installed in this environment; run `make install`"
-        raise NotReady(message)
+        raise NotReady("no Ivy: PySpark is not installed in this environment; run `make install`")
     command = [str(java.executable), *options, "-jar", str(found[-1])]
     command += ["-cache", str(folder / "ivy-cache"), "-ivy", str(ivy_file), "-confs", "default"]
     return [*command, "-retrieve", str(folder / "[artifact]-[revision](-[classifier]).[ext]")]
