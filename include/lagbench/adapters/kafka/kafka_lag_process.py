@@ -17,22 +17,28 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from lagbench.adapters.kafka.kafka_lag_source import (
-    DEFAULT_TIMEOUT_SECONDS,
-    KafkaLagSource,
-    longest_sample_seconds,
-)
 from lagbench.core.lag_scaler import GroupSample, GroupTopic, failed_sample
 from lagbench.errors import NotReady
 
+DEFAULT_TIMEOUT_SECONDS = 5.0
+"""Of one request."""
+MARGIN_SECONDS = 1.0
+"""librdkafka may answer this much after the request's own timeout."""
+_READER = "lagbench.adapters.kafka.kafka_lag_source"  # librdkafka is loaded there, not here
 _FIRST_ANSWER_SECONDS = 10.0  # of a process that was just forked, on a busy machine
 _END_SECONDS = 1.0
 _Answer = tuple[dict[GroupTopic, GroupSample], int]  # samples, requests to brokers so far
+
+
+def longest_sample_seconds(timeout_seconds: float) -> float:
+    """Return how long a sample takes at most, however many requests of it go unanswered."""
+    return 2 * (timeout_seconds + MARGIN_SECONDS)
 
 
 class KafkaLagProcess:
@@ -85,8 +91,12 @@ class KafkaLagProcess:
         return answer
 
     def _started(self) -> tuple[BaseProcess, Connection]:
+        try:
+            tempfile.gettempdir()  # for the socket of the forkserver
+        except FileNotFoundError:  # a container whose root is read-only has this one
+            tempfile.tempdir = "/dev/shm"  # noqa: S108
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([KafkaLagSource.__module__])
+        context.set_forkserver_preload([_READER])
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no thread is forked
         ours, theirs = multiprocessing.Pipe()
         process = context.Process(
@@ -114,6 +124,8 @@ class KafkaLagProcess:
 
 def _serve(channel: Connection, settings: Mapping[str, object], timeout_seconds: float) -> None:
     """Answer requests until the connection ends; settings that cannot be used are tried again."""
+    from lagbench.adapters.kafka.kafka_lag_source import KafkaLagSource
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program, which ends us
     source: KafkaLagSource | None = None
     with contextlib.suppress(EOFError, OSError):

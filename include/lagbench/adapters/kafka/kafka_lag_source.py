@@ -31,13 +31,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 )
 
 from lagbench.adapters.kafka.kafka_connections import KafkaConnections, spoken
+from lagbench.adapters.kafka.kafka_lag_process import (
+    DEFAULT_TIMEOUT_SECONDS,
+    MARGIN_SECONDS,
+    longest_sample_seconds,
+)
 from lagbench.core.lag_scaler import NO_OFFSET, GroupSample, GroupTopic, failed_sample
 from lagbench.core.lag_scaler.lag_source import Offsets, PartitionIds
 
-DEFAULT_TIMEOUT_SECONDS = 5.0
-"""Of one request."""
-_MARGIN_SECONDS = 1.0
-"""librdkafka may answer this much after the request's own timeout."""
 PARTITIONS_KEPT_SECONDS = 10.0
 """Longest age of a topic's known partitions, as with our consumers (``RECOVERY``): what waits in
 new ones counts as soon as they may be read. One request renews all topics."""
@@ -54,11 +55,6 @@ _SPEC: Any = OffsetSpec  # its methods carry no types
 
 Place = tuple[str, int]
 Problem = str
-
-
-def longest_sample_seconds(timeout_seconds: float) -> float:
-    """Return how long a sample takes at most, however many requests of it go unanswered."""
-    return 2 * (timeout_seconds + _MARGIN_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +303,7 @@ class KafkaLagSource:
 
     def _answer(self, future: Future[Any], client: AdminClient) -> Any | Problem:
         """Return what a request brought, or why it brought nothing; a text is never an answer."""
-        patience = min(self._timeout_seconds + _MARGIN_SECONDS, self._deadline - time.monotonic())
+        patience = min(self._timeout_seconds + MARGIN_SECONDS, self._deadline - time.monotonic())
         try:
             return future.result(timeout=max(0.0, patience))
         except FutureTimeoutError:

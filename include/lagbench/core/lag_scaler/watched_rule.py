@@ -157,16 +157,18 @@ class WatchedRule:
         """Apply a change of the topic's partitions; stretches of those that stay continue."""
         if np.array_equal(partitions, self.partitions):
             return
-        if self.rule.lag_scope == "partition" or not self.started_at.size:
-            width = partitions.size if self.rule.lag_scope == "partition" else 1
-            old = self.partitions if self.started_at.size else partitions[:0]
-            self.started_at, self.early_since = (
-                moved(values, old, np.full(width, NO_STRETCH), partitions)
-                if old.size
-                else np.full(width, NO_STRETCH)
-                for values in (self.started_at, self.early_since)
-            )
+        if self.rule.lag_scope == "total":
+            if not self.started_at.size:
+                self.started_at = self.early_since = np.full(1, NO_STRETCH)
+        else:
+            self.started_at = self._carried(self.started_at, partitions)
+            if self.rule.lag_metric == "projected":
+                self.early_since = self._carried(self.early_since, partitions)
         self.partitions = partitions
+
+    def _carried(self, values: Instants, partitions: PartitionIds) -> Instants:
+        fresh = np.full(partitions.size, NO_STRETCH)
+        return moved(values, self.partitions, fresh, partitions) if values.size else fresh
 
     def _extend(self, columns: RuleColumns, row: int) -> None:
         """Let stretches go on, begin and end with one more row; a gap before it ends them all."""

@@ -19,6 +19,7 @@ from lagbench.localkube.objects import (
     labels_of,
     name_of,
     namespace_of,
+    port_annotation,
     uid_of,
 )
 from lagbench.localkube.storage.resources import CONFIG_MAP, SECRET, SERVICE, Resource
@@ -228,16 +229,14 @@ def _service_variables(pod: JsonObject, store: Store) -> dict[str, str]:
     """Return the variables with the addresses of the services in the pod's namespace."""
     variables: dict[str, str] = {}
     for service in store.select(SERVICE, namespace_of(pod)):
-        prefix = name_of(service).upper().replace("-", "_")
+        prefix = f"{name_of(service)}_SERVICE"
         for index, port in enumerate(service["spec"].get("ports") or ()):
-            key = f"lagbench.io/port-{port.get('name') or port['port']}"
-            number = annotations_of(service).get(key)
+            number = annotations_of(service).get(port_annotation(port, "port"))
             if number is None:
                 continue
-            variables[f"{prefix}_SERVICE_HOST"] = POD_ADDRESS
+            variables[variable_of(prefix, "HOST")] = POD_ADDRESS
             if index == 0:
-                variables[f"{prefix}_SERVICE_PORT"] = number
+                variables[variable_of(prefix, "PORT")] = number
             if port.get("name"):
-                name = port["name"].upper().replace("-", "_")
-                variables[f"{prefix}_SERVICE_PORT_{name}"] = number
+                variables[variable_of(prefix, f"PORT_{port['name']}")] = number
     return variables

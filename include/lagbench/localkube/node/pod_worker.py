@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass
 
 from lagbench.core.kubernetes import PROBE_KINDS
+from lagbench.core.scenario import PORT_ANNOTATION
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.node.container_process import ContainerStarter
@@ -15,7 +16,6 @@ from lagbench.localkube.node.pod_environment import POD_ADDRESS, NodeEnvironment
 from lagbench.localkube.node.pod_logs import PodLogs
 from lagbench.localkube.node.probes import Probe
 from lagbench.localkube.objects import (
-    PORT_PREFIX,
     READY_AT_NS,
     STARTED_AT_NS,
     JsonObject,
@@ -150,7 +150,7 @@ class PodWorker:
             if self._all_ready() and READY_AT_NS not in annotations_of(pod):
                 annotate(pod, READY_AT_NS, str(now_ns))
             for name, number in self._ports.items():
-                annotate(pod, PORT_PREFIX + name, str(number))
+                annotate(pod, PORT_ANNOTATION + name, str(number))
 
         self._node.registry.change(POD, namespace_of(self.pod), name_of(self.pod), edit)
 

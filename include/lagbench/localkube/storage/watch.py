@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
@@ -46,12 +47,12 @@ class Selection:
         kind = "MODIFIED" if was_in and is_in else "ADDED" if is_in else "DELETED"
         return _line(kind, self._shown(change.obj) if self.present else change.encoded)
 
+    def _shown(self, obj: JsonObject) -> bytes:
+        return json.dumps(self.present(obj) if self.present else obj).encode()
+
     def present_state(self, objects: Iterable[JsonObject]) -> list[bytes]:
         """Return existing objects as events."""
         return [_line("ADDED", self._shown(obj)) for obj in objects if self.matches(obj)]
-
-    def _shown(self, obj: JsonObject) -> bytes:
-        return json.dumps(self.present(obj) if self.present else obj).encode()
 
 
 class Watches:
@@ -115,11 +116,10 @@ class Watches:
 
 async def _next(queue: asyncio.Queue[Change | None], ends_at: float | None) -> Change | None:
     """Return the next change, None at the end of the stream."""
-    try:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(ends_at):
             return await queue.get()
-    except TimeoutError:
-        return None
+    return None
 
 
 def _line(kind: str, encoded: bytes) -> bytes:
