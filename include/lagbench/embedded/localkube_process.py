@@ -7,11 +7,11 @@ import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.manifest_files import base_objects
 from lagbench.adapters.process.process_priority import CONTROL_PLANE
 from lagbench.adapters.process.processes import start_tied
 from lagbench.core.scenario import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
@@ -64,13 +64,12 @@ class LocalkubeProcess(ChildServer):
         return str(config["clusters"][0]["cluster"]["server"])
 
 
-def install_autoscaler(kubeconfig: Path, manifests: Path) -> None:
+def install_autoscaler(kubeconfig: Path) -> None:
     """Apply the autoscaler's manifests and return when its pod is ready."""
-    documents = _documents(manifests)
     with closing(Kube.from_kubeconfig(kubeconfig)) as kube:
         for name in (NAMESPACE, AUTOSCALER_NAMESPACE):
             kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        for document in documents:
+        for document in base_objects("autoscaler", without=()):
             kube.namespace = document["metadata"].get("namespace", AUTOSCALER_NAMESPACE)
             kube.apply(document)
         kube.namespace = AUTOSCALER_NAMESPACE
@@ -97,14 +96,3 @@ def _ready_replicas(kube: Kube) -> int:
     """Return status.readyReplicas; Kubernetes leaves the field out when it is 0."""
     deployment = kube.get("Deployment", AUTOSCALER_DEPLOYMENT) or {}
     return int((deployment.get("status") or {}).get("readyReplicas") or 0)
-
-
-def _documents(manifests: Path) -> list[dict[str, Any]]:
-    documents: list[dict[str, Any]] = []
-    for path in sorted(manifests.glob("*.yaml")):
-        loaded = yaml.safe_load_all(path.read_text(encoding="utf-8"))
-        # A kustomization lists files for kubectl and is not an object of the API.
-        documents += [part for part in loaded if part and part.get("kind") != "Kustomization"]
-    if not documents:
-        raise NotReady(f"no manifest of the autoscaler in {manifests}; is the checkout complete?")
-    return documents

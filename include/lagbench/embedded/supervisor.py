@@ -42,7 +42,7 @@ from lagbench.embedded.kept_log import put_aside
 from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
 from lagbench.embedded.ports import free_port
 from lagbench.errors import ExitCode, LagbenchError, NotReady
-from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, make_state_dir
+from lagbench.project import STATE_VARIABLE, make_state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
@@ -128,8 +128,7 @@ class Supervisor:
             self._start_broker_first_time(self._broker)
         self._localkube.await_serving()
         self._progress("starting the autoscaler")
-        manifests = PROJECT_ROOT / "k8s" / "base" / "autoscaler"
-        install_autoscaler(self._files.kubeconfig, manifests)
+        install_autoscaler(self._files.kubeconfig)
         self._record()
         self._progress("the bench is up")
 
