@@ -8,7 +8,8 @@ from prometheus_client.core import Metric
 
 from lagbench.programs.consumer.metrics import Exposition as ConsumerExposition
 from lagbench.programs.consumer.reports import PodCounts
-from lagbench.programs.lag_scaler.metrics import ScalerMetrics, sampling_metrics
+from lagbench.programs.lag_scaler.metrics import ScalerMetrics
+from lagbench.programs.lag_scaler.scrape import sampling_metrics
 from lagbench.programs.recorder.metric_aliases import MetricAliases, ObservedNames
 from lagbench.programs.recorder.metrics import Exposition as RecorderExposition
 from lagbench.programs.recorder.newest_readings import NewestReadings

@@ -14,6 +14,7 @@ ends when its connection to this program does, whatever the end of either.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import signal
@@ -22,6 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 from lagbench.core.lag_scaler import GroupSample, GroupTopic, failed_sample
 from lagbench.errors import NotReady
@@ -124,15 +126,14 @@ class KafkaLagProcess:
 
 def _serve(channel: Connection, settings: Mapping[str, object], timeout_seconds: float) -> None:
     """Answer requests until the connection ends; settings that cannot be used are tried again."""
-    from lagbench.adapters.kafka.kafka_lag_source import KafkaLagSource
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program, which ends us
-    source: KafkaLagSource | None = None
+    source: Any = None
+    open_source = importlib.import_module(_READER).KafkaLagSource
     with contextlib.suppress(EOFError, OSError):
         while True:
             at_ns, wanted = channel.recv()
             try:
-                source = source or KafkaLagSource(settings, timeout_seconds=timeout_seconds)
+                source = source or open_source(settings, timeout_seconds=timeout_seconds)
                 channel.send((source.sample(wanted, at_ns), source.broker_requests))
             except NotReady as problem:
                 failed = {item: failed_sample(at_ns, str(problem)) for item in wanted}

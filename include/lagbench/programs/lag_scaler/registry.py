@@ -31,12 +31,9 @@ from lagbench.programs.lag_scaler.cluster_sampler import (
     SourceOpener,
     open_source,
 )
-from lagbench.programs.lag_scaler.metrics import (
-    ScalerMetrics,
-    decision_metrics,
-    sampling_metrics,
-)
+from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 from lagbench.programs.lag_scaler.saved_state import SavedObject, SavedState, savable
+from lagbench.programs.lag_scaler.scrape import decision_metrics, sampling_metrics
 from lagbench.programs.lag_scaler.watched import Calls, Watched
 from lagbench.wire import externalscaler_pb2 as wire
 
