@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
 from lagbench.core.live import decode_line
 from lagbench.core.scenario.run_names import RunNames
 from tests.e2e.rehearsal import Rehearsal, wait_until
+from tests.integration.kafka_tool import kafka_tool
 
 pytestmark = [pytest.mark.measured, pytest.mark.timeout(900)]
 
@@ -147,10 +146,7 @@ def test_nothing_is_left(rehearsal: Rehearsal, finished: dict[str, str]) -> None
 
 
 def _kafka_tool(bench: dict[str, object], *arguments: str) -> str:
-    command = [sys.executable, "-m", "lagbench.embedded.kafka_tool", *arguments]
-    command += ["--bootstrap-server", str(bench["bootstrap_servers"])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    return done.stdout
+    return kafka_tool(*arguments, "--bootstrap-server", str(bench["bootstrap_servers"]))
 
 
 def test_conf_and_seed_are_on_record(rehearsal: Rehearsal, finished: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lagbench.adapters.iggy import iggy_wire as wire
-from lagbench.adapters.iggy.iggy_frames import FrameLayout, PlainLayout, ReplicaLayout
+from lagbench.adapters.iggy.iggy_wire import PlainLayout, ReplicaLayout
 
 _FOLDER = Path(__file__).parents[1] / "data" / "iggy"
 _FILES = {"0.8": "exchanges_0.8.0.json.gz", "0.9": "exchanges_0.9.0-edge.5.json.gz"}
@@ -43,7 +43,7 @@ class Exchange:
         body: dict[str, Any] = self.answered.get("body", {})
         return {} if body.get("empty") else body
 
-    def layout(self) -> FrameLayout:
+    def layout(self) -> PlainLayout:
         """Return the layout of the client that was recorded, logged in as it was."""
         if self.version == "0.8":
             return PlainLayout()

@@ -18,13 +18,13 @@ import lagbench
 from lagbench.adapters.process.processes import GroupReaper
 from lagbench.localkube.node.container_process import ContainerStarter
 from lagbench.localkube.node.pod_environment import inheritable
-from lagbench.localkube.warm_start import fitness
+from lagbench.localkube.warm_start import client
 from lagbench.localkube.warm_start.client import WarmInterpreter
 
 
 async def run(folder: Path) -> list[bool]:
     """Return which starts were forks."""
-    fitness._PROGRAMS = "tests.integration."
+    client.PROGRAMS = "tests.integration."
     inherited, reaper = inheritable(os.environ), GroupReaper()
     warm = WarmInterpreter(folder / "warm.log", inherited, reaper)
     starter = ContainerStarter(reaper, warm)

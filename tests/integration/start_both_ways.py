@@ -16,7 +16,7 @@ from typing import Any
 from lagbench.adapters.process.processes import GroupReaper
 from lagbench.localkube.node.container_process import ContainerStarter
 from lagbench.localkube.node.pod_environment import LaunchPlan, inheritable
-from lagbench.localkube.warm_start import fitness
+from lagbench.localkube.warm_start import client
 from lagbench.localkube.warm_start.client import WarmInterpreter
 
 WARM_WITHIN_SECONDS = 180.0
@@ -24,7 +24,7 @@ WARM_WITHIN_SECONDS = 180.0
 
 async def run(folder: Path, niceness: int, ways: list[str]) -> dict[str, Any]:
     """Return code and output of each of ``ways`` to end, exec'd and forked."""
-    fitness._PROGRAMS = "tests.integration."
+    client.PROGRAMS = "tests.integration."
     inherited = inheritable(os.environ)
     reaper = GroupReaper()
     warm = WarmInterpreter(folder / "warm.log", inherited, reaper)

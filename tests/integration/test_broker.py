@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -16,13 +17,14 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
 from tests.eventually import eventually
+from tests.integration.kafka_tool import kafka_tool
 
 from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
 from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker import Broker
+from lagbench.embedded.jars import trust_options
 from lagbench.embedded.java import find_java
-from lagbench.embedded.trust_store import trust_options, trusted_certificates
 from lagbench.errors import NotReady, StillWaiting, WrongInput
 
 pytestmark = pytest.mark.slow
@@ -219,13 +221,7 @@ def test_kafkas_own_tool_agrees(broker: Broker, kafka_admin: KafkaAdmin) -> None
     _produce(broker.bootstrap_servers, "lagbench.t5.events", 100)
 
     arguments = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "lagbench.t5.events"]
-    said = subprocess.run(
-        [sys.executable, "-m", "lagbench.embedded.kafka_tool", "offsets", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    ).stdout.split()
+    said = kafka_tool("offsets", *arguments).split()
 
     offsets = kafka_admin.end_offsets("lagbench.t5.events")
     assert sorted(said) == [f"lagbench.t5.events:{number}:{end}" for number, end in offsets.items()]
@@ -246,7 +242,8 @@ def test_java_reads_the_trust_store(tmp_path: Path) -> None:
         check=True,
     )
 
-    assert f"contains {len(trusted_certificates())} entries" in listing.stdout
+    trusted = ssl.create_default_context().get_ca_certs(binary_form=True)
+    assert f"contains {len(trusted)} entries" in listing.stdout
     assert any(str(store) in option for option in options)
     assert find_java().major_version >= 17
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,21 +129,6 @@ def test_it_listens_on_loopback_only(localkube: LocalkubeProcess) -> None:
     assert [(address.ip, address.port) for address in listening] == [
         ("127.0.0.1", localkube.info["port"])
     ]
-
-
-def test_a_request_without_the_token_is_refused(localkube: LocalkubeProcess) -> None:
-    """Without the bearer token every API path is a 401 Status; the health path is open."""
-    unverified = ssl.create_default_context()
-    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
-    base = f"https://127.0.0.1:{localkube.info['port']}"
-
-    for path in ("/api/v1/pods", "/version"):
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(base + path, timeout=60, context=unverified)  # noqa: S310
-        assert refused.value.code == 401
-        assert json.loads(refused.value.read())["reason"] == "Unauthorized"
-    health = urllib.request.urlopen(base + "/readyz", timeout=60, context=unverified)  # noqa: S310
-    assert health.read() == b"ok"
 
 
 def test_kill_9_leaves_no_pod_and_no_grandchild(localkube: LocalkubeProcess) -> None:

@@ -230,7 +230,7 @@ def test_replicas_have_ports_of_their_own(kind: Callable[[str, str], Any]) -> No
 
 
 def test_pods_of_a_deployment_are_numbered(kind: Callable[[str, str], Any]) -> None:
-    """Each new pod has the next number, from 0; those of pods that went are not used again."""
+    """Each new pod has the next number, from 0, also after others went; the youngest goes first."""
     deployments = kind("apps/v1", "Deployment")
     deployments.create(body=deployment("numbered", 2, FOREVER), namespace=NAMESPACE)
     merge = "application/merge-patch+json"
@@ -245,25 +245,6 @@ def test_pods_of_a_deployment_are_numbered(kind: Callable[[str, str], Any]) -> N
         deployments.patch(body=body, name="numbered", namespace=NAMESPACE, content_type=merge)
         eventually(lambda expected=expected: numbers() == expected, f"the pods {expected}")
     deployments.delete(name="numbered", namespace=NAMESPACE)
-
-
-def test_a_scale_down_takes_the_youngest(kind: Callable[[str, str], Any]) -> None:
-    """Of equally ready pods those that were created last go first."""
-    deployments = kind("apps/v1", "Deployment")
-    deployments.create(body=deployment("age", 2, FOREVER), namespace=NAMESPACE)
-    eventually(lambda: len(ready_pods(kind, "age")) == 2, "two ready pods")
-    old = {item.metadata.name for item in active_pods(kind, "age")}
-    merge = "application/merge-patch+json"
-
-    for replicas in (5, 2):
-        body = {"spec": {"replicas": replicas}}
-        deployments.patch(body=body, name="age", namespace=NAMESPACE, content_type=merge)
-        eventually(
-            lambda replicas=replicas: len(ready_pods(kind, "age")) == replicas, f"{replicas} pods"
-        )
-
-    assert {item.metadata.name for item in active_pods(kind, "age")} == old
-    deployments.delete(name="age", namespace=NAMESPACE)
 
 
 def test_a_rollout_keeps_enough_pods_ready(kind: Callable[[str, str], Any]) -> None:
@@ -299,10 +280,10 @@ def test_a_rollout_keeps_enough_pods_ready(kind: Callable[[str, str], Any]) -> N
     deployments.delete(name="rolls", namespace=NAMESPACE)
 
 
-def test_a_followed_log_ends_with_its_pod(
+def test_a_followed_log_ends_with_its_pod_and_its_file_stays(
     localkube: LocalkubeProcess, kind: Callable[[str, str], Any]
 ) -> None:
-    """Following a log gives all lines, those written later too, and then ends."""
+    """Following a log gives all lines, those written later too; the file outlives the pod."""
     from kubernetes import client as core_client
 
     script = "import time\nfor n in range(3): print(n, flush=True); time.sleep(0.3)"
@@ -314,19 +295,10 @@ def test_a_followed_log_ends_with_its_pod(
     )
 
     assert answer.data.decode().split() == ["0", "1", "2"]
-
-
-def test_logs_outlive_the_pod(localkube: LocalkubeProcess, kind: Callable[[str, str], Any]) -> None:
-    """The log file of a deleted pod stays."""
-    pods = kind("v1", "Pod")
-    pods.create(body=pod("gone", container("print('last words')")), namespace=NAMESPACE)
-    eventually(lambda: active_pods(kind, "gone")[0].status.phase == "Succeeded", "the end")
-
-    pods.delete(name="gone", namespace=NAMESPACE)
-
-    assert not active_pods(kind, "gone")
-    log_file: Path = localkube.state_dir / "pods" / "default_gone" / "main.log"
-    assert log_file.read_text() == "last words\n"
+    kind("v1", "Pod").delete(name="talks", namespace=NAMESPACE)
+    eventually(lambda: not active_pods(kind, "talks"), "its end")
+    log_file: Path = localkube.state_dir / "pods" / "default_talks" / "main.log"
+    assert log_file.read_text() == "0\n1\n2\n"
 
 
 def test_a_service_reaches_the_ready_pods_in_turn(kind: Callable[[str, str], Any]) -> None:

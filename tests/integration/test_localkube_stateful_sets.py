@@ -83,47 +83,6 @@ def test_a_killed_process_and_a_deleted_pod_come_back_as_the_same(
     assert len(lines(localkube, "twin-0", "up")) == 1
 
 
-def test_in_order_no_process_stops_before_the_one_above_it_has_ended(
-    localkube: LocalkubeProcess,
-) -> None:
-    """OrderedReady takes the highest ordinal, waits for its end, then takes the next one."""
-    kind = start(localkube, stateful_set("ordered", 3))
-
-    kind.patch(
-        body={"spec": {"replicas": 0}},
-        name="ordered",
-        namespace=NAMESPACE,
-        content_type="application/merge-patch+json",
-    )
-
-    for lower, higher in (("ordered-1", "ordered-2"), ("ordered-0", "ordered-1")):
-        assert stamp(localkube, lower, "stopping") > stamp(localkube, higher, "ended")
-
-
-def test_in_parallel_the_highest_ordinals_stop_together(
-    localkube: LocalkubeProcess, tmp_path: Path
-) -> None:
-    """Parallel stops every surplus pod while none has ended, and the lowest ordinals stay."""
-    may_end = tmp_path / "may-end"
-    manifest = stateful_set("parallel", 4, podManagementPolicy="Parallel")
-    manifest["spec"]["template"]["spec"]["containers"][0]["args"] = [str(may_end)]
-    kind = start(localkube, manifest)
-
-    kind.patch(
-        body={"spec": {"replicas": 2}},
-        name="parallel",
-        namespace=NAMESPACE,
-        content_type="application/merge-patch+json",
-    )
-
-    for pod in ("parallel-2", "parallel-3"):
-        stamp(localkube, pod, "stopping")
-    may_end.touch()
-    for pod in ("parallel-2", "parallel-3"):
-        stamp(localkube, pod, "ended")
-    assert not lines(localkube, "parallel-1", "stopping")
-
-
 def test_kubectl_works(localkube: LocalkubeProcess, tmp_path: Path) -> None:
     """Kubectl applies, lists, scales, rolls out and back, and deletes a StatefulSet."""
     kubectl = shutil.which("kubectl")

@@ -219,7 +219,7 @@ def _sampled_steps(
 
     from lagbench.core.explain import explain as explain_decision
     from lagbench.core.lag_scaler import GroupWindow, KafkaCluster, parse_lag_settings
-    from lagbench.programs.lag_scaler.sources import open_source
+    from lagbench.programs.lag_scaler.cluster_sampler import open_source
 
     settings = parse_lag_settings(metadata, os.environ)
     interval = settings.rule.sampling_interval_seconds

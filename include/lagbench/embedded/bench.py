@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -25,12 +25,12 @@ from lagbench.embedded.bench_state import (
     BenchFiles,
     BenchState,
     BrokerOutage,
-    PartState,
     ProcessRecord,
 )
 from lagbench.embedded.bench_status import BenchStatus, PartStatus, status_of
 from lagbench.embedded.broker import require_disk
 from lagbench.embedded.cache import exclusive
+from lagbench.embedded.child_server import PartState
 from lagbench.embedded.doctor import Check, examine
 from lagbench.embedded.java import find_java
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE, SERVERS_VARIABLE, foreign_cluster
@@ -45,18 +45,7 @@ __all__ = [
     "BenchStatus",
     "Check",
     "PartStatus",
-    "await_broker",
-    "connections",
-    "doctor",
-    "down",
-    "has_own_broker",
-    "restart_broker",
-    "running",
-    "start_broker",
     "state_dir",
-    "status",
-    "stop_broker",
-    "up",
 ]
 
 # Each step has its own limit: jars 600 s, the broker 240 s to format and 240 s to start,
@@ -87,7 +76,9 @@ def up(state_dir: Path, *, attached: bool, on_progress: Callable[[str], None]) -
         if found is not None:
             on_progress("a part of the bench died: restarting it")
         down(state_dir)
-        _check_machine(files)
+        find_java()  # the errors that would come up later, before anything is started
+        if foreign_cluster(files.kafka_port) is None:
+            require_disk(files.broker)
         files.failure.unlink(missing_ok=True)
         files.progress.write_text("", encoding="utf-8")
         supervisor = _start_supervisor(files, attached=attached)
@@ -184,17 +175,15 @@ def kafka_settings(state_dir: Path) -> KafkaSettings:
     else:
         foreign = foreign_cluster(files.kafka_port)
         values = {} if foreign is None else foreign.settings
-    return _with_file(files, values)
-
-
-def _with_file(files: BenchFiles, values: Mapping[str, str]) -> KafkaSettings:
-    """Return settings with the file that has them, if they are more than an address."""
+    # More than an address is in a file.
     return KafkaSettings(values, str(files.kafka_config) if len(values) > 1 else None)
 
 
 def connections(state: BenchState) -> dict[str, str]:
     """Return the environment that connects Airflow and its tasks to the bench."""
     kubernetes = {"kube_config_path": str(state.kubeconfig), "namespace": NAMESPACE}
+    is_secured = len(state.kafka_settings) > 1
+    config = {CONFIG_VARIABLE: str(BenchFiles(state.state_dir).kafka_config)} if is_secured else {}
     return {
         CONNECTION_VARIABLE: json.dumps({"conn_type": "kafka", "extra": state.kafka_settings}),
         "AIRFLOW_CONN_KUBERNETES_DEFAULT": json.dumps(
@@ -204,22 +193,9 @@ def connections(state: BenchState) -> dict[str, str]:
         "KUBECONFIG": str(state.kubeconfig),
         SERVERS_VARIABLE: state.bootstrap_servers,
         STATE_VARIABLE: str(state.state_dir),
-        **_kafka_config(state),
+        **config,
         **spark_environment(),
     }
-
-
-def _kafka_config(state: BenchState) -> dict[str, str]:
-    """Return where the settings of a secured Kafka are; nothing for one without."""
-    file = _with_file(BenchFiles(state.state_dir), state.kafka_settings).file
-    return {} if file is None else {CONFIG_VARIABLE: file}
-
-
-def _check_machine(files: BenchFiles) -> None:
-    """Raise the errors that would come up later, before anything is started."""
-    find_java()
-    if foreign_cluster(files.kafka_port) is None:
-        require_disk(files.broker)
 
 
 def _start_supervisor(files: BenchFiles, *, attached: bool) -> subprocess.Popen[bytes]:

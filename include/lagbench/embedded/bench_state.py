@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.embedded.cache import write_atomically
+from lagbench.embedded.child_server import PartState
 
-PartState = Literal["running", "stopped", "died"]
 Model = TypeVar("Model", bound=BaseModel)
 
 

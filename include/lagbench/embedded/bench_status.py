@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import psutil
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.embedded.bench_state import BenchState, PartState, ProcessRecord
+from lagbench.embedded.bench_state import BenchState, ProcessRecord
+from lagbench.embedded.child_server import PartState
 from lagbench.embedded.localkube_process import autoscaler_is_ready
 from lagbench.errors import NotReady
 

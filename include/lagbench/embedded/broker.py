@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import shutil
 import subprocess
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import end_process, start_tied
@@ -20,6 +18,7 @@ from lagbench.embedded.broker_settings import (
     logging_properties,
     server_properties,
 )
+from lagbench.embedded.child_server import ChildServer
 from lagbench.embedded.jars import BROKER, jar_paths
 from lagbench.embedded.java import JavaRuntime, find_java
 from lagbench.embedded.ports import LOOPBACK, accepts_connections, free_port, require_free
@@ -31,17 +30,17 @@ NEEDED_DISK_BYTES = 2 * 1024**3
 # Measured: 2.6 s warm on two idle cores, 6 s cold, above 90 s at a load of 30.
 _START_TIMEOUT_SECONDS = 240.0
 _FORMAT_TIMEOUT_SECONDS = 240.0
-_STOP_GRACE_SECONDS = 20.0
-_LOG_TAIL_LINES = 15
 
-BrokerState = Literal["stopped", "running", "died"]
 FreeBytes = Callable[[Path], int]
 
 
 def free_disk_bytes(folder: Path) -> int:
     """Return the free bytes on the disk of ``folder`` or of its nearest existing parent."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    return shutil.disk_usage(existing).free
+    return shutil.disk_usage(_existing(folder)).free
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
 
 
 def require_disk(
@@ -56,8 +55,7 @@ def require_disk(
     :param variable: the environment variable that sets the folder.
     :raises WrongInput: the folder is a file, or would be below one.
     """
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not existing.is_dir():
+    if not _existing(folder).is_dir():
         raise WrongInput(
             where="environment", field=variable, value=folder, allowed="a folder, not a file"
         )
@@ -71,8 +69,11 @@ def require_disk(
         raise NotReady(message)
 
 
-class Broker:
+class Broker(ChildServer):
     """One broker in one folder: start, stop and start again on the same port with the same data."""
+
+    what = "the Kafka broker"
+    stop_grace_seconds = 20.0
 
     def __init__(
         self,
@@ -88,12 +89,10 @@ class Broker:
         ``host`` is an address of this machine: the broker listens on it and advertises it.
         ``proxied`` adds the listener for clients behind the broker proxy.
         """
-        self._proxied = proxied
         self._layout = BrokerLayout(folder.absolute())
-        self._port = port
-        self._host = host
+        super().__init__(self._layout.log, self._layout.output)
+        self._proxied, self._port, self._host = proxied, port, host
         self._free_bytes = free_bytes
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def port(self) -> int:
@@ -112,29 +111,18 @@ class Broker:
         """The folder of data, settings and logs."""
         return self._layout.folder
 
-    @property
-    def pid(self) -> int | None:
-        """The process id while the broker runs."""
-        return self._process.pid if self._process is not None else None
-
-    def state(self) -> BrokerState:
-        """Return whether it runs, was stopped, or ended by itself."""
-        if self._process is None:
-            return "stopped"
-        return "running" if self._process.poll() is None else "died"
-
     def start(self, *, timeout_seconds: float = _START_TIMEOUT_SECONDS) -> None:
         """Start the broker and return when it answers a client; no effect while it runs."""
         if self.state() == "running":
             return
-        require_disk(self._layout.folder, free_bytes=self._free_bytes)
+        layout = self._layout
+        require_disk(layout.folder, free_bytes=self._free_bytes)
         require_free(self.port, "Kafka broker", self._host)
         taken = {self.port}
         if self._proxied is not None:
             require_free(self._proxied.port, "Kafka broker, behind the proxy")
             taken |= {self._proxied.port, self._proxied.advertised_port}
         java, jars = find_java(), jar_paths(BROKER)
-        layout = self._layout
         layout.data.mkdir(parents=True, exist_ok=True)
         properties = server_properties(
             layout,
@@ -151,34 +139,16 @@ class Broker:
         with layout.output.open("ab") as output:
             self._process = start_tied(command, log=output)
         try:
-            self._await_health(self._process, timeout_seconds)
+            self.await_answer(self._problem, timeout_seconds)
         except NotReady:
             self.stop(grace_seconds=2)
             raise
 
-    def stop(self, *, grace_seconds: float = _STOP_GRACE_SECONDS) -> None:
-        """Stop the broker (SIGTERM, then SIGKILL) and keep its data; no effect if it is stopped."""
-        if self._process is None:
-            return
-        end_process(self._process.pid, grace_seconds=grace_seconds)
-        self._process.wait(timeout=10)
-        self._process = None
-
-    def log_tail(self) -> str:
-        """Return the last lines of the broker's log and of the JVM's output."""
-        lines: list[str] = []
-        for path in (self._layout.log, self._layout.output):
-            if path.is_file():
-                text = path.read_text(encoding="utf-8", errors="replace")
-                lines += text.splitlines()[-_LOG_TAIL_LINES:]
-        return "\n".join(f"  | {line}" for line in lines)
-
     def _format(self, java: JavaRuntime, jars: list[Path]) -> None:
         """Write the cluster id and the first metadata into the empty data folder."""
         layout = self._layout
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        while cluster_id.startswith("-"):  # the tool would take it for an option
-            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # No first hyphen: the tool would take it for an option.
+        cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:].rstrip("=")
         # The C1 compiler only: this process runs 0.7 s, with both compilers 1.3 s.
         command = _java(java, jars, layout, ("-XX:TieredStopAtLevel=1", "-Xmx128m"))
         command += ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id]
@@ -186,41 +156,25 @@ class Broker:
         with layout.output.open("ab") as output:
             process = start_tied(command, log=output)
             try:
-                exit_code: int | None = process.wait(timeout=_FORMAT_TIMEOUT_SECONDS)
+                seen = f"exit code {process.wait(timeout=_FORMAT_TIMEOUT_SECONDS)}"
             except subprocess.TimeoutExpired:
-                exit_code = None
+                seen = "no end in time"
             finally:
                 end_process(process.pid, grace_seconds=1)
-        if exit_code != 0:
+        if seen != "exit code 0":
             shutil.rmtree(layout.data, ignore_errors=True)
-            seen = "no end in time" if exit_code is None else f"exit code {exit_code}"
-            message = f"formatting {layout.data} failed ({seen}):\n{self.log_tail()}"
-            raise NotReady(message)
+            raise NotReady(f"formatting {layout.data} failed ({seen}):\n{self.log_tail()}")
 
-    def _await_health(self, process: subprocess.Popen[bytes], timeout_seconds: float) -> None:
-        """Wait for the listener, then for an answer to a client's request."""
-        deadline = time.monotonic() + timeout_seconds
-        last_seen = "the port is closed"
-        while time.monotonic() < deadline:
-            if accepts_connections(self.port, self._host):
-                try:
-                    with KafkaAdmin(self.bootstrap_servers, timeout_seconds=5.0) as admin:
-                        admin.check_reachable()
-                except NotReady as error:
-                    last_seen = str(error)
-                else:
-                    return
-            try:  # the end of the process is the only event available: wait for it meanwhile
-                code = process.wait(timeout=0.05)
-            except subprocess.TimeoutExpired:
-                continue
-            message = f"the Kafka broker ended with code {code} while starting:\n{self.log_tail()}"
-            raise NotReady(message)
-        message = (
-            f"the Kafka broker on {self.bootstrap_servers} did not answer within "
-            f"{timeout_seconds:.0f} s (last seen: {last_seen}). Its last output:\n{self.log_tail()}"
-        )
-        raise NotReady(message)
+    def _problem(self) -> str:
+        """Return why it does not serve yet: the listener first, then a client's request."""
+        if not accepts_connections(self.port, self._host):
+            return "the port is closed"
+        try:
+            with KafkaAdmin(self.bootstrap_servers, timeout_seconds=5.0) as admin:
+                admin.check_reachable()
+        except NotReady as error:
+            return str(error)
+        return ""
 
 
 def _java(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,36 +31,17 @@ JVM_OPTIONS = (
 _MIB = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
 class BrokerLayout:
     """The paths of a broker's files, all below one folder."""
 
-    folder: Path
-
-    @property
-    def data(self) -> Path:
-        """The log segments and the metadata log."""
-        return self.folder / "data"
-
-    @property
-    def settings(self) -> Path:
-        """server.properties, rewritten at each start."""
-        return self.folder / "server.properties"
-
-    @property
-    def logging(self) -> Path:
-        """The configuration of log4j."""
-        return self.folder / "log4j2.properties"
-
-    @property
-    def log(self) -> Path:
-        """The broker's log; at most two files of 10 MB."""
-        return self.folder / "server.log"
-
-    @property
-    def output(self) -> Path:
-        """The JVM's output: errors that occur before logging works."""
-        return self.folder / "stdout.log"
+    def __init__(self, folder: Path) -> None:
+        """Set the paths; nothing is created yet."""
+        self.folder = folder
+        self.data = folder / "data"  # the log segments and the metadata log
+        self.settings = folder / "server.properties"  # rewritten at each start
+        self.logging = folder / "log4j2.properties"
+        self.log = folder / "server.log"  # with its predecessor at most two files of 10 MB
+        self.output = folder / "stdout.log"  # errors that occur before logging works
 
 
 class ProxiedListener(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,15 +21,9 @@ from lagbench.embedded.jars import BROKER, SPARK, JarSet, is_cached
 from lagbench.embedded.java import find_java
 from lagbench.embedded.kafka_choice import PORT_VARIABLE, foreign_cluster
 from lagbench.embedded.ports import free_port, is_free
-from lagbench.errors import LagbenchError
+from lagbench.errors import LagbenchError, NotReady
 
 _GIB = 1024**3
-# Measured at the end of quick_spike: broker 0.5, Spark 1.5, Airflow 1.1, twelve consumers 0.4 GiB.
-_ENOUGH_MEMORY_BYTES = 4 * _GIB
-_LEAST_MEMORY_BYTES = 2 * _GIB
-_COMFORTABLE_DISK_BYTES = 10 * _GIB
-_ENOUGH_CORES = 2
-_ENOUGH_SPEED = 0.5
 _LEAST_PYTHON = (3, 11)
 
 
@@ -44,26 +39,78 @@ class Check:
 
 def examine(files: BenchFiles, state: BenchState | None, left_over: list[int]) -> list[Check]:
     """Return the findings, the machine first and then the bench."""
-    checks = [_python(), _java(), _jars(BROKER), _jars(SPARK), _disk(files), _memory()]
     processor = this_processor()
-    checks += [_cores(processor.cores), _speed(processor), scenarios_carried(processor)]
-    checks += [_ports(state), _kafka(files), *_parts(state), _left_over(left_over)]
-    return checks
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    disk, memory = free_disk_bytes(files.state_dir), psutil.virtual_memory().available
+    space = "free some space, or set LAGBENCH_STATE_DIR to a folder on a larger disk"
+    left = f"processes {', '.join(map(str, left_over))} of an earlier bench"
+    return [
+        _at_least(
+            "Python",
+            python,
+            sys.version_info[:2] >= _LEAST_PYTHON
+            or "install Python 3.11 or later, then `make install`",
+        ),
+        _tried("Java", _java, "`make install` installs a Java as a wheel"),
+        _jars(BROKER),
+        _jars(SPARK),
+        _at_least(
+            "disk",
+            f"{disk / _GIB:.1f} GiB free for {files.state_dir}",
+            disk >= NEEDED_DISK_BYTES or space,
+            disk >= 10 * _GIB or f"enough for small scenarios only; {space}",
+        ),
+        # Measured at the end of quick_spike: broker 0.5, Spark 1.5, Airflow 1.1, twelve consumers
+        # 0.4 GiB.
+        _at_least(
+            "memory",
+            f"{memory / _GIB:.1f} GiB available",
+            memory >= 2 * _GIB or "stop other programs: the minimum is 2 GiB",
+            memory >= 4 * _GIB or "4 GiB are enough for broker, pods, Airflow and Spark",
+        ),
+        _at_least(
+            "cores",
+            f"{processor.cores}",
+            True,
+            processor.cores >= 2
+            or "expect an invalid run: the generator and the consumers share one core",
+        ),
+        _at_least(
+            "speed",
+            f"a core has {processor.speed:.0%} of the speed of the reference machine",
+            True,
+            processor.speed >= 0.5
+            or "stop other work, or wait: this host may be shared; large scenarios may be invalid",
+        ),
+        scenarios_carried(processor),
+        _tried("ports", lambda: _ports(state), f"unset {PORT_VARIABLE}, or stop some servers"),
+        _tried("Kafka", lambda: _kafka(files), "correct or unset the variable"),
+        *_parts(state),
+        _at_least("left-overs", left if left_over else "none", True, not left_over or "make down"),
+    ]
 
 
-def _python() -> Check:
-    seen = ".".join(str(part) for part in sys.version_info[:3])
-    if sys.version_info[:2] < _LEAST_PYTHON:
-        return Check("Python", "fail", seen, "install Python 3.11 or later, then `make install`")
-    return Check("Python", "ok", seen)
+def _at_least(
+    name: str, seen: str, enough: Literal[True] | str, comfortable: Literal[True] | str = True
+) -> Check:
+    """Return the finding: a text in place of True is the remedy of what is missing."""
+    if enough is not True:
+        return Check(name, "fail", seen, str(enough))
+    return (
+        Check(name, "ok", seen) if comfortable is True else Check(name, "warn", seen, comfortable)
+    )
 
 
-def _java() -> Check:
+def _tried(name: str, look: Callable[[], str], remedy: str) -> Check:
     try:
-        java = find_java()
+        return Check(name, "ok", look())
     except LagbenchError as error:
-        return Check("Java", "fail", str(error), "`make install` installs a Java as a wheel")
-    return Check("Java", "ok", f"{java.version} ({java.origin}, {java.executable})")
+        return Check(name, "fail", str(error), remedy)
+
+
+def _java() -> str:
+    java = find_java()
+    return f"{java.version} ({java.origin}, {java.executable})"
 
 
 def _jars(jar_set: JarSet) -> Check:
@@ -72,42 +119,6 @@ def _jars(jar_set: JarSet) -> Check:
         return Check(name, "ok", f"{jar_set.version} in {jar_set.folder}")
     remedy = "python -m lagbench.embedded.jars (or the first start fetches them: one minute)"
     return Check(name, "warn", "not fetched yet", remedy)
-
-
-def _disk(files: BenchFiles) -> Check:
-    free = free_disk_bytes(files.state_dir)
-    seen = f"{free / _GIB:.1f} GiB free for {files.state_dir}"
-    remedy = "free some space, or set LAGBENCH_STATE_DIR to a folder on a larger disk"
-    if free < NEEDED_DISK_BYTES:
-        return Check("disk", "fail", seen, remedy)
-    if free < _COMFORTABLE_DISK_BYTES:
-        return Check("disk", "warn", seen, f"enough for small scenarios only; {remedy}")
-    return Check("disk", "ok", seen)
-
-
-def _memory() -> Check:
-    available = psutil.virtual_memory().available
-    seen = f"{available / _GIB:.1f} GiB available"
-    if available < _LEAST_MEMORY_BYTES:
-        return Check("memory", "fail", seen, "stop other programs: the minimum is 2 GiB")
-    if available < _ENOUGH_MEMORY_BYTES:
-        return Check("memory", "warn", seen, "4 GiB are enough for broker, pods, Airflow and Spark")
-    return Check("memory", "ok", seen)
-
-
-def _cores(cores: int) -> Check:
-    if cores < _ENOUGH_CORES:
-        remedy = "expect an invalid run: the generator and the consumers share one core"
-        return Check("cores", "warn", f"{cores}", remedy)
-    return Check("cores", "ok", f"{cores}")
-
-
-def _speed(processor: Processor) -> Check:
-    seen = f"a core has {processor.speed:.0%} of the speed of the reference machine"
-    if processor.speed < _ENOUGH_SPEED:
-        remedy = "stop other work, or wait: this host may be shared; large scenarios may be invalid"
-        return Check("speed", "warn", seen, remedy)
-    return Check("speed", "ok", seen)
 
 
 def scenarios_carried(processor: Processor) -> Check:
@@ -134,27 +145,19 @@ def scenarios_carried(processor: Processor) -> Check:
     return Check("scenarios", "ok", f"{cores} cores carry all {len(names)} of the catalog")
 
 
-def _ports(state: BenchState | None) -> Check:
+def _ports(state: BenchState | None) -> str:
     if state is not None:
-        return Check("ports", "ok", f"Kafka {state.bootstrap_servers}, {state.kubernetes_url}")
+        return f"Kafka {state.bootstrap_servers}, {state.kubernetes_url}"
     wanted = os.environ.get(PORT_VARIABLE, "")
     if wanted.isdecimal() and not is_free(int(wanted)):
-        return Check("ports", "fail", f"{wanted} is taken", f"unset {PORT_VARIABLE} or change it")
-    try:
-        free_port()
-    except LagbenchError as error:
-        return Check("ports", "fail", str(error), "stop some servers")
-    return Check("ports", "ok", wanted or "a free one is chosen")
+        raise NotReady(f"{wanted} is taken")
+    free_port()
+    return wanted or "a free one is chosen"
 
 
-def _kafka(files: BenchFiles) -> Check:
-    try:
-        foreign = foreign_cluster(files.kafka_port)
-    except LagbenchError as error:
-        return Check("Kafka", "fail", str(error), "correct or unset the variable")
-    if foreign is None:
-        return Check("Kafka", "ok", "the embedded broker")
-    return Check("Kafka", "ok", f"foreign cluster {foreign.bootstrap_servers}")
+def _kafka(files: BenchFiles) -> str:
+    foreign = foreign_cluster(files.kafka_port)
+    return f"foreign cluster {foreign.bootstrap_servers}" if foreign else "the embedded broker"
 
 
 def _parts(state: BenchState | None) -> list[Check]:
@@ -166,10 +169,3 @@ def _parts(state: BenchState | None) -> list[Check]:
         else Check(part.name, "fail", part.remark or "down", "lagbench down, then lagbench up")
         for part in status_of(state).parts
     ]
-
-
-def _left_over(pids: list[int]) -> Check:
-    if pids:
-        numbers = ", ".join(str(pid) for pid in pids)
-        return Check("left-overs", "warn", f"processes {numbers} of an earlier bench", "make down")
-    return Check("left-overs", "ok", "none")

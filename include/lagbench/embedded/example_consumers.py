@@ -39,9 +39,7 @@ def build_java(folder: Path) -> Path:
     :raises NotReady: there is no javac, or it fails.
     """
     javac = find_java().home / "bin" / "javac"
-    command = str(javac) if javac.is_file() else shutil.which("javac")
-    if command is None:
-        raise NotReady("javac is missing: install a JDK 17 or later; its folder must be in PATH")
+    command = str(javac) if javac.is_file() else _compiler("javac", "a JDK 17 or later")
     build = _emptied(folder / "build")
     library = build / "lib"
     library.mkdir()
@@ -59,21 +57,22 @@ def build_go(folder: Path) -> Path:
 
     :raises NotReady: there is no go, or it fails.
     """
-    command = shutil.which("go")
-    if command is None:
-        raise NotReady("go is missing: install Go 1.26 or later; its folder must be in PATH")
+    command = [_compiler("go", "Go 1.26 or later"), "build", "-buildvcs=false", "-mod=readonly"]
     build = _emptied(folder / "build")
-    output = build / "order-prices"
-    _run(
-        [command, "build", "-buildvcs=false", "-mod=readonly", "-trimpath", "-o", str(output), "."],
-        folder,
-        {"GOFLAGS": "", "CGO_ENABLED": "0"},
-    )
+    command += ["-trimpath", "-o", str(build / "order-prices"), "."]
+    _run(command, folder, {"GOFLAGS": "", "CGO_ENABLED": "0"})
     return build
 
 
 BUILDS: Mapping[str, Callable[[Path], Path]] = {"kafka_java": build_java, "franz_go": build_go}
 """How each example is built, by its folder's name."""
+
+
+def _compiler(name: str, package: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise NotReady(f"{name} is missing: install {package}; its folder must be in PATH")
+    return found
 
 
 def _emptied(build: Path) -> Path:
@@ -83,22 +82,24 @@ def _emptied(build: Path) -> Path:
 
 
 def _run(command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None) -> None:
+    environment = {**os.environ, **(variables or {})}
+    tried = f"{command[0]} did not build {folder}"
     try:
-        done = subprocess.run(
+        subprocess.run(
             command,
             cwd=folder,
-            env={**os.environ, **(variables or {})},
-            capture_output=True,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             timeout=_BUILD_SECONDS,
-            check=False,
+            check=True,
         )
     except subprocess.TimeoutExpired as error:
-        message = f"{command[0]} did not build {folder} in {_BUILD_SECONDS:.0f} s"
-        raise NotReady(message) from error
-    if done.returncode != 0:
-        tail = "\n".join((done.stderr or done.stdout).splitlines()[-_TAIL_LINES:])
-        raise NotReady(f"{command[0]} did not build {folder}:\n{tail}")
+        raise NotReady(f"{tried} in {_BUILD_SECONDS:.0f} s") from error
+    except subprocess.CalledProcessError as error:
+        tail = "\n".join(str(error.stdout).splitlines()[-_TAIL_LINES:])
+        raise NotReady(f"{tried}:\n{tail}") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,17 +107,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m lagbench.embedded.example_consumers")
     parser.add_argument("examples", nargs="*", metavar="EXAMPLE", help=", ".join(BUILDS))
     names = parser.parse_args(arguments).examples or list(BUILDS)
+    if unknown := set(names) - set(BUILDS):
+        parser.error(f"no example {', '.join(unknown)}; there are {', '.join(BUILDS)}")
     code = 0
     for name in names:
-        if name not in BUILDS:
-            parser.error(f"no example {name}; there are {', '.join(BUILDS)}")
         try:
-            build = BUILDS[name](examples_folder() / name)
+            sys.stdout.write(f"{name}: built in {BUILDS[name](examples_folder() / name)}\n")
         except LagbenchError as error:
             sys.stderr.write(f"{name}: {error}\n")
             code = int(error.exit_code)
-        else:
-            sys.stdout.write(f"{name}: built in {build}\n")
     return code
 
 

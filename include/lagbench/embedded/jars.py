@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import importlib.util
 import shutil
+import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -24,17 +27,85 @@ from xml.sax.saxutils import quoteattr
 
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.cache import cache_dir, exclusive, write_atomically
-from lagbench.embedded.jar_lock import LockedJar, file_sha256, read_lock, verify, write_lock
 from lagbench.embedded.java import JavaRuntime, find_java
-from lagbench.embedded.trust_store import trust_options
-from lagbench.errors import LagbenchError, NotReady
+from lagbench.errors import LagbenchError, NotReady, WrongInput
 
+_PASSWORD = "changeit"  # noqa: S105 - Java's default; the file holds public data only
 _HERE = Path(__file__).resolve().parent
 _MARKER = "verified"
 # Measured: 45 jars in 15 to 54 s. A stuck connection must not block an installation forever.
 _FETCH_TIMEOUT_SECONDS = 300.0
 _LOG_TAIL_LINES = 12
 _SHOWN_FAILURES = 3  # each missing jar adds two lines, mostly of the same cause
+
+
+_ALLOWED = "64 hex digits, two blanks, organisation:module:version"
+
+
+@dataclass(frozen=True, slots=True)
+class LockedJar:
+    """One jar: its coordinate and the hash of its content."""
+
+    organisation: str
+    module: str
+    version: str
+    sha256: str
+
+    @property
+    def coordinate(self) -> str:
+        """The name in the lock file."""
+        return f"{self.organisation}:{self.module}:{self.version}"
+
+    @property
+    def file_name(self) -> str:
+        """The name in the cache; no two jars of the sets share module and version."""
+        return f"{self.module}-{self.version}.jar"
+
+
+def read_lock(path: Path) -> list[LockedJar]:
+    """Return the jars of a lock file, in its order."""
+    jars = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        digest, _, coordinate = line.partition("  ")
+        parts = coordinate.split(":")
+        if len(digest) != 64 or len(parts) != 3:
+            raise WrongInput(where=str(path), field=f"line {number}", value=line, allowed=_ALLOWED)
+        organisation, module, version = parts
+        jars.append(LockedJar(organisation, module, version, digest))
+    return jars
+
+
+def write_lock(path: Path, jars: list[LockedJar]) -> None:
+    """Write a lock file, sorted by coordinate."""
+    lines = [
+        f"{jar.sha256}  {jar.coordinate}\n" for jar in sorted(jars, key=lambda jar: jar.coordinate)
+    ]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file in hex."""
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def verify(folder: Path, jars: list[LockedJar]) -> None:
+    """Raise NotReady unless ``folder`` holds every jar with the content that the lock names."""
+    for jar in jars:
+        path = folder / jar.file_name
+        if not path.is_file():
+            message = f"the jar {jar.coordinate} is missing after the download to {folder}"
+            raise NotReady(f"{message}; try again")
+        seen = file_sha256(path)
+        if seen != jar.sha256:
+            message = (
+                f"the jar {jar.coordinate} was rejected: its SHA-256 is {seen}, the lock file has "
+                f"{jar.sha256}. Either the download was altered in transit (try again from another "
+                "network) or the lock is wrong (python -m lagbench.embedded.jars --write-lock)"
+            )
+            raise NotReady(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +177,32 @@ def fetch_with_ivy(jars: Sequence[LockedJar], folder: Path) -> None:
     raise NotReady(message)
 
 
+def trust_options(folder: Path) -> list[str]:
+    """Return the Java options that trust the certificate authorities of this machine.
+
+    A Java from a wheel has its own list, without a company's authority that the administrator
+    added to the system. Python has the system's list; it is written into ``folder`` for Java.
+    """
+    found = ssl.create_default_context().get_ca_certs(binary_form=True)
+    if not found:
+        return []
+    # Sun's JKS format (sun.security.provider.JavaKeyStore), which needs no package: a header, one
+    # entry per certificate, and a SHA-1 over a fixed salt and the content, against accidents only.
+    body = struct.pack(">III", 0xFEEDFEED, 2, len(found))
+    for n, der in enumerate(found):
+        name = f"ca-{n}".encode()
+        entry = (2, len(name), name, 0, 5, b"X.509", len(der))
+        body += struct.pack(f">IH{len(name)}sQH5sI", *entry) + der
+    salted = _PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body
+    path = folder / "trusted.jks"
+    path.write_bytes(body + hashlib.sha1(salted, usedforsecurity=False).digest())
+    return [
+        f"-Djavax.net.ssl.trustStore={path}",
+        "-Djavax.net.ssl.trustStoreType=JKS",
+        f"-Djavax.net.ssl.trustStorePassword={_PASSWORD}",
+    ]
+
+
 def _fill(jar_set: JarSet, jars: Sequence[LockedJar], fetch: Fetch) -> None:
     """Fetch into a folder beside the final one and rename: a partial download is never used."""
     with _staging(jar_set) as staging:
@@ -139,24 +236,24 @@ def _ivy_xml(jars: Sequence[LockedJar]) -> str:
         f' rev={quoteattr(jar.version)} transitive="false" conf="default->master"/>'
         for jar in jars
     )
-    return (
-        '<ivy-module version="2.0">\n'
-        '  <info organisation="lagbench" module="jars" revision="1"/>\n'
-        '  <configurations><conf name="default"/></configurations>\n'
-        f"  <dependencies>\n{dependencies}\n  </dependencies>\n"
-        "</ivy-module>\n"
-    )
+    return f"""<ivy-module version="2.0">
+  <info organisation="lagbench" module="jars" revision="1"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</ivy-module>
+"""
 
 
 def _ivy_command(
     java: JavaRuntime, options: Sequence[str], ivy_file: Path, folder: Path
 ) -> list[str]:
     spec = importlib.util.find_spec("pyspark")
-    home = Path(spec.origin).parent if spec is not None and spec.origin else None
-    found = sorted((home / "jars").glob("ivy-*.jar")) if home is not None else []
+    home = Path(spec.origin or "").parent if spec is not None else folder
+    found = sorted((home / "jars").glob("ivy-*.jar"))
     if not found:
-        message = "no Ivy found: PySpark is not installed in this environment; run `make install`"
-        raise NotReady(message)
+        raise NotReady("no Ivy: PySpark is not installed in this environment; run `make install`")
     command = [str(java.executable), *options, "-jar", str(found[-1])]
     command += ["-cache", str(folder / "ivy-cache"), "-ivy", str(ivy_file), "-confs", "default"]
     return [*command, "-retrieve", str(folder / "[artifact]-[revision](-[classifier]).[ext]")]

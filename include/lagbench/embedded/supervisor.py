@@ -26,10 +26,11 @@ import lagbench
 from lagbench.adapters.kafka.client_settings import as_lines, checked
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import GroupReaper
-from lagbench.embedded.bench_state import BenchFiles, BenchState, PartState, ProcessRecord
+from lagbench.embedded.bench_state import BenchFiles, BenchState, ProcessRecord
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.embedded.cache import write_atomically
+from lagbench.embedded.child_server import ChildServer, PartState
 from lagbench.embedded.jars import BROKER, is_cached
 from lagbench.embedded.kafka_choice import (
     SERVERS_VARIABLE,
@@ -41,7 +42,7 @@ from lagbench.embedded.kept_log import put_aside
 from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
 from lagbench.embedded.ports import free_port
 from lagbench.errors import ExitCode, LagbenchError, NotReady
-from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, make_state_dir
+from lagbench.project import STATE_VARIABLE, make_state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
@@ -122,13 +123,12 @@ class Supervisor:
         os.environ[MARK_VARIABLE] = str(self._files.state_dir)
         self._progress("starting localkube")
         self._localkube.launch(self._pod_environment(servers))
-        self._watch_group(self._localkube.pid)
+        self._watch_group(self._localkube)
         if self._broker is not None:
             self._start_broker_first_time(self._broker)
         self._localkube.await_serving()
         self._progress("starting the autoscaler")
-        manifests = PROJECT_ROOT / "k8s" / "base" / "autoscaler"
-        install_autoscaler(self._files.kubeconfig, manifests)
+        install_autoscaler(self._files.kubeconfig)
         self._record()
         self._progress("the bench is up")
 
@@ -137,7 +137,7 @@ class Supervisor:
             self._progress("fetching the broker's jars (45 MB, once)")
         self._progress(f"starting Apache Kafka {BROKER.version} on {broker.bootstrap_servers}")
         broker.start()
-        self._watch_group(broker.pid)
+        self._watch_group(broker)
 
     def _watch(self) -> None:
         """Handle signals; record the end of a part; return when the owner has ended."""
@@ -174,17 +174,16 @@ class Supervisor:
     def _note_change(self) -> None:
         broker, localkube = self._part_states()
         log.warning("the broker is %s, localkube is %s", broker, localkube)
-        if broker == "died" and self._broker is not None:
-            self._forget_group(self._broker.pid)
-        if localkube == "died":
-            self._forget_group(self._localkube.pid)
+        for part in (self._broker, self._localkube):
+            if part is not None and part.state() == "died":
+                self._watch_group(part, has_ended=True)
         self._record()
 
     def _stop_broker(self, broker: Broker) -> None:
         outage = self._files.take_outage()
         length = "until it is started" if outage is None else f"for {outage.seconds:g} s"
         log.info("stopping the broker on request, %s", length)
-        self._forget_group(broker.pid)
+        self._watch_group(broker, has_ended=True)
         broker.stop()
         if outage is not None:
             self._start_broker_at = time.monotonic() + outage.seconds
@@ -194,7 +193,7 @@ class Supervisor:
         self._start_broker_at = None
         log.info("starting the broker on request")
         if broker.state() == "died":
-            self._forget_group(broker.pid)
+            self._watch_group(broker, has_ended=True)
             broker.stop()
         try:
             broker.start(timeout_seconds=_RESTART_SECONDS)
@@ -203,7 +202,7 @@ class Supervisor:
             # Else every client would wait for a broker that nobody starts, until its limits.
             self._start_broker_at = time.monotonic() + _TRY_AGAIN_SECONDS if is_due else None
             return
-        self._watch_group(broker.pid)
+        self._watch_group(broker)
 
     def _stop(self) -> None:
         """Stop localkube with its pods first: consumers commit while the broker still runs."""
@@ -226,8 +225,8 @@ class Supervisor:
         broker, localkube = self._seen
         if broker != seen[0]:
             self._broker_changed_at = time.time_ns()
-        broker_pid = self._broker.pid if self._broker is not None else None
-        servers = self._servers()
+        source = self._foreign or self._broker
+        servers = source.bootstrap_servers if source is not None else ""
         settings = self._foreign.settings if self._foreign else {"bootstrap.servers": servers}
         state = BenchState(
             version=lagbench.__version__,
@@ -238,52 +237,45 @@ class Supervisor:
             bootstrap_servers=servers,
             kafka_settings=settings,
             kafka="foreign" if self._foreign else "embedded",
-            broker=ProcessRecord.of(broker_pid) if broker_pid and broker == "running" else None,
+            broker=_record_of(self._broker),
             broker_state=broker,
             broker_changed_at=self._broker_changed_at,
             proxied=self._proxied,
             kubeconfig=self._files.kubeconfig,
             kubernetes_url=self._localkube.url(),
-            localkube=_record_of(self._localkube.pid) if localkube == "running" else None,
+            localkube=_record_of(self._localkube),
             localkube_state=localkube,
         )
         self._files.write_bench(state)
-
-    def _servers(self) -> str:
-        if self._foreign is not None:
-            return self._foreign.bootstrap_servers
-        return self._broker.bootstrap_servers if self._broker is not None else ""
 
     def _part_states(self) -> tuple[PartState, PartState]:
         broker = self._broker.state() if self._broker is not None else "stopped"
         return broker, self._localkube.state()
 
     def _pod_environment(self, servers: str) -> dict[str, str]:
-        """Return localkube's environment, which its pods inherit."""
+        """Return localkube's environment, which its pods inherit.
+
+        The settings of a secured cluster are written for pods, tasks and Spark.
+        """
+        files, config = self._files, {}
+        if self._foreign is None or len(self._foreign.settings) == 1:
+            files.kafka_config.unlink(missing_ok=True)
+        else:
+            lines = as_lines(checked(self._foreign.settings, where="environment"))
+            write_atomically(files.kafka_config, lines, mode=0o600)
+            config = {CONFIG_VARIABLE: str(files.kafka_config)}
         return {
             **os.environ,
-            "KUBECONFIG": str(self._files.kubeconfig),
+            "KUBECONFIG": str(files.kubeconfig),
             SERVERS_VARIABLE: servers,
-            STATE_VARIABLE: str(self._files.state_dir),
-            **self._kafka_config(),
+            STATE_VARIABLE: str(files.state_dir),
+            **config,
         }
 
-    def _kafka_config(self) -> dict[str, str]:
-        """Write the settings of a secured cluster for pods, tasks and Spark; return where."""
-        if self._foreign is None or len(self._foreign.settings) == 1:
-            self._files.kafka_config.unlink(missing_ok=True)
-            return {}
-        lines = as_lines(checked(self._foreign.settings, where="environment"))
-        write_atomically(self._files.kafka_config, lines, mode=0o600)
-        return {CONFIG_VARIABLE: str(self._files.kafka_config)}
-
-    def _watch_group(self, group: int | None) -> None:
-        if group is not None:
-            self._reaper.watch(group)
-
-    def _forget_group(self, group: int | None) -> None:
-        if group is not None:
-            self._reaper.forget(group)
+    def _watch_group(self, part: ChildServer, *, has_ended: bool = False) -> None:
+        """Kill the part's process group when this process ends, until it has ended itself."""
+        if part.pid is not None:
+            (self._reaper.forget if has_ended else self._reaper.watch)(part.pid)
 
     def _progress(self, text: str) -> None:
         log.info("%s", text)
@@ -299,8 +291,9 @@ class Supervisor:
             raise _BrokenOff(f"the start was interrupted by {signum.name}")
 
 
-def _record_of(pid: int | None) -> ProcessRecord | None:
-    return ProcessRecord.of(pid) if pid is not None else None
+def _record_of(part: ChildServer | None) -> ProcessRecord | None:
+    is_running = part is not None and part.state() == "running"
+    return ProcessRecord.of(part.pid) if is_running and part and part.pid is not None else None
 
 
 @contextlib.contextmanager

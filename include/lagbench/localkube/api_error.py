@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from lagbench.localkube.objects import JsonObject
+from typing import Any
 
 
 class ApiError(Exception):
@@ -18,7 +15,7 @@ class ApiError(Exception):
         reason: str,
         message: str,
         *,
-        causes: Sequence[JsonObject] = (),
+        causes: Sequence[dict[str, Any]] = (),
         kind: str = "",
         name: str = "",
     ) -> None:
@@ -27,15 +24,9 @@ class ApiError(Exception):
         self.code, self.reason, self.message = code, reason, message
         self.causes, self.kind, self.name = list(causes), kind, name
 
-    def status(self) -> JsonObject:
+    def status(self) -> dict[str, Any]:
         """Return the ``Status`` object of this error."""
-        details: JsonObject = {}
-        if self.name:
-            details["name"] = self.name
-        if self.kind:
-            details["kind"] = self.kind
-        if self.causes:
-            details["causes"] = self.causes
+        details = {"name": self.name, "kind": self.kind, "causes": self.causes}
         return {
             "kind": "Status",
             "apiVersion": "v1",
@@ -43,7 +34,7 @@ class ApiError(Exception):
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,
-            "details": details,
+            "details": {field: value for field, value in details.items() if value},
             "code": self.code,
         }
 
@@ -64,21 +55,14 @@ def no_such_path(path: str) -> ApiError:
 
 def already_exists(plural: str, name: str) -> ApiError:
     """Return the error for creating an object that already exists."""
-    return ApiError(
-        409, "AlreadyExists", f'{plural} "{name}" already exists', kind=plural, name=name
-    )
+    text = f'{plural} "{name}" already exists'
+    return ApiError(409, "AlreadyExists", text, kind=plural, name=name)
 
 
-def stale_version(plural: str, name: str) -> ApiError:
-    """Return the error for a write based on an outdated resourceVersion."""
-    return ApiError(
-        409,
-        "Conflict",
-        f'Operation cannot be fulfilled on {plural} "{name}": the object has been modified; '
-        "please apply your changes to the latest version and try again",
-        kind=plural,
-        name=name,
-    )
+def conflict(plural: str, name: str, why: str) -> ApiError:
+    """Return the error for a write based on another state of the object."""
+    text = f'Operation cannot be fulfilled on {plural} "{name}": {why}'
+    return ApiError(409, "Conflict", text, kind=plural, name=name)
 
 
 def invalid(kind: str, name: str, causes: Sequence[tuple[str, str]]) -> ApiError:
@@ -102,6 +86,6 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
-def expired(version: str) -> ApiError:
-    """Return the error for a watch from a version that the history no longer has."""
-    return ApiError(410, "Expired", f"too old resource version: {version}")
+def not_allowed(message: str) -> ApiError:
+    """Return the error for a verb that a kind does not have."""
+    return ApiError(405, "MethodNotAllowed", message)

@@ -17,7 +17,6 @@ CREATED_AT_NS = "lagbench.io/created-at-ns"
 STARTED_AT_NS = "lagbench.io/started-at-ns"
 READY_AT_NS = "lagbench.io/ready-at-ns"
 DELETED_AT_NS = "lagbench.io/deleted-at-ns"
-PORT_PREFIX = PORT_ANNOTATION
 COMES_FIRST = "lagbench.io/comes-first"
 """``true``: the pod gets processor time before others, as far as the machine allows it."""
 
@@ -55,6 +54,11 @@ def annotations_of(obj: JsonObject) -> Mapping[str, str]:
 def annotate(obj: JsonObject, name: str, value: str) -> None:
     """Set one annotation of ``obj`` in place."""
     obj["metadata"].setdefault("annotations", {})[name] = value
+
+
+def port_annotation(port: JsonObject, number: str) -> str:
+    """Return the annotation with the loopback port of a declared port, by name or number."""
+    return f"{PORT_ANNOTATION}{port.get('name') or port[number]}"
 
 
 def is_terminating(obj: JsonObject) -> bool:

@@ -1,25 +1,54 @@
-"""Manage the state folder of a localkube: its single owner, address and version."""
+"""The state folder of a localkube: its single owner, and what clients know of it.
+
+A kubeconfig is read once by many clients. With the same port, token and certificate at the next
+start, such a client reconnects by itself, also after a crash.
+"""
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
+import logging
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import psutil
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from pydantic import BaseModel, Field, ValidationError
 
 from lagbench.errors import NotReady
-from lagbench.localkube.kubeconfig import write_private
 
 INFO_FILE = "localkube.json"
-_LOCK_FILE = "localkube.lock"
-_VERSION_FILE = "resource-version"
+IDENTITY_FILE = "identity.json"
+CONTEXT = "lagbench-embedded"
 # After a restart, versions start this far above the last ones written, so that no client takes a
 # new object for one that it knew before the restart.
 _VERSION_GAP = 1_000_000
+_CERTIFICATE_DAYS = 365
+# A certificate that ends earlier than this after a start is replaced at that start.
+_REMAINING = timedelta(days=30)
+_TOKEN_BYTES = 32
+_log = logging.getLogger(__name__)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write ``content`` to a file of mode 0600 and rename it into place."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    scratch.unlink(missing_ok=True)
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    scratch.replace(path)
 
 
 @contextmanager
@@ -29,23 +58,21 @@ def owned(folder: Path) -> Iterator[None]:
     :raises NotReady: another live localkube owns it.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / _LOCK_FILE).open("a") as lock:
+    with (folder / "localkube.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            owner = "it is starting or stopping"
+            try:
+                info = json.loads((folder / INFO_FILE).read_text())
+                owner = f"pid {info.get('pid')}, port {info.get('port')}"
+            except (OSError, ValueError):
+                pass
             raise NotReady(
-                f"another localkube owns {folder} ({_describe(folder)}); stop it first, or give "
-                "another --state-dir"
+                f"another localkube owns {folder} ({owner}); stop it first, or give another "
+                "--state-dir"
             ) from error
         yield
-
-
-def _describe(folder: Path) -> str:
-    try:
-        info = json.loads((folder / INFO_FILE).read_text())
-    except (OSError, ValueError):
-        return "it is starting or stopping"
-    return f"pid {info.get('pid')}, port {info.get('port')}"
 
 
 def announce(folder: Path, *, port: int) -> None:
@@ -54,17 +81,104 @@ def announce(folder: Path, *, port: int) -> None:
     write_private(folder / INFO_FILE, json.dumps(info).encode())
 
 
-def withdraw(folder: Path) -> None:
-    """Delete the announcement."""
-    (folder / INFO_FILE).unlink(missing_ok=True)
-
-
 def next_first_version(folder: Path) -> int:
     """Return the first resourceVersion, above those of every earlier localkube in ``folder``."""
-    file = folder / _VERSION_FILE
+    file = folder / "resource-version"
     try:
         version = int(file.read_text()) + _VERSION_GAP
     except (OSError, ValueError):
         version = 1
     write_private(file, str(version).encode())
     return version
+
+
+class Identity(BaseModel, frozen=True):
+    """How clients reach and trust a localkube; ``port`` 0 has not been chosen yet."""
+
+    port: int = Field(ge=0, le=65_535)
+    token: str = Field(min_length=_TOKEN_BYTES)
+    certificate: str
+    """PEM; it is its own authority."""
+    private_key: str
+
+    @classmethod
+    def kept(cls, folder: Path) -> Identity:
+        """Return the identity of the last start in ``folder``; a new one without a port otherwise.
+
+        New is also what replaces an unreadable file and a certificate that ends within 30 days.
+        """
+        file = folder / IDENTITY_FILE
+        try:
+            kept = cls.model_validate_json(file.read_bytes())
+            ends_at = x509.load_pem_x509_certificate(kept.certificate.encode()).not_valid_after_utc
+        except FileNotFoundError:
+            return cls._new()
+        except (OSError, ValidationError, ValueError) as error:
+            _log.warning("%s cannot be read, a new identity replaces it: %s", file, error)
+            return cls._new()
+        if ends_at - datetime.now(UTC) < _REMAINING:
+            _log.warning("the certificate ends at %s, a new identity replaces it", ends_at)
+            return cls._new()
+        return kept
+
+    def keep(self, folder: Path) -> None:
+        """Write the identity for the next start, readable only by its owner."""
+        write_private(folder / IDENTITY_FILE, self.model_dump_json().encode())
+
+    @classmethod
+    def _new(cls) -> Identity:
+        certificate, private_key = make_certificate()
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        return cls(port=0, token=token, certificate=certificate, private_key=private_key)
+
+
+def make_certificate() -> tuple[str, str]:
+    """Return a fresh certificate for 127.0.0.1 and localhost, and its key, as PEM.
+
+    kubectl sends a bearer token only over TLS, so the API uses TLS even on loopback.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lagbench localkube")])
+    names = [x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))]
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=_CERTIFICATE_DAYS))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private_key = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return certificate.public_bytes(pem).decode(), private_key.decode()
+
+
+def write_kubeconfig(path: Path, identity: Identity) -> None:
+    """Write the kubeconfig for clients, readable only by its owner."""
+    authority = base64.b64encode(identity.certificate.encode()).decode()
+    cluster = {
+        "server": f"https://127.0.0.1:{identity.port}",
+        "certificate-authority-data": authority,
+    }
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": CONTEXT,
+        "clusters": [{"name": CONTEXT, "cluster": cluster}],
+        "users": [{"name": CONTEXT, "user": {"token": identity.token}}],
+        "contexts": [
+            {
+                "name": CONTEXT,
+                "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": "default"},
+            }
+        ],
+    }
+    write_private(path, yaml.safe_dump(document, sort_keys=False).encode())

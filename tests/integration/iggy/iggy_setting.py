@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.fakes.iggy_answers import FakePartition, FakeTopic, IggyState
 
-from lagbench.adapters.iggy.iggy_connection import IggyConnection
 from lagbench.adapters.iggy.iggy_source import IggySource
+from lagbench.core.lag_scaler.lag_clusters import IggyServer
 from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic
 
 ORDERS = GroupTopic("enrich", "shop/orders")
@@ -42,8 +42,8 @@ def source_of(address: str, *, timeout_seconds: float = 60.0, **changes: Any) ->
     login = {"username": "iggy", "password": "iggy"}
     if "access_token" in changes:
         login = {}
-    connection = IggyConnection(server_address=address, **{**login, **changes})
-    return IggySource(connection, timeout_seconds=timeout_seconds, clock=clock)
+    server = IggyServer(server_address=address, **{**login, **changes})
+    return IggySource(server, timeout_seconds=timeout_seconds, clock=clock)
 
 
 def sampled(source: IggySource, wanted: GroupTopic = ORDERS) -> GroupSample:

@@ -111,7 +111,7 @@ def _real() -> Iterator[Prepared]:
 
 def _library(what: str, prepared: Prepared) -> subprocess.CompletedProcess[str]:
     stream, _, topic = prepared.wanted.topic.partition("/")
-    connection = prepared.source.connection
+    connection = prepared.source.server
     password = connection.password.get_secret_value() if connection.password else ""
     ended = subprocess.run(
         [

@@ -8,9 +8,9 @@ from tests.fakes.iggy_recordings import VERSIONS
 from tests.fakes.iggy_server import FakeIggyServer
 from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, source_of, state_of
 
+from lagbench.core.lag_scaler.lag_rule import LagRule
 from lagbench.core.lag_scaler.lag_source import GroupTopic
-from lagbench.core.lag_scaler.rule_parameters import LagRule
-from lagbench.core.lag_scaler.window import GroupWindow
+from lagbench.core.lag_scaler.lag_window import GroupWindow
 
 pytestmark = pytest.mark.slow
 RECORDED = [FakePartition(10), FakePartition(5), FakePartition(0), FakePartition(1)]
@@ -90,8 +90,8 @@ def test_new_partitions_are_seen_in_the_same_sample() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (GroupTopic("enrich", "nope/orders"), "stream 'nope'"),
-        (GroupTopic("enrich", "shop/nope"), "topic 'nope'"),
+        (GroupTopic("enrich", "nope/orders"), "'nope/orders'"),
+        (GroupTopic("enrich", "shop/nope"), "'shop/nope'"),
         (GroupTopic("nope", "shop/orders"), "group 'nope'"),
         (GroupTopic("enrich", "shop"), "Iggy topic"),
         (GroupTopic("", "shop/orders"), "Iggy consumer group"),

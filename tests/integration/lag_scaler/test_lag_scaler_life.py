@@ -93,14 +93,17 @@ def test_a_broker_that_is_away_is_an_error_and_never_the_last_decision(
 
 
 def test_a_killed_scaler_leaves_no_process_behind(tmp_path: Path) -> None:
-    """Neither the readers of two clusters, which wait for brokers, nor what forks them."""
+    """Neither the readers of two clusters, which wait for brokers, nor what forks them.
+
+    multiprocessing has two processes of its own: one forks, one tracks resources.
+    """
     metadata = {"topic": "t", "consumerGroup": "g"}
     with running_scaler(tmp_path) as scaler, grpc.insecure_channel(scaler.address) as channel:
         for port in (1, 2):
             Keda(channel, "o", metadata | {"bootstrapServers": f"127.0.0.1:{port}"}).spec()
         process = psutil.Process(scaler.process.pid)
         begun = eventually(
-            lambda: found if len(found := process.children(recursive=True)) == 3 else None,
+            lambda: found if len(found := process.children(recursive=True)) == 4 else None,
             "a forking process and two readers",
         )
 

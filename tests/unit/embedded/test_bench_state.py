@@ -71,18 +71,6 @@ def test_a_request_for_an_outage_is_read_once(tmp_path: Path) -> None:
     assert files.take_outage() is None
 
 
-def test_a_bench_of_an_earlier_version_has_no_listener_behind_the_proxy(tmp_path: Path) -> None:
-    """Its file stays readable; who needs the listener sees that it is missing."""
-    state = _state(tmp_path)
-    text = state.model_dump_json(exclude={"proxied", "broker_changed_at"})
-    BenchFiles(tmp_path).bench.write_text(text)
-
-    found = BenchFiles(tmp_path).read_bench()
-
-    assert found is not None
-    assert found.proxied is None
-
-
 def _state(folder: Path) -> BenchState:
     me = ProcessRecord.of(os.getpid())
     assert me is not None

@@ -7,7 +7,6 @@ from pathlib import Path
 from lagbench.embedded.broker_settings import (
     BrokerLayout,
     ProxiedListener,
-    logging_properties,
     server_properties,
 )
 
@@ -35,24 +34,6 @@ def test_clients_behind_the_proxy_are_sent_back_to_the_proxy(tmp_path: Path) -> 
     ]
     assert "PROXIED:PLAINTEXT" in settings["listener.security.protocol.map"].split(",")
     assert proxied.bootstrap_servers == "127.0.0.1:9095"
-
-
-def test_internal_topics_have_one_replica(tmp_path: Path) -> None:
-    """A single node could never create a topic with three."""
-    settings = _parsed(server_properties(BrokerLayout(tmp_path), port=9092, controller_port=9093))
-
-    factors = {name: v for name, v in settings.items() if name.endswith("replication.factor")}
-    assert len(factors) == 3
-    assert set(factors.values()) == {"1"}
-
-
-def test_broker_logs_into_its_folder_only(tmp_path: Path) -> None:
-    """Nothing goes to the terminal, and the log is bounded."""
-    text = logging_properties(BrokerLayout(tmp_path))
-
-    assert "Console" not in text
-    assert f"fileName={tmp_path / 'server.log'}" in text
-    assert "size=10MB" in text
 
 
 def _parsed(text: str) -> dict[str, str]:

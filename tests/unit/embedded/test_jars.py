@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from lagbench.embedded.jar_lock import LockedJar, read_lock, write_lock
-from lagbench.embedded.jars import BROKER, SPARK, JarSet, is_cached, jar_paths
+from lagbench.embedded.jars import (
+    BROKER,
+    SPARK,
+    JarSet,
+    LockedJar,
+    is_cached,
+    jar_paths,
+    read_lock,
+    write_lock,
+)
 from lagbench.errors import NotReady, WrongInput
 
 

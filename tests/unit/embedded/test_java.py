@@ -91,13 +91,6 @@ def test_a_java_that_does_not_start_is_quoted(
         find_java()
 
 
-def test_system_java_is_used_for_spark_as_it_is(tmp_path: Path) -> None:
-    """Only the wheel's Java needs the stand-in."""
-    runtime = JavaRuntime(tmp_path / "bin" / "java", tmp_path, "17.0.15", "system")
-
-    assert spark_java_home(runtime) == tmp_path
-
-
 def test_stand_in_drops_the_missing_module_only(tmp_path: Path) -> None:
     """The wheel's stand-in passes every argument on, blanks included, except for the one module."""
     real = tmp_path / "my java"

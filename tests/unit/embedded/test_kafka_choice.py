@@ -20,21 +20,6 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_nothing_named_means_embedded(tmp_path: Path) -> None:
-    """Without a named cluster the bench starts its own broker."""
-    assert foreign_cluster(tmp_path / "port") is None
-
-
-def test_servers_variable_names_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """KAFKA_BOOTSTRAP_SERVERS is enough."""
-    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "kafka:9092")
-
-    found = foreign_cluster(tmp_path / "port")
-
-    assert found is not None
-    assert found.settings == {"bootstrap.servers": "kafka:9092"}
-
-
 @pytest.mark.parametrize("as_text", [False, True])
 def test_connection_brings_all_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_text: bool
@@ -87,11 +72,6 @@ def test_unusable_connection_is_wrong_input(
 
     with pytest.raises(WrongInput, match="AIRFLOW_CONN_KAFKA_DEFAULT"):
         foreign_cluster(tmp_path / "port")
-
-
-def test_port_stays_from_start_to_start(tmp_path: Path) -> None:
-    """The port of the last start is used again."""
-    assert embedded_port(tmp_path / "port") == embedded_port(tmp_path / "port")
 
 
 def test_remembered_port_that_is_taken_is_given_up(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lagbench.embedded import ports
-from lagbench.embedded.broker import Broker, require_disk
+from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady
 
 
@@ -71,8 +71,3 @@ def test_broker_refuses_a_full_disk(tmp_path: Path) -> None:
         broker.start()
 
     assert broker.state() == "stopped"
-
-
-def test_disk_is_asked_before_the_folder_exists(tmp_path: Path) -> None:
-    """A state folder that does not exist yet is judged by its nearest parent."""
-    require_disk(tmp_path / "a" / "b" / "c", needed_bytes=1)

@@ -39,12 +39,3 @@ def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
         f"{path}/lagbench_spark/transforms/event_rows.py",
         f"{path}/lagbench/shared_with_spark/event.py",
     ]
-
-
-def test_same_code_same_zip(tmp_path: Path) -> None:
-    """The bytes depend on the code alone."""
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.mkdir()
-    two.mkdir()
-
-    assert write_code_zip(one).read_bytes() == write_code_zip(two).read_bytes()

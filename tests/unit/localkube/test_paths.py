@@ -6,8 +6,7 @@ import pytest
 
 from lagbench.localkube.api.discovery import discovery_document
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.storage.request_target import parse_path
-from lagbench.localkube.storage.resources import DEPLOYMENT, NAMESPACE, POD, TABLE
+from lagbench.localkube.storage.resources import DEPLOYMENT, NAMESPACE, POD, TABLE, parse_path
 
 
 def test_paths_are_understood() -> None:
@@ -54,7 +53,7 @@ def test_discovery_lists_every_kind_of_the_table() -> None:
             entry["name"]: entry for entry in (discovery_document(row.prefix) or {})["resources"]
         }
         assert listed[row.plural]["kind"] == row.kind
-        assert (f"{row.plural}/scale" in listed) is row.has_scale
+        assert (f"{row.plural}/scale" in listed) is ("scale" in row.subresources)
         assert (f"{row.plural}/status" in listed) is row.has_status
         assert not row.group or row.group in groups
     assert (discovery_document("/openapi/v3") or {})["paths"]["apis/keda.sh/v1alpha1"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lagbench.localkube.node.pod_environment import LaunchPlan
-from lagbench.localkube.warm_start.fitness import forked_executable
+from lagbench.localkube.warm_start.client import forked_executable
 
 OWN = Path(sys.executable)
 WARM = {"PATH": f"{OWN.parent}:/bin", "PYTHONPATH": "/src", "HOME": "/root", "OTHER": "1"}

@@ -36,37 +36,29 @@ class GrpcEndpoint:
     key: str = field(default="", repr=False)
 
 
-@dataclass(slots=True)
-class _Shared:
-    channel: grpc.Channel
-    users: int
-
-
 class ChannelPool:
     """One channel per endpoint, closed when its last user gives it back."""
 
     def __init__(self) -> None:
         """Open nothing yet."""
-        self._shared: dict[GrpcEndpoint, _Shared] = {}
+        self._shared: dict[GrpcEndpoint, tuple[grpc.Channel, int]] = {}
         self._lock = threading.Lock()
 
     def take(self, endpoint: GrpcEndpoint) -> grpc.Channel:
         """Return the endpoint's channel; it connects with its first call."""
         with self._lock:
-            shared = self._shared.get(endpoint)
-            if shared is None:
-                shared = self._shared[endpoint] = _Shared(_open(endpoint), 0)
-            shared.users += 1
-            return shared.channel
+            channel, users = self._shared.get(endpoint) or (_open(endpoint), 0)
+            self._shared[endpoint] = channel, users + 1
+            return channel
 
     def give_back(self, endpoint: GrpcEndpoint) -> None:
         """End one use of the endpoint's channel."""
         with self._lock:
-            shared = self._shared[endpoint]
-            shared.users -= 1
-            if shared.users == 0:
-                del self._shared[endpoint]
-                shared.channel.close()
+            channel, users = self._shared.pop(endpoint)
+            if users > 1:
+                self._shared[endpoint] = channel, users - 1
+            else:
+                channel.close()
 
     def __len__(self) -> int:
         """Return how many channels are open."""

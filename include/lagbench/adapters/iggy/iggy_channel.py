@@ -7,24 +7,19 @@ frame.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
 
 import lagbench
 from lagbench.adapters.iggy import iggy_wire as wire
-from lagbench.adapters.iggy.iggy_connection import IggyConnection
-from lagbench.adapters.iggy.iggy_frames import (
-    FrameLayout,
-    PlainLayout,
-    ReplicaLayout,
-    is_plain_answer,
-)
+from lagbench.core.lag_scaler.lag_clusters import IggyServer, split_iggy_address
 from lagbench.errors import NotReady
 
 Request = tuple[int, bytes]  # command code and payload
@@ -67,7 +62,7 @@ class Deadline:
 class IggyChannel:
     """A connection that is open and logged in until ``close``; not for two threads at once."""
 
-    def __init__(self, connected: socket.socket, layout: FrameLayout, where: str) -> None:
+    def __init__(self, connected: socket.socket, layout: wire.PlainLayout, where: str) -> None:
         """Talk over a connected socket; ``open`` makes one and logs in."""
         self.layout = layout
         self._socket = connected
@@ -75,14 +70,21 @@ class IggyChannel:
         self._received = bytearray()
 
     @classmethod
-    def open(cls, connection: IggyConnection, deadline: Deadline) -> Self:
+    def open(cls, server: IggyServer, deadline: Deadline) -> Self:
         """Connect, find out the frame layout and log in."""
-        channel = cls._probed(connection, deadline)
-        try:
-            channel.log_in(connection, deadline)
-        except BaseException:
+        layout = wire.ReplicaLayout(os.urandom(16), client_version=lagbench.__version__)
+        channel = cls(_connected(server, deadline), layout, server.server_address)
+        with _closed_on_error(channel):
+            channel._send(layout.request(wire.PING, b""), deadline)
+            is_plain = wire.is_plain_answer(channel._peek(_PROBE_BYTES, deadline))
+            if not is_plain:
+                channel._reply(deadline).ok_body()
+        if is_plain:
             channel.close()
-            raise
+            plain = wire.PlainLayout()
+            channel = cls(_connected(server, deadline), plain, server.server_address)
+        with _closed_on_error(channel):
+            channel._log_in(server, deadline)
         return channel
 
     def ask(self, requests: Sequence[Request], deadline: Deadline) -> list[wire.Reply]:
@@ -101,32 +103,12 @@ class IggyChannel:
         """Close the connection; once is enough, twice does no harm."""
         self._socket.close()
 
-    @classmethod
-    def _probed(cls, connection: IggyConnection, deadline: Deadline) -> Self:
-        where = connection.server_address
-        layout = ReplicaLayout(os.urandom(16), client_version=lagbench.__version__)
-        channel = cls(_connected(connection, deadline), layout, where)
-        try:
-            channel._send(layout.request(wire.PING, b""), deadline)
-            if is_plain_answer(channel._peek(_PROBE_BYTES, deadline)):
-                channel.close()
-                return cls(_connected(connection, deadline), PlainLayout(), where)
-            channel._reply(deadline).ok_body()
-        except BaseException:
-            channel.close()
-            raise
-        return channel
-
-    def log_in(self, connection: IggyConnection, deadline: Deadline) -> None:
-        """Log in with the token or the password; raise what the server says against it."""
-        if connection.access_token is not None:
-            frame = self.layout.login_by_token(connection.access_token.get_secret_value())
-        elif connection.password is not None:
-            frame = self.layout.login_by_password(
-                connection.username, connection.password.get_secret_value()
-            )
-        else:  # a connection without credentials cannot be built
-            raise NotReady(f"could not log in at {self._where}: no credentials")
+    def _log_in(self, server: IggyServer, deadline: Deadline) -> None:
+        if server.access_token is not None:
+            frame = self.layout.login_by_token(server.access_token.get_secret_value())
+        else:
+            password = server.password.get_secret_value() if server.password is not None else ""
+            frame = self.layout.login_by_password(server.username, password)
         self._send(frame, deadline)
         self.layout.accept_login(self._reply(deadline))
 
@@ -136,14 +118,8 @@ class IggyChannel:
         return self.layout.reply(header, body)
 
     def _send(self, frames: bytes, deadline: Deadline) -> None:
-        what = f"ask the Iggy server at {self._where}"
-        self._socket.settimeout(deadline.remaining_seconds(what))
-        try:
+        with self._bounded(f"ask the Iggy server at {self._where}", deadline):
             self._socket.sendall(frames)
-        except TimeoutError as error:
-            raise deadline.passed(what) from error
-        except OSError as error:
-            raise self._lost(error) from error
 
     def _take(self, size_bytes: int, deadline: Deadline) -> bytes:
         taken = self._peek(size_bytes, deadline)
@@ -151,29 +127,41 @@ class IggyChannel:
         return taken
 
     def _peek(self, size_bytes: int, deadline: Deadline) -> bytes:
-        what = f"read from the Iggy server at {self._where}"
         while len(self._received) < size_bytes:
-            self._socket.settimeout(deadline.remaining_seconds(what))
-            try:
+            with self._bounded(f"read from the Iggy server at {self._where}", deadline):
                 data = self._socket.recv(_RECEIVE_BYTES)
-            except TimeoutError as error:
-                raise deadline.passed(what) from error
-            except OSError as error:
-                raise self._lost(error) from error
-            if not data:
-                raise self._lost("it closed the connection")
+                if not data:
+                    raise ConnectionResetError("it closed the connection")
             self._received += data
         return bytes(self._received[:size_bytes])
 
-    def _lost(self, reason: object) -> ConnectionLost:
-        return ConnectionLost(f"lost the connection to the Iggy server at {self._where}: {reason}")
+    @contextlib.contextmanager
+    def _bounded(self, what: str, deadline: Deadline) -> Iterator[None]:
+        self._socket.settimeout(deadline.remaining_seconds(what))
+        try:
+            yield
+        except TimeoutError as error:
+            raise deadline.passed(what) from error
+        except OSError as error:
+            raise ConnectionLost(
+                f"lost the connection to the Iggy server at {self._where}: {error}"
+            ) from error
 
 
-def _connected(connection: IggyConnection, deadline: Deadline) -> socket.socket:
-    host, port = connection.address
-    what = f"connect to the Iggy server at {connection.server_address}"
-    # read before the connect: a file that is missing has nothing to do with the server
-    context = _tls_context(connection) if connection.is_tls else None
+@contextlib.contextmanager
+def _closed_on_error(channel: IggyChannel) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        channel.close()
+        raise
+
+
+def _connected(server: IggyServer, deadline: Deadline) -> socket.socket:
+    host, port = split_iggy_address(server.server_address) or ("", 0)
+    what = f"connect to the Iggy server at {server.server_address}"
+    # read before the connect: an unusable CA has nothing to do with the server
+    context = _tls_context(server) if server.is_tls else None
     last_error: OSError | None = None
     for family, kind, protocol, _, address in _resolve(host, port, deadline):
         plain = socket.socket(family, kind, protocol)
@@ -184,46 +172,36 @@ def _connected(connection: IggyConnection, deadline: Deadline) -> socket.socket:
             if context is None:
                 return plain
             plain.settimeout(deadline.remaining_seconds(what))
-            return context.wrap_socket(plain, server_hostname=connection.tls_server_name or host)
-        except TimeoutError as error:
+            return context.wrap_socket(plain, server_hostname=host)
+        except (OSError, NotReady) as error:
             plain.close()
-            raise deadline.passed(what) from error
-        except OSError as error:
-            plain.close()
+            if isinstance(error, TimeoutError):
+                raise deadline.passed(what) from error
+            if not isinstance(error, OSError):
+                raise
             last_error = error
-        except NotReady:
-            plain.close()
-            raise
     raise NotReady(f"could not {what}: {last_error}. Check that it is up and serves this port")
 
 
-def _tls_context(connection: IggyConnection) -> ssl.SSLContext:
+def _tls_context(server: IggyServer) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(
-            cafile=connection.tls_ca_file or None, cadata=connection.tls_ca_pem or None
-        )
+        return ssl.create_default_context(cadata=server.ca or None)
     except OSError as error:
-        named = connection.tls_ca_file or "given"
         raise NotReady(
-            f"could not read the CA ({named}) of the Iggy server at "
-            f"{connection.server_address}: {error.strerror or error}. It must be PEM certificates"
+            f"could not read the CA of the Iggy server at {server.server_address}: "
+            f"{error.strerror or error}. It must be PEM certificates"
         ) from error
 
 
-def _resolve(
-    host: str, port: int, deadline: Deadline
-) -> Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]]:
+def _resolve(host: str, port: int, deadline: Deadline) -> Sequence[Any]:
     """Look the host up on a thread of its own: the system's resolver takes no time limit."""
-    answers: queue.SimpleQueue[
-        Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]]
-        | OSError
-    ] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[Sequence[Any] | Exception] = queue.SimpleQueue()
 
     def look_up() -> None:
         try:
             answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         except (OSError, UnicodeError) as error:
-            answers.put(error if isinstance(error, OSError) else OSError(str(error)))
+            answers.put(error)
 
     what = f"find the address of {host}"
     threading.Thread(target=look_up, name="iggy-resolver", daemon=True).start()
@@ -231,6 +209,6 @@ def _resolve(
         answer = answers.get(timeout=deadline.remaining_seconds(what))
     except queue.Empty as error:
         raise deadline.passed(what) from error
-    if isinstance(answer, OSError):
-        raise NotReady(f"could not {what}: {answer.strerror or answer}") from answer
+    if isinstance(answer, Exception):
+        raise NotReady(f"could not {what}: {answer}") from answer
     return answer

@@ -4,29 +4,43 @@ librdkafka can abort the whole process when a broker goes away while a group's o
 asked for (an assertion on ``eonce->refcnt``, librdkafka issue 4605: seen here in 2 of 8 restarts of
 a broker). A scaler must outlive that: only the reading process ends, the sample fails with the
 reason, and the next one starts another process. Besides, turning 2,400 partitions into Python
-objects no longer stops the interpreter that answers KEDA. docs/lag-scaler.md has its cost.
+objects no longer stops the interpreter that answers KEDA.
+
+This program has threads (gRPC), so it cannot fork itself: the readers are forks of a process that
+has their modules (multiprocessing's forkserver), which takes 13 MB for each instead of 40. A reader
+ends when its connection to this program does, whatever the end of either.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import multiprocessing
+import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
 
-from lagbench.adapters.kafka.offset_messages import (
-    NoAnswer,
-    OpenCluster,
-    SampleTaken,
-    SampleWanted,
-    receive,
-    send,
-    unpacked_samples,
-)
-from lagbench.adapters.kafka.reader_forks import READER_FORKS, Reader
-from lagbench.adapters.kafka.sample_time import DEFAULT_TIMEOUT_SECONDS, longest_sample_seconds
 from lagbench.core.lag_scaler import GroupSample, GroupTopic, failed_sample
+from lagbench.errors import NotReady
 
-_FIRST_ANSWER_SECONDS = 5.0  # of a process that was just forked, on a busy machine
+DEFAULT_TIMEOUT_SECONDS = 5.0
+"""Of one request."""
+MARGIN_SECONDS = 1.0
+"""librdkafka may answer this much after the request's own timeout."""
+_READER = "lagbench.adapters.kafka.kafka_lag_source"  # librdkafka is loaded there, not here
+_FIRST_ANSWER_SECONDS = 10.0  # of a process that was just forked, on a busy machine
+_END_SECONDS = 1.0
+_Answer = tuple[dict[GroupTopic, GroupSample], int]  # samples, requests to brokers so far
+
+
+def longest_sample_seconds(timeout_seconds: float) -> float:
+    """Return how long a sample takes at most, however many requests of it go unanswered."""
+    return 2 * (timeout_seconds + MARGIN_SECONDS)
 
 
 class KafkaLagProcess:
@@ -40,10 +54,9 @@ class KafkaLagProcess:
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     ) -> None:
         """Take librdkafka settings; the process starts with the first sample."""
-        self._opening = OpenCluster(dict(settings), timeout_seconds)
+        self._settings, self._timeout_seconds = dict(settings), timeout_seconds
         self._now_ns = now_ns
-        self._patience = longest_sample_seconds(timeout_seconds) + _FIRST_ANSWER_SECONDS
-        self._reader: Reader | None = None
+        self._reader: tuple[BaseProcess, Connection] | None = None
         self._requests_before = self._requests_now = 0
 
     @property
@@ -51,35 +64,78 @@ class KafkaLagProcess:
         """Number of requests to brokers, as librdkafka counts them; 2 s late."""
         return self._requests_before + self._requests_now
 
+    @property
+    def pid(self) -> int | None:
+        """The process that reads."""
+        return None if self._reader is None else self._reader[0].pid
+
     def sample(self, wanted: Sequence[GroupTopic]) -> Mapping[GroupTopic, GroupSample]:
         """Return the offsets of every wanted group, or what went wrong with it."""
-        request = SampleWanted(self._now_ns(), [(item.group, item.topic) for item in wanted])
+        at_ns = self._now_ns()
         try:
-            answer = self._asked(request)
-        except NoAnswer as problem:
-            text = f"the process that reads offsets has ended ({problem}{self._ended()})"
-            return {item: failed_sample(request.at_ns, text) for item in wanted}
-        self._requests_now = answer.broker_requests
-        return unpacked_samples(wanted, answer)
+            samples, self._requests_now = self._answer(at_ns, wanted)
+        except (OSError, EOFError) as problem:
+            text = f"the process that reads offsets has ended ({problem}{self._end()})"
+            return {item: failed_sample(at_ns, text) for item in wanted}
+        return samples
 
     def close(self) -> None:
         """End the process."""
-        self._ended()
+        self._end()
 
-    def _asked(self, request: SampleWanted) -> SampleTaken:
-        if self._reader is None:
-            self._reader = READER_FORKS.start()
-            send(self._reader.messages, self._opening)
-        send(self._reader.messages, request)
-        return receive(self._reader.messages, SampleTaken, within_seconds=self._patience)
+    def _answer(self, at_ns: int, wanted: Sequence[GroupTopic]) -> _Answer:
+        patience = longest_sample_seconds(self._timeout_seconds) + _FIRST_ANSWER_SECONDS
+        _, channel = self._reader = self._reader or self._started()
+        channel.send((at_ns, list(wanted)))
+        if not channel.poll(patience):
+            raise TimeoutError("no answer in time")
+        answer: _Answer = channel.recv()
+        return answer
 
-    def _ended(self) -> str:
+    def _started(self) -> tuple[BaseProcess, Connection]:
+        try:
+            tempfile.gettempdir()  # for the socket of the forkserver
+        except FileNotFoundError:  # a container whose root is read-only has this one
+            tempfile.tempdir = "/dev/shm"  # noqa: S108
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([_READER])
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no thread is forked
+        ours, theirs = multiprocessing.Pipe()
+        process = context.Process(
+            target=_serve, args=(theirs, self._settings, self._timeout_seconds), daemon=True
+        )
+        with theirs:
+            process.start()
+        return process, ours
+
+    def _end(self) -> str:
         """End the process, whatever its state, and return how it ended."""
         reader, self._reader = self._reader, None
         if reader is None:
             return ""
         self._requests_before, self._requests_now = self.broker_requests, 0
-        code = READER_FORKS.end(reader)
-        if code is None:
-            return ""
+        process, channel = reader
+        channel.close()
+        process.join(_END_SECONDS)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+        code = process.exitcode or 0
         return f", {signal.Signals(-code).name}" if code < 0 else f", exit code {code}"
+
+
+def _serve(channel: Connection, settings: Mapping[str, object], timeout_seconds: float) -> None:
+    """Answer requests until the connection ends; settings that cannot be used are tried again."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program, which ends us
+    source: Any = None
+    open_source = importlib.import_module(_READER).KafkaLagSource
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            at_ns, wanted = channel.recv()
+            try:
+                source = source or open_source(settings, timeout_seconds=timeout_seconds)
+                channel.send((source.sample(wanted, at_ns), source.broker_requests))
+            except NotReady as problem:
+                failed = {item: failed_sample(at_ns, str(problem)) for item in wanted}
+                channel.send((failed, 0))
+    os._exit(0)  # requests that are under way hold nothing up

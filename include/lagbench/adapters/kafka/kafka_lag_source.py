@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     KafkaException,
@@ -30,20 +31,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 )
 
 from lagbench.adapters.kafka.kafka_connections import KafkaConnections, spoken
-from lagbench.adapters.kafka.log_starts import LogStarts
-from lagbench.adapters.kafka.sample_time import (
+from lagbench.adapters.kafka.kafka_lag_process import (
     DEFAULT_TIMEOUT_SECONDS,
     MARGIN_SECONDS,
     longest_sample_seconds,
 )
-from lagbench.core.lag_scaler import (
-    NO_OFFSET,
-    GroupSample,
-    GroupTopic,
-    Offsets,
-    PartitionIds,
-    failed_sample,
-)
+from lagbench.core.lag_scaler import NO_OFFSET, GroupSample, GroupTopic, failed_sample
+from lagbench.core.lag_scaler.lag_source import Offsets, PartitionIds
 
 PARTITIONS_KEPT_SECONDS = 10.0
 """Longest age of a topic's known partitions, as with our consumers (``RECOVERY``): what waits in
@@ -51,6 +45,9 @@ new ones counts as soon as they may be read. One request renews all topics."""
 FORGOTTEN_AFTER_SECONDS = 600.0
 """Then a group that no sample asked for is forgotten; one sampled less often begins as a new one.
 """
+STARTS_KEPT_SECONDS = 5.0
+"""Shortest time between two requests for the log starts of a group whose commits stand still.
+Brokers look for expired records every five minutes by default."""
 ENTRIES_UNDER_WAY = 1_000
 """Committed offsets that are asked for at the same time, whatever the number of groups."""
 _FIRST_ANSWER_ENTRIES = 100  # expected of a group that has never answered
@@ -67,38 +64,48 @@ class _Topic:
     partitions: PartitionIds
     asked_at: float
 
-    def column(self, listed: Sequence[TopicPartition]) -> Offsets:
-        """Return the offsets in the order of the partitions; those of others are left out."""
-        found = np.full(len(self.partitions), NO_OFFSET, dtype=np.int64)
-        numbers = np.fromiter((item.partition for item in listed), np.int32, len(listed))
-        offsets = np.fromiter((item.offset for item in listed), np.int64, len(listed))
-        places = np.searchsorted(self.partitions, numbers)
-        places[places == len(self.partitions)] = 0
-        is_known = self.partitions[places] == numbers
-        found[places[is_known]] = np.maximum(offsets[is_known], NO_OFFSET)
-        return found
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of a group on a topic: its last good sample, and when it was last wanted."""
+
+    wanted_at: float
+    sample: GroupSample | None = None
+    starts_asked_at: float = -STARTS_KEPT_SECONDS
+
+    def unsure(self, sample: GroupSample, now: float) -> npt.NDArray[np.intp]:
+        """Return the places of the partitions whose log start is to be requested.
+
+        Where a commit moves, the group reads records that are in the log. Where it stands still
+        although records wait, retention may have passed it: expired records are not lag.
+        """
+        before, self.sample = self.sample, sample
+        no_commit = sample.committed == NO_OFFSET
+        waits = ~no_commit & (sample.committed < sample.end)
+        if before is not None and np.array_equal(before.partitions, sample.partitions):
+            waits &= before.committed == sample.committed
+        if now - self.starts_asked_at < STARTS_KEPT_SECONDS:
+            return np.flatnonzero(no_commit)
+        if waits.any():
+            self.starts_asked_at = now
+        return np.flatnonzero(no_commit | waits)
 
 
 class KafkaLagSource:
     """Samples the groups of one cluster; used by one thread at a time."""
 
     def __init__(
-        self,
-        settings: Mapping[str, Any],
-        *,
-        now_ns: Callable[[], int] = time.time_ns,
-        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        self, settings: Mapping[str, Any], *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     ) -> None:
         """Take librdkafka settings (addresses, TLS, SASL); nothing is connected yet.
 
         :raises NotReady: librdkafka rejects the settings, for example a missing key file.
         """
         self._connections = KafkaConnections(settings)
-        self._now_ns, self._timeout_seconds = now_ns, timeout_seconds
+        self._timeout_seconds = timeout_seconds
         self._topics: dict[str, _Topic] = {}
         self._answer_sizes: dict[str, int] = {}
-        self._starts = LogStarts()
-        self._wanted_at: dict[GroupTopic, float] = {}
+        self._seen: dict[GroupTopic, _Seen] = {}
         self._deadline = 0.0
 
     @property
@@ -110,48 +117,43 @@ class KafkaLagSource:
         """Close the connections."""
         self._connections.close()
 
-    def sample(self, wanted: Sequence[GroupTopic]) -> Mapping[GroupTopic, GroupSample]:
-        """Return the offsets of every wanted group, or what went wrong with it."""
-        at_ns = self._now_ns()
+    def sample(self, wanted: Sequence[GroupTopic], at_ns: int) -> dict[GroupTopic, GroupSample]:
+        """Return the offsets of every wanted group at this instant, or what went wrong with it."""
         self._deadline = time.monotonic() + longest_sample_seconds(self._timeout_seconds)
         problems = self._learn_partitions(sorted({item.topic for item in wanted}))
-        topics = {name: t for name, t in self._topics.items() if name not in problems}
-        known = [item for item in wanted if item.topic in topics]
+        known = [item for item in wanted if item.topic not in problems]
+        partitions = {item.topic: self._topics[item.topic].partitions for item in known}
         ends = self._ends({item.topic for item in known})
         committed = self._all_committed(sorted({item.group for item in known}))
         found: dict[GroupTopic, GroupSample] = {}
         for item in wanted:
-            problem = problems.get(item.topic)
-            end = problem or ends[item.topic]
-            stored = problem or committed[item.group]
+            end = problems.get(item.topic) or ends[item.topic]
+            stored = committed.get(item.group, "")
             if isinstance(end, Problem) or isinstance(stored, Problem):
                 found[item] = failed_sample(at_ns, end if isinstance(end, Problem) else str(stored))
                 continue
-            partitions = topics[item.topic].partitions
-            mine = stored.get(item.topic)
-            if mine is None:
-                mine = np.full(len(partitions), NO_OFFSET, dtype=np.int64)
-            found[item] = GroupSample(at_ns, partitions, end, mine)
+            numbers = partitions[item.topic]
+            mine = _column(numbers, stored.get(item.topic, []))
+            found[item] = GroupSample(at_ns, numbers, end, mine)
         self._add_earliest(found)
-        self._forget_unwanted(wanted)
+        self._forget_unwanted()
         self._connections.serve()
         return found
 
-    def _forget_unwanted(self, wanted: Sequence[GroupTopic]) -> None:
+    def _forget_unwanted(self) -> None:
         """Forget what no sample asked for lately: groups come and go in a long life."""
         now = time.monotonic()
-        self._wanted_at.update(dict.fromkeys(wanted, now))
-        old = [i for i, at in self._wanted_at.items() if now - at > FORGOTTEN_AFTER_SECONDS]
-        for item in old:
-            del self._wanted_at[item]
-            self._starts.forget(item)
+        old = {
+            i for i, seen in self._seen.items() if now - seen.wanted_at > FORGOTTEN_AFTER_SECONDS
+        }
         if not old:
             return
-        groups = {item.group for item in self._wanted_at}
+        self._seen = {item: seen for item, seen in self._seen.items() if item not in old}
+        groups, topics = ({getattr(i, of) for i in self._seen} for of in ("group", "topic"))
         for group in {item.group for item in old} - groups:
             self._answer_sizes.pop(group, None)
             self._connections.forget(group)
-        for topic in {item.topic for item in old} - {item.topic for item in self._wanted_at}:
+        for topic in {item.topic for item in old} - topics:
             self._topics.pop(topic, None)
 
     def _learn_partitions(self, names: Sequence[str]) -> dict[str, Problem]:
@@ -164,7 +166,6 @@ class KafkaLagSource:
         }
         if len(kept) == len(names):
             return {}
-        # The others are renewed with them, so that one request does for all.
         client = self._connections.first
         try:
             asked = client.describe_topics(
@@ -208,12 +209,16 @@ class KafkaLagSource:
         One request more per broker, and only while there is such a partition.
         """
         now = time.monotonic()
-        asked = {item: self._starts.unsure(item, sample, now) for item, sample in found.items()}
-        unsure = {item: positions for item, positions in asked.items() if positions.size}
+        unsure: dict[GroupTopic, npt.NDArray[np.intp]] = {}
+        for item, sample in found.items():
+            seen = self._seen.setdefault(item, _Seen(now))
+            seen.wanted_at = now
+            if not sample.error and (positions := seen.unsure(sample, now)).size:
+                unsure[item] = positions
         places = {
-            (item.topic, int(found[item].partitions[position]))
+            (item.topic, int(number))
             for item, positions in unsure.items()
-            for position in positions
+            for number in found[item].partitions[positions]
         }
         answers = self._list_offsets(sorted(places), _SPEC.earliest())
         for item, positions in unsure.items():
@@ -222,9 +227,7 @@ class KafkaLagSource:
             for position in positions:
                 offset = answers[item.topic, int(sample.partitions[position])]
                 earliest[position] = NO_OFFSET if isinstance(offset, Problem) else offset
-            found[item] = GroupSample(
-                sample.at_ns, sample.partitions, sample.end, sample.committed, earliest
-            )
+            found[item] = replace(sample, earliest=earliest)
 
     def _list_offsets(self, places: Sequence[Place], spec: Any) -> dict[Place, int | Problem]:
         """Return the offset of each place, or the reason why there is none."""
@@ -246,13 +249,15 @@ class KafkaLagSource:
             )
         return found
 
-    def _all_committed(self, groups: Sequence[str]) -> dict[str, dict[str, Offsets] | Problem]:
-        """Return the committed offsets of each group, some groups at a time.
+    def _all_committed(
+        self, groups: Sequence[str]
+    ) -> dict[str, dict[str, list[TopicPartition]] | Problem]:
+        """Return the committed offsets of each group by topic, some groups at a time.
 
         The client makes an answer's objects in one go, in which no other thread runs: some 3 ms
         for 2,400 partitions. Many large answers at once would hold up everything else.
         """
-        found: dict[str, dict[str, Offsets] | Problem] = {}
+        found: dict[str, dict[str, list[TopicPartition]] | Problem] = {}
         waiting: deque[tuple[str, int, Future[Any] | Problem]] = deque()
         room = ENTRIES_UNDER_WAY
         for group in groups:
@@ -268,7 +273,7 @@ class KafkaLagSource:
 
     def _ask_committed(self, group: str) -> Future[Any] | Problem:
         if time.monotonic() > self._deadline:
-            return f"the offsets of group {group} were not requested: the broker is too slow"
+            return "not requested: the broker is too slow"
         # Without a list of partitions: the answer has those with an offset, the others have none.
         request = [ConsumerGroupTopicPartitions(group)]
         try:
@@ -276,37 +281,30 @@ class KafkaLagSource:
                 request, request_timeout=self._timeout_seconds
             )[group]
         except (KafkaException, ValueError, TypeError) as error:
-            return f"could not read the offsets of group {group}: {spoken(error)}"
+            return spoken(error)
         return asked
 
-    def _committed(self, group: str, asked: Future[Any] | Problem) -> dict[str, Offsets] | Problem:
-        """Return the committed offsets by topic, in the order of the topic's partitions."""
+    def _committed(
+        self, group: str, asked: Future[Any] | Problem
+    ) -> dict[str, list[TopicPartition]] | Problem:
         client = self._connections.of_group(group)
         answer = asked if isinstance(asked, Problem) else self._answer(asked, client)
         if isinstance(answer, Problem):
             return f"could not read the offsets of group {group}: {answer}"
-        items = answer.topic_partitions
-        self._answer_sizes[group] = len(items)
+        self._answer_sizes[group] = len(answer.topic_partitions)
         by_topic: dict[str, list[TopicPartition]] = {}
-        for item in items:
-            by_topic.setdefault(item.topic, []).append(item)
-        found: dict[str, Offsets] = {}
-        for name, listed in by_topic.items():
-            topic = self._topics.get(name)
-            if topic is None:
+        for item in answer.topic_partitions:
+            if item.topic not in self._topics:
                 continue  # nobody asks for it
-            problem = next((item.error for item in listed if item.error is not None), None)
-            if problem is not None:
-                return f"could not read the offsets of group {group}: {problem.str()}"
-            found[name] = topic.column(listed)
-        return found
+            if item.error is not None:
+                return f"could not read the offsets of group {group}: {item.error.str()}"
+            by_topic.setdefault(item.topic, []).append(item)
+        return by_topic
 
     def _answer(self, future: Future[Any], client: AdminClient) -> Any | Problem:
         """Return what a request brought, or why it brought nothing; a text is never an answer."""
+        patience = min(self._timeout_seconds + MARGIN_SECONDS, self._deadline - time.monotonic())
         try:
-            patience = min(
-                self._timeout_seconds + MARGIN_SECONDS, self._deadline - time.monotonic()
-            )
             return future.result(timeout=max(0.0, patience))
         except FutureTimeoutError:
             self._connections.doubt(client)
@@ -315,3 +313,10 @@ class KafkaLagSource:
             if error.args[0].code() < 0:  # librdkafka's own errors: no broker has answered
                 self._connections.doubt(client)
             return spoken(error)
+
+
+def _column(partitions: PartitionIds, listed: Sequence[TopicPartition]) -> Offsets:
+    """Return the offsets in the order of the partitions; those of others are left out."""
+    offsets = {item.partition: max(item.offset, NO_OFFSET) for item in listed}
+    found = [offsets.get(number, NO_OFFSET) for number in partitions.tolist()]
+    return np.array(found, dtype=np.int64)

@@ -105,93 +105,80 @@ class KubeCluster:
 
     def get(self, kind: Kind, key: ObjectKey) -> Manifest:
         """Return an object."""
-        with _translated(f"read {kind[1]} {key[0]}/{key[1]}"):
-            found = self._resource(kind).get(
-                namespace=key[0] or None, name=key[1], _request_timeout=_REQUEST_TIMEOUT_SECONDS
-            )
-            return _with_kind(found.to_dict(), kind)
+        what = f"read {kind[1]} {key[0]}/{key[1]}"
+        found = self._call(what, kind, "get", namespace=key[0] or None, name=key[1])
+        return _with_kind(found, kind)
 
     def list(self, kind: Kind, namespace: str, label_selector: str) -> list[Manifest]:
         """Return the objects of a namespace that carry the labels."""
-        with _translated(f"list {kind[1]} in {namespace}"):
-            found = self._resource(kind).get(
-                namespace=namespace,
-                label_selector=label_selector or None,
-                _request_timeout=_REQUEST_TIMEOUT_SECONDS,
-            )
-            return [dict(item) for item in found.to_dict().get("items") or []]
+        what, labels = f"list {kind[1]} in {namespace}", label_selector or None
+        found = self._call(what, kind, "get", namespace=namespace, label_selector=labels)
+        return [dict(item) for item in found.get("items") or []]
 
     def create(self, manifest: Manifest) -> Manifest:
         """Create an object and return it as stored."""
-        kind = (manifest["apiVersion"], manifest["kind"])
-        with _translated(f"create {kind[1]} {'/'.join(key_of(manifest))}"):
-            stored = self._resource(kind).create(
-                body=manifest,
-                namespace=manifest["metadata"]["namespace"],
-                _request_timeout=_REQUEST_TIMEOUT_SECONDS,
-            )
-            return dict(stored.to_dict())
+        return self._write("create", manifest)
 
     def replace(self, manifest: Manifest) -> Manifest:
         """Replace an object; a stale resourceVersion is a conflict."""
-        kind = (manifest["apiVersion"], manifest["kind"])
-        with _translated(f"replace {kind[1]} {'/'.join(key_of(manifest))}"):
-            stored = self._resource(kind).replace(
-                body=manifest,
-                namespace=manifest["metadata"]["namespace"],
-                _request_timeout=_REQUEST_TIMEOUT_SECONDS,
-            )
-            return dict(stored.to_dict())
+        return self._write("replace", manifest)
 
     def delete(self, kind: Kind, key: ObjectKey) -> None:
         """Delete an object; a missing object is fine."""
+        what = f"delete {kind[1]} {key[0]}/{key[1]}"
         try:
-            with _translated(f"delete {kind[1]} {key[0]}/{key[1]}"):
-                self._resource(kind).delete(
-                    namespace=key[0], name=key[1], _request_timeout=_REQUEST_TIMEOUT_SECONDS
-                )
+            self._call(what, kind, "delete", namespace=key[0], name=key[1])
         except ClusterError as error:
             if not error.is_not_found:
                 raise
 
     def patch(self, kind: Kind, key: ObjectKey, change: Manifest, *, subresource: str = "") -> None:
         """Merge ``change`` into an object or its subresource."""
-        with _translated(f"patch {kind[1]} {key[0]}/{key[1]} {subresource}".rstrip()):
-            resource = self._resource(kind)
-            target = resource.subresources[subresource] if subresource else resource
-            target.patch(
-                body=change,
-                namespace=key[0],
-                name=key[1],
-                content_type=MERGE_PATCH,
-                _request_timeout=_REQUEST_TIMEOUT_SECONDS,
-            )
+        self._call(
+            f"patch {kind[1]} {key[0]}/{key[1]} {subresource}".rstrip(),
+            kind,
+            "patch",
+            subresource,
+            body=change,
+            namespace=key[0],
+            name=key[1],
+            content_type=MERGE_PATCH,
+        )
 
     def get_scale(self, target: ScaleTarget, namespace: str) -> Scale:
         """Return the target's scale subresource."""
-        with _translated(f"read the scale of {target.kind} {namespace}/{target.name}"):
-            resource = self._resource((target.api_version, target.kind))
-            if "scale" not in resource.subresources:
-                raise ClusterError(f"{target.kind} has no scale subresource", status=404)
-            scale = resource.subresources["scale"].get(
-                namespace=namespace, name=target.name, _request_timeout=_REQUEST_TIMEOUT_SECONDS
-            )
-        document = scale.to_dict()
-        status = document.get("status") or {}
+        what = f"read the scale of {target.kind} {namespace}/{target.name}"
+        kind = (target.api_version, target.kind)
+        found = self._call(what, kind, "get", "scale", namespace=namespace, name=target.name)
+        status = found.get("status") or {}
         return Scale(
-            spec_replicas=(document.get("spec") or {}).get("replicas", 0),
+            spec_replicas=(found.get("spec") or {}).get("replicas", 0),
             status_replicas=status.get("replicas", 0),
             selector=status.get("selector", ""),
         )
 
     def set_replicas(self, target: ScaleTarget, namespace: str, replicas: int) -> None:
         """Set the replicas of the target through its scale subresource."""
-        self.patch(
-            (target.api_version, target.kind),
-            (namespace, target.name),
-            {"spec": {"replicas": replicas}},
-            subresource="scale",
-        )
+        kind, key = (target.api_version, target.kind), (namespace, target.name)
+        self.patch(kind, key, {"spec": {"replicas": replicas}}, subresource="scale")
+
+    def _write(self, verb: str, manifest: Manifest) -> Manifest:
+        kind, key = (manifest["apiVersion"], manifest["kind"]), key_of(manifest)
+        what = f"{verb} {kind[1]} {'/'.join(key)}"
+        return self._call(what, kind, verb, body=manifest, namespace=key[0])
+
+    def _call(
+        self, what: str, kind: Kind, verb: str, subresource: str = "", **arguments: Any
+    ) -> Manifest:
+        """Return the answer to one call of the dynamic client."""
+        with _translated(what):
+            served = self._resource(kind)
+            if subresource:
+                if subresource not in served.subresources:
+                    raise ClusterError(f"{kind[1]} has no {subresource} subresource", status=404)
+                served = served.subresources[subresource]
+            call = getattr(served, verb)
+            return dict(call(_request_timeout=_REQUEST_TIMEOUT_SECONDS, **arguments).to_dict())
 
     def _resource(self, kind: Kind) -> Any:
         return self._kinds.resource(*kind)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,6 +50,7 @@ API_VERSIONS: Mapping[str, str] = {
 }
 _NOT_FOUND, _CONFLICT = 404, 409
 _POLL_SECONDS = 0.25
+MERGE_PATCH = "application/merge-patch+json"
 
 
 class Kube:
@@ -65,7 +66,7 @@ class Kube:
         """Use ``api_client``; nothing is asked of the server yet."""
         self.namespace = namespace
         self.api_client = api_client
-        self._request_timeout_seconds = request_timeout_seconds
+        self._limit: dict[str, Any] = {"_request_timeout": request_timeout_seconds}
         self._kinds = KubeKinds(api_client)
 
     @classmethod
@@ -91,12 +92,8 @@ class Kube:
 
     def elsewhere(self, namespace: str) -> Kube:
         """Return a client of another namespace of the same server, over the same connections."""
-        other = Kube(
-            self.api_client,
-            namespace=namespace,
-            request_timeout_seconds=self._request_timeout_seconds,
-        )
-        other._kinds = self._kinds
+        other = Kube(self.api_client, namespace=namespace)
+        other._limit, other._kinds = self._limit, self._kinds
         return other
 
     def close(self) -> None:
@@ -109,9 +106,7 @@ class Kube:
         from kubernetes.client import VersionApi
 
         with self._translated("read the server's version"):
-            answer = VersionApi(self.api_client).get_code(
-                _preload_content=False, _request_timeout=self._request_timeout_seconds
-            )
+            answer = VersionApi(self.api_client).get_code(_preload_content=False, **self._limit)
             return str(json.loads(answer.data)["gitVersion"])
 
     def apply(self, manifest: Manifest) -> Manifest:
@@ -119,54 +114,36 @@ class Kube:
 
         Fields that an earlier apply set and this one leaves out are removed.
         """
-        what = f"apply {describe(manifest)}"
-        with self._translated(what, manifest):
-            resource = self._resource(manifest["kind"], manifest.get("apiVersion"))
-            return _plain(
-                resource.server_side_apply(
-                    body=manifest,
-                    name=manifest["metadata"]["name"],
-                    namespace=self._namespace_of(manifest),
-                    field_manager=FIELD_MANAGER,
-                    force_conflicts=True,
-                    _request_timeout=self._request_timeout_seconds,
-                )
-            )
+        return _plain(self._apply("apply", manifest))
 
     def try_apply(self, manifest: Manifest) -> tuple[str, ...]:
         """Return the API server's warnings on an apply of ``manifest``; nothing is stored."""
-        with self._translated(f"try to apply {describe(manifest)}", manifest):
-            resource = self._resource(manifest["kind"], manifest.get("apiVersion"))
-            answer = resource.server_side_apply(
+        answer = self._apply("try to apply", manifest, dry_run="All", serialize=False)
+        return warnings_of(answer.headers.getlist("Warning"))
+
+    def _apply(self, verb: str, manifest: Manifest, **more: Any) -> Any:
+        with self._translated(f"{verb} {describe(manifest)}", manifest):
+            return self._resource(manifest["kind"], manifest.get("apiVersion")).server_side_apply(
                 body=manifest,
                 name=manifest["metadata"]["name"],
                 namespace=self._namespace_of(manifest),
                 field_manager=FIELD_MANAGER,
                 force_conflicts=True,
-                dry_run="All",
-                serialize=False,
-                _request_timeout=self._request_timeout_seconds,
+                **more,
+                **self._limit,
             )
-            return warnings_of(answer.headers.getlist("Warning"))
 
     def create(self, manifest: Manifest) -> bool:
         """Create the object; False when one of that name is there already (it is left as it is)."""
-        from kubernetes.client import ApiException
-
-        with self._translated(f"create {describe(manifest)}", manifest):
-            resource = self._resource(manifest["kind"], manifest.get("apiVersion"))
-            try:
-                resource.create(
-                    body=manifest,
-                    namespace=self._namespace_of(manifest),
-                    field_manager=FIELD_MANAGER,
-                    _request_timeout=self._request_timeout_seconds,
-                )
-            except ApiException as error:
-                if error.status == _CONFLICT:
-                    return False
-                raise
-        return True
+        with self._translated(f"create {describe(manifest)}", manifest), _unless(_CONFLICT):
+            self._resource(manifest["kind"], manifest.get("apiVersion")).create(
+                body=manifest,
+                namespace=self._namespace_of(manifest),
+                field_manager=FIELD_MANAGER,
+                **self._limit,
+            )
+            return True
+        return False
 
     def create_missing(self, manifest: Manifest) -> bool:
         """Create the object unless there is one, which is left as it is: then False.
@@ -178,51 +155,30 @@ class Kube:
 
     def get(self, kind: str, name: str) -> Manifest | None:
         """Return the object, or None when there is none."""
-        from kubernetes.client import ApiException
-
-        with self._translated(f"read {kind}/{name}"):
-            resource = self._resource(kind)
-            try:
-                return _plain(
-                    resource.get(
-                        name=name,
-                        namespace=self.namespace,
-                        _request_timeout=self._request_timeout_seconds,
-                    )
-                )
-            except ApiException as error:
-                if error.status == _NOT_FOUND:
-                    return None
-                raise
+        with self._translated(f"read {kind}/{name}"), _unless(_NOT_FOUND):
+            found = self._resource(kind).get(name=name, namespace=self.namespace, **self._limit)
+            return _plain(found)
+        return None
 
     def list(self, kind: str, *, label_selector: str = "") -> list[Manifest]:
         """Return the objects of a kind in the namespace, in the server's order."""
         with self._translated(f"list {kind} ({label_selector or 'all'})"):
             found = self._resource(kind).get(
-                namespace=self.namespace,
-                label_selector=label_selector or None,
-                _request_timeout=self._request_timeout_seconds,
+                namespace=self.namespace, label_selector=label_selector or None, **self._limit
             )
             return [dict(item) for item in _plain(found).get("items") or []]
 
     def delete(self, kind: str, name: str) -> bool:
         """Request the deletion of the object and all that it owns; False if it does not exist."""
-        from kubernetes.client import ApiException
-
-        with self._translated(f"delete {kind}/{name}"):
-            resource = self._resource(kind)
-            try:
-                resource.delete(
-                    name=name,
-                    namespace=self.namespace,
-                    propagation_policy="Background",
-                    _request_timeout=self._request_timeout_seconds,
-                )
-            except ApiException as error:
-                if error.status == _NOT_FOUND:
-                    return False
-                raise
-        return True
+        with self._translated(f"delete {kind}/{name}"), _unless(_NOT_FOUND):
+            self._resource(kind).delete(
+                name=name,
+                namespace=self.namespace,
+                propagation_policy="Background",
+                **self._limit,
+            )
+            return True
+        return False
 
     def scale(self, name: str, replicas: int) -> None:
         """Set the replicas of a Deployment through its scale subresource."""
@@ -231,23 +187,22 @@ class Kube:
                 body={"spec": {"replicas": replicas}},
                 name=name,
                 namespace=self.namespace,
-                content_type="application/merge-patch+json",
-                _request_timeout=self._request_timeout_seconds,
+                content_type=MERGE_PATCH,
+                **self._limit,
             )
 
     def merge(self, kind: str, name: str, changes: Manifest) -> Manifest:
         """Merge ``changes`` into the object (a null removes a field); returns it as stored."""
         with self._translated(f"change {kind}/{name}"):
-            return _plain(
-                self._resource(kind).patch(
-                    body=changes,
-                    name=name,
-                    namespace=self.namespace,
-                    content_type="application/merge-patch+json",
-                    field_manager=FIELD_MANAGER,
-                    _request_timeout=self._request_timeout_seconds,
-                )
+            stored = self._resource(kind).patch(
+                body=changes,
+                name=name,
+                namespace=self.namespace,
+                content_type=MERGE_PATCH,
+                field_manager=FIELD_MANAGER,
+                **self._limit,
             )
+            return _plain(stored)
 
     def signal_pod(self, pod: str, name: str, *, seconds: float | None = None) -> None:
         """Send the signal ``name`` to the pod's processes, SIGSTOP for ``seconds`` at most.
@@ -262,12 +217,7 @@ class Kube:
                     "to the processes of a pod"
                 )
             body = {"signal": name} | ({} if seconds is None else {"seconds": seconds})
-            served["signal"].create(
-                body=body,
-                name=pod,
-                namespace=self.namespace,
-                _request_timeout=self._request_timeout_seconds,
-            )
+            served["signal"].create(body=body, name=pod, namespace=self.namespace, **self._limit)
 
     def pod_logs(self, pod: str, container: str | None = None) -> str:
         """Return what a container of the pod has written so far; None: the pod has only one."""
@@ -278,8 +228,8 @@ class Kube:
                 pod,
                 self.namespace,
                 container=container,
-                _request_timeout=self._request_timeout_seconds,
                 _preload_content=False,
+                **self._limit,
             )
             return str(text.data.decode("utf-8", errors="replace"))
 
@@ -333,6 +283,18 @@ class Kube:
     ) -> contextlib.AbstractContextManager[None]:
         host = self.api_client.configuration.host
         return translated(what, host, refusable=None if manifest is None else describe(manifest))
+
+
+@contextlib.contextmanager
+def _unless(status: int) -> Iterator[None]:
+    """End the block without an error where the API server answers with ``status``."""
+    from kubernetes.client import ApiException
+
+    try:
+        yield
+    except ApiException as error:
+        if error.status != status:
+            raise
 
 
 def _plain(instance: Any) -> Manifest:

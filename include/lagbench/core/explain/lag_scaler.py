@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lagbench.core.lag_scaler import (
+from lagbench.core.lag_scaler.lag_rule import (
     MAX_GAP_INTERVALS,
     SPAN_TOLERANCE_INTERVALS,
     Decision,
-    evidence_intervals,
 )
 
 
@@ -24,22 +23,70 @@ class Step:
 
 def explain(decision: Decision, now_ns: int) -> tuple[Step, ...]:
     """Return the steps in the order in which they were taken."""
-    steps = [_fresh(decision, now_ns), _lag(decision), _stretch(decision), _persistence(decision)]
-    if decision.rule.lag_metric == "projected":
-        steps.append(_projection(decision))
-    steps += [_metric(decision), _cap(decision), _stabilization(decision), _activity(decision)]
-    return tuple(steps)
-
-
-def _fresh(decision: Decision, now_ns: int) -> Step:
-    rule, figures = decision.rule, decision.figures
-    allowed = MAX_GAP_INTERVALS * rule.sampling_interval_seconds
+    rule, figures, span = decision.rule, decision.figures, decision.span_seconds
+    interval, target = rule.sampling_interval_seconds, decision.target
+    allowed = MAX_GAP_INTERVALS * interval
     age = (now_ns - figures.at_ns) / 1e9
-    return Step(
-        "sample",
-        f"newest sample {age:.1f} s old; {_count(figures.samples, 'sample')} kept",
-        f"at most {allowed:g} s old (2.5 x samplingInterval {rule.sampling_interval_seconds:g} s)",
-        "fresh" if -allowed <= age <= allowed else "stale: no decision",
+    half = SPAN_TOLERANCE_INTERVALS * interval
+    unit = "s of age" if rule.lag_metric == "seconds" else "records"
+    of_what = "any one partition" if rule.lag_scope == "partition" else "the whole group"
+    up, down = rule.scale_up_stabilization_seconds, rule.scale_down_stabilization_seconds
+    held = f"rises to the lowest of the last {up:g} s, falls to the highest of the last {down:g} s"
+    counts = decision.is_persistent or decision.is_early
+    metrics = {
+        "records": "the counted lag",
+        "seconds": "the age of the oldest waiting message of the counted partitions",
+        "projected": f"the counted lag, plus its growth over {rule.window_span_seconds:g} s",
+    }
+    replicas = _count(int(-(-decision.raw_metric // target)), "replica")
+    return (
+        Step(
+            "sample",
+            f"newest sample {age:.1f} s old; {_count(figures.samples, 'sample')} kept",
+            f"at most {allowed:g} s old (2.5 x samplingInterval {interval:g} s)",
+            "fresh" if -allowed <= age <= allowed else "stale: no decision",
+        ),
+        _lag(decision),
+        Step(
+            "stretch",
+            _seen_stretch(decision),
+            f"lagThreshold {rule.lag_threshold} {unit} on {of_what}",
+            "no stretch"
+            if decision.stretch_started_at_ns is None
+            else f"a stretch of {span:.1f} s",
+        ),
+        Step(
+            "persistence",
+            f"the stretch spans {span:.1f} s",
+            f"sustainSeconds {rule.sustain_seconds:g}, met within {half:g} s (half an interval)",
+            "persistent" if decision.is_persistent else "not persistent",
+        ),
+        *([_projection(decision)] if rule.lag_metric == "projected" else []),
+        Step(
+            "metric",
+            f"{decision.uncapped_metric:g}",
+            f"lagMetric {rule.lag_metric}: {metrics[rule.lag_metric]}, while lag persists; else 0",
+            f"{decision.uncapped_metric:g}" if counts else "0",
+        ),
+        Step(
+            "cap",
+            f"{decision.uncapped_metric:g} / {target:g} per replica",
+            _cap(decision),
+            f"{decision.raw_metric:g}, which requests {replicas}",
+        ),
+        Step(
+            "stabilization",
+            f"{decision.raw_metric:g}",
+            held if up or down else "none",
+            f"metric {decision.metric_value:g}" + (" (held)" if decision.is_held else ""),
+        ),
+        Step(
+            "activity",
+            f"{figures.total_lag} records",
+            "active while lag persists (or is held) and is above activationLagThreshold "
+            f"{rule.activation_lag_threshold}",
+            "active" if decision.is_active else "not active",
+        ),
     )
 
 
@@ -55,58 +102,33 @@ def _lag(decision: Decision) -> Step:
         seen += f"; oldest waiting message {bound}{figures.oldest_age_ns / 1e9:.1f} s old"
     texts = []
     if figures.without_commit:
-        meaning = _without_commit(decision)
+        meaning = "all records still in the log (offsetResetPolicy earliest)"
+        if rule.wakes_for_backlog:
+            meaning = "all records in the topic (scaleToZeroOnInvalidOffset of Iggy)"
+        elif rule.scale_to_zero_on_invalid_offset:
+            meaning = "no lag (scaleToZeroOnInvalidOffset)"
+        elif rule.offset_reset_policy == "latest":
+            meaning = "one record each, as in KEDA (offsetResetPolicy latest)"
         texts.append(f"{_count(figures.without_commit, 'partition')} without a commit: {meaning}")
     if rule.partition_limitation is not None:
         texts.append("partitionLimitation leaves the others out")
     if rule.exclude_persistent_lag:
         texts.append("a partition whose commit did not move since the last sample is not counted")
-    return Step(
-        "lag",
-        seen,
-        "; ".join(texts) or "end offset minus committed offset, expired records left out",
-        f"{figures.counted_lag} records counted",
-    )
+    usual = "end offset minus committed offset, expired records left out"
+    return Step("lag", seen, "; ".join(texts) or usual, f"{figures.counted_lag} records counted")
 
 
-def _without_commit(decision: Decision) -> str:
-    if decision.rule.wakes_for_backlog:
-        return "all records in the topic (scaleToZeroOnInvalidOffset of Iggy: 0 only without any)"
-    if decision.rule.scale_to_zero_on_invalid_offset:
-        return "no lag (scaleToZeroOnInvalidOffset)"
-    if decision.rule.offset_reset_policy == "latest":
-        return "one record each, as in KEDA (offsetResetPolicy latest)"
-    return "all records still in the log (offsetResetPolicy earliest)"
-
-
-def _stretch(decision: Decision) -> Step:
-    rule = decision.rule
-    unit = "s of age" if rule.lag_metric == "seconds" else "records"
-    of_what = "any one partition" if rule.lag_scope == "partition" else "the whole group"
+def _seen_stretch(decision: Decision) -> str:
     if decision.stretch_started_at_ns is None:
-        seen, result = "the newest sample is below it", "no stretch"
-    else:
-        where = decision.stretch_partition
-        place = "in total" if where is None else f"on partition {where}"
-        seen = f"at or above it {place} for {decision.span_seconds:.1f} s, up to the newest sample"
-        result = f"a stretch of {decision.span_seconds:.1f} s"
-    return Step("stretch", seen, f"lagThreshold {rule.lag_threshold} {unit} on {of_what}", result)
-
-
-def _persistence(decision: Decision) -> Step:
-    rule = decision.rule
-    half = SPAN_TOLERANCE_INTERVALS * rule.sampling_interval_seconds
-    return Step(
-        "persistence",
-        f"the stretch spans {decision.span_seconds:.1f} s",
-        f"sustainSeconds {rule.sustain_seconds:g}, met within {half:g} s (half an interval)",
-        "persistent" if decision.is_persistent else "not persistent",
-    )
+        return "the newest sample is below it"
+    where = decision.stretch_partition
+    place = "in total" if where is None else f"on partition {where}"
+    return f"at or above it {place} for {decision.span_seconds:.1f} s, up to the newest sample"
 
 
 def _projection(decision: Decision) -> Step:
     rule, growth = decision.rule, decision.growth
-    span = evidence_intervals(rule) * rule.sampling_interval_seconds
+    span = rule.evidence_intervals * rule.sampling_interval_seconds
     if growth is None:
         return Step("projection", "too few samples for rates", f"{span:g} s of them", "no growth")
     result = "drains, or may drain, before the sustain time"
@@ -124,61 +146,15 @@ def _projection(decision: Decision) -> Step:
     )
 
 
-def _metric(decision: Decision) -> Step:
-    rule = decision.rule
-    texts = {
-        "records": "the counted lag",
-        "seconds": "the age of the oldest waiting message of the counted partitions",
-        "projected": f"the counted lag, plus its growth over {rule.window_span_seconds:g} s",
-    }
-    counts = decision.is_persistent or decision.is_early
-    return Step(
-        "metric",
-        f"{decision.uncapped_metric:g}",
-        f"lagMetric {rule.lag_metric}: {texts[rule.lag_metric]}, while lag persists; else 0",
-        f"{decision.uncapped_metric:g}" if counts else "0",
-    )
-
-
-def _cap(decision: Decision) -> Step:
-    rule = decision.rule
+def _cap(decision: Decision) -> str:
+    text = f"at most one replica for each partition: {decision.bound}"
     if decision.bound is None:
         text = "allowIdleConsumers: none"
-    elif rule.limit_to_partitions_with_lag:
+    elif decision.rule.limit_to_partitions_with_lag:
         text = f"limitToPartitionsWithLag: at most {_count(decision.bound, 'replica')}"
-    else:
-        text = f"at most one replica for each partition: {decision.bound}"
-    if rule.ensure_even_distribution_of_partitions:
+    if decision.rule.ensure_even_distribution_of_partitions:
         text += "; rounded up to a divisor of the partitions"
-    wanted = -(-decision.raw_metric // decision.target)
-    return Step(
-        "cap",
-        f"{decision.uncapped_metric:g} / {decision.target:g} per replica",
-        text,
-        f"{decision.raw_metric:g}, which requests {_count(int(wanted), 'replica')}",
-    )
-
-
-def _stabilization(decision: Decision) -> Step:
-    rule = decision.rule
-    up, down = rule.scale_up_stabilization_seconds, rule.scale_down_stabilization_seconds
-    text = f"rises to the lowest of the last {up:g} s, falls to the highest of the last {down:g} s"
-    return Step(
-        "stabilization",
-        f"{decision.raw_metric:g}",
-        text if up or down else "none",
-        f"metric {decision.metric_value:g}" + (" (held)" if decision.is_held else ""),
-    )
-
-
-def _activity(decision: Decision) -> Step:
-    limit = decision.rule.activation_lag_threshold
-    return Step(
-        "activity",
-        f"{decision.figures.total_lag} records",
-        f"active while lag persists (or is held) and is above activationLagThreshold {limit}",
-        "active" if decision.is_active else "not active",
-    )
+    return text
 
 
 def _count(number: int, noun: str) -> str:

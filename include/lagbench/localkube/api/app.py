@@ -17,18 +17,16 @@ from starlette.routing import Route
 from lagbench.core.policy.admission import FieldValidation
 from lagbench.localkube.api.discovery import discovery_document
 from lagbench.localkube.api.table_format import single_row_table, table_of
-from lagbench.localkube.api.writes import WriteOptions, Writes
-from lagbench.localkube.api_error import ApiError, bad_request, no_such_path
+from lagbench.localkube.api.writes import WriteOptions, Writes, scale_of
+from lagbench.localkube.api_error import ApiError, bad_request, no_such_path, not_allowed
 from lagbench.localkube.merging import patch
+from lagbench.localkube.node.node import Node
 from lagbench.localkube.node.pod_logs import PodLogs, whole_number
 from lagbench.localkube.node.pod_metrics import PodMetrics
-from lagbench.localkube.node.pod_signals import PodSignals
 from lagbench.localkube.objects import JsonObject, JsonValue, name_of
 from lagbench.localkube.storage.deletion import Deletion
 from lagbench.localkube.storage.registry import Asked, Registry
-from lagbench.localkube.storage.request_target import Target, parse_path
-from lagbench.localkube.storage.resources import POD_METRICS
-from lagbench.localkube.storage.scale import scale_of
+from lagbench.localkube.storage.resources import POD_METRICS, Target, parse_path
 from lagbench.localkube.storage.selectors import request_matcher
 from lagbench.localkube.storage.watch import Selection, Watches
 
@@ -49,7 +47,7 @@ class ApiServer:
     writes: Writes
     logs: PodLogs
     metrics: PodMetrics
-    signals: PodSignals
+    node: Node
     token: str
 
     def application(self) -> Starlette:
@@ -82,10 +80,8 @@ class ApiServer:
         target = parse_path(path)
         verb = _VERBS[request.method]
         if verb not in target.resource.verbs and not target.subresource:
-            raise ApiError(
-                405,
-                "MethodNotAllowed",
-                f"the server does not allow {verb} on {target.resource.qualified_plural}",
+            raise not_allowed(
+                f"the server does not allow {verb} on {target.resource.qualified_plural}"
             )
         if request.method == "GET":
             return self._read(request, target)
@@ -96,7 +92,7 @@ class ApiServer:
         if request.method == "POST":
             return self._create(path, target, _object(body), options)
         if not target.name:
-            raise ApiError(405, "MethodNotAllowed", f"{request.method} needs the name of an object")
+            raise not_allowed(f"{request.method} needs the name of an object")
         if request.method == "PUT":
             return _written(self.writes.replace(target, _object(body), options), options)
         content_type = request.headers.get("content-type", "").split(";")[0].strip()
@@ -109,52 +105,43 @@ class ApiServer:
     ) -> Response:
         if target.subresource == "signal":
             pod = self.registry.store.get(target.resource, target.namespace, target.name)
-            return _json(self.signals.send(pod, body), 201)
+            return _json(self.node.send_signal(pod, body), 201)
         if target.name:
             raise no_such_path(path)
         return _written(self.writes.create(target, body, options), options, 201)
 
     def _read(self, request: Request, target: Target) -> Response:
-        query = request.query_params
-        if target.resource == POD_METRICS:
+        query, store = request.query_params, self.registry.store
+        is_watched, shows_table = query.get("watch") in _TRUE, _wants_table(request)
+        resource = target.resource
+        if resource == POD_METRICS:
             return self._read_metrics(request, target)
-        if target.name and query.get("watch") not in _TRUE:
-            return self._read_one(request, target)
-        field_selector = query.get("fieldSelector", "")
-        if target.name:
-            field_selector = f"metadata.name={target.name}"
-        matches = request_matcher(query.get("labelSelector", ""), field_selector)
-        if query.get("watch") in _TRUE:
+        if target.name and not is_watched:
+            obj = store.get(resource, target.namespace, target.name)
+            if target.subresource == "log":
+                return self.logs.answer(obj, query)
+            found = scale_of(obj) if target.subresource == "scale" else obj
+            is_table = shows_table and not target.subresource
+            return _json(single_row_table(resource, obj) if is_table else found)
+        fields = f"metadata.name={target.name}" if target.name else query.get("fieldSelector", "")
+        matches = request_matcher(query.get("labelSelector", ""), fields)
+        if is_watched:
             return self._watch(request, target, matches)
-        store = self.registry.store
-        items = [obj for obj in store.select(target.resource, target.namespace) if matches(obj)]
-        if _wants_table(request):
-            return _json(table_of(target.resource, items, str(store.version)))
+        items = [obj for obj in store.select(resource, target.namespace) if matches(obj)]
+        if shows_table:
+            return _json(table_of(resource, items, str(store.version)))
         return _json(_list_of(target, items, str(store.version)))
-
-    def _read_one(self, request: Request, target: Target) -> Response:
-        obj = self.registry.store.get(target.resource, target.namespace, target.name)
-        if target.subresource == "log":
-            return self.logs.answer(obj, request.query_params)
-        if target.subresource == "scale":
-            return _json(scale_of(obj))
-        return _json(single_row_table(target.resource, obj) if _wants_table(request) else obj)
 
     def _watch(
         self, request: Request, target: Target, matches: Callable[[JsonObject], bool]
     ) -> Response:
-        query = request.query_params
+        query, resource = request.query_params, target.resource
         version, timeout = query.get("resourceVersion", ""), query.get("timeoutSeconds", "")
         if version and not version.isdigit():
             raise bad_request(f"invalid resourceVersion {version!r}: not a number")
-        resource = target.resource
-        shows_table = _wants_table(request)
+        table = (lambda obj: single_row_table(resource, obj)) if _wants_table(request) else None
         stream = self.watches.stream(
-            Selection(
-                target,
-                matches,
-                present=(lambda obj: single_row_table(resource, obj)) if shows_table else None,
-            ),
+            Selection(target, matches, present=table),
             from_version=version,
             timeout_seconds=float(timeout) if timeout.isdigit() and timeout != "0" else None,
         )
@@ -171,7 +158,7 @@ class ApiServer:
         self, request: Request, target: Target, body: JsonValue, options: WriteOptions
     ) -> Response:
         if target.subresource:
-            raise ApiError(405, "MethodNotAllowed", "a subresource cannot be deleted")
+            raise not_allowed("a subresource cannot be deleted")
         query = request.query_params
         how = dict(body) if isinstance(body, dict) else {}
         if "gracePeriodSeconds" in query:

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from lagbench.core.keda.object import DEFAULT_MAX_REPLICAS
 from lagbench.localkube.objects import JsonObject, condition, from_rfc3339, is_terminating, name_of
-from lagbench.localkube.storage.resources import (
-    AUTOSCALER,
-    DEPLOYMENT,
-    EVENT,
-    JOB,
-    NAMESPACE,
-    POD,
-    SCALED_OBJECT,
-    SERVICE,
-    STATEFUL_SET,
-    Resource,
-)
+from lagbench.localkube.storage.resources import Resource
 
 Column: TypeAlias = tuple[str, Callable[[JsonObject], object]]
 
@@ -40,29 +29,21 @@ def _age(obj: JsonObject) -> str:
     return age_of(time.time() - from_rfc3339(obj["metadata"]["creationTimestamp"]))
 
 
+def _statuses(pod: JsonObject) -> Sequence[JsonObject]:
+    return pod["status"].get("containerStatuses") or ()
+
+
 def _pod_state(pod: JsonObject) -> str:
-    if is_terminating(pod):
-        return "Terminating"
     state = str(pod["status"].get("phase", "Unknown"))
-    for status in pod["status"].get("containerStatuses") or ():
+    for status in _statuses(pod):
         detail = status.get("state", {})
         state = (detail.get("waiting") or detail.get("terminated") or {}).get("reason", state)
-    return state
+    return "Terminating" if is_terminating(pod) else state
 
 
 def _pod_ready(pod: JsonObject) -> str:
-    statuses = pod["status"].get("containerStatuses") or ()
-    ready = sum(1 for status in statuses if status.get("ready"))
+    ready = sum(1 for status in _statuses(pod) if status.get("ready"))
     return f"{ready}/{len(pod['spec']['containers'])}"
-
-
-def _restarts(pod: JsonObject) -> int:
-    return sum(s.get("restartCount", 0) for s in pod["status"].get("containerStatuses") or ())
-
-
-def _involved(event: JsonObject) -> str:
-    about = event.get("involvedObject") or {}
-    return f"{about.get('kind', '')}/{about.get('name', '')}"
 
 
 def _target(obj: JsonObject) -> str:
@@ -70,67 +51,79 @@ def _target(obj: JsonObject) -> str:
     return f"{target.get('kind') or 'Deployment'}/{target.get('name')}"
 
 
-def _status_count(field: str) -> Callable[[JsonObject], object]:
-    return lambda obj: obj.get("status", {}).get(field, 0)
+def _involved(event: JsonObject) -> str:
+    about = event.get("involvedObject") or {}
+    return f"{about.get('kind', '')}/{about.get('name', '')}"
 
 
-def _replicas_ready(workload: JsonObject) -> str:
-    ready = workload.get("status", {}).get("readyReplicas", 0)
-    return f"{ready}/{workload['spec']['replicas']}"
+def _at(path: str, usual: object = "") -> Callable[[JsonObject], object]:
+    """Return what reads a field, such as ``spec.type``."""
+    *parents, field = path.split(".")
+
+    def read(obj: JsonObject) -> object:
+        for parent in parents:
+            obj = obj.get(parent) or {}
+        return obj.get(field, usual)
+
+    return read
 
 
-def _truth(kind: str) -> Callable[[JsonObject], object]:
-    return lambda obj: (condition(obj, kind) or {}).get("status", "Unknown")
+def _share(done: str, of: str) -> Callable[[JsonObject], object]:
+    return lambda obj: f"{_at(done, 0)(obj)}/{_at(of)(obj)}"
 
 
-_COLUMNS: dict[Resource, tuple[Column, ...]] = {
-    NAMESPACE: (("Status", lambda o: o["status"]["phase"]),),
-    POD: (("Ready", _pod_ready), ("Status", _pod_state), ("Restarts", _restarts)),
-    SERVICE: (
-        ("Type", lambda o: o["spec"]["type"]),
-        ("Cluster-IP", lambda o: o["spec"].get("clusterIP", "")),
+def _truth(kind: str) -> Column:
+    return kind, lambda obj: (condition(obj, kind) or {}).get("status", "Unknown")
+
+
+_READY = _share("status.readyReplicas", "spec.replicas")
+_COLUMNS: dict[str, tuple[Column, ...]] = {
+    "Namespace": (("Status", _at("status.phase")),),
+    "Pod": (
+        ("Ready", _pod_ready),
+        ("Status", _pod_state),
+        ("Restarts", lambda pod: sum(s.get("restartCount", 0) for s in _statuses(pod))),
+    ),
+    "Service": (
+        ("Type", _at("spec.type")),
+        ("Cluster-IP", _at("spec.clusterIP")),
         ("Port(s)", lambda o: ",".join(str(p["port"]) for p in o["spec"].get("ports") or ())),
     ),
-    EVENT: (
-        ("Type", lambda o: o.get("type", "")),
-        ("Reason", lambda o: o.get("reason", "")),
+    "Event": (
+        ("Type", _at("type")),
+        ("Reason", _at("reason")),
         ("Object", _involved),
-        ("Message", lambda o: o.get("message", "")),
+        ("Message", _at("message")),
     ),
-    STATEFUL_SET: (("Ready", _replicas_ready),),
-    DEPLOYMENT: (
-        ("Ready", _replicas_ready),
-        ("Up-to-date", _status_count("updatedReplicas")),
-        ("Available", _status_count("availableReplicas")),
+    "StatefulSet": (("Ready", _READY),),
+    "Deployment": (
+        ("Ready", _READY),
+        ("Up-to-date", _at("status.updatedReplicas", 0)),
+        ("Available", _at("status.availableReplicas", 0)),
     ),
-    JOB: (
-        (
-            "Completions",
-            lambda o: f"{o.get('status', {}).get('succeeded', 0)}/{o['spec']['completions']}",
-        ),
-        ("Failed", _status_count("failed")),
+    "Job": (
+        ("Completions", _share("status.succeeded", "spec.completions")),
+        ("Failed", _at("status.failed", 0)),
     ),
-    AUTOSCALER: (
+    "HorizontalPodAutoscaler": (
         ("Reference", _target),
-        ("MinPods", lambda o: o["spec"]["minReplicas"]),
-        ("MaxPods", lambda o: o["spec"]["maxReplicas"]),
-        ("Replicas", _status_count("currentReplicas")),
-        ("Desired", _status_count("desiredReplicas")),
+        ("MinPods", _at("spec.minReplicas")),
+        ("MaxPods", _at("spec.maxReplicas")),
+        ("Replicas", _at("status.currentReplicas", 0)),
+        ("Desired", _at("status.desiredReplicas", 0)),
     ),
-    SCALED_OBJECT: (
+    "ScaledObject": (
         ("Target", _target),
-        ("Min", lambda o: o["spec"].get("minReplicaCount", 0)),
-        ("Max", lambda o: o["spec"].get("maxReplicaCount", DEFAULT_MAX_REPLICAS)),
-        ("Ready", _truth("Ready")),
-        ("Active", _truth("Active")),
-        ("Paused", _truth("Paused")),
+        ("Min", _at("spec.minReplicaCount", 0)),
+        ("Max", _at("spec.maxReplicaCount", DEFAULT_MAX_REPLICAS)),
+        *map(_truth, ("Ready", "Active", "Paused")),
     ),
 }
 
 
 def table_of(resource: Resource, items: list[JsonObject], version: str) -> JsonObject:
     """Return objects of one kind as a Table."""
-    columns = (("Name", name_of), *_COLUMNS.get(resource, ()), ("Age", _age))
+    columns = (("Name", name_of), *_COLUMNS.get(resource.kind, ()), ("Age", _age))
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

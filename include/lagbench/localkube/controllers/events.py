@@ -1,16 +1,22 @@
-"""Write Events about objects, with the reasons that Kubernetes uses."""
+"""Write Events about objects, with the reasons that Kubernetes uses, and remove old ones."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 
 from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.objects import JsonObject, name_of, namespace_of, uid_of
 from lagbench.localkube.storage.registry import Registry
 from lagbench.localkube.storage.resources import EVENT
+from lagbench.localkube.storage.store import Change, Store
 
-# Events expire after an hour (``event_expiry``). This limit bounds the memory of a burst, too.
+# Events expire after an hour. This limit bounds the memory of a burst, too.
 _KEPT_EVENTS = 2_000
+KEPT_SECONDS = 3600.0
+_LOOK_SECONDS = 60.0
 
 
 class EventRecorder:
@@ -23,13 +29,14 @@ class EventRecorder:
 
     def normal(self, about: JsonObject, reason: str, message: str) -> None:
         """Record an expected step."""
-        self._record(about, "Normal", reason, message)
+        self.record(about, "Normal", reason, message)
 
     def warning(self, about: JsonObject, reason: str, message: str) -> None:
         """Record an event that needs attention."""
-        self._record(about, "Warning", reason, message)
+        self.record(about, "Warning", reason, message)
 
-    def _record(self, about: JsonObject, severity: str, reason: str, message: str) -> None:
+    def record(self, about: JsonObject, severity: str, reason: str, message: str) -> None:
+        """Record an event."""
         namespace = namespace_of(about) or "default"
         now = self._registry.now()
         key = (uid_of(about), reason, message)
@@ -73,3 +80,38 @@ class EventRecorder:
             _, (place, name) = self._names.popitem(last=False)
             if self._registry.store.find(EVENT, place, name) is not None:
                 self._registry.store.remove(EVENT, place, name)
+
+
+class EventExpiry:
+    """Removes each Event an hour after its last change, as an API server does (``--event-ttl``).
+
+    Clients write events too, and a text that changes makes another event each time.
+    """
+
+    def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Follow ``store`` from before its first event on."""
+        self._store, self._clock = store, clock
+        self._written_at: OrderedDict[tuple[str, str], float] = OrderedDict()  # the oldest first
+        store.subscribe(self._on_change)
+
+    async def keep_expiring(self) -> None:
+        """Remove what has expired at a fixed interval."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.expire()
+
+    def expire(self) -> None:
+        """Remove the events whose last write was an hour ago."""
+        written_before = self._clock() - KEPT_SECONDS
+        for place, written_at in list(self._written_at.items()):
+            if written_at > written_before:
+                return
+            self._store.remove(EVENT, *place)
+
+    def _on_change(self, change: Change) -> None:
+        if change.resource != EVENT:
+            return
+        place = (namespace_of(change.obj), name_of(change.obj))
+        self._written_at.pop(place, None)
+        if change.kind != "DELETED":
+            self._written_at[place] = self._clock()

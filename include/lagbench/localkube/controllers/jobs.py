@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lagbench.core.kubernetes import is_ready
+from lagbench.localkube.controllers.controller import Controller
 from lagbench.localkube.controllers.events import EventRecorder
-from lagbench.localkube.controllers.reconciler import Reconciler
 from lagbench.localkube.objects import (
     JsonObject,
     condition,
     controller_uid,
-    copy_of,
     from_rfc3339,
-    is_terminating,
     name_of,
-    namespace_of,
-    owner_reference,
     set_condition,
     uid_of,
 )
@@ -28,10 +24,11 @@ from lagbench.localkube.storage.store import Change
 # Kubernetes waits 10 s after a failed pod, doubled per failure, at most 10 min.
 _FIRST_RETRY_SECONDS = 10.0
 _LONGEST_RETRY_SECONDS = 600.0
+_Outcome = tuple[str, str, str]  # condition, reason, message
 
 
 @dataclass(slots=True)
-class Tally:
+class _Tally:
     """The ended pods of one job, by uid, so that a deleted pod still counts."""
 
     succeeded: set[str] = field(default_factory=set)
@@ -39,34 +36,28 @@ class Tally:
     last_failure_at: float = 0.0
 
 
-class JobController:
+class JobController(Controller):
     """Reconciles Jobs."""
+
+    resource = JOB
 
     def __init__(self, registry: Registry, deletion: Deletion, events: EventRecorder) -> None:
         """Follow the registry's store."""
-        self._registry, self._deletion, self._events = registry, deletion, events
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, _Tally] = {}
         registry.store.subscribe(self._count)
-        self._reconciler = Reconciler(registry.store, JOB, self._reconcile)
-
-    def close(self) -> None:
-        """Stop reconciling; leave the pods as they are."""
-        self._reconciler.close()
+        super().__init__(registry, deletion, events)
 
     def _count(self, change: Change) -> None:
         """Count a pod once when it ends: by its phase, or as failed when it is deleted."""
-        if change.resource == JOB:
-            if change.kind == "DELETED":
-                self._tallies.pop(uid_of(change.obj), None)
-            else:
-                self._tallies.setdefault(uid_of(change.obj), Tally())
-            return
+        uid = uid_of(change.obj)
+        if change.resource == JOB and change.kind == "DELETED":
+            self._tallies.pop(uid, None)
+        elif change.resource == JOB:
+            self._tallies.setdefault(uid, _Tally())
         tally = self._tallies.get(controller_uid(change.obj) or "")
-        if change.resource != POD or tally is None:
+        if change.resource != POD or tally is None or uid in tally.succeeded | tally.failed:
             return
-        uid, phase = uid_of(change.obj), change.obj["status"].get("phase")
-        if uid in tally.succeeded or uid in tally.failed:
-            return
+        phase = change.obj["status"].get("phase")
         if phase == "Succeeded":
             tally.succeeded.add(uid)
         elif phase == "Failed" or change.kind == "DELETED":
@@ -74,36 +65,33 @@ class JobController:
             tally.last_failure_at = self._now()
 
     def _now(self) -> float:
-        return self._registry.now_ns() / 1e9
+        return self.registry.now_ns() / 1e9
 
-    def _reconcile(self, job: JsonObject) -> None:
-        if is_terminating(job):
+    def reconcile(self, workload: JsonObject) -> None:
+        """Start what is missing, or end what is too much; delete a job that has expired."""
+        ended = [condition(workload, kind) or {} for kind in ("Complete", "Failed")]
+        finished = next((entry for entry in ended if entry.get("status") == "True"), None)
+        if finished is not None:
+            self._expire(workload, finished)
             return
-        if _is_finished(job):
-            self._expire(job)
-            return
-        spec, tally = job["spec"], self._tallies[uid_of(job)]
-        active = self._active_pods(job)
-        if spec.get("suspend"):
-            self._end_pods(active)
-            self._write_status(job, tally, len(active), outcome=None)
-            return
-        outcome = self._outcome(job, tally, active)
-        if outcome is not None:
-            self._end_pods(active)
+        spec, tally = workload["spec"], self._tallies[uid_of(workload)]
+        active = self.active_pods(workload)
+        outcome = None if spec.get("suspend") else self._outcome(workload, tally, active)
+        if spec.get("suspend") or outcome is not None:
+            for pod in active:
+                self.deletion.delete(POD, pod)
         else:
-            missing = min(
-                int(spec["parallelism"]), int(spec["completions"]) - len(tally.succeeded)
-            ) - len(active)
-            if missing > 0 and self._may_retry(job, tally):
+            left = int(spec["completions"]) - len(tally.succeeded)
+            missing = min(int(spec["parallelism"]), left) - len(active)
+            if missing > 0 and self._may_retry(workload, tally):
                 for _ in range(missing):
-                    self._create_pod(job)
-            active = self._active_pods(job)
-        self._write_status(job, tally, len(active), outcome=outcome)
+                    name = f"{name_of(workload)}-{random_suffix()}"
+                    self.create_pod(workload, spec["template"], name, has_ordinal=False)
+                    self.events.normal(workload, "SuccessfulCreate", f"Created pod: {name}")
+            active = self.active_pods(workload)
+        self._write_counts(workload, tally, active, outcome)
 
-    def _outcome(
-        self, job: JsonObject, tally: Tally, active: list[JsonObject]
-    ) -> tuple[str, str, str] | None:
+    def _outcome(self, job: JsonObject, tally: _Tally, active: list[JsonObject]) -> _Outcome | None:
         """Return condition, reason and message if the job has ended."""
         spec = job["spec"]
         if len(tally.succeeded) >= int(spec["completions"]):
@@ -124,62 +112,27 @@ class JobController:
             if left <= 0:
                 text = "Job was active longer than specified deadline"
                 return "Failed", "DeadlineExceeded", text
-            self._reconciler.look_again(job, left)
+            self.look_again(job, left)
         return None
 
-    def _may_retry(self, job: JsonObject, tally: Tally) -> bool:
+    def _may_retry(self, job: JsonObject, tally: _Tally) -> bool:
         failures = len(tally.failed)
-        if failures == 0:
-            return True
         pause = min(_FIRST_RETRY_SECONDS * 2 ** (failures - 1), _LONGEST_RETRY_SECONDS)
-        left = tally.last_failure_at + pause - self._now()
+        left = tally.last_failure_at + pause - self._now() if failures else 0.0
         if left > 0:
-            self._reconciler.look_again(job, left)
-        return bool(left <= 0)
+            self.look_again(job, left)
+        return left <= 0
 
-    def _create_pod(self, job: JsonObject) -> None:
-        template = copy_of(job["spec"]["template"])
-        pod = {
-            "metadata": {
-                **template.get("metadata", {}),
-                "name": f"{name_of(job)}-{random_suffix()}",
-                "ownerReferences": [owner_reference(job)],
-            },
-            "spec": template["spec"],
-        }
-        created = self._registry.create(POD, pod, namespace_of(job))
-        self._events.normal(job, "SuccessfulCreate", f"Created pod: {name_of(created)}")
-
-    def _active_pods(self, job: JsonObject) -> list[JsonObject]:
-        return [
-            pod
-            for pod in self._registry.store.select(POD, namespace_of(job))
-            if controller_uid(pod) == uid_of(job)
-            and not is_terminating(pod)
-            and pod["status"].get("phase") not in ("Succeeded", "Failed")
-        ]
-
-    def _end_pods(self, pods: list[JsonObject]) -> None:
-        for pod in pods:
-            self._deletion.delete(POD, pod)
-
-    def _write_status(
-        self,
-        job: JsonObject,
-        tally: Tally,
-        active: int,
-        *,
-        outcome: tuple[str, str, str] | None,
+    def _write_counts(
+        self, job: JsonObject, tally: _Tally, active: list[JsonObject], outcome: _Outcome | None
     ) -> None:
-        ready = sum(is_ready(pod) for pod in self._active_pods(job))
-        now = self._registry.now()
+        now = self.registry.now()
 
-        def edit(obj: JsonObject) -> None:
-            status = obj.get("status") or {}
+        def edit(status: JsonObject) -> JsonObject:
             fresh: JsonObject = {
                 "startTime": status.get("startTime", now),
-                "active": 0 if outcome else active,
-                "ready": 0 if outcome else ready,
+                "active": 0 if outcome else len(active),
+                "ready": 0 if outcome else sum(is_ready(pod) for pod in active),
                 "succeeded": len(tally.succeeded),
                 "failed": len(tally.failed),
                 "conditions": [dict(entry) for entry in status.get("conditions") or ()],
@@ -189,30 +142,23 @@ class JobController:
                 set_condition(fresh, kind, holds=True, at=now, reason=reason, message=message)
                 if kind == "Complete":
                     fresh["completionTime"] = now
-            obj["status"] = fresh
+            return fresh
 
-        self._registry.change(JOB, namespace_of(job), name_of(job), edit)
+        self.write_status(job, edit)
         if outcome is not None:
             kind, reason, message = outcome
             if kind == "Complete":
-                self._events.normal(job, "Completed", "Job completed")
+                self.events.normal(job, "Completed", "Job completed")
             else:
-                self._events.warning(job, reason, message)
+                self.events.warning(job, reason, message)
 
-    def _expire(self, job: JsonObject) -> None:
+    def _expire(self, job: JsonObject, finished: JsonObject) -> None:
         """Delete a finished job ``ttlSecondsAfterFinished`` after its end."""
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None:
             return
-        ended = condition(job, "Complete") or condition(job, "Failed") or {}
-        left = from_rfc3339(ended["lastTransitionTime"]) + ttl - self._now()
+        left = from_rfc3339(finished["lastTransitionTime"]) + ttl - self._now()
         if left <= 0:
-            self._deletion.delete(JOB, job)
+            self.deletion.delete(JOB, job)
         else:
-            self._reconciler.look_again(job, left)
-
-
-def _is_finished(job: JsonObject) -> bool:
-    return any(
-        (condition(job, kind) or {}).get("status") == "True" for kind in ("Complete", "Failed")
-    )
+            self.look_again(job, left)

@@ -9,24 +9,20 @@ from pathlib import Path
 
 from lagbench.errors import NotReady
 
-_EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_LOWEST = 20_000
-
-
-def _first_ephemeral() -> int:
-    """Return the first port of the kernel's range for outgoing connections (default 32768)."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(_EPHEMERAL_RANGE.read_text().split()[0])
-    return 32_768
-
 
 class PortPool:
-    """Ports below the ephemeral range, so that no outgoing connection takes an allocated one."""
+    """Ports below the kernel's ephemeral range: no outgoing connection takes an allocated one.
+
+    It starts at a random port, so that two benches on one machine rarely try the same one.
+    """
 
     def __init__(self) -> None:
-        """Start at a random port, so that two benches on one machine rarely try the same one."""
-        highest = _first_ephemeral()
-        lowest = _LOWEST if highest - _LOWEST >= 1_000 else 10_000
+        """Choose the range."""
+        highest = 32_768  # Linux's default
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
+            highest = int(text.split()[0])
+        lowest = 20_000 if highest >= 21_000 else 10_000
         self._candidates = range(lowest, max(highest, lowest + 1_000))
         self._next = secrets.randbelow(len(self._candidates))
         self._taken: set[int] = set()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from itertools import count
 
 from lagbench.core.kubernetes import is_ready
 from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.objects import (
-    PORT_PREFIX,
     JsonObject,
     annotate,
     annotations_of,
@@ -22,6 +22,7 @@ from lagbench.localkube.objects import (
     labels_of,
     name_of,
     namespace_of,
+    port_annotation,
     uid_of,
 )
 from lagbench.localkube.storage.registry import Registry
@@ -72,37 +73,26 @@ class ServiceForwarder:
             if port["protocol"] != "TCP":
                 _log.warning("service %s: %s is not forwarded, only TCP", place, port["protocol"])
                 continue
-            number = self._ports.take()
-
-            async def connect(
-                reader: asyncio.StreamReader,
-                writer: asyncio.StreamWriter,
-                port_name: object = port.get("name") or port["port"],
-            ) -> None:
-                await self._forward(place, port_name, reader, writer)
-
+            number, key = self._ports.take(), port_annotation(port, "port")
+            connect = functools.partial(self._forward, place, key)
             server = await asyncio.start_server(connect, "127.0.0.1", number)
             if uid not in self._listeners:  # deleted meanwhile
                 server.close()
                 self._ports.give_back(number)
                 return
             self._listeners[uid].append((number, server))
-            key = f"{PORT_PREFIX}{port.get('name') or port['port']}"
-
-            def edit(obj: JsonObject, key: str = key, number: int = number) -> None:
-                annotate(obj, key, str(number))
-
+            edit = functools.partial(annotate, name=key, value=str(number))
             self._registry.change(SERVICE, *place, edit)
 
     async def _forward(
         self,
         place: tuple[str, str],
-        port_name: object,
+        key: str,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
         """Forward one connection to a pod; close it if no pod is ready."""
-        target = self._next_target(place, port_name)
+        target = self._next_target(place, key)
         try:
             if target is None:
                 return
@@ -116,24 +106,21 @@ class ServiceForwarder:
         finally:
             writer.close()
 
-    def _next_target(self, place: tuple[str, str], port_name: object) -> int | None:
+    def _next_target(self, place: tuple[str, str], key: str) -> int | None:
         """Return the port of the next pod in turn."""
         service = self._registry.store.find(SERVICE, *place)
         if service is None:
             return None
         selector = service["spec"].get("selector") or {}
-        port = next(
-            (p for p in service["spec"]["ports"] if (p.get("name") or p["port"]) == port_name), None
-        )
-        pods = [
-            pod
+        ports = [p for p in service["spec"]["ports"] if port_annotation(p, "port") == key]
+        targets = [
+            number
             for pod in self._registry.store.select(POD, place[0])
             if selector.items() <= labels_of(pod).items()
             and is_ready(pod)
             and not is_terminating(pod)
-        ]
-        targets = [
-            number for pod in pods if port and (number := _pod_port(pod, port["targetPort"]))
+            for port in ports
+            if (number := _pod_port(pod, port["targetPort"]))
         ]
         return targets[next(self._turn) % len(targets)] if targets else None
 
@@ -143,8 +130,7 @@ def _pod_port(pod: JsonObject, target: object) -> int | None:
     for container in pod["spec"]["containers"]:
         for port in container.get("ports") or ():
             if target in (port.get("name"), port["containerPort"]):
-                key = f"{PORT_PREFIX}{port.get('name') or port['containerPort']}"
-                found = annotations_of(pod).get(key)
+                found = annotations_of(pod).get(port_annotation(port, "containerPort"))
                 return None if found is None else int(found)
     return None
 

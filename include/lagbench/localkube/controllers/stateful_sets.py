@@ -1,27 +1,23 @@
-"""Run the StatefulSet controller: pods with lasting names, started and stopped in order."""
+"""Run the StatefulSet controller: pods with lasting names, started and stopped in order.
+
+Each pod template that a StatefulSet has had is kept as a ControllerRevision. A pod below a rolling
+update's partition is created again from an earlier one, and ``kubectl rollout history`` and
+``undo`` read them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from lagbench.core.kubernetes import is_ready, selector_string
-from lagbench.core.scenario import POD_ORDINAL_ANNOTATION
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.controllers.events import EventRecorder
-from lagbench.localkube.controllers.owned_pods import (
-    has_ended,
-    owned_pods,
-    seconds_until_available,
-)
-from lagbench.localkube.controllers.reconciler import Reconciler
-from lagbench.localkube.controllers.revisions import REVISION_LABEL, Revisions
+from lagbench.localkube.controllers.controller import Controller, has_ended, hash_of
 from lagbench.localkube.controllers.stateful_set_steps import Replica, Wanted, next_steps
 from lagbench.localkube.objects import (
     JsonObject,
-    annotations_of,
     controller_uid,
+    copy_of,
     is_terminating,
     labels_of,
     name_of,
@@ -29,54 +25,44 @@ from lagbench.localkube.objects import (
     owner_reference,
     uid_of,
 )
-from lagbench.localkube.storage.deletion import Deletion
-from lagbench.localkube.storage.registry import Registry
-from lagbench.localkube.storage.resources import POD, STATEFUL_SET
+from lagbench.localkube.storage.resources import CONTROLLER_REVISION, POD, STATEFUL_SET
 from lagbench.localkube.storage.selectors import label_matcher
 
+REVISION_LABEL = "controller-revision-hash"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
+_HASH_LABEL = "controller.kubernetes.io/hash"
 _ORDINAL = re.compile(r"(.*)-(\d+)")
 
 
-class StatefulSetController:
+class StatefulSetController(Controller):
     """Reconciles StatefulSets."""
 
-    def __init__(self, registry: Registry, deletion: Deletion, events: EventRecorder) -> None:
-        """Follow the registry's store."""
-        self._registry, self._deletion, self._events = registry, deletion, events
-        self._revisions = Revisions(registry, deletion)
-        self._created: Counter[str] = Counter()  # pods created so far, by the StatefulSet's uid
-        self._reconciler = Reconciler(registry.store, STATEFUL_SET, self._reconcile)
+    resource = STATEFUL_SET
 
-    def close(self) -> None:
-        """Stop reconciling; leave the pods as they are."""
-        self._reconciler.close()
-
-    def _reconcile(self, stateful_set: JsonObject) -> None:
-        if is_terminating(stateful_set):
-            return
-        self._adopt(stateful_set)
-        update = self._revisions.newest(stateful_set)
-        current = (stateful_set.get("status") or {}).get("currentRevision")
-        if not self._revisions.exists(stateful_set, current):
+    def reconcile(self, workload: JsonObject) -> None:
+        """Take the next steps in the order of the ordinals."""
+        self._adopt(workload)
+        update = self._newest_revision(workload)
+        current = (workload.get("status") or {}).get("currentRevision")
+        if all(name_of(found) != current for found in self._revisions(workload)):
             current = update
-        wanted = wanted_of(stateful_set, str(current), update)
-        pods = self._pods(stateful_set)
-        replicas = [self._replica(stateful_set, n, pod) for n, pod in pods.items()]
+        wanted = wanted_of(workload, str(current), update)
+        pods = self._numbered(workload)
+        replicas = [self._replica(workload, n, pod) for n, pod in pods.items()]
         steps = next_steps(wanted, replicas)
         for ordinal in steps.create:
-            self._create(stateful_set, ordinal, wanted.revision_of(ordinal))
+            self._create(workload, ordinal, wanted.revision_of(ordinal))
         for ordinal in steps.delete:
-            self._delete(stateful_set, pods[ordinal])
-        self._write_status(stateful_set, wanted)
-        revisions = {labels_of(pod).get(REVISION_LABEL, "") for pod in pods.values()}
-        self._revisions.forget(stateful_set, {*revisions, wanted.current_revision, update})
+            self.deletion.delete(POD, pods[ordinal])
+            self._did(workload, "Delete", name_of(pods[ordinal]))
+        self._write_counts(workload, wanted)
+        in_use = {labels_of(pod).get(REVISION_LABEL, "") for pod in pods.values()}
+        self._forget_revisions(workload, {*in_use, wanted.current_revision, update})
 
-    def _pods(self, stateful_set: JsonObject) -> dict[int, JsonObject]:
+    def _numbered(self, stateful_set: JsonObject) -> dict[int, JsonObject]:
         """Return the pods by their ordinals."""
-        pods = owned_pods(self._registry, stateful_set)
-        numbered = [(ordinal_of(stateful_set, pod), pod) for pod in pods]
+        numbered = [(ordinal_of(stateful_set, pod), pod) for pod in self.pods(stateful_set)]
         return {ordinal: pod for ordinal, pod in numbered if ordinal is not None}
 
     def _adopt(self, stateful_set: JsonObject) -> None:
@@ -87,72 +73,89 @@ class StatefulSetController:
             owners = pod["metadata"].setdefault("ownerReferences", [])
             owners.append(owner_reference(stateful_set))
 
-        for pod in self._registry.store.select(POD, namespace_of(stateful_set)):
+        for pod in self.registry.store.select(POD, namespace_of(stateful_set)):
             is_mine = ordinal_of(stateful_set, pod) is not None and matches(labels_of(pod))
             if is_mine and controller_uid(pod) is None and not is_terminating(pod):
-                self._registry.change(POD, namespace_of(pod), name_of(pod), edit)
+                self.registry.change(POD, namespace_of(pod), name_of(pod), edit)
 
     def _replica(self, stateful_set: JsonObject, ordinal: int, pod: JsonObject) -> Replica:
-        left = seconds_until_available(stateful_set, pod, self._registry.now_ns())
-        if left:
-            self._reconciler.look_again(stateful_set, left)
         return Replica(
             ordinal=ordinal,
             revision=labels_of(pod).get(REVISION_LABEL, ""),
-            is_available=left == 0,
+            is_available=self.seconds_until_available(stateful_set, pod) == 0,
             is_terminating=is_terminating(pod),
             has_ended=has_ended(pod),
         )
 
     def _create(self, stateful_set: JsonObject, ordinal: int, revision: str) -> None:
-        template = self._revisions.template(stateful_set, revision)
-        name, metadata = f"{name_of(stateful_set)}-{ordinal}", template["metadata"]
-        number = self._created[uid_of(stateful_set)]
-        spec = {**template["spec"], "hostname": name}
+        place, name = namespace_of(stateful_set), f"{name_of(stateful_set)}-{ordinal}"
+        found = self.registry.store.get(CONTROLLER_REVISION, place, revision)
+        template: JsonObject = copy_of(found["data"]["spec"]["template"])
+        template["spec"]["hostname"] = name
         if service := stateful_set["spec"].get("serviceName"):
-            spec["subdomain"] = service
-        pod = {
-            "metadata": {
-                "name": name,
-                "labels": {
-                    **(metadata.get("labels") or {}),
-                    REVISION_LABEL: revision,
-                    POD_NAME_LABEL: name,
-                    POD_INDEX_LABEL: str(ordinal),
-                },
-                "annotations": {**annotations_of(template), POD_ORDINAL_ANNOTATION: str(number)},
-                "ownerReferences": [owner_reference(stateful_set)],
-            },
-            "spec": spec,
-        }
-        did = f"create Pod {name} in StatefulSet {name_of(stateful_set)}"
+            template["spec"]["subdomain"] = service
+        labels = {REVISION_LABEL: revision, POD_NAME_LABEL: name, POD_INDEX_LABEL: str(ordinal)}
         try:
-            self._registry.create(POD, pod, namespace_of(stateful_set))
+            self.create_pod(stateful_set, template, name, labels=labels)
         except ApiError as error:
-            message = f"{did} failed error: {error.message}"
-            self._events.warning(stateful_set, "FailedCreate", message)
+            text = f"create Pod {name} failed error: {error.message}"
+            self.events.warning(stateful_set, "FailedCreate", text)
             raise
-        self._created[uid_of(stateful_set)] += 1
-        self._events.normal(stateful_set, "SuccessfulCreate", f"{did} successful")
+        self._did(stateful_set, "Create", name)
 
-    def _delete(self, stateful_set: JsonObject, pod: JsonObject) -> None:
-        self._deletion.delete(POD, pod)
-        did = f"delete Pod {name_of(pod)} in StatefulSet {name_of(stateful_set)}"
-        self._events.normal(stateful_set, "SuccessfulDelete", f"{did} successful")
+    def _did(self, stateful_set: JsonObject, what: str, pod: str) -> None:
+        text = f"{what.lower()} Pod {pod} in StatefulSet {name_of(stateful_set)} successful"
+        self.events.normal(stateful_set, f"Successful{what}", text)
 
-    def _write_status(self, stateful_set: JsonObject, wanted: Wanted) -> None:
+    def _write_counts(self, stateful_set: JsonObject, wanted: Wanted) -> None:
         """Write the pod counts. As on a cluster, ``replicas`` includes terminating pods."""
-        pods = self._pods(stateful_set)
+        pods = self._numbered(stateful_set)
         replicas = [self._replica(stateful_set, n, pod) for n, pod in pods.items()]
         status = counts(wanted, replicas, ready=sum(map(is_ready, pods.values())))
         status["observedGeneration"] = stateful_set["metadata"]["generation"]
         status["collisionCount"] = 0
+        self.write_status(stateful_set, lambda _: status)
 
-        def edit(obj: JsonObject) -> None:
-            obj["status"] = status
+    def _revisions(self, stateful_set: JsonObject) -> list[JsonObject]:
+        held = self.registry.store.select(CONTROLLER_REVISION, namespace_of(stateful_set))
+        return [found for found in held if controller_uid(found) == uid_of(stateful_set)]
 
-        place = namespace_of(stateful_set)
-        self._registry.change(STATEFUL_SET, place, name_of(stateful_set), edit)
+    def _newest_revision(self, stateful_set: JsonObject) -> str:
+        """Return the name of the present template's revision; make it the newest one.
+
+        One that an earlier StatefulSet of this name has left is taken over.
+        """
+        template, place = stateful_set["spec"]["template"], namespace_of(stateful_set)
+        template_hash = hash_of(template)
+        name = f"{name_of(stateful_set)}-{template_hash}"
+        others = [it for it in self._revisions(stateful_set) if name_of(it) != name]
+        newest = max((int(found["revision"]) for found in others), default=0)
+
+        def renew(revision: JsonObject) -> None:
+            if controller_uid(revision) is None:
+                revision["metadata"]["ownerReferences"] = [owner_reference(stateful_set)]
+            if int(revision["revision"]) <= newest:
+                revision["revision"] = newest + 1
+
+        if self.registry.change(CONTROLLER_REVISION, place, name, renew) is None:
+            revision = {
+                "metadata": {
+                    "name": name,
+                    "labels": {**labels_of(template), _HASH_LABEL: template_hash},
+                    "ownerReferences": [owner_reference(stateful_set)],
+                },
+                "data": {"spec": {"template": {**copy_of(template), "$patch": "replace"}}},
+                "revision": newest + 1,
+            }
+            self.registry.create(CONTROLLER_REVISION, revision, place)
+        return name
+
+    def _forget_revisions(self, stateful_set: JsonObject, in_use: Collection[str]) -> None:
+        """Delete the oldest unused revisions beyond ``revisionHistoryLimit``."""
+        unused = [it for it in self._revisions(stateful_set) if name_of(it) not in in_use]
+        surplus = len(unused) - int(stateful_set["spec"]["revisionHistoryLimit"])
+        for found in sorted(unused, key=lambda it: int(it["revision"]))[: max(0, surplus)]:
+            self.deletion.delete(CONTROLLER_REVISION, found)
 
 
 def ordinal_of(stateful_set: JsonObject, pod: JsonObject) -> int | None:

@@ -1,27 +1,108 @@
-"""Server-side apply: merge a manager's fields into an object.
+"""Server-side apply and the ownership of fields, as ``metadata.managedFields`` has it.
 
-A field that the manager applied earlier and now leaves out is removed, unless another manager also
+A field that a manager applied earlier and now leaves out is removed, unless another manager also
 owns it. A field that another manager owns with another value is a conflict; ``force`` overrides it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.merging.field_sets import ITSELF, FieldSet, display, values_by_path
-from lagbench.localkube.merging.list_keys import (
+from lagbench.localkube.merging.field_paths import (
+    ITSELF,
+    FieldSet,
     Path,
+    display,
+    from_fields_v1,
     is_data_map,
     is_set,
     item_step,
     keys_of_list,
+    to_fields_v1,
     value_step,
+    values_by_path,
 )
-from lagbench.localkube.merging.managed_fields import Owner, owners_of, store_owners
 from lagbench.localkube.objects import JsonObject, JsonValue, copy_of, name_of
 
 _REMOVE = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One entry: a manager by name, its operation (Apply or Update) and the subresource."""
+
+    manager: str
+    operation: str
+    subresource: str
+    fields: FieldSet
+    api_version: str
+    at: str
+
+    def is_same(self, other: Owner) -> bool:
+        """Return whether both entries have the same manager, operation and subresource."""
+        return (self.manager, self.operation, self.subresource) == (
+            other.manager,
+            other.operation,
+            other.subresource,
+        )
+
+
+def owners_of(obj: JsonObject) -> list[Owner]:
+    """Return the entries of an object."""
+    return [
+        Owner(
+            manager=entry.get("manager", ""),
+            operation=entry.get("operation", "Update"),
+            subresource=entry.get("subresource", ""),
+            fields=from_fields_v1(entry.get("fieldsV1") or {}),
+            api_version=entry.get("apiVersion", ""),
+            at=entry.get("time", ""),
+        )
+        for entry in obj["metadata"].get("managedFields") or ()
+    ]
+
+
+def _store_owners(obj: JsonObject, owners: list[Owner]) -> None:
+    """Write the entries into ``obj`` in place; an entry without fields is dropped."""
+    entries = [
+        {
+            "manager": owner.manager,
+            "operation": owner.operation,
+            "apiVersion": owner.api_version,
+            "time": owner.at,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": to_fields_v1(owner.fields),
+            **({"subresource": owner.subresource} if owner.subresource else {}),
+        }
+        for owner in owners
+        if owner.fields
+    ]
+    obj["metadata"]["managedFields"] = entries
+    if not entries:
+        del obj["metadata"]["managedFields"]
+
+
+def record_update(
+    before: JsonObject | None, after: JsonObject, writer: Owner, *, is_custom: bool
+) -> None:
+    """Transfer the fields that a plain write changed from all other managers to ``writer``.
+
+    Unlike an apply, a plain write never conflicts: it takes over the ownership.
+    """
+    old = values_by_path(before, is_custom=is_custom) if before else {}
+    new = values_by_path(after, is_custom=is_custom)
+    changed = frozenset(p for p, value in new.items() if p not in old or old[p] != value)
+    owners = owners_of(before) if before else []
+    mine = next((owner for owner in owners if owner.is_same(writer)), writer)
+    kept = [
+        replace(owner, fields=frozenset(p for p in owner.fields if p in new and p not in changed))
+        for owner in owners
+        if not owner.is_same(writer)
+    ]
+    fields = frozenset(path for path in mine.fields if path in new) | changed
+    at = writer.at if changed or fields != mine.fields else mine.at
+    _store_owners(after, [*kept, replace(writer, fields=fields, at=at)])
 
 
 def without_nulls(value: JsonValue) -> JsonValue:
@@ -41,7 +122,7 @@ def apply(
     applied = frozenset(wanted_values)
     if live is None:
         created = copy_of(wanted)
-        store_owners(created, [replace(writer, fields=applied)])
+        _store_owners(created, [replace(writer, fields=applied)])
         return created
     owners = owners_of(live)
     mine = next((owner for owner in owners if owner.is_same(writer)), None)
@@ -63,69 +144,44 @@ def apply(
         for path in _removals(mine.fields - applied, kept, is_custom=is_custom):
             _remove(merged, path, (), is_custom=is_custom)
     at = mine.at if mine is not None and mine.fields == applied and merged == live else writer.at
-    store_owners(merged, [*others, replace(writer, fields=applied, at=at)])
+    _store_owners(merged, [*others, replace(writer, fields=applied, at=at)])
     return merged
 
 
 def _conflict(live: JsonObject, conflicts: list[tuple[Owner, Path]]) -> ApiError:
-    causes = [
-        {
-            "reason": "FieldManagerConflict",
-            "message": f'conflict with "{owner.manager}"'
-            + (f' with subresource "{owner.subresource}"' if owner.subresource else "")
-            + f" using {owner.api_version}",
-            "field": display(path),
-        }
-        for owner, path in conflicts
-    ]
+    causes = []
+    for owner, path in conflicts:
+        where = f' with subresource "{owner.subresource}"' if owner.subresource else ""
+        text = f'conflict with "{owner.manager}"{where} using {owner.api_version}'
+        causes.append({"reason": "FieldManagerConflict", "message": text, "field": display(path)})
     listing = "; ".join(f"{cause['message']}: {cause['field']}" for cause in causes)
-    return ApiError(
-        409,
-        "Conflict",
-        f"Apply failed with {len(causes)} conflict{'s' if len(causes) > 1 else ''}: {listing}",
-        causes=causes,
-        name=name_of(live),
-    )
+    text = f"Apply failed with {len(causes)} conflict{'s' if len(causes) > 1 else ''}: {listing}"
+    return ApiError(409, "Conflict", text, causes=causes, name=name_of(live))
 
 
 def _merge(live: JsonValue, wanted: JsonValue, path: Path, *, is_custom: bool) -> JsonValue:
     if isinstance(live, dict) and isinstance(wanted, dict):
-        merged = dict(live)
-        for name, value in wanted.items():
-            merged[name] = (
-                _merge(live[name], value, (*path, f"f:{name}"), is_custom=is_custom)
-                if name in live
-                else value
-            )
-        return merged
+        return live | {
+            name: _merge(live[name], value, (*path, f"f:{name}"), is_custom=is_custom)
+            if name in live
+            else value
+            for name, value in wanted.items()
+        }
     if isinstance(live, list) and isinstance(wanted, list):
         if is_set(path):
             return live + [member for member in wanted if member not in live]
         if keys := keys_of_list(path, is_custom=is_custom):
-            return _merge_items(live, wanted, path, keys, is_custom=is_custom)
+            # The wanted order first, then items that only the live object has.
+            rest = {item_step(item, keys): item for item in live}
+            merged = []
+            for item in wanted:
+                step = item_step(item, keys)
+                here = (*path, str(step))
+                before = rest.pop(step, None)
+                new = item if before is None else _merge(before, item, here, is_custom=is_custom)
+                merged.append(new)
+            return merged + list(rest.values())
     return wanted
-
-
-def _merge_items(
-    live: list[JsonObject],
-    wanted: list[JsonObject],
-    path: Path,
-    keys: tuple[str, ...],
-    *,
-    is_custom: bool,
-) -> list[JsonObject]:
-    """Merge two keyed lists: the wanted order first, then items that only the live object has."""
-    rest = {item_step(item, keys): item for item in live}
-    merged = []
-    for item in wanted:
-        step = item_step(item, keys)
-        before = rest.pop(step, None)
-        merged.append(
-            item
-            if before is None
-            else _merge(before, item, (*path, str(step)), is_custom=is_custom)
-        )
-    return merged + list(rest.values())
 
 
 def _removals(dropped: FieldSet, kept: FieldSet, *, is_custom: bool) -> list[Path]:
@@ -159,22 +215,19 @@ def _remove(node: JsonValue, steps: Path, at: Path, *, is_custom: bool) -> objec
     here = (*at, step)
     if isinstance(node, dict) and step.startswith("f:") and step[2:] in node:
         name = step[2:]
-        outcome = _remove(node[name], rest, here, is_custom=is_custom)
-        if outcome is _REMOVE or outcome in ({}, []):
+        node[name] = _remove(node[name], rest, here, is_custom=is_custom)
+        if node[name] is _REMOVE or node[name] in ({}, []):
             del node[name]
-        else:
-            node[name] = outcome
     elif isinstance(node, list):
         keys = keys_of_list(at, is_custom=is_custom)
-        kept = []
-        for item in node:
-            is_it = (
-                step == value_step(item)
-                if step.startswith("v:")
-                else isinstance(item, dict) and bool(keys) and item_step(item, keys) == step
-            )
-            outcome = _remove(item, rest, here, is_custom=is_custom) if is_it else item
-            if outcome is not _REMOVE:
-                kept.append(outcome)
-        return kept
+
+        def is_it(item: JsonValue) -> bool:
+            if step.startswith("v:"):
+                return step == value_step(item)
+            return isinstance(item, dict) and bool(keys) and item_step(item, keys) == step
+
+        left = [
+            _remove(item, rest, here, is_custom=is_custom) if is_it(item) else item for item in node
+        ]
+        return [item for item in left if item is not _REMOVE]
     return node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.localkube.api_error import ApiError, bad_request
-from lagbench.localkube.merging.list_keys import Path, keys_of_list
+from lagbench.localkube.merging.field_paths import Path, keys_of_list
 from lagbench.localkube.objects import JsonObject, JsonValue, copy_of
 
 MERGE = "application/merge-patch+json"

@@ -46,8 +46,7 @@ class ContainerRunner:
         self.state: JsonObject = {"waiting": {"reason": "ContainerCreating"}}
         self._last_state: JsonObject = {}
         self.restart_count = 0
-        self.is_ready = False
-        self.has_started = False
+        self.is_ready = self.has_started = False
         self.has_ended = False  # permanently; a container in state "terminated" may start again
         self.first_started_at_ns = 0
 
@@ -72,7 +71,7 @@ class ContainerRunner:
 
     async def run(self) -> None:
         """Start the container, and restart it by its policy until it has ended permanently."""
-        back_off_seconds = 0.0
+        back_off = 0.0
         while not self._stopping.is_set():
             process = await self._start()
             if process is None:
@@ -82,14 +81,16 @@ class ContainerRunner:
                 return
             self._last_state = self.state
             self.restart_count += 1
-            lived_seconds = (process.ended_at_ns - process.started_at_ns) / 1e9
-            if lived_seconds >= _BACK_OFF_RESET_SECONDS:
-                back_off_seconds = 0.0
-            if back_off_seconds and not await self._back_off(back_off_seconds):
-                break
-            back_off_seconds = min(
-                back_off_seconds * 2 or _FIRST_BACK_OFF_SECONDS, _LONGEST_BACK_OFF_SECONDS
-            )
+            if process.ended_at_ns - process.started_at_ns >= _BACK_OFF_RESET_SECONDS * 1e9:
+                back_off = 0.0
+            if back_off:
+                text = f"back-off {back_off:g}s restarting failed container={self.name}"
+                self.state = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
+                self._on_event("Warning", "BackOff", text)
+                self._on_state()
+                if not await self._waits(back_off):
+                    break
+            back_off = min(back_off * 2 or _FIRST_BACK_OFF_SECONDS, _LONGEST_BACK_OFF_SECONDS)
         if "terminated" not in self.state:
             # Stopped while it waited to be started: Kubernetes shows such a container as killed.
             self.state = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
@@ -98,9 +99,10 @@ class ContainerRunner:
     async def stop(self, grace_seconds: float) -> None:
         """Stop the container: SIGTERM, then SIGKILL for the group after the grace period."""
         self._stopping.set()
-        process = self.process
-        if process is None or process.exited.done():
-            return
+        if self.process is not None and not self.process.exited.done():
+            await self._end(self.process, grace_seconds)
+
+    async def _end(self, process: ContainerProcess, grace_seconds: float) -> None:
         if grace_seconds > 0:
             process.terminate()
             with contextlib.suppress(TimeoutError):
@@ -116,9 +118,8 @@ class ContainerRunner:
                     self._plan(), self._log_file, self._stopping
                 )
             except (ContainerConfigFault, OSError) as error:
-                self.state = {
-                    "waiting": {"reason": "CreateContainerConfigError", "message": str(error)}
-                }
+                waiting = {"reason": "CreateContainerConfigError", "message": str(error)}
+                self.state = {"waiting": waiting}
                 self._on_event("Warning", "Failed", f"Error: {error}")
                 self._on_state()
                 if not await self._waits(_CONFIG_RETRY_SECONDS):
@@ -153,7 +154,10 @@ class ContainerRunner:
             terminated["signal"] = code - 128
         self.state = {"terminated": terminated}
         # Decided before it is published: the phase of a pod that will run again is not final.
-        self.has_ended = self._stopping.is_set() or not self._restarts_after(code)
+        restarts = self._restart_policy == "Always" or (
+            self._restart_policy == "OnFailure" and code != 0
+        )
+        self.has_ended = self._stopping.is_set() or not restarts
         self._on_state()
 
     async def _probe(self, process: ContainerProcess) -> None:
@@ -163,16 +167,12 @@ class ContainerRunner:
                 await self._restart(process, "failed startup probe")
                 return
             self.has_started = True
-            self.is_ready = "readinessProbe" not in self._probes
-            self._on_state()
+            self._set_ready("readinessProbe" not in self._probes)
         async with asyncio.TaskGroup() as group:
             if readiness := self._probes.get("readinessProbe"):
+                unready = self._unhealthy("Readiness")
                 group.create_task(
-                    follow_readiness(
-                        readiness,
-                        on_change=self._set_ready,
-                        on_failure=self._unhealthy("Readiness"),
-                    )
+                    follow_readiness(readiness, on_change=self._set_ready, on_failure=unready)
                 )
             if liveness := self._probes.get("livenessProbe"):
                 await until_dead(liveness, on_failure=self._unhealthy("Liveness"))
@@ -180,11 +180,7 @@ class ContainerRunner:
 
     async def _restart(self, process: ContainerProcess, why: str) -> None:
         self._on_event("Normal", "Killing", f"Container {self.name} {why}, will be restarted")
-        process.terminate()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._grace_seconds):
-                await asyncio.shield(process.exited)
-        process.kill()
+        await self._end(process, self._grace_seconds)
 
     def _unhealthy(self, kind: str) -> Callable[[str], None]:
         return lambda text: self._on_event("Warning", "Unhealthy", f"{kind} probe failed: {text}")
@@ -193,23 +189,9 @@ class ContainerRunner:
         self.is_ready = is_ready
         self._on_state()
 
-    def _restarts_after(self, code: int) -> bool:
-        return self._restart_policy == "Always" or (
-            self._restart_policy == "OnFailure" and code != 0
-        )
-
-    async def _back_off(self, seconds: float) -> bool:
-        text = f"back-off {seconds:g}s restarting failed container={self.name}"
-        self.state = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
-        self._on_event("Warning", "BackOff", text)
-        self._on_state()
-        return await self._waits(seconds)
-
     async def _waits(self, seconds: float) -> bool:
         """Wait; return False if the container was stopped meanwhile."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            return True
-        return False
+                return not await self._stopping.wait()
+        return True

@@ -1,18 +1,28 @@
-"""The one node: starts a worker for every pod and removes pods whose processes have ended."""
+"""The one node: starts a worker for every pod and removes pods whose processes have ended.
+
+``pods/NAME/signal`` is localkube's own subresource: no API of a cluster does this. A deletion
+without grace still sends SIGTERM there, and the first process of a container ignores SIGKILL and
+SIGSTOP from inside. A stop has an end that does not depend on its sender: after ``seconds``
+localkube lets the pod continue.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import Coroutine
 
 from lagbench.errors import NotReady
+from lagbench.localkube.api_error import ApiError, bad_request
 from lagbench.localkube.node.pod_worker import NodeParts, PodWorker
 from lagbench.localkube.objects import JsonObject, is_terminating, name_of, namespace_of, uid_of
 from lagbench.localkube.storage.resources import POD
 from lagbench.localkube.storage.store import Change
 
 _log = logging.getLogger(__name__)
+_SIGNALS = {s.name: s for s in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT)}
+_LONGEST_STOP_SECONDS = 86_400.0
 
 
 class Node:
@@ -24,6 +34,7 @@ class Node:
         self._store = parts.registry.store
         self._workers: dict[str, PodWorker] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ends_of_stops: dict[str, asyncio.TimerHandle] = {}
         self._is_closing = False
         self._store.subscribe(self._on_change)
 
@@ -45,14 +56,41 @@ class Node:
         for worker in self.workers():
             self._spawn(worker.stop(0))
 
+    def send_signal(self, pod: JsonObject, body: JsonObject) -> JsonObject:
+        """Send the signal of ``body``, a mapping of ``signal`` and, for SIGSTOP, ``seconds``.
+
+        :raises ApiError: the body is wrong, or the pod has no running process.
+        """
+        signum, seconds = _SIGNALS.get(str(body.get("signal"))), body.get("seconds")
+        if signum is None:
+            raise bad_request(f"signal: {body.get('signal')!r} is not one of {', '.join(_SIGNALS)}")
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        is_stop = signum is signal.SIGSTOP
+        if is_stop and not (is_number and seconds and 0 < seconds <= _LONGEST_STOP_SECONDS):
+            raise bad_request(
+                f"seconds: {seconds!r} must be a number above 0 and at most "
+                f"{_LONGEST_STOP_SECONDS:g}: the pod continues then by itself"
+            )
+        uid = uid_of(pod)
+        worker = self._workers.get(uid)
+        if worker is None or not worker.running_pids():
+            raise ApiError(409, "Conflict", f"pod {name_of(pod)!r} has no running process")
+        if (end := self._ends_of_stops.pop(uid, None)) is not None:
+            end.cancel()
+        worker.send_signal(signum)
+        if is_stop and seconds is not None:
+            loop = asyncio.get_running_loop()
+            end = loop.call_later(float(seconds), worker.send_signal, signal.SIGCONT)
+            self._ends_of_stops[uid] = end
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
     def _on_change(self, change: Change) -> None:
         if change.resource != POD:
             return
-        uid = uid_of(change.obj)
+        worker = self._workers.get(uid_of(change.obj))
         if change.kind == "ADDED":
             self._take_over(change.obj)
             return
-        worker = self._workers.get(uid)
         if change.kind == "DELETED":
             if worker is not None:  # removed without grace: none of its processes may stay
                 self._spawn(worker.stop(0))
@@ -67,20 +105,20 @@ class Node:
             self._finish(change.obj)
 
     def _take_over(self, pod: JsonObject) -> None:
+        events = self._parts.events
         if self._is_closing:
-            self._parts.events.warning(pod, "FailedScheduling", "localkube is stopping")
+            events.warning(pod, "FailedScheduling", "localkube is stopping")
             return
         try:
             worker = PodWorker(pod, self._parts)
         except NotReady as error:  # no free port left
-            self._parts.events.warning(pod, "FailedScheduling", str(error))
-            return
+            events.warning(pod, "FailedScheduling", str(error))
         except Exception as error:  # a field of an unexpected shape must not stop the node
             _log.exception("pod %s cannot be run", name_of(pod))
-            self._parts.events.warning(pod, "Failed", f"localkube cannot run this pod: {error!r}")
-            return
-        self._workers[uid_of(pod)] = worker
-        self._spawn(self._run(worker))
+            events.warning(pod, "Failed", f"localkube cannot run this pod: {error!r}")
+        else:
+            self._workers[uid_of(pod)] = worker
+            self._spawn(self._run(worker))
 
     async def _run(self, worker: PodWorker) -> None:
         try:

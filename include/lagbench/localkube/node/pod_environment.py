@@ -19,9 +19,10 @@ from lagbench.localkube.objects import (
     labels_of,
     name_of,
     namespace_of,
+    port_annotation,
     uid_of,
 )
-from lagbench.localkube.storage.resources import CONFIG_MAP, SECRET, SERVICE
+from lagbench.localkube.storage.resources import CONFIG_MAP, SECRET, SERVICE, Resource
 from lagbench.localkube.storage.store import Store
 from lagbench.shown import looks_secret
 
@@ -73,14 +74,9 @@ def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def port_variable(name: str) -> str:
-    """Return the variable with a port of the pod: ``metrics-http`` -> ``PORT_METRICS_HTTP``."""
-    return "PORT_" + name.upper().replace("-", "_")
-
-
-def volume_variable(name: str) -> str:
-    """Return the variable with the folder of a volume: ``app-config`` -> ``VOLUME_APP_CONFIG``."""
-    return "VOLUME_" + name.upper().replace("-", "_")
+def variable_of(kind: str, name: str) -> str:
+    """Return the variable of a port or volume: ``PORT``, ``metrics-http`` -> PORT_METRICS_HTTP."""
+    return f"{kind}_{name}".upper().replace("-", "_")
 
 
 def plan_launch(
@@ -94,11 +90,14 @@ def plan_launch(
 
     :raises ContainerConfigFault: the spec refers to something that does not exist.
     """
-    own = {port_variable(name): str(port) for name, port in ports.items()}
+    own = {variable_of("PORT", name): str(port) for name, port in ports.items()}
     own |= _volume_folders(pod, container, node.store, folder)
     declared: dict[str, str] = {}
     for source in container.get("envFrom") or ():
-        declared.update(_all_of(source, pod, node.store))
+        resource = SECRET if "secretRef" in source else CONFIG_MAP
+        reference = source.get("secretRef") or source.get("configMapRef") or {}
+        data = _all_of(resource, reference, pod, node.store)
+        declared |= {source.get("prefix", "") + key: value for key, value in data.items()}
     for variable in container.get("env") or ():
         if "valueFrom" in variable:
             value = _value_from(variable["valueFrom"], pod, node.store)
@@ -152,12 +151,9 @@ def _volume_folders(
         place = folder / "volumes" / str(volume["name"])
         place.mkdir(parents=True, exist_ok=True)
         if reference := volume.get("configMap"):
-            data = _data_of(False, reference, pod, store)
-            if data is None and not reference.get("optional"):
-                raise ContainerConfigFault(f'configmap "{reference.get("name")}" not found')
-            for name, text in (data or {}).items():
+            for name, text in _all_of(CONFIG_MAP, reference, pod, store).items():
                 (place / name).write_text(text, encoding="utf-8")
-        folders[volume_variable(str(volume["name"]))] = str(place)
+        folders[variable_of("VOLUME", str(volume["name"]))] = str(place)
     return folders
 
 
@@ -175,10 +171,11 @@ def _expand(text: str, variables: Mapping[str, str]) -> str:
 def _value_from(source: JsonObject, pod: JsonObject, store: Store) -> str | None:
     if "fieldRef" in source:
         return _pod_field(pod, str(source["fieldRef"].get("fieldPath", "")))
-    kind = "configMapKeyRef" if "configMapKeyRef" in source else "secretKeyRef"
+    kind, resource = ("configMapKeyRef", CONFIG_MAP)
+    if kind not in source:
+        kind, resource = ("secretKeyRef", SECRET)
     reference = source[kind]
-    data = _data_of(kind.startswith("secret"), reference, pod, store)
-    value = None if data is None else data.get(reference.get("key", ""))
+    value = (_data_of(resource, reference, pod, store) or {}).get(reference.get("key", ""))
     if value is None and not reference.get("optional"):
         raise ContainerConfigFault(
             f"couldn't find key {reference.get('key')!r} of {kind} {reference.get('name')!r} "
@@ -187,28 +184,24 @@ def _value_from(source: JsonObject, pod: JsonObject, store: Store) -> str | None
     return value
 
 
-def _all_of(source: JsonObject, pod: JsonObject, store: Store) -> dict[str, str]:
-    is_secret = "secretRef" in source
-    reference = source.get("secretRef") or source.get("configMapRef") or {}
-    data = _data_of(is_secret, reference, pod, store)
-    if data is None:
-        if reference.get("optional"):
-            return {}
-        kind = "secret" if is_secret else "configmap"
-        raise ContainerConfigFault(f'{kind} "{reference.get("name")}" not found')
-    prefix = source.get("prefix", "")
-    return {prefix + key: value for key, value in data.items()}
+def _all_of(
+    resource: Resource, reference: JsonObject, pod: JsonObject, store: Store
+) -> dict[str, str]:
+    """Return the data of a ConfigMap or Secret, which must exist unless it is optional."""
+    data = _data_of(resource, reference, pod, store)
+    if data is None and not reference.get("optional"):
+        raise ContainerConfigFault(f'{resource.kind.lower()} "{reference.get("name")}" not found')
+    return data or {}
 
 
 def _data_of(
-    is_secret: bool, reference: JsonObject, pod: JsonObject, store: Store
+    resource: Resource, reference: JsonObject, pod: JsonObject, store: Store
 ) -> dict[str, str] | None:
-    kind = SECRET if is_secret else CONFIG_MAP
-    found = store.find(kind, namespace_of(pod), str(reference.get("name")))
+    found = store.find(resource, namespace_of(pod), str(reference.get("name")))
     if found is None:
         return None
     data = dict(found.get("data") or {})
-    if is_secret:
+    if resource == SECRET:
         data = {key: base64.b64decode(value).decode() for key, value in data.items()}
         data.update(found.get("stringData") or {})
     return data
@@ -236,16 +229,14 @@ def _service_variables(pod: JsonObject, store: Store) -> dict[str, str]:
     """Return the variables with the addresses of the services in the pod's namespace."""
     variables: dict[str, str] = {}
     for service in store.select(SERVICE, namespace_of(pod)):
-        prefix = name_of(service).upper().replace("-", "_")
+        prefix = f"{name_of(service)}_SERVICE"
         for index, port in enumerate(service["spec"].get("ports") or ()):
-            key = f"lagbench.io/port-{port.get('name') or port['port']}"
-            number = annotations_of(service).get(key)
+            number = annotations_of(service).get(port_annotation(port, "port"))
             if number is None:
                 continue
-            variables[f"{prefix}_SERVICE_HOST"] = POD_ADDRESS
+            variables[variable_of(prefix, "HOST")] = POD_ADDRESS
             if index == 0:
-                variables[f"{prefix}_SERVICE_PORT"] = number
+                variables[variable_of(prefix, "PORT")] = number
             if port.get("name"):
-                name = port["name"].upper().replace("-", "_")
-                variables[f"{prefix}_SERVICE_PORT_{name}"] = number
+                variables[variable_of(prefix, f"PORT_{port['name']}")] = number
     return variables

@@ -62,21 +62,19 @@ class PodLogs:
     async def _follow(self, pod: JsonObject, path: Path, start: int) -> AsyncIterator[bytes]:
         position = start
         while True:
-            has_ended = self._has_ended(pod)  # checked before reading: no output is cut off
+            # Looked at before reading: no output is cut off.
+            now = self._store.find(POD, namespace_of(pod), name_of(pod))
+            has_ended = (
+                now is None
+                or uid_of(now) != uid_of(pod)
+                or now["status"].get("phase") in ("Succeeded", "Failed")
+            )
             while chunk := _read(path, position, _CHUNK_BYTES):
                 position += len(chunk)
                 yield chunk
             if has_ended:
                 return
             await asyncio.sleep(_FOLLOW_SECONDS)
-
-    def _has_ended(self, pod: JsonObject) -> bool:
-        now = self._store.find(POD, namespace_of(pod), name_of(pod))
-        return (
-            now is None
-            or uid_of(now) != uid_of(pod)
-            or now["status"].get("phase") in ("Succeeded", "Failed")
-        )
 
 
 def whole_number(query: Mapping[str, str], name: str) -> int:

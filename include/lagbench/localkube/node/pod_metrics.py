@@ -7,8 +7,8 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lagbench.localkube.api_error import not_found
 from lagbench.localkube.node.pod_worker import PodWorker
@@ -24,20 +24,11 @@ _LONGEST_WINDOW_SECONDS = 15.0
 _SHORTEST_WINDOW_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """CPU seconds consumed so far and resident memory of one container's processes."""
 
     cpu_seconds: float
     memory_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """The usage of every session (container) at one instant."""
-
-    at: float
-    by_session: dict[int, Usage]
 
 
 def read_sessions(proc: Path = Path("/proc")) -> dict[int, Usage]:
@@ -76,7 +67,7 @@ class PodMetrics:
     ) -> None:
         """Sample the pods of ``workers``."""
         self._workers, self._clock = workers, clock
-        self._samples: deque[Sample] = deque()
+        self._samples: deque[tuple[float, dict[int, Usage]]] = deque()
 
     async def keep_sampling(self) -> None:
         """Take a sample every few seconds while there are pods."""
@@ -87,7 +78,8 @@ class PodMetrics:
 
     def of_pods(self, namespace: str) -> list[JsonObject]:
         """Return the PodMetrics of running pods; a pod younger than the window is left out."""
-        self._refresh()
+        if not self._samples or self._clock() - self._samples[-1][0] >= _SHORTEST_WINDOW_SECONDS:
+            self._sample()
         found = [
             self._metrics_of(worker)
             for worker in self._workers()
@@ -102,37 +94,27 @@ class PodMetrics:
                 return item
         raise not_found(POD_METRICS.qualified_plural, name)
 
-    def _refresh(self) -> None:
-        if not self._samples or self._clock() - self._samples[-1].at >= _SHORTEST_WINDOW_SECONDS:
-            self._sample()
-
     def _sample(self) -> None:
         now = self._clock()
-        self._samples.append(Sample(now, read_sessions()))
-        while now - self._samples[0].at > _LONGEST_WINDOW_SECONDS:
+        self._samples.append((now, read_sessions()))
+        while now - self._samples[0][0] > _LONGEST_WINDOW_SECONDS:
             self._samples.popleft()
 
     def _metrics_of(self, worker: PodWorker) -> JsonObject | None:
-        newest = self._samples[-1]
+        newest_at, newest = self._samples[-1]
         containers, windows = [], []
         for name, session in worker.running_pids().items():
-            usage = newest.by_session.get(session)
-            oldest = next((s for s in self._samples if session in s.by_session), newest)
-            window = newest.at - oldest.at
-            if usage is None or window < _SHORTEST_WINDOW_SECONDS:
+            held = [(at, usage[session]) for at, usage in self._samples if session in usage]
+            window = newest_at - held[0][0] if held else 0.0
+            if session not in newest or window < _SHORTEST_WINDOW_SECONDS:
                 return None
-            spent = usage.cpu_seconds - oldest.by_session[session].cpu_seconds
-            nanocores = max(0, round(spent / window * 1e9))
+            spent = newest[session].cpu_seconds - held[0][1].cpu_seconds
+            usage = {
+                "cpu": f"{max(0, round(spent / window * 1e9))}n",
+                "memory": f"{newest[session].memory_bytes // 1024}Ki",
+            }
             windows.append(window)
-            containers.append(
-                {
-                    "name": name,
-                    "usage": {
-                        "cpu": f"{nanocores}n",
-                        "memory": f"{usage.memory_bytes // 1024}Ki",
-                    },
-                }
-            )
+            containers.append({"name": name, "usage": usage})
         if not containers:
             return None
         now = rfc3339(time.time())

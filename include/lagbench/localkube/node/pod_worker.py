@@ -7,15 +7,15 @@ import signal
 from dataclasses import dataclass
 
 from lagbench.core.kubernetes import PROBE_KINDS
+from lagbench.core.scenario import PORT_ANNOTATION
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.node.container_process import ContainerStarter
 from lagbench.localkube.node.container_runner import ContainerRunner
 from lagbench.localkube.node.pod_environment import POD_ADDRESS, NodeEnvironment, plan_launch
 from lagbench.localkube.node.pod_logs import PodLogs
-from lagbench.localkube.node.probes import Probe, probe_from
+from lagbench.localkube.node.probes import Probe
 from lagbench.localkube.objects import (
-    PORT_PREFIX,
     READY_AT_NS,
     STARTED_AT_NS,
     JsonObject,
@@ -49,27 +49,19 @@ class PodWorker:
     def __init__(self, pod: JsonObject, node: NodeParts) -> None:
         """Take the pod over; ``run`` starts it."""
         self.pod = pod
+        self.uid = uid_of(pod)
         self._node = node
-        self._ports = {
-            str(port.get("name") or port["containerPort"]): node.ports.take()
-            for container in pod["spec"]["containers"]
-            for port in container.get("ports") or ()
-        }
-        self._port_numbers = {
-            int(port["containerPort"]): self._ports[str(port.get("name") or port["containerPort"])]
-            for container in pod["spec"]["containers"]
-            for port in container.get("ports") or ()
-        }
-        self._inits = [
-            self._runner(c, is_init=True) for c in pod["spec"].get("initContainers") or ()
-        ]
+        self._ports: dict[str, int] = {}  # loopback ports by name
+        self._port_numbers: dict[int, int] = {}  # and by the declared number
+        for container in pod["spec"]["containers"]:
+            for port in container.get("ports") or ():
+                number, taken = int(port["containerPort"]), node.ports.take()
+                self._ports[str(port.get("name") or number)] = taken
+                self._port_numbers[number] = taken
+        inits = pod["spec"].get("initContainers") or ()
+        self._inits = [self._runner(container, is_init=True) for container in inits]
         self._mains = [self._runner(c, is_init=False) for c in pod["spec"]["containers"]]
         self._is_stopping = False
-
-    @property
-    def uid(self) -> str:
-        """The pod's uid."""
-        return uid_of(self.pod)
 
     def running_pids(self) -> dict[str, int]:
         """Return the session leader's pid of each running container."""
@@ -111,31 +103,27 @@ class PodWorker:
         await asyncio.gather(*(r.stop(grace_seconds) for r in [*self._inits, *self._mains]))
 
     def _runner(self, container: JsonObject, *, is_init: bool) -> ContainerRunner:
-        spec = self.pod["spec"]
+        spec, environment = self.pod["spec"], self._node.environment
         policy = spec["restartPolicy"]
-        if is_init:
-            policy = "Never" if policy == "Never" else "OnFailure"
+        if is_init and policy != "Never":
+            policy = "OnFailure"
         folder = self._node.logs.pod_folder(self.pod)
+        probes = {
+            kind: Probe.of(container[kind], self._resolve_port)
+            for kind in PROBE_KINDS
+            if container.get(kind) and not is_init
+        }
         return ContainerRunner(
             container,
             restart_policy=policy,
             grace_seconds=float(spec["terminationGracePeriodSeconds"]),
-            plan=lambda: plan_launch(
-                self.pod, container, self._ports, self._node.environment, folder
-            ),
+            plan=lambda: plan_launch(self.pod, container, self._ports, environment, folder),
             log_file=self._node.logs.file_of(self.pod, container["name"]),
             starter=self._node.starter,
-            probes={} if is_init else self._probes(container),
+            probes=probes,
             on_state=self._publish,
             on_event=self._event,
         )
-
-    def _probes(self, container: JsonObject) -> dict[str, Probe]:
-        return {
-            kind: probe_from(container[kind], self._resolve_port)
-            for kind in PROBE_KINDS
-            if container.get(kind)
-        }
 
     def _resolve_port(self, port: object) -> int:
         """Return the loopback port behind a probe's port: a name, or the declared number."""
@@ -145,8 +133,7 @@ class PodWorker:
         return self._ports[name] if name in self._ports else int(name) if name.isdigit() else 0
 
     def _event(self, severity: str, reason: str, message: str) -> None:
-        record = self._node.events.normal if severity == "Normal" else self._node.events.warning
-        record(self.pod, reason, message)
+        self._node.events.record(self.pod, severity, reason, message)
 
     def _publish(self) -> None:
         """Write the pod's status as it is now."""
@@ -163,10 +150,9 @@ class PodWorker:
             if self._all_ready() and READY_AT_NS not in annotations_of(pod):
                 annotate(pod, READY_AT_NS, str(now_ns))
             for name, number in self._ports.items():
-                annotate(pod, PORT_PREFIX + name, str(number))
+                annotate(pod, PORT_ANNOTATION + name, str(number))
 
-        namespace, name = namespace_of(self.pod), name_of(self.pod)
-        self._node.registry.change(POD, namespace, name, edit)
+        self._node.registry.change(POD, namespace_of(self.pod), name_of(self.pod), edit)
 
     def _all_ready(self) -> bool:
         return all(runner.is_ready for runner in self._mains)
@@ -177,13 +163,11 @@ class PodWorker:
         if all(runner.has_ended for runner in self._mains):
             failed = any(runner.exit_code != 0 for runner in self._mains)
             return "Failed" if failed else "Succeeded"
-        if any(runner.first_started_at_ns for runner in self._mains):
-            return "Running"
-        return "Pending"
+        has_started = any(runner.first_started_at_ns for runner in self._mains)
+        return "Running" if has_started else "Pending"
 
     def _status(self, pod: JsonObject, now: str) -> JsonObject:
-        before = pod.get("status") or {}
-        phase = self._phase()
+        before, phase = pod.get("status") or {}, self._phase()
         status: JsonObject = {
             "phase": phase,
             "conditions": [dict(entry) for entry in before.get("conditions") or ()],
@@ -196,11 +180,13 @@ class PodWorker:
         }
         if self._inits:
             status["initContainerStatuses"] = [runner.status() for runner in self._inits]
-        reason = "PodCompleted" if phase == "Succeeded" else ""
-        unready = "" if self._all_ready() else reason or "ContainersNotReady"
-        are_initialized = all(runner.exit_code == 0 for runner in self._inits)
-        set_condition(status, "PodScheduled", holds=True, at=now)
-        set_condition(status, "Initialized", holds=are_initialized, at=now)
-        set_condition(status, "ContainersReady", holds=self._all_ready(), at=now, reason=unready)
-        set_condition(status, "Ready", holds=self._all_ready(), at=now, reason=unready)
+        is_ready, has_succeeded = self._all_ready(), phase == "Succeeded"
+        why = "PodCompleted" if has_succeeded else "ContainersNotReady"
+        for kind, holds, reason in (
+            ("PodScheduled", True, ""),
+            ("Initialized", all(runner.exit_code == 0 for runner in self._inits), ""),
+            ("ContainersReady", is_ready, "" if is_ready else why),
+            ("Ready", is_ready, "" if is_ready else why),
+        ):
+            set_condition(status, kind, holds=holds, at=now, reason=reason)
         return status

@@ -27,6 +27,21 @@ class Probe:
     success_threshold: int
     failure_threshold: int
 
+    @classmethod
+    def of(cls, spec: JsonObject, resolve_port: Callable[[object], int]) -> Probe:
+        """Return the probe that a (defaulted) spec describes."""
+        how = spec.get("httpGet") or spec["tcpSocket"]
+        return cls(
+            port=resolve_port(how.get("port")),
+            path=str(how.get("path") or "/") if "httpGet" in spec else None,
+            headers=tuple((h["name"], h["value"]) for h in how.get("httpHeaders") or ()),
+            initial_delay_seconds=float(spec.get("initialDelaySeconds") or 0),
+            period_seconds=float(spec["periodSeconds"]),
+            timeout_seconds=float(spec["timeoutSeconds"]),
+            success_threshold=int(spec["successThreshold"]),
+            failure_threshold=int(spec["failureThreshold"]),
+        )
+
     async def failure(self) -> str | None:
         """Probe once; return the failure, None on success."""
         try:
@@ -50,26 +65,9 @@ class Probe:
             )
             words = (await reader.readline()).split()
             code = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
-            if 200 <= code < 400:
-                return None
-            return f"HTTP probe failed with statuscode: {code}"
+            return None if 200 <= code < 400 else f"HTTP probe failed with statuscode: {code}"
         finally:
             writer.close()
-
-
-def probe_from(spec: JsonObject, resolve_port: Callable[[object], int]) -> Probe:
-    """Return the probe that a (defaulted) spec describes."""
-    how = spec.get("httpGet") or spec["tcpSocket"]
-    return Probe(
-        port=resolve_port(how.get("port")),
-        path=str(how.get("path") or "/") if "httpGet" in spec else None,
-        headers=tuple((h["name"], h["value"]) for h in how.get("httpHeaders") or ()),
-        initial_delay_seconds=float(spec.get("initialDelaySeconds") or 0),
-        period_seconds=float(spec["periodSeconds"]),
-        timeout_seconds=float(spec["timeoutSeconds"]),
-        success_threshold=int(spec["successThreshold"]),
-        failure_threshold=int(spec["failureThreshold"]),
-    )
 
 
 async def follow_readiness(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.localkube.api_error import ApiError, bad_request
+from lagbench.localkube.api_error import bad_request, conflict
 from lagbench.localkube.objects import (
     JsonObject,
     copy_of,
@@ -39,7 +39,10 @@ class Deletion:
         if now is None or uid_of(now) != uid_of(obj):
             return None
         obj = now
-        self._check_preconditions(resource, obj, options.get("preconditions") or {})
+        for field, wanted in (options.get("preconditions") or {}).items():
+            if wanted and wanted != obj["metadata"].get(field):
+                why = f"Precondition failed: {field} is {obj['metadata'].get(field)}, not {wanted}"
+                raise conflict(resource.qualified_plural, name_of(obj), why)
         if resource == NAMESPACE:
             return self._delete_namespace(obj)
         if resource == POD:
@@ -55,20 +58,6 @@ class Deletion:
             return self._store.find(resource, namespace_of(obj), name_of(obj))
         self._store.remove(resource, namespace_of(obj), name_of(obj))
         return None
-
-    def _check_preconditions(
-        self, resource: Resource, obj: JsonObject, conditions: JsonObject
-    ) -> None:
-        for field in ("uid", "resourceVersion"):
-            wanted = conditions.get(field)
-            if wanted and wanted != obj["metadata"][field]:
-                raise ApiError(
-                    409,
-                    "Conflict",
-                    f'Operation cannot be fulfilled on {resource.qualified_plural} "{name_of(obj)}"'
-                    f": Precondition failed: {field} in precondition: {wanted}, "
-                    f"{field} in object meta: {obj['metadata'][field]}",
-                )
 
     def _delete_pod(self, pod: JsonObject, grace_seconds: object) -> JsonObject | None:
         if grace_seconds is None:
@@ -95,56 +84,49 @@ class Deletion:
     def _on_change(self, change: Change) -> None:
         if change.kind != "DELETED" or change.resource == EVENT:
             return
-        if namespace := namespace_of(change.obj):
+        namespace = namespace_of(change.obj)
+        if namespace:
             self._remove_namespace_if_empty(namespace)
         gone = uid_of(change.obj)
-        for resource, obj in self._store.everything():
-            references = obj["metadata"].get("ownerReferences") or ()
-            if any(reference["uid"] == gone for reference in references) and not is_terminating(
-                obj
-            ):
-                self._release_or_delete(resource, obj, gone)
+        for resource, obj in self._dependents(gone):
+            if not is_terminating(obj) and not self._release(resource, obj, gone):
+                self.delete(resource, obj)
         for reference in change.obj["metadata"].get("ownerReferences") or ():
-            self._look_at_owner(reference, namespace_of(change.obj))
+            kind = _BY_KIND.get((reference["apiVersion"], reference["kind"]))
+            owner = self._store.find(kind, namespace, reference["name"]) if kind else None
+            is_same = owner is not None and uid_of(owner) == reference["uid"]
+            if kind is not None and owner is not None and is_same and is_terminating(owner):
+                self._work_off_finalizers(kind, owner)
 
-    def _release_or_delete(self, resource: Resource, obj: JsonObject, gone: str) -> None:
-        """Delete an object that has lost its last owner; otherwise remove only the reference."""
-        left = [ref for ref in obj["metadata"]["ownerReferences"] if ref["uid"] != gone]
-        if not left:
-            self.delete(resource, obj)
-            return
-        self._set_owners(resource, obj, left)
+    def _dependents(self, uid: str) -> list[tuple[Resource, JsonObject]]:
+        """Return the objects that name the owner."""
+        return [
+            (resource, obj)
+            for resource, obj in self._store.everything()
+            if any(ref["uid"] == uid for ref in obj["metadata"].get("ownerReferences") or ())
+        ]
 
-    def _set_owners(self, resource: Resource, obj: JsonObject, owners: list[JsonObject]) -> None:
+    def _release(
+        self, resource: Resource, obj: JsonObject, owner: str, *, last: bool = False
+    ) -> bool:
+        """Remove an owner; False: it is the last one, which stays unless ``last``."""
+        left = [ref for ref in obj["metadata"]["ownerReferences"] if ref["uid"] != owner]
+        if not left and not last:
+            return False
+
         def edit(fresh: JsonObject) -> None:
-            fresh["metadata"]["ownerReferences"] = owners
+            fresh["metadata"]["ownerReferences"] = left
 
         self._registry.change(resource, namespace_of(obj), name_of(obj), edit)
-
-    def _look_at_owner(self, reference: JsonObject, namespace: str) -> None:
-        resource = _BY_KIND.get((reference["apiVersion"], reference["kind"]))
-        if resource is None:
-            return
-        owner = self._store.find(resource, namespace, reference["name"])
-        if owner is not None and uid_of(owner) == reference["uid"] and is_terminating(owner):
-            self._work_off_finalizers(resource, owner)
+        return True
 
     def _work_off_finalizers(self, resource: Resource, owner: JsonObject) -> None:
         """Carry out the two built-in finalizers; foreign ones are removed by their owners."""
         finalizers = owner["metadata"].get("finalizers") or []
-        dependents = [
-            (kind, obj)
-            for kind, obj in self._store.everything()
-            if any(
-                reference["uid"] == uid_of(owner)
-                for reference in obj["metadata"].get("ownerReferences") or ()
-            )
-        ]
+        dependents = self._dependents(uid_of(owner))
         if ORPHAN in finalizers:
             for kind, obj in dependents:
-                owners = obj["metadata"]["ownerReferences"]
-                left = [ref for ref in owners if ref["uid"] != uid_of(owner)]
-                self._set_owners(kind, obj, left)
+                self._release(kind, obj, uid_of(owner), last=True)
             self._drop_finalizer(resource, owner, ORPHAN)
         elif FOREGROUND in finalizers:
             for kind, obj in dependents:

@@ -13,7 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lagbench.core.policy.admission import FieldValidation
-from lagbench.localkube.api_error import ApiError, already_exists, bad_request, invalid, not_found
+from lagbench.localkube.api_error import (
+    ApiError,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    not_found,
+)
 from lagbench.localkube.objects import (
     CREATED_AT_NS,
     DELETED_AT_NS,
@@ -139,12 +146,8 @@ class Registry:
         before = self.store.get(resource, namespace_of(obj), name_of(obj))
         metadata = obj["metadata"]
         if metadata.get("uid") not in (None, uid_of(before)):
-            raise ApiError(
-                409,
-                "Conflict",
-                f'{resource.qualified_plural} "{name_of(obj)}": the UID in the precondition '
-                f"({metadata['uid']}) is not the UID of the object ({uid_of(before)})",
-            )
+            why = f"its UID is {uid_of(before)}, not {metadata['uid']}"
+            raise conflict(resource.qualified_plural, name_of(obj), why)
         obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
         for field in _SERVER_FIELDS:
             metadata.pop(field, None)

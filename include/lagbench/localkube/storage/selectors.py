@@ -10,33 +10,24 @@ from lagbench.localkube.api_error import bad_request
 from lagbench.localkube.objects import JsonObject, labels_of
 
 Matcher: TypeAlias = Callable[[JsonObject], bool]
+LabelMatcher: TypeAlias = Callable[[Mapping[str, str]], bool]
 
-_SET_TERM = re.compile(r"^([\w./-]+)\s+(in|notin)\s+\(([^)]*)\)$")
-_EQUAL_TERM = re.compile(r"^([\w./-]+)\s*(!=|==|=)\s*([\w./-]*)$")
-_EXISTS_TERM = re.compile(r"^(!?)\s*([\w./-]+)$")
+_SET_TERM = re.compile(r"([\w./-]+)\s+(in|notin)\s+\(([^)]*)\)")
+_EQUAL_TERM = re.compile(r"([\w./-]+)\s*(!=|==|=)\s*([\w./-]*)")
+_EXISTS_TERM = re.compile(r"(!?)\s*([\w./-]+)")
 _COMMA_OUTSIDE_PARENTHESES = re.compile(r",(?![^(]*\))")
-
 # The API server allows fewer fields per kind; these are the fields that clients use.
+_OF_EVENTS = ("name", "namespace", "kind", "uid", "apiVersion", "fieldPath", "resourceVersion")
 _FIELDS = frozenset(
-    {
-        "metadata.name",
-        "metadata.namespace",
-        "status.phase",
-        "spec.nodeName",
-        "type",
-        "reason",
-        "involvedObject.name",
-        "involvedObject.namespace",
-        "involvedObject.kind",
-        "involvedObject.uid",
-        "involvedObject.apiVersion",
-        "involvedObject.fieldPath",
-        "involvedObject.resourceVersion",
-    }
+    (
+        *("metadata.name", "metadata.namespace", "status.phase", "spec.nodeName"),
+        *("type", "reason"),
+        *(f"involvedObject.{name}" for name in _OF_EVENTS),
+    )
 )
 
 
-def label_matcher(selector: str) -> Callable[[Mapping[str, str]], bool]:
+def label_matcher(selector: str) -> LabelMatcher:
     """Return a test on labels for a selector such as ``app=x,tier in (a,b),!old``."""
     terms = [
         _label_term(t.strip()) for t in _COMMA_OUTSIDE_PARENTHESES.split(selector) if t.strip()
@@ -44,19 +35,15 @@ def label_matcher(selector: str) -> Callable[[Mapping[str, str]], bool]:
     return lambda labels: all(term(labels) for term in terms)
 
 
-def _label_term(term: str) -> Callable[[Mapping[str, str]], bool]:
-    if found := _SET_TERM.match(term):
-        key, operator = found[1], found[2]
+def _label_term(term: str) -> LabelMatcher:
+    if found := _SET_TERM.fullmatch(term):
+        key, is_in = found[1], found[2] == "in"
         values = {value.strip() for value in found[3].split(",")}
-        if operator == "in":
-            return lambda labels: labels.get(key) in values
-        return lambda labels: labels.get(key) not in values
-    if found := _EQUAL_TERM.match(term):
-        key, operator, value = found[1], found[2], found[3]
-        if operator == "!=":
-            return lambda labels: labels.get(key) != value
-        return lambda labels: labels.get(key) == value
-    if found := _EXISTS_TERM.match(term):
+        return lambda labels: (labels.get(key) in values) is is_in
+    if found := _EQUAL_TERM.fullmatch(term):
+        key, is_equal, value = found[1], found[2] != "!=", found[3]
+        return lambda labels: (labels.get(key) == value) is is_equal
+    if found := _EXISTS_TERM.fullmatch(term):
         key, negated = found[2], bool(found[1])
         return lambda labels: (key in labels) is not negated
     raise bad_request(f"unable to parse label selector requirement {term!r}")
@@ -66,7 +53,7 @@ def field_matcher(selector: str) -> Matcher:
     """Return a test on objects for a selector such as ``metadata.name=x,status.phase!=Failed``."""
     terms: list[tuple[str, bool, str]] = []
     for text in filter(None, (piece.strip() for piece in selector.split(","))):
-        found = _EQUAL_TERM.match(text)
+        found = _EQUAL_TERM.fullmatch(text)
         if found is None:
             raise bad_request(f"unable to parse field selector requirement {text!r}")
         if found[1] not in _FIELDS:

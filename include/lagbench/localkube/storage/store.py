@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from lagbench.localkube.api_error import already_exists, not_found, stale_version
+from lagbench.localkube.api_error import already_exists, conflict, not_found
 from lagbench.localkube.objects import JsonObject, name_of, namespace_of
 from lagbench.localkube.storage.resources import Resource
 
 # A run of an hour with 24 pods makes about 4,000 changes; a watch that resumes is seconds behind.
 _HISTORY_LENGTH = 5_000
+STALE = "the object has been modified; please apply your changes to the latest version"
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Store:
         before = self.get(resource, *key)
         given = obj["metadata"].get("resourceVersion")
         if given and given != before["metadata"]["resourceVersion"]:
-            raise stale_version(resource.qualified_plural, name_of(obj))
+            raise conflict(resource.qualified_plural, name_of(obj), STALE)
         obj["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
         if obj == before:
             return before

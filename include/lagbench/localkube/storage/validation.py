@@ -7,7 +7,7 @@ rejected here. Parts of a pod that localkube cannot honour are rejected instead 
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from lagbench.core.kubernetes import PROBE_KINDS, selector_string
 from lagbench.localkube.objects import JsonObject
@@ -15,58 +15,82 @@ from lagbench.localkube.storage.selectors import label_matcher
 
 Faults: TypeAlias = list[tuple[str, str]]
 
-_NAME = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _VARIABLE_SOURCES = frozenset({"fieldRef", "configMapKeyRef", "secretKeyRef"})
-_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_STATEFUL_SET_MAY_CHANGE = (
+    *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit"),
+    *("persistentVolumeClaimRetentionPolicy", "minReadySeconds"),
+)
+_REQUIRED = "Required value"
+
+
+def required(parent: JsonObject, path: str, *fields: str) -> Faults:
+    """Check that ``parent``, which is found at ``path``, has the fields."""
+    return [(f"{path}.{field}", _REQUIRED) for field in fields if not parent.get(field)]
+
+
+def one_of(parent: JsonObject, path: str, field: str, *allowed: str) -> Faults:
+    """Check that ``field`` is one of the allowed values."""
+    value = parent.get(field)
+    if value in allowed:
+        return []
+    text = f"Unsupported value: {value!r}: supported values: {', '.join(allowed)}"
+    return [(f"{path}.{field}", text)]
+
+
+def integers(
+    parent: JsonObject, path: str, lowest: int, *fields: str, highest: int = 2**31 - 1
+) -> Faults:
+    """Check that each field is absent or a whole number in range."""
+    faults: Faults = []
+    for field in fields:
+        value = parent.get(field)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            faults.append((f"{path}.{field}", f"Invalid value: {value!r}: must be an integer"))
+        elif not lowest <= value <= highest:
+            text = f"Invalid value: {value}: must be between {lowest} and {highest}"
+            faults.append((f"{path}.{field}", text))
+    return faults
 
 
 def name_faults(name: object) -> Faults:
     """Check ``metadata.name``: a lower-case DNS name of at most 253 characters."""
     if not name:
-        return [("metadata.name", "Required value: name or generateName is required")]
-    if not isinstance(name, str) or len(name) > 253 or not _NAME.match(name):
-        return [
-            (
-                "metadata.name",
-                (
-                    f"Invalid value: {name!r}: a lowercase RFC 1123 subdomain must consist of "
-                    "lower case alphanumeric characters, '-' or '.', and must start and end with "
-                    "an alphanumeric character"
-                ),
-            )
-        ]
-    return []
+        return [("metadata.name", f"{_REQUIRED}: name or generateName is required")]
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return []
+    text = f"Invalid value: {name!r}: must be a lowercase RFC 1123 subdomain, such as my-name.1"
+    return [("metadata.name", text)]
+
+
+def _label_faults(field: str, value: str) -> Faults:
+    """Check a name that becomes a host name."""
+    text = f"Invalid value: {value!r}: must be a lowercase RFC 1123 label of at most 63 characters"
+    return [] if _LABEL.fullmatch(value) else [(field, text)]
 
 
 def pod_faults(pod: JsonObject) -> Faults:
     """Check a Pod."""
-    return pod_spec_faults(pod.get("spec"), "spec")
+    return _pod_spec_faults(pod.get("spec"), "spec")
 
 
-def pod_spec_faults(spec: object, path: str) -> Faults:
+def _pod_spec_faults(spec: Any, path: str) -> Faults:
     """Check the spec of a pod or pod template found at ``path``."""
     if not isinstance(spec, dict):
-        return [(path, "Required value")]
-    faults: Faults = []
-    if spec.get("restartPolicy") not in _RESTART_POLICIES:
-        faults.append(
-            (
-                f"{path}.restartPolicy",
-                (
-                    f"Unsupported value: {spec.get('restartPolicy')!r}: "
-                    'supported values: "Always", "OnFailure", "Never"'
-                ),
-            )
-        )
-    faults += integer_faults(spec, "terminationGracePeriodSeconds", path, lowest=0)
+        return [(path, _REQUIRED)]
+    faults = one_of(spec, path, "restartPolicy", "Always", "OnFailure", "Never")
+    faults += integers(spec, path, 0, "terminationGracePeriodSeconds")
     if not isinstance(spec.get("containers"), list) or not spec["containers"]:
-        return [*faults, (f"{path}.containers", "Required value")]
+        return [*faults, (f"{path}.containers", _REQUIRED)]
     names = set()
     for kind in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(kind) or ()):
             place = f"{path}.{kind}[{index}]"
             if not isinstance(container, dict) or not container.get("name"):
-                faults.append((f"{place}.name", "Required value"))
+                faults.append((f"{place}.name", _REQUIRED))
                 continue
             if container["name"] in names:
                 faults.append((f"{place}.name", f"Duplicate value: {container['name']!r}"))
@@ -79,92 +103,96 @@ def _container_faults(container: JsonObject, path: str) -> Faults:
     faults: Faults = []
     for field in ("command", "args"):
         value = container.get(field)
-        if value is not None and not (
-            isinstance(value, list) and all(isinstance(item, str) for item in value)
-        ):
+        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if value is not None and not is_list:
             faults.append((f"{path}.{field}", "Invalid value: must be a list of strings"))
-    faults += _port_faults(container, path) + _variable_faults(container, path)
-    for kind in PROBE_KINDS:
-        probe = container.get(kind)
-        if probe is not None and not (
-            isinstance(probe, dict) and {"httpGet", "tcpSocket"} & set(probe)
-        ):
-            faults.append(
-                (f"{path}.{kind}", ("Unsupported value: localkube supports httpGet and tcpSocket"))
-            )
-    return faults
-
-
-def _port_faults(container: JsonObject, path: str) -> Faults:
-    faults: Faults = []
     for index, port in enumerate(container.get("ports") or ()):
         place = f"{path}.ports[{index}]"
-        if "containerPort" not in port:
-            faults.append((f"{place}.containerPort", "Required value"))
-        faults += integer_faults(port, "containerPort", place, lowest=1, highest=65535)
-    return faults
-
-
-def _variable_faults(container: JsonObject, path: str) -> Faults:
-    faults: Faults = []
+        faults += [] if "containerPort" in port else [(f"{place}.containerPort", _REQUIRED)]
+        faults += integers(port, place, 1, "containerPort", highest=65_535)
     for index, variable in enumerate(container.get("env") or ()):
         place = f"{path}.env[{index}]"
         if not isinstance(variable, dict) or not variable.get("name"):
-            faults.append((f"{place}.name", "Required value"))
+            faults.append((f"{place}.name", _REQUIRED))
         elif not isinstance(variable.get("value", ""), str):
             faults.append((f"{place}.value", f"Invalid value: {variable['value']!r}: not a string"))
         elif set(variable.get("valueFrom") or ()) - _VARIABLE_SOURCES:
-            faults.append(
-                (
-                    f"{place}.valueFrom",
-                    (
-                        "Unsupported value: localkube supports "
-                        "fieldRef, configMapKeyRef and secretKeyRef"
-                    ),
-                )
-            )
+            text = f"Unsupported value: localkube supports {', '.join(sorted(_VARIABLE_SOURCES))}"
+            faults.append((f"{place}.valueFrom", text))
+    for kind in PROBE_KINDS:
+        probe = container.get(kind)
+        is_known = isinstance(probe, dict) and {"httpGet", "tcpSocket"} & set(probe)
+        if probe is not None and not is_known:
+            text = "Unsupported value: localkube supports httpGet and tcpSocket"
+            faults.append((f"{path}.{kind}", text))
+    return faults
+
+
+def _workload_faults(spec: JsonObject) -> Faults:
+    """Check what Deployments and StatefulSets share: pods that always run, and their selector."""
+    template, selector = spec["template"], spec.get("selector")
+    faults = integers(spec, "spec", 0, "replicas", "minReadySeconds", "revisionHistoryLimit")
+    faults += _pod_spec_faults(template.get("spec"), "spec.template.spec")
+    if template["spec"].get("restartPolicy") != "Always":
+        faults.append(("spec.template.spec.restartPolicy", "Unsupported value: only Always"))
+    if not isinstance(selector, dict) or not (
+        selector.get("matchLabels") or selector.get("matchExpressions")
+    ):
+        return [*faults, ("spec.selector", _REQUIRED)]
+    labels = template["metadata"].get("labels") or {}
+    if not label_matcher(selector_string(selector))(labels):
+        text = f"Invalid value: {labels!r}: `selector` does not match template `labels`"
+        faults.append(("spec.template.metadata.labels", text))
     return faults
 
 
 def deployment_faults(deployment: JsonObject) -> Faults:
     """Check a Deployment."""
-    spec = deployment["spec"]
-    faults = integer_faults(spec, "replicas", "spec", lowest=0)
-    faults += pod_spec_faults(spec["template"].get("spec"), "spec.template.spec")
-    if spec["template"].get("spec", {}).get("restartPolicy") != "Always":
-        faults.append(("spec.template.spec.restartPolicy", "Unsupported value: only Always"))
-    selector = spec.get("selector")
-    if not isinstance(selector, dict) or not (
-        selector.get("matchLabels") or selector.get("matchExpressions")
-    ):
-        return [*faults, ("spec.selector", "Required value")]
-    labels = spec["template"]["metadata"].get("labels") or {}
-    if not label_matcher(selector_string(selector))(labels):
-        faults.append(
-            (
-                "spec.template.metadata.labels",
-                (f"Invalid value: {labels!r}: `selector` does not match template `labels`"),
-            )
-        )
-    return faults
+    return _workload_faults(deployment["spec"])
+
+
+def stateful_set_faults(stateful_set: JsonObject) -> Faults:
+    """Check a StatefulSet as Kubernetes 1.34 does; localkube has no volumes."""
+    spec, strategy = stateful_set["spec"], stateful_set["spec"]["updateStrategy"]
+    faults = _label_faults("metadata.name", str(stateful_set["metadata"].get("name")))
+    faults += one_of(spec, "spec", "podManagementPolicy", "OrderedReady", "Parallel")
+    wrong_type = one_of(strategy, "", "type", "RollingUpdate", "OnDelete")
+    faults += [("spec.updateStrategy", text) for _, text in wrong_type]
+    rolling, place = strategy.get("rollingUpdate"), "spec.updateStrategy.rollingUpdate"
+    if strategy["type"] == "OnDelete" and rolling is not None:
+        faults.append((place, f"Invalid value: {rolling!r}: only allowed for 'RollingUpdate'"))
+    faults += integers(rolling or {}, place, 0, "partition")
+    faults += integers(spec.get("ordinals") or {}, "spec.ordinals", 0, "start")
+    if spec.get("serviceName"):
+        faults += _label_faults("spec.serviceName", str(spec["serviceName"]))
+    if spec.get("volumeClaimTemplates"):
+        text = "Unsupported value: localkube has no volumes; name a real cluster as the target"
+        faults.append(("spec.volumeClaimTemplates", text))
+    if spec["template"]["spec"].get("activeDeadlineSeconds") is not None:
+        text = "Forbidden: activeDeadlineSeconds in StatefulSet is not Supported"
+        faults.append(("spec.template.spec.activeDeadlineSeconds", text))
+    return faults + _workload_faults(spec)
+
+
+def stateful_set_change_faults(before: JsonObject, after: JsonObject) -> Faults:
+    """Reject a change of a field that cannot change after creation."""
+    old, new = before["spec"], after["spec"]
+    fixed = (set(old) | set(new)) - set(_STATEFUL_SET_MAY_CHANGE)
+    if all((old.get(field) or None) == (new.get(field) or None) for field in fixed):
+        return []
+    allowed = ", ".join(_STATEFUL_SET_MAY_CHANGE)
+    return [("spec", f"Forbidden: updates to fields of a StatefulSet other than {allowed}")]
 
 
 def job_faults(job: JsonObject) -> Faults:
     """Check a Job."""
     spec = job["spec"]
-    faults: Faults = []
-    for field in ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished"):
-        faults += integer_faults(spec, field, "spec", lowest=0)
-    faults += integer_faults(spec, "activeDeadlineSeconds", "spec", lowest=1)
-    template = spec["template"].get("spec") or {}
-    if template.get("restartPolicy") not in {"OnFailure", "Never"}:
-        return [
-            *faults,
-            ("spec.template.spec.restartPolicy", "Required value: valid values: OnFailure, Never"),
-        ]
-    if spec.get("completionMode") != "NonIndexed":
-        faults.append(("spec.completionMode", "Unsupported value: localkube supports NonIndexed"))
-    return faults + pod_spec_faults(template, "spec.template.spec")
+    counts = ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished")
+    faults = integers(spec, "spec", 0, *counts) + integers(spec, "spec", 1, "activeDeadlineSeconds")
+    template, place = spec["template"].get("spec") or {}, "spec.template.spec"
+    wrong_policy = one_of(template, place, "restartPolicy", "OnFailure", "Never")
+    faults += one_of(spec, "spec", "completionMode", "NonIndexed")
+    return faults + (wrong_policy or _pod_spec_faults(template, place))
 
 
 def service_faults(service: JsonObject) -> Faults:
@@ -172,75 +200,35 @@ def service_faults(service: JsonObject) -> Faults:
     spec = service["spec"]
     if spec["type"] == "ExternalName" or spec.get("clusterIP") == "None":
         return []
-    if not spec.get("ports"):
-        return [("spec.ports", "Required value")]
-    faults: Faults = []
-    for index, port in enumerate(spec["ports"]):
-        faults += integer_faults(port, "port", f"spec.ports[{index}]", lowest=1, highest=65535)
-        if len(spec["ports"]) > 1 and not port.get("name"):
-            faults.append((f"spec.ports[{index}].name", "Required value"))
+    faults = required(spec, "spec", "ports")
+    for index, port in enumerate(spec.get("ports") or ()):
+        place = f"spec.ports[{index}]"
+        faults += integers(port, place, 1, "port", highest=65_535)
+        faults += required(port, place, "name") if len(spec["ports"]) > 1 else []
     return faults
 
 
 def autoscaler_faults(autoscaler: JsonObject) -> Faults:
     """Check a HorizontalPodAutoscaler."""
     spec = autoscaler["spec"]
-    faults = integer_faults(spec, "minReplicas", "spec", lowest=1)
+    faults = integers(spec, "spec", 1, "minReplicas", "maxReplicas")
     if "maxReplicas" not in spec:
-        faults.append(("spec.maxReplicas", "Required value"))
-    faults += integer_faults(spec, "maxReplicas", "spec", lowest=1)
-    if not faults and spec["maxReplicas"] < spec["minReplicas"]:
-        faults.append(
-            (
-                "spec.maxReplicas",
-                (
-                    f"Invalid value: {spec['maxReplicas']}: must be greater than or "
-                    "equal to `minReplicas`"
-                ),
-            )
-        )
+        faults.append(("spec.maxReplicas", _REQUIRED))
+    elif not faults and spec["maxReplicas"] < spec["minReplicas"]:
+        text = f"Invalid value: {spec['maxReplicas']}: must be at least `minReplicas`"
+        faults.append(("spec.maxReplicas", text))
     target = spec.get("scaleTargetRef") or {}
-    faults += [
-        (f"spec.scaleTargetRef.{field}", "Required value")
-        for field in ("kind", "name")
-        if not target.get(field)
-    ]
+    faults += required(target, "spec.scaleTargetRef", "kind", "name")
     for side, rules in (spec.get("behavior") or {}).items():
-        faults += _scaling_rule_faults(rules, f"spec.behavior.{side}")
+        path = f"spec.behavior.{side}"
+        faults += integers(rules, path, 0, "stabilizationWindowSeconds", highest=3600)
+        faults += one_of(rules, path, "selectPolicy", "Max", "Min", "Disabled")
+        faults += required(rules, path, "policies")
+        for index, policy in enumerate(rules.get("policies") or ()):
+            place = f"{path}.policies[{index}]"
+            faults += one_of(policy, place, "type", "Pods", "Percent")
+            missing = [field for field in ("value", "periodSeconds") if field not in policy]
+            faults += [(f"{place}.{field}", _REQUIRED) for field in missing]
+            faults += integers(policy, place, 1, "value")
+            faults += integers(policy, place, 1, "periodSeconds", highest=1800)
     return faults
-
-
-def _scaling_rule_faults(rules: JsonObject, path: str) -> Faults:
-    faults = integer_faults(rules, "stabilizationWindowSeconds", path, lowest=0, highest=3600)
-    if rules.get("selectPolicy") not in {"Max", "Min", "Disabled"}:
-        faults.append((f"{path}.selectPolicy", f"Unsupported value: {rules.get('selectPolicy')!r}"))
-    if not rules.get("policies"):
-        return [*faults, (f"{path}.policies", "Required value: must specify at least one Policy")]
-    for index, policy in enumerate(rules["policies"]):
-        place = f"{path}.policies[{index}]"
-        if policy.get("type") not in {"Pods", "Percent"}:
-            faults.append((f"{place}.type", f"Unsupported value: {policy.get('type')!r}"))
-        faults += [
-            (f"{place}.{field}", "Required value")
-            for field in ("value", "periodSeconds")
-            if field not in policy
-        ]
-        faults += integer_faults(policy, "value", place, lowest=1)
-        faults += integer_faults(policy, "periodSeconds", place, lowest=1, highest=1800)
-    return faults
-
-
-def integer_faults(
-    parent: JsonObject, field: str, path: str, *, lowest: int, highest: int = 2**31 - 1
-) -> Faults:
-    """Check that ``field`` of ``parent``, which is found at ``path``, is absent or in range."""
-    value = parent.get(field)
-    if value is None:
-        return []
-    if isinstance(value, bool) or not isinstance(value, int):
-        return [(f"{path}.{field}", f"Invalid value: {value!r}: must be an integer")]
-    if not lowest <= value <= highest:
-        return [
-            (f"{path}.{field}", f"Invalid value: {value}: must be between {lowest} and {highest}")
-        ]
-    return []

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lagbench.localkube.api_error import expired
+from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.objects import JsonObject, namespace_of
-from lagbench.localkube.storage.request_target import Target
+from lagbench.localkube.storage.resources import Target
 from lagbench.localkube.storage.selectors import Matcher
 from lagbench.localkube.storage.store import Change, Store
 
@@ -46,12 +47,12 @@ class Selection:
         kind = "MODIFIED" if was_in and is_in else "ADDED" if is_in else "DELETED"
         return _line(kind, self._shown(change.obj) if self.present else change.encoded)
 
+    def _shown(self, obj: JsonObject) -> bytes:
+        return json.dumps(self.present(obj) if self.present else obj).encode()
+
     def present_state(self, objects: Iterable[JsonObject]) -> list[bytes]:
         """Return existing objects as events."""
         return [_line("ADDED", self._shown(obj)) for obj in objects if self.matches(obj)]
-
-    def _shown(self, obj: JsonObject) -> bytes:
-        return json.dumps(self.present(obj) if self.present else obj).encode()
 
 
 class Watches:
@@ -89,7 +90,8 @@ class Watches:
         ends_at = asyncio.get_running_loop().time() + timeout_seconds if timeout_seconds else None
         try:
             if first is None:
-                yield _line("ERROR", json.dumps(expired(from_version).status()).encode())
+                gone = ApiError(410, "Expired", f"too old resource version: {from_version}")
+                yield _line("ERROR", json.dumps(gone.status()).encode())
                 return
             for line in first:
                 yield line
@@ -114,11 +116,10 @@ class Watches:
 
 async def _next(queue: asyncio.Queue[Change | None], ends_at: float | None) -> Change | None:
     """Return the next change, None at the end of the stream."""
-    try:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(ends_at):
             return await queue.get()
-    except TimeoutError:
-        return None
+    return None
 
 
 def _line(kind: str, encoded: bytes) -> bytes:

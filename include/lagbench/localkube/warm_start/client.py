@@ -1,7 +1,7 @@
 """localkube's side of the warm interpreter: keep one running and request processes from it.
 
 It is started with localkube, and again when it ends. While none is warm, containers are exec'd
-without waiting.
+without waiting. So is what a fork would not start exactly as an exec does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import contextlib
 import json
 import logging
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,14 +26,47 @@ from lagbench.adapters.process.descendants import adopt_orphans
 from lagbench.adapters.process.process_priority import CONTROL_PLANE
 from lagbench.adapters.process.processes import GroupReaper, start_tied
 from lagbench.localkube.node.pod_environment import LaunchPlan
-from lagbench.localkube.warm_start.fitness import forked_executable
 
 _log = logging.getLogger(__name__)
 _MODULE = "lagbench.localkube.warm_start.interpreter"
+PROGRAMS = "lagbench.programs."
+# Variables that the interpreter, the C library or a native library reads only at its start.
+_READ_AT_START = re.compile(
+    r"PYTHON|LD_|GLIBC_|MALLOC_|OPENBLAS_|OMP_|MKL_|GOTO_|NPY_|ARROW_|JE_|MIMALLOC_|OPENSSL_|SSL_"
+    r"|LC_|LANG$|LANGUAGE$|TZ$|HOME$|VIRTUAL_ENV$|__PYVENV"
+)
+_LONGEST_STRING_BYTES = 32 * 4096  # the kernel's MAX_ARG_STRLEN: an exec rejects more
 _ANSWER_BYTES = 4096
 _ANSWER_SECONDS = 5.0  # a fork takes milliseconds; a hanging interpreter is ended
 _FIRST_RESTART_SECONDS = 1.0
 _LONGEST_RESTART_SECONDS = 60.0
+
+
+def forked_executable(plan: LaunchPlan, warm: Mapping[str, str]) -> str | None:
+    """Return the interpreter's file if ``plan`` may be forked; None if it has to be exec'd.
+
+    ``warm`` is the environment in which the warm interpreter was started. A plan may be
+    forked if it is ``python -m`` with one of our programs, run by localkube's own interpreter, in
+    the pod's own folder (modules of another folder would come first). The variables that are read
+    only at start must be the same.
+    """
+    command, environment = plan.command, plan.environment
+    if len(command) < 3 or command[1] != "-m" or not command[2].startswith(PROGRAMS):
+        return None
+
+    def at_start(variables: Mapping[str, str]) -> dict[str, str]:
+        return {name: value for name, value in variables.items() if _READ_AT_START.match(name)}
+
+    if not plan.has_own_folder or at_start(environment) != at_start(warm):
+        return None
+    strings = [*command, *(f"{name}={value}" for name, value in environment.items())]
+    if any("\0" in text or len(os.fsencode(text)) >= _LONGEST_STRING_BYTES for text in strings):
+        return None
+    found = shutil.which(command[0], path=environment.get("PATH", os.defpath))
+    own = Path(sys.executable)
+    # The same file, through the same virtual environment.
+    is_own = found is not None and Path(found).parent == own.parent
+    return found if is_own and found and Path(found).resolve() == own.resolve() else None
 
 
 @dataclass(slots=True)
@@ -118,10 +153,17 @@ class WarmInterpreter:
         executable = forked_executable(plan, self._environment)
         if executable is None:
             return None
+        fields = {
+            "command": plan.command,
+            "executable": executable,
+            "environment": plan.environment,
+            "folder": str(plan.folder),
+            "niceness": plan.niceness,
+        }
         listens, go = os.pipe()
         pid = None
         try:
-            pid = await self._ask(self._channel, _request(plan, executable), log, listens)
+            pid = await self._ask(self._channel, json.dumps(fields).encode(), log, listens)
         except (OSError, TimeoutError) as error:
             _log.warning("the warm interpreter did not fork: %r; the pod is exec'd", error)
         finally:
@@ -146,11 +188,10 @@ class WarmInterpreter:
             raise
 
     def _on_answer(self) -> None:
-        channel = self._channel
-        if channel is None:
+        if self._channel is None:
             return
         try:
-            answer = channel.recv(_ANSWER_BYTES)
+            answer = self._channel.recv(_ANSWER_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -183,8 +224,9 @@ class WarmInterpreter:
 
     def _lose(self) -> None:
         """Drop a warm interpreter that has ended or has to end; start another one later."""
+        loop = asyncio.get_running_loop()
         if self._channel is not None:
-            asyncio.get_running_loop().remove_reader(self._channel)
+            loop.remove_reader(self._channel)
             self._channel.close()
             self._channel = None
         self._warm.clear()
@@ -198,18 +240,6 @@ class WarmInterpreter:
             self._reaper.forget(self._process.pid)
             self._process = None
         if self._is_fit:
-            loop = asyncio.get_running_loop()
             self._restart = loop.call_later(self._restart_seconds, self.start)
             doubled = max(self._restart_seconds, _FIRST_RESTART_SECONDS / 2) * 2
             self._restart_seconds = min(doubled, _LONGEST_RESTART_SECONDS)
-
-
-def _request(plan: LaunchPlan, executable: str) -> bytes:
-    fields = {
-        "command": plan.command,
-        "executable": executable,
-        "environment": plan.environment,
-        "folder": str(plan.folder),
-        "niceness": plan.niceness,
-    }
-    return json.dumps(fields).encode()

@@ -60,13 +60,6 @@ def become_pod(request: PodRequest) -> None:
     if os.getppid() != request.owner_pid:  # it died before the prctl took effect
         os._exit(1)
     take_niceness(request.niceness)  # the warm interpreter's own is the control plane's
-    _put_on(request)
-    module = request.command[2]
-    # The interpreter's own code for ``-m``, which also handles SystemExit and tracebacks.
-    runpy._run_module_as_main(module)  # type: ignore[attr-defined]  # noqa: SLF001
-
-
-def _put_on(request: PodRequest) -> None:
     for number in (1, 2):
         os.dup2(request.log, number)
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
@@ -76,9 +69,7 @@ def _put_on(request: PodRequest) -> None:
     os.chdir(request.folder)
     # If no locale is set, Python's start adds this variable to the environment (PEP 538).
     coerced = {name: os.environ[name] for name in ("LC_CTYPE",) if name in os.environ}
-    environment = request.environment | {
-        name: value for name, value in coerced.items() if name not in request.environment
-    }
+    environment = {**request.environment, **coerced, **request.environment}
     os.environ.clear()
     os.environ.update(environment)
     dress_up(request.command, environment)
@@ -93,19 +84,19 @@ def _put_on(request: PodRequest) -> None:
     sys.modules["__main__"] = fresh
     if "numpy" in sys.modules:  # the standard library's generator seeds itself anew after a fork
         sys.modules["numpy"].random.seed()
+    # The interpreter's own code for ``-m``, which also handles SystemExit and tracebacks.
+    runpy._run_module_as_main(request.command[2])  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 class _MemoryMap(ctypes.Structure):
     """prctl_mm_map: the addresses of the data that /proc shows of a process."""
 
+    _names_ = (
+        *("start_code", "end_code", "start_data", "end_data", "start_brk", "brk"),
+        *("start_stack", "arg_start", "arg_end", "env_start", "env_end", "auxv"),
+    )
     _fields_ = [
-        *(
-            (name, ctypes.c_uint64)
-            for name in (
-                *("start_code", "end_code", "start_data", "end_data", "start_brk", "brk"),
-                *("start_stack", "arg_start", "arg_end", "env_start", "env_end", "auxv"),
-            )
-        ),
+        *((name, ctypes.c_uint64) for name in _names_),
         ("auxv_size", ctypes.c_uint32),
         ("exe_fd", ctypes.c_uint32),
     ]
@@ -120,23 +111,13 @@ def dress_up(command: list[str], environment: dict[str, str]) -> None:
     variables = b"".join(os.fsencode(f"{k}={v}") + b"\0" for k, v in environment.items())
     block = ctypes.create_string_buffer(arguments + variables)
     _shown.append(block)
-    arg_start = ctypes.addressof(block)
-    arg_end = arg_start + len(arguments)
-    fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    code, data = [int(text) for text in fields[23:25]], [int(text) for text in fields[42:45]]
-    shown = _MemoryMap(
-        *code,
-        *data,
-        _LIBC.sbrk(0),
-        int(fields[25]),
-        arg_start,
-        arg_end,
-        arg_end,
-        arg_end + len(variables),
-        0,
-        0,
-        0xFFFFFFFF,
-    )
+    start = ctypes.addressof(block)
+    between, end = start + len(arguments), start + len(arguments) + len(variables)
+    text = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2]
+    stat = [int(field) if field.lstrip("-").isdigit() else 0 for field in text.split()]
+    code, data, stack = stat[23:25], stat[42:45], stat[25]
+    addresses = (*code, *data, _LIBC.sbrk(0), stack, start, between, between, end, 0)
+    shown = _MemoryMap(*addresses, 0, 0xFFFFFFFF)
     if _LIBC.prctl(_PR_SET_MM, _PR_SET_MM_MAP, ctypes.byref(shown), ctypes.sizeof(shown), 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

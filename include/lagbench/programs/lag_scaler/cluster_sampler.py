@@ -8,41 +8,117 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 import structlog
 
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.lag_scaler import (
     GroupSample,
     GroupTopic,
     GroupWindow,
+    KafkaCluster,
     LagRule,
     LagSource,
     SourceAddress,
     failed_sample,
-    save_window,
 )
+from lagbench.core.lag_scaler.lag_window import save_window
 from lagbench.errors import NotReady
-from lagbench.programs.lag_scaler.feed import Feed, FeedKey
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.sources import SourceOpener
 from lagbench.programs.lag_scaler.watched import Watched
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 MOST_WINDOW_BYTES = 256 * 1024**2
 """Of all windows: a caller's long windows of many partitions must not take all memory."""
-_BYTES_PER_PARTITION = 20  # end and committed offset, and spare rows
+_BYTES_PER_PARTITION = 16  # end and committed offset
 Result = TypeVar("Result")
-WindowMaker = Callable[[SourceAddress, FeedKey], GroupWindow]
+SourceOpener = Callable[[SourceAddress, Callable[[], int]], LagSource]
 
 
-@runtime_checkable
-class _CountsRequests(Protocol):
-    @property
-    def broker_requests(self) -> int: ...
+def open_source(
+    address: SourceAddress,
+    now_ns: Callable[[], int],
+    environment: Mapping[str, str] | None = None,
+) -> LagSource:
+    """Return the source of a cluster; a kind's client is imported at its first use.
+
+    :param now_ns: stamps the samples.
+    :param environment: has the reader's own cluster and log-in; None: this process's.
+    :raises NotReady: its settings cannot be used, for example a key that does not fit.
+    """
+    if isinstance(address, KafkaCluster):
+        from lagbench.adapters.kafka.kafka_lag_process import KafkaLagProcess
+
+        own = os.environ if environment is None else environment
+        return KafkaLagProcess(kafka_settings(address, own), now_ns=now_ns)
+    from lagbench.adapters.iggy.iggy_source import IggySource
+
+    return IggySource(address, wall_clock_ns=now_ns)
+
+
+def kafka_settings(cluster: KafkaCluster, environment: Mapping[str, str]) -> dict[str, object]:
+    """Return the settings of a cluster's client; the file's only for the server's own cluster.
+
+    The file is the login of the server: any author of a ScaledObject names a cluster. It wins over
+    what the object states, and is not mixed with a login of the object.
+
+    :raises NotReady: the login that the object states cannot be used.
+    """
+    from lagbench.adapters.kafka.client_settings import SERVERS, own_settings
+    from lagbench.adapters.kafka.kafka_security import security_settings
+
+    servers = ",".join(cluster.bootstrap_servers)
+    is_own = cluster.is_own(environment) and not cluster.has_login_of_object
+    stated = cluster.security.sasl != "none" or cluster.security.is_tls
+    return {
+        **(security_settings(cluster.security) if stated else {}),
+        **(own_settings(servers, environment) if is_own else {SERVERS: servers}),
+    }
+
+
+class FeedKey(NamedTuple):
+    """The properties that objects of one cluster must share to use the same samples and window."""
+
+    group_topic: GroupTopic
+    interval_seconds: float
+
+    @classmethod
+    def of(cls, watched: Watched) -> FeedKey:
+        """Return the key of an object."""
+        settings = watched.settings
+        return cls(settings.group_topic, settings.rule.sampling_interval_seconds)
+
+
+@dataclass(slots=True, eq=False)
+class Feed:
+    """One group and topic, sampled at one interval.
+
+    The window is touched by the sampling thread only, which sets ``newest_at_ns`` after it.
+    ``due_ns``: on the monotonic clock; a new feed is due at once. ``window_bytes``: what the window
+    takes when it is full, 0 before the first sample.
+    """
+
+    key: FeedKey
+    window: GroupWindow
+    newest_at_ns: int | None = None
+    due_ns: int = 0
+    window_bytes: int = 0
+    watchers: set[Watched] = field(default_factory=set)
+
+    def plan_next(self, now_ns: int) -> None:
+        """Set the next sample to the next multiple of the interval.
+
+        All feeds with equal intervals, and every second one of half the interval, are then due
+        together and share a batch.
+        """
+        interval_ns = round(self.key.interval_seconds * NS_PER_SECOND)
+        self.due_ns = (now_ns // interval_ns + 1) * interval_ns
 
 
 class ClusterSampler:
@@ -53,10 +129,10 @@ class ClusterSampler:
         address: SourceAddress,
         *,
         open_source: SourceOpener,
-        make_window: WindowMaker,
+        make_window: Callable[[SourceAddress, FeedKey], GroupWindow],
         now_ns: Callable[[], int],
         metrics: ScalerMetrics,
-        all_window_bytes: Callable[[], int] = lambda: 0,
+        all_window_bytes: Callable[[], int],
     ) -> None:
         """Sample ``address``; nothing is connected before the first batch."""
         self.address = address
@@ -74,11 +150,11 @@ class ClusterSampler:
     @property
     def broker_requests(self) -> int | None:
         """Number of requests to brokers; None if the source does not count them."""
-        return self._source.broker_requests if isinstance(self._source, _CountsRequests) else None
+        return getattr(self._source, "broker_requests", None)
 
     def admit(self, watched: Watched) -> None:
         """Begin to watch an object: its group is sampled at once if it is new."""
-        key = _feed_key(watched)
+        key = FeedKey.of(watched)
         feed = self.feeds.get(key)
         if feed is None:
             window = self._make_window(self.address, key)
@@ -89,7 +165,7 @@ class ClusterSampler:
 
     def dismiss(self, watched: Watched) -> None:
         """End the watch; rules and groups that are no longer watched are dropped."""
-        feed, rule = self.feeds[_feed_key(watched)], watched.settings.rule
+        feed, rule = self.feeds[FeedKey.of(watched)], watched.settings.rule
         feed.watchers.discard(watched)
         if not feed.watchers:
             del self.feeds[feed.key]
@@ -110,7 +186,9 @@ class ClusterSampler:
                 ended_ns = time.monotonic_ns()
                 for feed in due:
                     feed.plan_next(ended_ns)
-                self._publish(due, new)
+                concerned = {watched for feed in due for watched in feed.watchers}
+                for watched in concerned.union(watched for _, watched in new):
+                    watched.log_news()
             next_ns = min((feed.due_ns for feed in self.feeds.values()), default=None)
             patience = None if next_ns is None else (next_ns - time.monotonic_ns()) / 1e9
             if patience is None or patience > 0:
@@ -135,12 +213,8 @@ class ClusterSampler:
 
     def close(self) -> None:
         """Take no more samples; the source is closed after what is under way."""
-        self._pool.submit(self._close_source)
+        self._pool.submit(lambda: self._source.close() if self._source is not None else None)
         self._pool.shutdown(wait=False)
-
-    def _close_source(self) -> None:
-        if self._source is not None:
-            self._source.close()
 
     def _work(
         self,
@@ -153,8 +227,7 @@ class ClusterSampler:
             feed.window.forget(rule)
         for feed, watched in new:
             watched.rule = feed.window.watch(watched.settings.rule)
-        wanted = list(dict.fromkeys(feed.key.group_topic for feed in due))
-        samples = self._sampled(wanted)
+        samples = self._sampled(list(dict.fromkeys(feed.key.group_topic for feed in due)))
         for feed in due:
             feed.window.add(self._fitting(feed, samples[feed.key.group_topic]))
             feed.newest_at_ns = feed.window.newest_at_ns
@@ -183,41 +256,26 @@ class ClusterSampler:
         return sample
 
     def _sampled(self, wanted: Sequence[GroupTopic]) -> dict[GroupTopic, GroupSample]:
+        """Read, count, and log a problem when it begins, changes or ends."""
         if not wanted:
             return {}
+        cluster = self.address.name
         try:
             if self._source is None:
                 self._source = self._open_source(self.address, self._now_ns)
             found = dict(self._source.sample(wanted))
         except Exception as error:  # a source that breaks its word must not end the sampling
             if not isinstance(error, NotReady):
-                _log.error("sampling failed", cluster=self.address.name, exc_info=error)
+                _log.error("sampling failed", cluster=cluster, exc_info=error)
             found = {item: failed_sample(self._now_ns(), str(error)) for item in wanted}
-        self._note(found)
-        return found
-
-    def _note(self, found: dict[GroupTopic, GroupSample]) -> None:
-        """Count, and log a problem when it begins, changes or ends."""
         problems = [sample.error for sample in found.values() if sample.error]
-        cluster = self.address.name
         self._metrics.samples.labels(cluster, "good").inc(len(found) - len(problems))
         self._metrics.samples.labels(cluster, "failed").inc(len(problems))
         first = problems[0] if problems else ""
-        if first == self._problem:
-            return
-        if problems:
+        if first != self._problem and problems:
             counts = {"failed": len(problems), "of": len(found)}
             _log.warning("samples failed", cluster=cluster, first=first, **counts)
-        else:
+        elif first != self._problem:
             _log.info("samples are good again", cluster=cluster)
         self._problem = first
-
-    def _publish(self, due: Sequence[Feed], new: Sequence[tuple[Feed, Watched]]) -> None:
-        concerned = {watched for feed in due for watched in feed.watchers}
-        for watched in concerned.union(watched for _, watched in new):
-            watched.log_news()
-
-
-def _feed_key(watched: Watched) -> FeedKey:
-    settings = watched.settings
-    return FeedKey(settings.group_topic, settings.rule.sampling_interval_seconds)
+        return found

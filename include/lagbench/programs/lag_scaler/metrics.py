@@ -12,7 +12,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 # The aim is a p99 of 5 ms; what waits for a first sample takes up to 2.5 s.
 _BUCKETS_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
@@ -25,11 +25,12 @@ class ScalerMetrics:
         """Begin at zero."""
         disable_created_metrics()  # type: ignore[no-untyped-call]  # spares a second series of each
         self.registry = CollectorRegistry(auto_describe=False)
-        self.requests = Counter(
-            "lagbench_scaler_requests",
-            "Calls answered, by method and gRPC status code",
-            ["method", "code"],
-            registry=self.registry,
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"lagbench_scaler_{name}", text, labels, registry=self.registry)
+
+        self.requests = counter(
+            "requests", "Calls answered, by method and gRPC status code", "method", "code"
         )
         self.request_seconds = Histogram(
             "lagbench_scaler_request_seconds",
@@ -38,24 +39,13 @@ class ScalerMetrics:
             buckets=_BUCKETS_SECONDS,
             registry=self.registry,
         )
-        self.samples = Counter(
-            "lagbench_scaler_samples",
-            "Samples of one group and topic, by result",
-            ["cluster", "result"],
-            registry=self.registry,
+        self.samples = counter(
+            "samples", "Samples of one group and topic, by result", "cluster", "result"
         )
-        self.decision_changes = Counter(
-            "lagbench_scaler_decision_changes",
-            "Times that an object became active or inactive",
-            ["to"],
-            registry=self.registry,
+        self.decision_changes = counter(
+            "decision_changes", "Times that an object became active or inactive", "to"
         )
-        self.state_writes = Counter(
-            "lagbench_scaler_state_writes",
-            "Attempts to write the state file",
-            ["result"],
-            registry=self.registry,
-        )
+        self.state_writes = counter("state_writes", "Attempts to write the state file", "result")
 
     def forget_cluster(self, name: str) -> None:
         """Drop the series of a cluster that is no longer sampled: callers name clusters."""
@@ -75,13 +65,3 @@ class ScalerMetrics:
 class _Late:
     def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
         self.collect = collect
-
-
-def gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> GaugeMetricFamily:
-    """Return an empty gauge of the scaler."""
-    return GaugeMetricFamily(f"lagbench_scaler_{name}", text, labels=labels)
-
-
-def counter(name: str, text: str, labels: tuple[str, ...] = ()) -> CounterMetricFamily:
-    """Return an empty counter of the scaler."""
-    return CounterMetricFamily(f"lagbench_scaler_{name}", text, labels=labels)

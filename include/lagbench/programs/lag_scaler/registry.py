@@ -1,7 +1,7 @@
 """Register the objects that KEDA requests, each with the cluster that is sampled for it.
 
 KEDA's call identifies an object: namespace, name and the trigger's metadata. Other metadata is
-another object; the old one is dropped when it has not been requested for some time (``calls``).
+another object; the old one is dropped when it has not been requested for some time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import structlog
 from prometheus_client.core import Metric
@@ -18,33 +19,30 @@ from prometheus_client.core import Metric
 from lagbench.core.lag_scaler import (
     GroupWindow,
     InvalidMetadata,
-    MetadataProblem,
     SourceAddress,
     parse_lag_settings,
 )
+from lagbench.core.lag_scaler.lag_metadata import MetadataProblem
+from lagbench.core.lag_scaler.lag_window import SnapshotDiscarded, restore_window
 from lagbench.errors import NotReady
-from lagbench.programs.lag_scaler.calls import Calls
-from lagbench.programs.lag_scaler.cluster_sampler import ClusterSampler
-from lagbench.programs.lag_scaler.feed import FeedKey
-from lagbench.programs.lag_scaler.metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.saved_state import (
-    SavedObject,
-    SavedState,
-    restored_window,
-    savable,
-    window_identity,
+from lagbench.programs.lag_scaler.cluster_sampler import (
+    ClusterSampler,
+    FeedKey,
+    SourceOpener,
+    open_source,
 )
+from lagbench.programs.lag_scaler.metrics import ScalerMetrics
+from lagbench.programs.lag_scaler.saved_state import SavedObject, SavedState, savable
 from lagbench.programs.lag_scaler.scrape import decision_metrics, sampling_metrics
-from lagbench.programs.lag_scaler.sources import SourceOpener, open_source
-from lagbench.programs.lag_scaler.watched import Watched
+from lagbench.programs.lag_scaler.watched import Calls, Watched
 from lagbench.wire import externalscaler_pb2 as wire
 
 _Key = bytes  # the object's serialization, with its metadata in one order
-_Digest = bytes
-_REFUSALS_KEPT = 1_000  # to log each once; more would be somebody's mistake, or worse
-_CALLS_KEPT = 1_000  # of dropped objects, which may only be asked about seldom
+# Refusals are kept to log each once, calls of dropped objects because they may be seldom.
+_KEPT_OF_EACH = 1_000
 _LONGEST_SAVED = 8 * 1024  # bytes; a larger object's window is saved and waits for its next call
 _LONGEST_NAMES = {"namespace": 63, "name": 253}  # Kubernetes' limits
+_Kept = TypeVar("_Kept")
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -75,8 +73,8 @@ class ObjectRegistry:
         self._max_objects, self._max_clusters = max_objects, max_clusters
         self._objects: dict[_Key, Watched] = {}
         self._clusters: dict[SourceAddress, tuple[ClusterSampler, asyncio.Task[None]]] = {}
-        self._refused: OrderedDict[_Digest, None] = OrderedDict()
-        self._calls_of_dropped: OrderedDict[_Digest, Calls] = OrderedDict()
+        self._refused: OrderedDict[bytes, None] = OrderedDict()
+        self._calls_of_dropped: OrderedDict[bytes, Calls] = OrderedDict()
         self._restored: dict[str, bytes] = {}
         metrics.collect_from(self._collected)
 
@@ -106,9 +104,7 @@ class ObjectRegistry:
         for key, watched in list(self._objects.items()):
             if watched.calls.have_ended(now, idle_seconds=self._idle_seconds):
                 del self._objects[key]
-                self._calls_of_dropped[_digest(key)] = watched.calls
-                if len(self._calls_of_dropped) > _CALLS_KEPT:
-                    self._calls_of_dropped.popitem(last=False)
+                _keep(self._calls_of_dropped, key, watched.calls)
                 self._clusters[watched.settings.source][0].dismiss(watched)
                 _log.info("dropped: no more calls", object=watched.name)
         for address, (sampler, task) in list(self._clusters.items()):
@@ -126,7 +122,7 @@ class ObjectRegistry:
                 # While another feed was saved, this one and its sampler may have been dropped.
                 is_watched = sampler.feeds.get(feed.key) is feed
                 if is_watched and feed.newest_at_ns is not None:
-                    windows[window_identity(address, feed.key)] = await sampler.save(feed)
+                    windows[_identity(address, feed.key)] = await sampler.save(feed)
         refs = map(wire.ScaledObjectRef.FromString, list(self._objects))
         objects = [
             SavedObject(ref.namespace, ref.name, dict(ref.scalerMetadata))
@@ -173,7 +169,9 @@ class ObjectRegistry:
                 dict(ref.scalerMetadata), self._environment, allowed_servers=self._allowed_servers
             )
         except InvalidMetadata as error:
-            self._log_refusal(key, full_name, error)
+            if _digest(key) not in self._refused:
+                _log.warning("metadata refused", object=full_name, why=str(error))
+            _keep(self._refused, key, None)
             raise
         is_new = settings.source not in self._clusters
         if is_new and len(self._clusters) >= self._max_clusters:
@@ -188,8 +186,7 @@ class ObjectRegistry:
         return watched
 
     def _sampler(self, address: SourceAddress) -> ClusterSampler:
-        found = self._clusters.get(address)
-        if found is None:
+        if address not in self._clusters:
             sampler = ClusterSampler(
                 address,
                 open_source=self._opener,
@@ -198,8 +195,8 @@ class ObjectRegistry:
                 metrics=self._metrics,
                 all_window_bytes=self._window_bytes,
             )
-            found = self._clusters[address] = (sampler, asyncio.create_task(sampler.run()))
-        return found[0]
+            self._clusters[address] = (sampler, asyncio.create_task(sampler.run()))
+        return self._clusters[address][0]
 
     def _window_bytes(self) -> int:
         """Return what all windows take when they are full; called from the sampling threads."""
@@ -207,18 +204,17 @@ class ObjectRegistry:
         return sum(feed.window_bytes for each in samplers for feed in list(each.feeds.values()))
 
     def _window(self, address: SourceAddress, key: FeedKey) -> GroupWindow:
-        identity = window_identity(address, key)
+        """Return the window as it was saved, or an empty one if that is not to be had."""
+        identity, interval = _identity(address, key), key.interval_seconds
         data = self._restored.pop(identity, None)
-        return restored_window(data, identity, key.interval_seconds, self._now_ns())
-
-    def _log_refusal(self, key: _Key, name: str, error: InvalidMetadata) -> None:
-        digest = _digest(key)
-        if digest not in self._refused:
-            _log.warning("metadata refused", object=name, why=str(error))
-        self._refused[digest] = None
-        self._refused.move_to_end(digest)
-        if len(self._refused) > _REFUSALS_KEPT:
-            self._refused.popitem(last=False)
+        if data is not None:
+            try:
+                return restore_window(
+                    data, identity=identity, interval_seconds=interval, now_ns=self._now_ns()
+                )
+            except SnapshotDiscarded as reason:
+                _log.warning("a saved window is not used", window=identity, why=str(reason))
+        return GroupWindow(identity, interval)
 
     def _collected(self) -> Iterable[Metric]:
         """Return what is only known at a scrape; called from the endpoint's thread."""
@@ -228,5 +224,19 @@ class ObjectRegistry:
         yield from decision_metrics(objects)
 
 
-def _digest(key: _Key) -> _Digest:
+def _digest(key: _Key) -> bytes:
     return hashlib.blake2b(key, digest_size=16).digest()
+
+
+def _keep(kept: OrderedDict[bytes, _Kept], key: _Key, value: _Kept) -> None:
+    """Keep a value for an object, and forget the oldest of too many."""
+    kept[_digest(key)] = value
+    kept.move_to_end(_digest(key))
+    if len(kept) > _KEPT_OF_EACH:
+        kept.popitem(last=False)
+
+
+def _identity(address: SourceAddress, key: FeedKey) -> str:
+    """Return what names a window in the state file."""
+    group, topic = key.group_topic.group, key.group_topic.topic
+    return f"{address.name} | {topic} | {group} | {key.interval_seconds:g} s"

@@ -1,4 +1,10 @@
-"""Encode the state file: the watched objects and their windows.
+"""The state file: the watched objects and their windows, so that a restart goes on with them.
+
+It is a file and not a compacted topic. The scaler must report an unreachable broker, so it must not
+need that broker to start; it watches several clusters, none of which is its own, and Iggy servers,
+which have no compacted topics; and reading offsets needs no right to write anything. On Kubernetes
+the file belongs on a volume claim (an emptyDir outlives a container, not a pod), as
+k8s/base/lag-scaler has it. Losing it costs one sustain time.
 
 An object whose metadata carries a secret (KEDA has put it there for a FromEnv key) is left out:
 no secret is ever written. Its window is kept and waits for KEDA's next call.
@@ -6,25 +12,17 @@ no secret is ever written. Its window is kept and waits for KEDA's next call.
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
-import structlog
 
-from lagbench.core.lag_scaler import (
-    FROM_ENV,
-    SECRET_KEYS,
-    GroupWindow,
-    SnapshotDiscarded,
-    SourceAddress,
-    restore_window,
-)
+from lagbench.core.lag_scaler.lag_metadata import FROM_ENV, SECRET_KEYS
 from lagbench.errors import NotReady
-from lagbench.programs.lag_scaler.feed import FeedKey
 
 FORMAT = "lagbench-lag-scaler/1"
-EARLIER_FORMAT = "lagbench-external-scaler/1"  # the same content
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class SavedObject(msgspec.Struct, frozen=True):
@@ -44,45 +42,47 @@ class SavedState(msgspec.Struct, frozen=True):
     format: str = FORMAT
 
 
-def encode_state(state: SavedState) -> bytes:
-    """Return the state as bytes."""
-    return msgspec.msgpack.encode(state)
-
-
-def decode_state(data: bytes) -> SavedState:
-    """Return the state from bytes.
-
-    :raises NotReady: they are something else, or of another version.
-    """
-    try:
-        state = msgspec.msgpack.decode(data, type=SavedState)
-    except msgspec.DecodeError as error:
-        raise NotReady(f"the state file cannot be used: {error}") from error
-    if state.format not in (FORMAT, EARLIER_FORMAT):
-        raise NotReady(f"the state file cannot be used: its format is {state.format!r}")
-    return state
-
-
 def savable(metadata_keys: Iterable[str]) -> bool:
     """Return whether an object's metadata holds no secret."""
     return all(key.removesuffix(FROM_ENV) not in SECRET_KEYS for key in metadata_keys)
 
 
-def window_identity(address: SourceAddress, key: FeedKey) -> str:
-    """Return what names a window in the state file."""
-    group, topic = key.group_topic.group, key.group_topic.topic
-    return f"{address.name} | {topic} | {group} | {key.interval_seconds:g} s"
+def read_state(path: Path) -> SavedState | None:
+    """Return the last state; None when there is none yet.
+
+    :raises NotReady: there is one that cannot be read, or of something else.
+    """
+    try:
+        state = msgspec.msgpack.decode(path.read_bytes(), type=SavedState)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise NotReady(f"cannot read the state file {path}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise NotReady(f"the state file cannot be used: {error}") from error
+    if state.format != FORMAT:
+        raise NotReady(f"the state file cannot be used: its format is {state.format!r}")
+    return state
 
 
-def restored_window(
-    data: bytes | None, identity: str, interval_seconds: float, now_ns: int
-) -> GroupWindow:
-    """Return the window as it was saved, or an empty one if that is not to be had."""
-    if data is not None:
-        try:
-            return restore_window(
-                data, identity=identity, interval_seconds=interval_seconds, now_ns=now_ns
-            )
-        except SnapshotDiscarded as reason:
-            _log.warning("a saved window is not used", window=identity, why=str(reason))
-    return GroupWindow(identity, interval_seconds)
+def write_state(path: Path, state: SavedState) -> None:
+    """Replace the state; on the disk when this returns, readable by its owner only.
+
+    It is written beside the old one and renamed: a crash leaves the old or the new state.
+
+    :raises NotReady: it could not be written; the last state is still there.
+    """
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(msgspec.msgpack.encode(state))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        with contextlib.suppress(OSError):  # some file systems cannot sync one
+            os.fsync(folder)
+        os.close(folder)
+    except OSError as error:
+        raise NotReady(f"cannot write the state file {path}: {error.strerror}") from error

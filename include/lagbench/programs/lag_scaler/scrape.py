@@ -1,51 +1,42 @@
-"""Figures that are looked up when Prometheus scrapes."""
+"""Figures that are only known at a scrape: of each object's decision, and of the sampling."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from lagbench.core.lag_scaler import Decision, LagUnavailable
 from lagbench.programs.lag_scaler.cluster_sampler import ClusterSampler
-from lagbench.programs.lag_scaler.metrics import counter, gauge
 from lagbench.programs.lag_scaler.watched import Watched
 
 _OBJECT = ("object", "group", "topic")
 _OF_A_DECISION: tuple[tuple[str, str, Callable[[Decision], float]], ...] = (
-    (
-        "lag_records",
-        "Total lag of the partitions that count",
-        lambda decision: decision.figures.total_lag,
-    ),
+    ("lag_records", "Total lag of the partitions that count", lambda it: it.figures.total_lag),
     (
         "largest_lag_records",
         "Lag of the partition with the most",
-        lambda decision: decision.figures.largest_lag,
+        lambda it: it.figures.largest_lag,
     ),
     (
         "persistence_seconds",
         "Time for which lag has been at or above the threshold without a gap",
-        lambda decision: decision.span_seconds,
+        lambda it: it.span_seconds,
     ),
     (
         "sustain_seconds",
         "Time after which lag counts as persistent",
-        lambda decision: decision.rule.sustain_seconds,
+        lambda it: it.rule.sustain_seconds,
     ),
-    (
-        "persistent",
-        "1: lag has lasted for the sustain time",
-        lambda decision: decision.is_persistent,
-    ),
-    ("active", "1: the answer of IsActive is true", lambda decision: decision.is_active),
-    (
-        "metric_value",
-        "The answer of GetMetrics, after stabilisation",
-        lambda decision: decision.metric_value,
-    ),
-    ("metric_target", "Target per replica of that metric", lambda decision: decision.target),
+    ("persistent", "1: lag has lasted for the sustain time", lambda it: it.is_persistent),
+    ("active", "1: the answer of IsActive is true", lambda it: it.is_active),
+    ("metric_value", "The answer of GetMetrics, after stabilisation", lambda it: it.metric_value),
+    ("metric_target", "Target per replica of that metric", lambda it: it.target),
 )
+
+
+def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"lagbench_scaler_{name}", text, labels=labels)
 
 
 def decision_metrics(objects: Iterable[Watched]) -> Iterator[Metric]:
@@ -63,7 +54,7 @@ def decision_metrics(objects: Iterable[Watched]) -> Iterator[Metric]:
         except LagUnavailable:
             decisions[labels] = None
     for name, text, read in _OF_A_DECISION:
-        family = gauge(f"object_{name}", text, _OBJECT)
+        family = _gauge(f"object_{name}", text, *_OBJECT)
         for labels, decision in decisions.items():
             if decision is not None:
                 family.add_metric(labels, float(read(decision)))
@@ -74,16 +65,17 @@ def sampling_metrics(
     samplers: Iterable[ClusterSampler], objects: int, now_ns: int
 ) -> Iterator[Metric]:
     """Yield how much is watched, how old the samples are, and what was asked of brokers."""
-    watched = gauge("objects", "Objects watched")
+    watched = _gauge("objects", "Objects watched")
     watched.add_metric([], objects)
-    yield watched
-    groups = gauge("groups", "Groups sampled, by cluster", ("cluster",))
-    ages = gauge(
+    groups = _gauge("groups", "Groups sampled, by cluster", "cluster")
+    ages = _gauge(
         "sample_age_seconds",
         "Age of the newest good sample; without one the series is missing",
-        ("cluster", "group", "topic", "interval_seconds"),
+        *("cluster", "group", "topic", "interval_seconds"),
     )
-    requests = counter("broker_requests", "Requests sent to brokers", ("cluster",))
+    requests = CounterMetricFamily(
+        "lagbench_scaler_broker_requests", "Requests sent to brokers", labels=["cluster"]
+    )
     for sampler in samplers:
         name, feeds = sampler.address.name, list(sampler.feeds.values())
         groups.add_metric([name], len(feeds))
@@ -94,4 +86,4 @@ def sampling_metrics(
                 ages.add_metric(labels, (now_ns - feed.newest_at_ns) / 1e9)
         if sampler.broker_requests is not None:
             requests.add_metric([name], sampler.broker_requests)
-    yield from (groups, ages, requests)
+    yield from (watched, groups, ages, requests)

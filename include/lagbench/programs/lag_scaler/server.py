@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -24,10 +24,8 @@ from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 from lagbench.programs.lag_scaler.options import ScalerOptions
 from lagbench.programs.lag_scaler.registry import ObjectRegistry
-from lagbench.programs.lag_scaler.saved_state import decode_state, encode_state
-from lagbench.programs.lag_scaler.server_credentials import server_credentials
+from lagbench.programs.lag_scaler.saved_state import read_state, write_state
 from lagbench.programs.lag_scaler.service import ScalerService
-from lagbench.programs.lag_scaler.state_file import StateFile
 from lagbench.programs.steady_clock import SteadyClock
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire import externalscaler_pb2_grpc as wire_grpc
@@ -35,26 +33,18 @@ from lagbench.wire import externalscaler_pb2_grpc as wire_grpc
 SERVICE_NAME: str = wire.DESCRIPTOR.services_by_name["ExternalScaler"].full_name
 _TIDY_SECONDS = 10.0
 _LAST_STATE_SECONDS = 2.0
-# A peer that is gone without a word is noticed after 80 s at most, whatever the streams send.
-_KEEPALIVE = (("grpc.keepalive_time_ms", 60_000), ("grpc.keepalive_timeout_ms", 20_000))
-# An object's metadata is some 500 bytes; certificates of its login are a few KB.
-_LONGEST_MESSAGE_BYTES = 64 * 1024
 _CHANNEL_OPTIONS = (
     # Only one process may have the port: two would share it, each with windows of its own.
     ("grpc.so_reuseport", 0),
-    ("grpc.max_receive_message_length", _LONGEST_MESSAGE_BYTES),
-    *_KEEPALIVE,
+    # An object's metadata is some 500 bytes; certificates of its login are a few KB.
+    ("grpc.max_receive_message_length", 64 * 1024),
+    # A peer that is gone without a word is noticed after 80 s at most, whatever streams send.
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
 )
 # KEDA has all its calls on one connection: two streams and two calls for each object.
 _CALLS_PER_OBJECT = 4
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    registry: ObjectRegistry
-    metrics: ScalerMetrics
-    state: StateFile | None
 
 
 async def serve(
@@ -64,6 +54,9 @@ async def serve(
 
     :raises NotReady: a port cannot be had, or a certificate cannot be read.
     """
+    allowed = allowed_servers_of(options.allowed_brokers, environment)
+    if "*" in allowed:
+        _log.warning("objects may name any server; ALLOWED_BROKERS limits them")
     metrics = ScalerMetrics()
     registry = ObjectRegistry(
         environment,
@@ -72,19 +65,16 @@ async def serve(
         idle_seconds=options.idle_seconds,
         max_objects=options.max_objects,
         max_clusters=options.max_clusters,
-        allowed_servers=_allowed_servers(options, environment),
+        allowed_servers=allowed,
     )
-    state = StateFile(options.state_file) if options.state_file is not None else None
-    parts = _Parts(registry, metrics, state)
-    _restore(parts)
+    state = options.state_file
+    if state is not None:
+        restore(registry, state)
     service = ScalerService(registry, metrics, first_sample_seconds=options.first_sample_seconds)
     health_service = health.aio.HealthServicer()
     server, port = _grpc_server(options, service, health_service)
     is_serving = False
-    routes = {
-        **probe_routes(lambda: is_serving),
-        "/metrics": metrics.exposition,
-    }
+    routes = {**probe_routes(lambda: is_serving), "/metrics": metrics.exposition}
     endpoint = HttpEndpoint(options.address, options.metrics_port, routes)
     await server.start()
     for name in ("", SERVICE_NAME):
@@ -100,25 +90,48 @@ async def serve(
         metrics_port=endpoint.port,
         tls=options.tls_cert is not None,
         mutual_tls=options.client_ca is not None,
-        state_file=str(options.state_file or ""),
+        state_file=str(state or ""),
     )
-    async with _chores(parts, options):
+    async with _chores(options, registry, metrics):
         await until.wait()
     is_serving = False
     _log.info("ending", objects=len(registry))
     await health_service.enter_graceful_shutdown()
     service.end_streams()
     await server.stop(options.drain_seconds)
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(_save(parts), _LAST_STATE_SECONDS)
+    if state is not None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(save(registry, metrics, state), _LAST_STATE_SECONDS)
     registry.close()
 
 
-def _allowed_servers(options: ScalerOptions, environment: Mapping[str, str]) -> tuple[str, ...]:
-    allowed = allowed_servers_of(options.allowed_brokers, environment)
-    if "*" in allowed:
-        _log.warning("objects may name any server; ALLOWED_BROKERS limits them")
-    return allowed
+@contextlib.asynccontextmanager
+async def _chores(
+    options: ScalerOptions, registry: ObjectRegistry, metrics: ScalerMetrics
+) -> AsyncIterator[None]:
+    """Tidy up and write the state during the block."""
+
+    async def tidy_up() -> None:
+        while True:
+            await asyncio.sleep(_TIDY_SECONDS)
+            registry.drop_idle()
+
+    async def forget_later() -> None:
+        await asyncio.sleep(options.idle_seconds)
+        registry.forget_restored()
+
+    async def save_now_and_then() -> None:
+        while options.state_file is not None:
+            await asyncio.sleep(options.state_seconds)
+            await save(registry, metrics, options.state_file)
+
+    chores = [asyncio.create_task(it()) for it in (tidy_up, forget_later, save_now_and_then)]
+    try:
+        yield
+    finally:
+        for chore in chores:
+            chore.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
 
 
 def _grpc_server(
@@ -132,8 +145,8 @@ def _grpc_server(
     if options.reflection:
         names = (SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
-    credentials = server_credentials(options)
     where = f"{options.address}:{options.port}"
+    credentials = _credentials(options)
     try:
         if credentials is None:
             return server, int(server.add_insecure_port(where))
@@ -142,66 +155,63 @@ def _grpc_server(
         raise NotReady(f"cannot listen on {where}; set PORT_GRPC or --port") from error
 
 
-@contextlib.asynccontextmanager
-async def _chores(parts: _Parts, options: ScalerOptions) -> AsyncIterator[None]:
-    """Tidy up and write the state during the block."""
-    tasks = [
-        asyncio.create_task(_repeated(_TIDY_SECONDS, parts.registry.drop_idle)),
-        asyncio.create_task(_forget_later(parts.registry, options.idle_seconds)),
-    ]
-    if parts.state is not None:
-        tasks.append(asyncio.create_task(_save_now_and_then(parts, options.state_seconds)))
+def _credentials(options: ScalerOptions) -> Any | None:
+    """Return TLS from files, with mutual TLS where a client CA is given; None for plaintext.
+
+    The key never passes through a flag or a variable. New files (a renewed certificate) are used
+    from the next handshake on.
+
+    :raises NotReady: a file cannot be read.
+    """
+    if options.tls_cert is None or options.tls_key is None:
+        return None
+    cert, key, client_ca = options.tls_cert, options.tls_key, options.client_ca
+    files = [path for path in (cert, key, client_ca) if path is not None]
+    seen: list[int] = []
+
+    def read() -> Any:
+        seen[:] = [path.stat().st_mtime_ns for path in files]
+        authority = None if client_ca is None else client_ca.read_bytes()
+        pair = (key.read_bytes(), cert.read_bytes())
+        return grpc.ssl_server_certificate_configuration([pair], root_certificates=authority)
+
+    def renewed() -> Any | None:
+        """Return what changed since the last reading; None lets the server keep what it has."""
+        try:
+            return None if [path.stat().st_mtime_ns for path in files] == seen else read()
+        except OSError:  # between two files of a renewal
+            return None
+
     try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        first = read()
+    except OSError as error:
+        raise NotReady(f"cannot read {error.filename}: {error.strerror}") from error
+    return grpc.dynamic_ssl_server_credentials(
+        first, renewed, require_client_authentication=client_ca is not None
+    )
 
 
-async def _repeated(seconds: float, work: Any) -> None:
-    while True:
-        await asyncio.sleep(seconds)
-        work()
-
-
-async def _forget_later(registry: ObjectRegistry, seconds: float) -> None:
-    await asyncio.sleep(seconds)
-    registry.forget_restored()
-
-
-async def _save_now_and_then(parts: _Parts, seconds: float) -> None:
-    while True:
-        await asyncio.sleep(seconds)
-        await _save(parts)
-
-
-async def _save(parts: _Parts) -> None:
-    if parts.state is None:
-        return
+async def save(registry: ObjectRegistry, metrics: ScalerMetrics, path: Path) -> None:
+    """Write the state; a failure is counted and is not the last attempt."""
     try:
-        content = encode_state(await parts.registry.saved())
-        await asyncio.to_thread(parts.state.write, content)
-    except Exception as error:  # one that failed must not be the last: the task would end
-        parts.metrics.state_writes.labels("failed").inc()
+        await asyncio.to_thread(write_state, path, await registry.saved())
+    except Exception as error:  # else the task would end
+        metrics.state_writes.labels("failed").inc()
         trace = {} if isinstance(error, NotReady) else {"exc_info": error}
         _log.warning("state not written", why=str(error), **trace)
     else:
-        parts.metrics.state_writes.labels("good").inc()
+        metrics.state_writes.labels("good").inc()
 
 
-def _restore(parts: _Parts) -> None:
+def restore(registry: ObjectRegistry, path: Path) -> None:
     """Take over the last state; one that cannot be used costs one sustain time, not the start."""
-    if parts.state is None:
-        return
     try:
-        content = parts.state.read()
-        if content is None:
-            _log.info("no state yet: every sustain clock starts now")
-            return
-        state = decode_state(content)
+        state = read_state(path)
     except NotReady as error:
         _log.warning("state not used", why=str(error))
         return
-    parts.registry.restore(state)
+    if state is None:
+        _log.info("no state yet: every sustain clock starts now")
+        return
+    registry.restore(state)
     _log.info("state restored", objects=len(state.objects), windows=len(state.windows))

@@ -14,14 +14,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, NoReturn, TypeVar
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import grpc
 import structlog
 
 from lagbench.adapters.grpc.scaler_explanation import STEPS, WANTS_STEPS, steps_as_bytes
-from lagbench.core.lag_scaler import InvalidMetadata, MetadataProblem
+from lagbench.core.explain import explain
+from lagbench.core.lag_scaler import InvalidMetadata
+from lagbench.core.lag_scaler.lag_metadata import MetadataProblem
 from lagbench.errors import NotReady
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 from lagbench.programs.lag_scaler.registry import ObjectRegistry, ScalerFull
@@ -32,12 +34,11 @@ from lagbench.wire import externalscaler_pb2_grpc as wire_grpc
 HEARTBEAT_SECONDS = 30.0
 STREAMS_PER_OBJECT = 4
 """KEDA has one of each kind, and for a moment the next one of a new connection or a new leader."""
-Reply = TypeVar("Reply")
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class ScalerService(wire_grpc.ExternalScalerServicer):
-    """Answers for every object that KEDA asks about."""
+    """Answers for every object that KEDA asks about; the names are the protocol's."""
 
     def __init__(
         self, registry: ObjectRegistry, metrics: ScalerMetrics, *, first_sample_seconds: float
@@ -54,55 +55,45 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
         for stream in self._streams:
             stream.set()
 
-    async def IsActive(  # noqa: N802 - the name is the protocol's
+    async def IsActive(  # noqa: N802
         self, request: wire.ScaledObjectRef, context: Any
     ) -> wire.IsActiveResponse:
         """Return whether the object's workload has something to do."""
-
-        async def answer() -> wire.IsActiveResponse:
+        async with self._answering("IsActive", context):
             watched = await self._sampled(request)
+            decision = watched.decision()
             if any(key == WANTS_STEPS for key, _ in context.invocation_metadata() or ()):
-                context.set_trailing_metadata(((STEPS, steps_as_bytes(watched.steps())),))
-            return wire.IsActiveResponse(result=watched.decision().is_active)
-
-        return await self._answered("IsActive", context, answer)
+                steps = explain(decision, watched.now_ns())
+                context.set_trailing_metadata(((STEPS, steps_as_bytes(steps)),))
+            return wire.IsActiveResponse(result=decision.is_active)
 
     async def GetMetricSpec(  # noqa: N802
         self, request: wire.ScaledObjectRef, context: Any
     ) -> wire.GetMetricSpecResponse:
         """Return the metric's name and target; needs no sample, so that KEDA can make the HPA."""
-
-        async def answer() -> wire.GetMetricSpecResponse:
+        async with self._answering("GetMetricSpec", context):
             return _specs(self._registry.find(request))
-
-        return await self._answered("GetMetricSpec", context, answer)
 
     async def GetMetrics(  # noqa: N802
         self, request: wire.GetMetricsRequest, context: Any
     ) -> wire.GetMetricsResponse:
         """Return the metric's value."""
-
-        async def answer() -> wire.GetMetricsResponse:
+        async with self._answering("GetMetrics", context):
             watched = await self._sampled(request.scaledObjectRef)
             name = watched.settings.metric_name
             if request.metricName not in (name, ""):
                 raise InvalidMetadata([MetadataProblem("metricName", request.metricName, name)])
             value = watched.decision().metric_value
-            return wire.GetMetricsResponse(
-                metricValues=[
-                    wire.MetricValue(
-                        metricName=name, metricValue=round(value), metricValueFloat=value
-                    )
-                ]
+            found = wire.MetricValue(
+                metricName=name, metricValue=round(value), metricValueFloat=value
             )
-
-        return await self._answered("GetMetrics", context, answer)
+            return wire.GetMetricsResponse(metricValues=[found])
 
     async def StreamIsActive(  # noqa: N802
         self, request: wire.ScaledObjectRef, context: Any
     ) -> AsyncIterator[wire.IsActiveResponse]:
         """Push the state; see the module."""
-        watched = await self._found("StreamIsActive", request, context)
+        watched = await self._streamed("StreamIsActive", request, context)
         sent: bool | None = None
         due_at = 0.0
         with self._stream(watched) as news:
@@ -110,7 +101,9 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
                 news.clear()
                 self._registry.touch(watched)
                 now = time.monotonic()
-                state = _state(watched)
+                state = None
+                with contextlib.suppress(NotReady):
+                    state = watched.decision().is_active
                 if state is not None and (state != sent or now >= due_at):
                     sent, due_at = state, now + HEARTBEAT_SECONDS
                     yield wire.IsActiveResponse(result=state)
@@ -123,7 +116,7 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
         self, request: wire.ScaledObjectRef, context: Any
     ) -> AsyncIterator[wire.GetMetricSpecResponse]:
         """Send the specs once: they follow from the metadata, which identifies the object."""
-        watched = await self._found("StreamMetricSpec", request, context)
+        watched = await self._streamed("StreamMetricSpec", request, context)
         with self._stream(watched) as news:
             yield _specs(watched)
             while not self._is_stopping:
@@ -132,35 +125,40 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
 
     async def _sampled(self, ref: wire.ScaledObjectRef) -> Watched:
         watched = self._registry.find(ref)
-        if not watched.has_answer:
+        if not watched.is_answered.is_set():
             await watched.first_answer(self._first_sample_seconds)
         return watched
 
-    async def _answered(
-        self, method: str, context: Any, answer: Callable[[], Awaitable[Reply]]
-    ) -> Reply:
-        began_at = time.perf_counter()
-        try:
-            reply = await answer()
-        except Exception as error:
-            self._count(method, _code(error), began_at)
-            await _abort(context, error)
-        self._count(method, grpc.StatusCode.OK, began_at)
-        return reply
-
-    async def _found(self, method: str, ref: wire.ScaledObjectRef, context: Any) -> Watched:
-        try:
+    async def _streamed(self, method: str, ref: wire.ScaledObjectRef, context: Any) -> Watched:
+        async with self._answering(method, context, is_timed=False):
             watched = self._registry.find(ref)
             if len(watched.listeners) >= STREAMS_PER_OBJECT:
-                raise ScalerFull(f"{watched.name} has its {STREAMS_PER_OBJECT} streams")  # noqa: TRY301 - counted as any other
+                raise ScalerFull(f"{watched.name} has its {STREAMS_PER_OBJECT} streams")
+            return watched
+
+    @contextlib.asynccontextmanager
+    async def _answering(
+        self, method: str, context: Any, *, is_timed: bool = True
+    ) -> AsyncIterator[None]:
+        """Count the answer of the block, and give its errors gRPC's codes."""
+        began_at, code, failed = time.perf_counter(), grpc.StatusCode.OK, None
+        try:
+            yield
         except Exception as error:
-            self._metrics.requests.labels(method, _code(error).name).inc()
-            await _abort(context, error)
-        self._metrics.requests.labels(method, grpc.StatusCode.OK.name).inc()
-        return watched
+            code, failed = _code(error), error
+        self._metrics.requests.labels(method, code.name).inc()
+        if is_timed:
+            seconds = time.perf_counter() - began_at
+            self._metrics.request_seconds.labels(method).observe(seconds)
+        if failed is not None:
+            text = str(failed)
+            if code is grpc.StatusCode.INTERNAL:
+                _log.error("a call failed", exc_info=failed)
+                text = f"{type(failed).__name__}; the server's log has more"
+            await context.abort(code, text)
 
     @contextlib.contextmanager
-    def _stream(self, watched: Watched) -> Any:
+    def _stream(self, watched: Watched) -> Iterator[asyncio.Event]:
         news = asyncio.Event()
         self._streams.add(news)
         watched.listeners.add(news)
@@ -170,45 +168,21 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
             self._streams.discard(news)
             watched.listeners.discard(news)
 
-    def _count(self, method: str, code: grpc.StatusCode, began_at: float) -> None:
-        self._metrics.requests.labels(method, code.name).inc()
-        self._metrics.request_seconds.labels(method).observe(time.perf_counter() - began_at)
-
 
 def _specs(watched: Watched) -> wire.GetMetricSpecResponse:
-    settings = watched.settings
+    target = watched.settings.target
     spec = wire.MetricSpec(
-        metricName=settings.metric_name,
-        targetSize=round(settings.target),
-        targetSizeFloat=settings.target,
+        metricName=watched.settings.metric_name, targetSize=round(target), targetSizeFloat=target
     )
     return wire.GetMetricSpecResponse(metricSpecs=[spec])
 
 
-def _state(watched: Watched) -> bool | None:
-    """Return whether the object is active; None while there is no decision."""
-    try:
-        return watched.decision().is_active
-    except NotReady:
-        return None
-
-
 def _code(error: Exception) -> grpc.StatusCode:
-    if isinstance(error, InvalidMetadata):
-        return grpc.StatusCode.INVALID_ARGUMENT
-    if isinstance(error, ScalerFull):
-        return grpc.StatusCode.RESOURCE_EXHAUSTED
-    if isinstance(error, NotReady):
-        return grpc.StatusCode.UNAVAILABLE
+    for kind, code in (
+        (InvalidMetadata, grpc.StatusCode.INVALID_ARGUMENT),
+        (ScalerFull, grpc.StatusCode.RESOURCE_EXHAUSTED),
+        (NotReady, grpc.StatusCode.UNAVAILABLE),
+    ):
+        if isinstance(error, kind):
+            return code
     return grpc.StatusCode.INTERNAL
-
-
-async def _abort(context: Any, error: Exception) -> NoReturn:
-    code = _code(error)
-    if code is grpc.StatusCode.INTERNAL:
-        _log.error("a call failed", exc_info=error)
-        text = f"{type(error).__name__}; the server's log has more"
-    else:
-        text = str(error)
-    await context.abort(code, text)
-    raise AssertionError("abort returned")  # it always raises; this tells the type checker

@@ -5,25 +5,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import structlog
 
-from lagbench.core.explain import Step, explain
-from lagbench.core.lag_scaler import Decision, LagSettings, LagUnavailable, WatchedRule
-from lagbench.programs.lag_scaler.calls import Calls
+from lagbench.core.lag_scaler import Decision, LagSettings, LagUnavailable
+from lagbench.core.lag_scaler.watched_rule import WatchedRule
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 
+KEPT_DISTANCES = 2.5
+"""An object is kept for this number of its longest distances: one call may be lost."""
+LONGEST_DISTANCE_SECONDS = 4 * 3600.0
+"""A call that comes later is that of a new object of the same name."""
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class _State(NamedTuple):
-    """The state whose changes are logged; the metric's value changes with every sample."""
+@dataclass(slots=True)
+class Calls:
+    """The newest call and the longest distance between two, in seconds of the monotonic clock.
 
-    is_available: bool
-    is_active: bool
-    is_persistent: bool
-    is_early: bool
+    KEDA asks once per ``pollingInterval`` while the workload has no replicas, and that may be
+    longer than the idle time. An object dropped between two calls never has lag that persists.
+    """
+
+    last_at: float | None = None
+    longest_seconds: float = 0.0
+
+    def take(self, now: float) -> None:
+        """Note a call."""
+        distance_seconds = 0.0 if self.last_at is None else now - self.last_at
+        if distance_seconds <= LONGEST_DISTANCE_SECONDS:
+            self.longest_seconds = max(self.longest_seconds, distance_seconds)
+        self.last_at = now
+
+    def have_ended(self, now: float, *, idle_seconds: float) -> bool:
+        """Return whether the next call is overdue."""
+        kept_seconds = max(idle_seconds, KEPT_DISTANCES * self.longest_seconds)
+        return self.last_at is not None and now - self.last_at > kept_seconds
 
 
 class Watched:
@@ -46,83 +64,64 @@ class Watched:
         self.rule: WatchedRule | None = None
         self.listeners: set[asyncio.Event] = set()
         self.calls = Calls()
-        self._now_ns, self._metrics = now_ns, metrics
-        self._answered = asyncio.Event()
-        self._state: _State | None = None
-
-    @property
-    def has_answer(self) -> bool:
-        """Return whether a sample was taken, or at least tried, since the object is known."""
-        return self._answered.is_set()
+        self.is_answered = asyncio.Event()
+        """Set when a sample was taken, or at least tried, since the object is known."""
+        self.now_ns, self._metrics = now_ns, metrics
+        self._logged: tuple[bool, ...] | None = None
 
     async def first_answer(self, within_seconds: float) -> None:
         """Wait for the first sample; afterwards ``decision`` has something to say."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._answered.wait(), within_seconds)
+            await asyncio.wait_for(self.is_answered.wait(), within_seconds)
 
     def decision(self) -> Decision:
         """Return what the newest sample says.
 
         :raises LagUnavailable: there is none, or it is too old.
         """
-        if self.rule is None or (self.rule.decision is None and not self.has_answer):
+        if self.rule is None or (self.rule.decision is None and not self.is_answered.is_set()):
             raise LagUnavailable(
                 f"no sample of group {self.settings.group_topic.group} yet: "
                 f"{self.settings.source.name} has not answered a request for one"
             )
-        return self.rule.decide(self._now_ns())
-
-    def steps(self) -> tuple[Step, ...]:
-        """Return how the decision came about.
-
-        :raises LagUnavailable: there is none.
-        """
-        return explain(self.decision(), self._now_ns())
+        return self.rule.decide(self.now_ns())
 
     def log_news(self) -> None:
         """Look at what a sample, or the lack of one, has changed; log it and wake the streams."""
-        self._answered.set()
-        decision, reason = None, ""
+        self.is_answered.set()
+        group_topic = self.settings.group_topic
+        about = {"object": self.name, "group": group_topic.group, "topic": group_topic.topic}
         try:
             decision = self.decision()
         except LagUnavailable as error:
-            reason = str(error)
-        state = _State(
-            decision is not None,
-            decision is not None and decision.is_active,
-            decision is not None and decision.is_persistent,
-            decision is not None and decision.is_early,
-        )
-        if state == self._state:
+            if self._logged != ():
+                self._logged = ()
+                _log.warning("no decision", **about, why=str(error))
+                self._wake()
             return
-        self._log_change(self._state, state, decision, reason)
-        self._state = state
+        state = (decision.is_active, decision.is_persistent, decision.is_early)
+        if state == self._logged:
+            return
+        if self._logged is not None and (*self._logged, False)[0] != decision.is_active:
+            to = "active" if decision.is_active else "idle"
+            self._metrics.decision_changes.labels(to).inc()
+        self._logged = state
+        _log.info("decision", **about, why=why(decision), **decision.log_fields())
+        self._wake()
+
+    def _wake(self) -> None:
         for listener in self.listeners:
             listener.set()
-
-    def _log_change(
-        self, before: _State | None, after: _State, decision: Decision | None, reason: str
-    ) -> None:
-        about = {"object": self.name, "group": self.settings.group_topic.group}
-        about["topic"] = self.settings.group_topic.topic
-        if decision is None:
-            _log.warning("no decision", **about, why=reason)
-            return
-        if before is not None and before.is_active != after.is_active:
-            self._metrics.decision_changes.labels("active" if after.is_active else "idle").inc()
-        _log.info("decision", **about, why=why(decision), **decision.log_fields())
 
 
 def why(decision: Decision) -> str:
     """Return in one sentence what a decision rests on."""
-    rule, unit = decision.rule, "s of age" if decision.rule.lag_metric == "seconds" else "records"
-    limit = f"{rule.lag_threshold} {unit}"
-    place = "the total"
-    if decision.stretch_partition is not None:
-        place = f"partition {decision.stretch_partition}"
-    if decision.stretch_started_at_ns is None:
-        said = f"nothing is at or above {limit} now"
-    else:
+    rule = decision.rule
+    limit = f"{rule.lag_threshold} {'s of age' if rule.lag_metric == 'seconds' else 'records'}"
+    partition = decision.stretch_partition
+    place = "the total" if partition is None else f"partition {partition}"
+    said = f"nothing is at or above {limit} now"
+    if decision.stretch_started_at_ns is not None:
         said = (
             f"{place} has been at or above {limit} for {decision.span_seconds:.1f} s "
             f"of {rule.sustain_seconds:g} s"

@@ -13,11 +13,10 @@ from confluent_kafka import TopicPartition
 from lagbench.adapters.kafka import kafka_connections, kafka_lag_source
 from lagbench.adapters.kafka.kafka_lag_source import KafkaLagSource
 from lagbench.core.lag_scaler import NO_OFFSET, GroupTopic
-from lagbench.core.lag_scaler.offset_history import OffsetHistory
-from lagbench.core.lag_scaler.partition_lag import OffsetReading
+from lagbench.core.lag_scaler.lag_rule import LagRule
+from lagbench.core.lag_scaler.offset_history import OffsetHistory, RuleColumns
 
 ITEM = GroupTopic("enrich", "events")
-READING = OffsetReading("latest", scale_to_zero=False, limitation=None)
 
 
 class Cluster:
@@ -98,10 +97,9 @@ def test_records_that_retention_removed_behind_a_commit_are_not_lag(cluster: Clu
     """A commit of 1,000 in a log that starts at 1,000,000 has the 50 records of the log to read."""
     history = OffsetHistory(5)
 
-    history.append(KafkaLagSource({"bootstrap.servers": "k:9092"}).sample([ITEM])[ITEM])
+    history.append(KafkaLagSource({"bootstrap.servers": "k:9092"}).sample([ITEM], 1)[ITEM])
 
-    end, committed = history.row(1)
-    assert READING.lag(end, committed, history.log_start).tolist() == [50, 40]
+    assert RuleColumns(LagRule(), history).lag(-1).tolist() == [50, 40]
     assert cluster.starts_asked == [[0, 1]]
 
 
@@ -111,12 +109,12 @@ def test_log_starts_are_asked_for_where_a_commit_stands_still(
     """Partition 0, whose commits move, is not asked for; nor is 1 while it has nothing to read."""
     source = KafkaLagSource({"bootstrap.servers": "k:9092"})
     cluster.committed = [1_000_050, 100]
-    source.sample([ITEM])
+    source.sample([ITEM], 1)
     for second in range(10, 40, 10):
         clock[0] = 100.0 + second
         cluster.end = [1_000_050 + second, 100 + second]
         cluster.committed = [1_000_050 + second - 5, 100]
-        source.sample([ITEM])
+        source.sample([ITEM], 1)
 
     assert cluster.starts_asked == [[1], [1], [1]]
 
@@ -128,7 +126,7 @@ def test_log_starts_of_a_still_group_are_asked_for_at_most_every_five_seconds(
     source = KafkaLagSource({"bootstrap.servers": "k:9092"})
     for second in range(11):
         clock[0] = 100.0 + second
-        source.sample([ITEM])
+        source.sample([ITEM], 1)
 
     assert len(cluster.starts_asked) == 3
 
@@ -141,7 +139,7 @@ def test_the_log_start_of_a_partition_without_a_commit_is_in_every_sample(
     cluster.committed = [NO_OFFSET, 100]
     for _ in range(3):
         clock[0] += 1.0
-        sample = source.sample([ITEM])[ITEM]
+        sample = source.sample([ITEM], 1)[ITEM]
         assert sample.earliest is not None
         assert np.array_equal(sample.earliest, [1_000_000, NO_OFFSET])
 
@@ -154,6 +152,6 @@ def test_groups_that_come_and_go_share_the_connections(
     for number in range(1_000):
         clock[0] += 60.0
         item = GroupTopic(f"preview-{number}", "events")
-        assert not source.sample([ITEM, item])[item].error
+        assert not source.sample([ITEM, item], 1)[item].error
 
     assert cluster.clients == 2

@@ -6,7 +6,7 @@ import re
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule
 
 from lagbench.core.explain.lag_scaler import explain
-from lagbench.core.lag_scaler.decision import Decision
+from lagbench.core.lag_scaler.lag_rule import Decision
 
 
 def explained(decision: Decision, seconds: float) -> dict[str, str]:

@@ -1,51 +1,14 @@
-"""A window of samples: partitions that come, offsets that go back, rules that come and go."""
+"""A window of samples: what it takes, the rules that come and go, and its snapshot."""
 
-import numpy as np
+from __future__ import annotations
+
 import pytest
-from tests.fakes.lag_samples import at, judged, lags, offsets, rule, window
+from tests.fakes.lag_samples import at, lags, offsets, rule, window
 
-from lagbench.core.lag_scaler.lag_source import GroupSample
-from lagbench.core.lag_scaler.rule_parameters import LagRule
-from lagbench.core.lag_scaler.window import GroupWindow
+from lagbench.core.lag_scaler import GroupSample, GroupWindow, lag_window
+from lagbench.core.lag_scaler.lag_window import SnapshotDiscarded, restore_window, save_window
 
-
-def test_new_partitions_leave_the_stretches_of_the_others() -> None:
-    """A topic grows from 1 to 3 partitions in the middle of a stretch."""
-    samples = [lags(2 * number, 600) for number in range(6)]
-    grown = [lags(2 * number, 600, 0, 0) for number in range(6, 11)]
-
-    decision = judged([*samples, *grown])
-
-    assert decision.is_persistent
-    assert decision.figures.partitions == 3
-
-
-def test_a_partition_is_known_by_its_number() -> None:
-    """Partitions 0 and 2 are read, later 1 as well: the stretch of 2 stays its own."""
-    samples = [lags(2 * number, 0, 600, partitions=[0, 2]) for number in range(6)]
-    more = [lags(2 * number, 0, 600, 0, partitions=[0, 1, 2]) for number in range(6, 11)]
-
-    decision = judged([*samples, *more])
-
-    assert decision.stretch_partition == 1
-    assert decision.span_seconds == 8
-
-
-def test_an_end_that_goes_back_does_not_end_a_stretch() -> None:
-    """A failover cut off 50 records; 600 still wait, and did all the time."""
-    samples = [offsets(2 * number, [5000], [4400]) for number in range(6)]
-    after = [offsets(2 * number, [4950], [4350]) for number in range(6, 11)]
-
-    assert judged([*samples, *after]).is_persistent
-
-
-def test_a_topic_made_anew_forgets_its_log_start() -> None:
-    """The old log began at 900; of the new one all 200 records can be read."""
-    chosen = rule(offset_reset_policy="earliest")
-    old = offsets(0, [1000], [-1], earliest=[900])
-    new = offsets(2, [200], [-1], earliest=[0])
-
-    assert judged([old, new], chosen).figures.total_lag == 200
+HELD = rule(scale_down_stabilization_seconds=60)
 
 
 def test_a_sample_that_is_not_newer_is_dropped() -> None:
@@ -62,15 +25,16 @@ def test_a_sample_that_is_not_newer_is_dropped() -> None:
 
 
 def test_a_clock_set_back_starts_the_window_anew() -> None:
-    """An hour back: what was sampled before cannot be put in order with what comes now."""
+    """What was sampled and held before cannot be put in order with what comes now."""
     over = window()
-    watched = over.watch(rule())
+    watched, held = over.watch(rule()), over.watch(HELD)
     for number in range(11):
         over.add(lags(3600 + 2 * number, 600))
 
     assert over.add(lags(0, 600))
     assert not watched.decide(at(0)).is_persistent
     assert watched.decide(at(0)).figures.samples == 1
+    assert held.decide(at(0)).metric_value == 0
 
 
 @pytest.mark.parametrize(
@@ -91,73 +55,29 @@ def test_a_malformed_sample_is_a_gap(sample: GroupSample, trouble: str) -> None:
     assert over.newest_at_ns is None
 
 
-def test_equal_rules_are_evaluated_once() -> None:
-    """Two objects with the same rule share one evaluation; forgetting it drops it."""
+def test_rules_come_and_go_on_their_own() -> None:
+    """Equal rules share one evaluation; the samples kept are those of the longest window."""
+    low, middle, high = (rule(lag_threshold=limit) for limit in (100, 200, 700))
+    short = rule(window_size=12)
     over = window()
-
-    assert over.watch(rule()) is over.watch(rule())
-    over.forget(rule())
-    over.forget(rule())
-    assert over.rules == ()
-    assert not over.views
-
-
-def test_forgetting_one_rule_leaves_the_others() -> None:
-    """Of three rules on the same values the middle one goes."""
-    rules = [rule(lag_threshold=limit) for limit in (100, 200, 300)]
-    over = window()
-    for one in rules:
+    assert over.watch(low) is over.watch(low)
+    for one in (middle, high, short):
         over.watch(one)
-    for number in range(6):
+    for number in range(40):
         over.add(lags(2 * number, 250))
+        if number == 20:
+            over.forget(middle)
+            over.forget(middle)
 
-    over.forget(rules[1])
-    for number in range(6, 11):
-        over.add(lags(2 * number, 250))
-
-    assert over.watch(rules[0]).decide(at(20)).is_persistent
-    assert not over.watch(rules[2]).decide(at(20)).is_persistent
-
-
-def test_a_rule_of_another_interval_is_refused() -> None:
-    """Its gaps and its window would be measured wrongly."""
-    with pytest.raises(ValueError, match="window of 2"):
-        window().watch(rule(sampling_interval_seconds=3))
-
-
-def test_the_samples_kept_are_bounded() -> None:
-    """1,000 samples, windows of 30 and 12: 30 are kept; without the longer one, 12."""
-    over = window()
-    over.watch(rule())
-    over.watch(rule(window_size=12))
-    for number in range(1000):
-        over.add(lags(2 * number, 600))
-
+    assert over.watch(low).decide(at(78)).is_persistent
+    assert not over.watch(high).decide(at(78)).is_persistent
     assert len(over.history) == 30
-    over.forget(rule())
-    assert len(over.history) == 12
-    assert over.history.times().tolist() == [at(2 * number) for number in range(988, 1000)]
-
-
-def test_a_call_computes_nothing() -> None:
-    """The decision is the same object from one sample to the next, whatever the partitions."""
-    over = GroupWindow("big", 2.0)
-    watched = over.watch(rule(window_size=2000))
-    for number in range(3):
-        over.add(lags(2 * number, *np.arange(2400).tolist()))
-
-    assert watched.decide(at(4)) is watched.decide(at(5))
-
-
-def test_the_oldest_sample_may_leave_a_stretch_that_goes_on() -> None:
-    """A stretch of 200 s in a window of 30 samples at 2 s: its start is remembered."""
-    assert judged([lags(2 * number, 600) for number in range(101)]).span_seconds == 200
-
-
-def test_a_rule_is_hashable_and_free_of_secrets() -> None:
-    """It is a key, and it is written into snapshots."""
-    assert hash(LagRule()) == hash(LagRule())
-    assert not {"password", "username", "bootstrap_servers"} & set(LagRule.model_fields)
+    for one in (low, high):
+        over.forget(one)
+    assert over.rules == (short,)
+    assert over.history.times().tolist() == [at(2 * number) for number in range(28, 40)]
+    with pytest.raises(ValueError, match="window of 2"):
+        over.watch(rule(sampling_interval_seconds=3))
 
 
 def test_a_rule_that_comes_after_a_gap_sees_only_what_came_since() -> None:
@@ -167,7 +87,86 @@ def test_a_rule_that_comes_after_a_gap_sees_only_what_came_since() -> None:
     for seconds in [*range(0, 21, 2), *range(28, 39, 2)]:
         over.add(lags(seconds, 600))
 
-    late = over.watch(rule(lag_threshold=400)).decide(at(38))
+    assert over.watch(rule(lag_threshold=400)).decide(at(38)).span_seconds == 10
 
-    assert late.span_seconds == 10
-    assert not late.is_persistent
+
+def lagging_window(samples: int) -> GroupWindow:
+    """Return a window with 600 records of lag on each of its samples, 2 s apart."""
+    over = window()
+    for one in (rule(), HELD, rule(lag_metric="projected")):
+        over.watch(one)
+    for number in range(samples):
+        over.add(lags(2 * number, 600, 0))
+    return over
+
+
+def restored(data: bytes, now_seconds: float) -> GroupWindow:
+    """Return the window of a snapshot, read at an instant."""
+    return restore_window(
+        data, identity=window().identity, interval_seconds=2.0, now_ns=at(now_seconds)
+    )
+
+
+def test_a_restart_goes_on_with_stretches_and_holds() -> None:
+    """15 s into a stretch: persistent 20 s after lag on; what was held before stays held."""
+    over = restored(save_window(lagging_window(8)), 16)
+    watched = over.watch(rule())
+    for number in range(8, 11):
+        assert not watched.decide(at(2 * number - 1)).is_persistent
+        over.add(lags(2 * number, 600, 0))
+    assert watched.decide(at(20)).is_persistent
+
+    before = lagging_window(12)
+    after = restored(save_window(before), 23)
+    assert after.rules == before.rules
+    for one in before.rules:
+        assert after.watch(one).decide(at(23)) == before.watch(one).decide(at(23))
+    after.add(lags(24, 0, 0))
+    assert after.watch(HELD).decide(at(24)).metric_value == 600
+    assert after.watch(rule()).decide(at(24)).metric_value == 0
+
+
+def test_a_gap_over_the_restart_ends_the_stretch() -> None:
+    """The snapshot is 4 s old, the first sample comes after 6 s: more than 2.5 intervals."""
+    over = restored(save_window(lagging_window(12)), 26)
+
+    over.add(lags(28, 600, 0))
+
+    assert not over.watch(rule()).decide(at(28)).is_persistent
+
+
+@pytest.mark.parametrize(("now", "reason"), [(27.1, r"5\.1 s"), (10, "future")])
+def test_a_snapshot_of_another_time_is_discarded(now: float, reason: str) -> None:
+    """Nothing in an old one holds any more; one from the future is of another clock."""
+    with pytest.raises(SnapshotDiscarded, match=reason):
+        restored(save_window(lagging_window(12)), now)
+
+
+def test_a_snapshot_of_something_else_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cluster, group, topic and interval are its identity; its content has a version."""
+    data, own = save_window(lagging_window(12)), window().identity
+    for identity, interval in (("other", 2.0), (own, 3.0)):
+        with pytest.raises(SnapshotDiscarded):
+            restore_window(data, identity=identity, interval_seconds=interval, now_ns=at(22))
+    monkeypatch.setattr(lag_window, "SNAPSHOT_VERSION", 99)
+    with pytest.raises(SnapshotDiscarded, match="version"):
+        restored(data, 22)
+
+
+def test_no_cut_or_changed_snapshot_is_trusted() -> None:
+    """Whatever byte is missing or changed, the snapshot is discarded, never misread."""
+    data = save_window(lagging_window(12))
+    changed = [bytes([*data[:n], data[n] ^ 0x55, *data[n + 1 :]]) for n in range(len(data))]
+    for wrong in [*changed, b"", data[:5], data[:40]]:
+        with pytest.raises(SnapshotDiscarded):
+            restored(wrong, 22)
+
+
+def test_snapshots_are_small_and_may_be_empty() -> None:
+    """30 samples of 24 partitions take less than 4 KB."""
+    over = window()
+    over.watch(rule())
+    assert restored(save_window(over), 0).rules == over.rules
+    for number in range(40):
+        over.add(lags(2 * number, *range(0, 2400, 100)))
+    assert len(save_window(over)) < 4000

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.localkube.controllers.event_expiry import KEPT_SECONDS, EventExpiry
-from lagbench.localkube.controllers.events import EventRecorder
+from lagbench.localkube.controllers.events import KEPT_SECONDS, EventExpiry
 from lagbench.localkube.objects import JsonObject, name_of
 from lagbench.localkube.storage.registry import Registry
 from lagbench.localkube.storage.resources import EVENT, NAMESPACE
@@ -58,32 +57,3 @@ def test_a_repeated_event_begins_its_hour_again() -> None:
 
     cluster.now = KEPT_SECONDS
     assert cluster.names() == ["often"]
-
-
-def test_a_deleted_event_needs_no_removal() -> None:
-    """What a client has deleted is not looked for an hour later, also under its name again."""
-    cluster = Cluster()
-    cluster.write("again")
-    cluster.registry.store.remove(EVENT, PLACE, "again")
-    cluster.now = KEPT_SECONDS / 2
-    cluster.write("again")
-
-    cluster.now = KEPT_SECONDS
-    assert cluster.names() == ["again"]
-
-
-def test_localkube_writes_its_own_event_anew_after_the_hour() -> None:
-    """The recorder still knows the text, and the store has it no more: it is a first one again."""
-    cluster = Cluster()
-    events = EventRecorder(cluster.registry, source="kubelet")
-    about = cluster.registry.store.get(NAMESPACE, "", PLACE)
-    about = {**about, "metadata": {**about["metadata"], "namespace": PLACE}}
-    events.normal(about, "Started", "text")
-    events.normal(about, "Started", "text")
-    cluster.now = KEPT_SECONDS
-    assert cluster.names() == []
-
-    events.normal(about, "Started", "text")
-
-    (event,) = cluster.registry.store.select(EVENT, PLACE)
-    assert event["count"] == 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lagbench.localkube.controllers.owned_pods import hash_of, seconds_until_available
+from lagbench.localkube.controllers.controller import Controller, hash_of
 
 
 def test_the_hash_follows_the_template() -> None:
@@ -30,4 +31,7 @@ def test_a_pod_is_available_when_it_was_ready_long_enough(
     pod: dict[str, Any] = {"status": {"conditions": [condition]}}
     workload: dict[str, Any] = {"spec": {"minReadySeconds": needed}}
 
-    assert seconds_until_available(workload, pod, 10 * 1_000_000_000) == expected
+    registry = SimpleNamespace(now_ns=lambda: 10 * 1_000_000_000)
+    controller: Any = SimpleNamespace(registry=registry, look_again=lambda *_: None)
+
+    assert Controller.seconds_until_available(controller, workload, pod) == expected

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.merging.apply import apply, without_nulls
-from lagbench.localkube.merging.field_sets import from_fields_v1, to_fields_v1, values_by_path
-from lagbench.localkube.merging.managed_fields import Owner, owners_of, record_update
+from lagbench.localkube.merging.apply import Owner, apply, owners_of, record_update
+from lagbench.localkube.merging.field_paths import from_fields_v1, to_fields_v1, values_by_path
 from lagbench.localkube.objects import copy_of
 
 
@@ -36,28 +35,12 @@ def containers(*entries: dict[str, Any]) -> dict[str, Any]:
     return {"containers": list(entries)}
 
 
-def test_what_the_manager_leaves_out_goes() -> None:
-    """A field of the earlier apply that the next one lacks is removed."""
-    live = applied(None, {"x": 1, "y": 2})
-
-    assert applied(live, {"x": 1})["spec"] == {"x": 1}
-
-
 def test_what_nobody_applied_stays() -> None:
     """A field that the server or a plain write set survives an apply that does not name it."""
     live = applied(None, {"x": 1})
     live["spec"]["defaulted"] = True
 
     assert applied(live, {"x": 2})["spec"] == {"x": 2, "defaulted": True}
-
-
-def test_a_structure_goes_with_the_defaults_inside_it() -> None:
-    """With its last applied field goes the block, and what the server had added to it."""
-    live = applied(None, {"max": 3, "behavior": {"up": {"window": 0}}})
-    live["spec"]["behavior"]["up"]["policies"] = [{"type": "Pods"}]
-    live["spec"]["behavior"]["down"] = {"policies": []}
-
-    assert applied(live, {"max": 3})["spec"] == {"max": 3}
 
 
 def test_a_data_map_loses_only_the_key() -> None:
@@ -91,31 +74,6 @@ def test_a_foreign_value_is_a_conflict_and_force_takes_it() -> None:
     assert {owner.manager for owner in owners_of(forced)} == {"b"}
 
 
-def test_the_same_value_is_shared() -> None:
-    """Two managers may own one field with one value; it goes when both have let go."""
-    live = applied(applied(None, {"x": 1}, "a"), {"x": 1}, "b")
-
-    once = applied(live, {"other": 1}, "a")
-    twice = applied(once, {"other": 1}, "b")
-
-    assert once["spec"] == {"x": 1, "other": 1}
-    assert twice["spec"] == {"other": 1}
-
-
-def test_keyed_items_are_merged_and_removed_by_key() -> None:
-    """Containers merge by name: each manager's item and fields come and continue their own."""
-    one, two = {"name": "one", "image": "i"}, {"name": "two", "image": "j"}
-    live = applied(None, containers(one), "a")
-    both = applied(live, containers(two), "b")
-    shared = applied(both, containers(two, {"name": "one", "tty": True}), "b")
-
-    names = [item["name"] for item in both["spec"]["containers"]]
-    assert names == ["two", "one"]
-    assert {"name": "one", "image": "i", "tty": True} in shared["spec"]["containers"]
-    assert applied(shared, containers(two), "b")["spec"]["containers"] == [two, one]
-    assert applied(both, {"x": 1}, "b")["spec"] == {"x": 1, "containers": [one]}
-
-
 def test_ports_are_distinguished_by_number_and_protocol() -> None:
     """Two entries for one number with different protocols are two items."""
     ports = [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]
@@ -133,23 +91,6 @@ def test_lists_of_a_custom_kind_are_replaced_whole() -> None:
     after = applied(live, containers({"name": "two"}), is_custom=True)
 
     assert after["spec"]["containers"] == [{"name": "two"}]
-
-
-def test_nulls_are_not_given() -> None:
-    """A field set to null counts as left out."""
-    assert without_nulls({"a": None, "b": [{"c": None, "d": 1}]}) == {"b": [{"d": 1}]}
-
-
-def test_apply_changes_neither_argument() -> None:
-    """The live object and the manifest are as before."""
-    live = applied(None, containers({"name": "one", "env": [{"name": "A", "value": "1"}]}))
-    before, wanted = copy_of(live), manifest(containers({"name": "one", "image": "i"}))
-    given = copy_of(wanted)
-
-    apply(live, wanted, writer("a"), force=False, is_custom=False)
-
-    assert live == before
-    assert wanted == given
 
 
 def test_repeating_an_apply_changes_nothing() -> None:

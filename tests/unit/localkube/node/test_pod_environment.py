@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from lagbench.localkube.node.pod_environment import inheritable, port_variable
+from lagbench.localkube.node.pod_environment import inheritable, variable_of
 from lagbench.localkube.node.pod_metrics import read_sessions
 
 
@@ -36,7 +36,7 @@ def test_secrets_and_airflow_settings_are_not_inherited() -> None:
 
 def test_a_port_is_reported_in_a_variable_of_its_name() -> None:
     """Dashes become underscores, letters upper case."""
-    assert port_variable("metrics-http") == "PORT_METRICS_HTTP"
+    assert variable_of("PORT", "metrics-http") == "PORT_METRICS_HTTP"
 
 
 def test_usage_is_summed_per_session(tmp_path: Path) -> None:

@@ -159,17 +159,6 @@ def test_a_broken_rule_names_its_field(
     assert field in refused.value.message
 
 
-def test_a_second_scaler_of_one_target_is_refused(registry: Registry) -> None:
-    """As with KEDA's webhook, a workload has one ScaledObject; changing that one is fine."""
-    first = registry.create(SCALED_OBJECT, scaled_object("first"), NAMESPACE_NAME)
-
-    with pytest.raises(ApiError, match="'first'"):
-        registry.create(SCALED_OBJECT, scaled_object("second"), NAMESPACE_NAME)
-    changed = copy_of(first)
-    changed["spec"]["maxReplicaCount"] = 4
-    assert registry.update(SCALED_OBJECT, changed)["metadata"]["generation"] == 2
-
-
 def test_a_client_cannot_set_what_the_server_sets(registry: Registry) -> None:
     """The uid, times, generation and status of a new object are the server's."""
     given = deployment()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.kubernetes.workloads import selector_string
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.storage.selectors import field_matcher, label_matcher
+from lagbench.localkube.storage.selectors import label_matcher
 
 LABELS = {"app": "web", "tier": "front", "example.com/team": "a-1"}
 
@@ -40,34 +39,3 @@ def test_an_unreadable_selector_is_a_bad_request() -> None:
         label_matcher("a=b=c")
 
     assert refused.value.code == 400
-
-
-def test_field_selectors() -> None:
-    """Fields are compared as text; a field that is not there is empty."""
-    pod = {"metadata": {"name": "a"}, "status": {"phase": "Running"}}
-
-    assert field_matcher("metadata.name=a,status.phase!=Failed")(pod)
-    assert field_matcher("spec.nodeName=")(pod)
-    assert not field_matcher("status.phase=Pending")(pod)
-
-
-def test_an_unknown_field_is_a_bad_request() -> None:
-    """A field that the API does not index is rejected by name."""
-    with pytest.raises(ApiError, match=r"spec\.replicas"):
-        field_matcher("spec.replicas=1")
-
-
-def test_a_spec_selector_as_text() -> None:
-    """A LabelSelector becomes the text that a Scale object shows, and matches the same labels."""
-    selector = {
-        "matchLabels": {"app": "web"},
-        "matchExpressions": [
-            {"key": "tier", "operator": "In", "values": ["front", "back"]},
-            {"key": "old", "operator": "DoesNotExist"},
-        ],
-    }
-
-    text = selector_string(selector)
-
-    assert text == "app=web,tier in (front,back),!old"
-    assert label_matcher(text)(LABELS)

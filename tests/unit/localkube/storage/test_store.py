@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.objects import copy_of
 from lagbench.localkube.storage import store as store_module
-from lagbench.localkube.storage.resources import CONFIG_MAP, SECRET
+from lagbench.localkube.storage.resources import CONFIG_MAP
 from lagbench.localkube.storage.store import Change, Store
 
 
@@ -31,20 +30,6 @@ def test_every_change_has_a_higher_version() -> None:
     assert versions[-1] == store.version
 
 
-def test_a_stale_version_is_a_conflict() -> None:
-    """Replacing on the base of an older version is rejected; without a version it is not."""
-    store = Store()
-    old = copy_of(store.insert(CONFIG_MAP, named("a")))
-    store.replace(CONFIG_MAP, {**copy_of(old), "data": {"x": "1"}})
-
-    with pytest.raises(ApiError) as refused:
-        store.replace(CONFIG_MAP, {**old, "data": {"x": "2"}})
-    store.replace(CONFIG_MAP, named("a", data={"x": "3"}))
-
-    assert (refused.value.code, refused.value.reason) == (409, "Conflict")
-    assert store.get(CONFIG_MAP, "default", "a")["data"] == {"x": "3"}
-
-
 def test_a_write_of_the_same_is_no_change() -> None:
     """Writing what is there already keeps the version and tells nobody."""
     store = Store()
@@ -56,20 +41,6 @@ def test_a_write_of_the_same_is_no_change() -> None:
 
     assert again["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
     assert heard == []
-
-
-def test_kinds_and_namespaces_are_apart() -> None:
-    """The same name may be used per kind and namespace; a list can be of one namespace."""
-    store = Store()
-    store.insert(CONFIG_MAP, named("a"))
-    store.insert(CONFIG_MAP, named("a", "other"))
-    store.insert(SECRET, named("a"))
-
-    assert len(store.select(CONFIG_MAP)) == 2
-    assert len(store.select(CONFIG_MAP, "other")) == 1
-    with pytest.raises(ApiError) as refused:
-        store.insert(SECRET, named("a"))
-    assert refused.value.reason == "AlreadyExists"
 
 
 def test_listeners_hear_changes_in_order_with_the_state_before() -> None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lagbench.core.lag_scaler.lag_clusters import SourceAddress
 from lagbench.core.lag_scaler.lag_source import (
     GroupSample,
     GroupTopic,
     LagSource,
     failed_sample,
 )
-from lagbench.core.lag_scaler.source_address import SourceAddress
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from lagbench.core.keda.triggers import KafkaSecurity
 from lagbench.core.lag_scaler import KafkaCluster
-from lagbench.programs.lag_scaler.sources import kafka_settings
+from lagbench.programs.lag_scaler.cluster_sampler import kafka_settings
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 LOGIN = {

@@ -4,10 +4,16 @@ import pickle
 
 import pytest
 
-from lagbench.core.lag_scaler.lag_source import GroupTopic
-from lagbench.core.lag_scaler.rule_parameters import LagRule
-from lagbench.core.lag_scaler.settings import InvalidMetadata, LagSettings, parse_lag_settings
-from lagbench.core.lag_scaler.source_address import KafkaCluster, allowed_servers_of
+from lagbench.core.lag_scaler import (
+    GroupTopic,
+    InvalidMetadata,
+    KafkaCluster,
+    LagRule,
+    LagSettings,
+    allowed_servers_of,
+    parse_lag_settings,
+)
+from lagbench.core.lag_scaler.lag_clusters import IggyServer
 
 NAMED = {
     "scalerAddress": "lagbench-lag-scaler:6000",
@@ -15,6 +21,14 @@ NAMED = {
     "topic": "orders",
     "consumerGroup": "enrich",
 }
+IGGY = {
+    "source": "iggy",
+    "serverAddress": "iggy:8090",
+    "streamId": "shop",
+    "topicId": "orders",
+    "consumerGroupId": "enrich",
+}
+IGGY_LOGIN = {"usernameFromEnv": "scaler", "passwordFromEnv": "very-secret"}
 
 
 def parse(environment: dict[str, str] | None = None, **metadata: str) -> LagSettings:
@@ -26,6 +40,8 @@ def refused(environment: dict[str, str] | None = None, **metadata: str) -> Inval
     """Return the refusal."""
     with pytest.raises(InvalidMetadata) as caught:
         parse(environment, **metadata)
+    assert "very-secret" not in str(caught.value) + repr(caught.value.problems)
+    assert len(str(caught.value)) < 800
     return caught.value
 
 
@@ -42,25 +58,25 @@ def test_what_is_left_out_is_the_default() -> None:
 
 def test_every_option_is_read() -> None:
     """The names are those of the READMEs and of KEDA's kafka trigger."""
-    settings = parse(
-        lagThreshold="1000",
-        activationLagThreshold="5",
-        sustainSeconds="30",
-        scaleUpStabilization="60",
-        scaleDownStabilization="300",
-        samplingInterval="2.5",
-        windowSize="20",
-        lagScope="total",
-        lagMetric="projected",
-        offsetResetPolicy="earliest",
-        scaleToZeroOnInvalidOffset="true",
-        excludePersistentLag="true",
-        partitionLimitation="1,2,5-7",
-        allowIdleConsumers="true",
-        ensureEvenDistributionOfPartitions="true",
-    )
+    written = {
+        "lagThreshold": "1000",
+        "activationLagThreshold": "5",
+        "sustainSeconds": "30",
+        "scaleUpStabilization": "60",
+        "scaleDownStabilization": "300",
+        "samplingInterval": "2.5",
+        "windowSize": "20",
+        "lagScope": "total",
+        "lagMetric": "projected",
+        "offsetResetPolicy": "earliest",
+        "scaleToZeroOnInvalidOffset": "true",
+        "excludePersistentLag": "true",
+        "partitionLimitation": "1,2,5-7",
+        "allowIdleConsumers": "true",
+        "ensureEvenDistributionOfPartitions": "true",
+    }
 
-    assert settings.rule == LagRule(
+    assert parse(**written).rule == LagRule(
         lag_threshold=1000,
         activation_lag_threshold=5,
         sustain_seconds=30,
@@ -86,65 +102,72 @@ def test_the_environment_holds_defaults_only() -> None:
     settings = parse(environment, lagThreshold="9")
 
     assert settings.group_topic.topic == "orders"
-    assert settings.rule.lag_threshold == 9
-    assert settings.rule.sustain_seconds == 60
+    assert (settings.rule.lag_threshold, settings.rule.sustain_seconds) == (9, 60)
+
+
+LIMITED = {"limitToPartitionsWithLag": "true"}
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("field", "value", "more"),
     [
-        ("lagThreshold", "0"),
-        ("lagThreshold", "many"),
-        ("activationLagThreshold", "-1"),
-        ("sustainSeconds", "-5"),
-        ("samplingInterval", "0.9"),
-        ("windowSize", "1"),
-        ("windowSize", "100000"),
-        ("scaleDownStabilization", "7200"),
-        ("lagScope", "topic"),
-        ("lagMetric", "bytes"),
-        ("offsetResetPolicy", "none"),
-        ("excludePersistentLag", "yes"),
-        ("partitionLimitation", "1-2-3"),
-        ("partitionLimitation", "5-1"),
-        ("source", "pulsar"),
-        ("bootstrapServers", ","),
+        ("lagThreshold", "0", {}),
+        ("lagThreshold", "many", {}),
+        ("activationLagThreshold", "-1", {}),
+        ("sustainSeconds", "-5", {}),
+        ("sustainSeconds", "inf", {}),
+        ("samplingInterval", "0.9", {}),
+        ("windowSize", "1", {}),
+        ("windowSize", "100000", {}),
+        ("windowSize", "12", {}),  # 12 samples at 10 s span 110 s and never 120 s
+        ("scaleDownStabilization", "7200", {}),
+        ("lagScope", "topic", {}),
+        ("lagMetric", "bytes", {}),
+        ("offsetResetPolicy", "none", {}),
+        ("excludePersistentLag", "yes", {}),
+        ("allowIdleConsumers", "true", LIMITED),
+        ("ensureEvenDistributionOfPartitions", "true", LIMITED),
+        ("partitionLimitation", "1-2-3", {}),
+        ("partitionLimitation", "5-1", {}),
+        ("partitionLimitation", "0-2147483647", {}),
+        ("partitionLimitation", ",".join(["0-4000"] * 1000), {}),
+        ("source", "pulsar", {}),
+        ("topic", "t" * 250, {}),
+        ("consumerGroup", "g" * 256, {}),
+        ("bootstrapServers", ",", {}),
+        ("bootstrapServers", ",".join(f"kafka-{n}:9092" for n in range(100)), {}),
+        # a client could take another host from them than the list of allowed ones
+        ("bootstrapServers", "PLAINTEXT://kafka:9092", {}),
+        ("bootstrapServers", "kafka:9092/evil", {}),
+        ("bootstrapServers", "kafka:9092 evil:1", {}),
+        ("bootstrapServers", "kafka:x", {}),
+        ("bootstrapServers", "kafka@evil:1", {}),
+        *[
+            ("serverAddress", address, {**IGGY, **IGGY_LOGIN})
+            for address in ("iggy:", "iggy:0", "iggy:65536", "tcp://iggy:8090", ":8090", "[::1]x")
+        ],
+        ("serverAddress", "127.0.0.1\0.kafka.svc:8090", {**IGGY, **IGGY_LOGIN}),
+        ("serverAddress", "h ost:8090", {**IGGY, **IGGY_LOGIN}),
+        ("tls", "on", {**IGGY, **IGGY_LOGIN}),
+        ("tls", "disable", {**IGGY, **IGGY_LOGIN, "caFromEnv": "PEM"}),
+        ("streamId", "", {**IGGY, **IGGY_LOGIN}),
     ],
 )
-def test_a_value_that_is_not_allowed_is_named(field: str, value: str) -> None:
-    """Field and value."""
-    error = refused(**{field: value})
+def test_a_value_that_is_not_allowed_is_named(field: str, value: str, more: dict[str, str]) -> None:
+    """Field and value; what would cost much to compare or to keep is refused, too."""
+    error = refused(**{**more, field: value})
 
     assert (error.field, error.value) == (field, value)
 
 
 def test_all_problems_are_listed_at_once() -> None:
-    """Two wrong fields and a missing one make three problems."""
+    """Two wrong fields and a missing one make three problems; too many keys are one."""
     error = refused(lagThreshold="x", lagScope="both", topic=" ")
 
     assert [problem.field for problem in error.problems] == ["topic", "lagThreshold", "lagScope"]
     assert "KAFKA_TOPIC" in str(error)
     assert pickle.loads(pickle.dumps(error)).problems == error.problems  # noqa: S301 - our own
-
-
-@pytest.mark.parametrize(("size", "is_allowed"), [("12", False), ("13", True)])
-def test_a_window_too_short_for_the_sustain_time_is_refused(size: str, is_allowed: bool) -> None:
-    """12 samples at 10 s span 110 s and never 120 s: the original then never triggers."""
-    if is_allowed:
-        assert parse(windowSize=size).rule.window_size == 13
-    else:
-        error = refused(windowSize=size)
-        assert error.field == "windowSize"
-        assert "13" in error.allowed
-
-
-def test_options_that_contradict_each_other_are_refused() -> None:
-    """KEDA's two pairs."""
-    idle = refused(limitToPartitionsWithLag="true", allowIdleConsumers="true")
-    even = refused(limitToPartitionsWithLag="true", ensureEvenDistributionOfPartitions="true")
-
-    assert idle.field == "allowIdleConsumers"
-    assert even.field == "ensureEvenDistributionOfPartitions"
+    assert refused(**{f"k{number}": "" for number in range(200)}).field == "metadata"
 
 
 @pytest.mark.parametrize(
@@ -154,11 +177,12 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         ("lag_threshold", "lagThreshold"),
         ("windowsize", "windowSize"),
         ("topics", "topic"),
+        ("passwort", "password"),
     ],
 )
 def test_a_misspelt_key_is_refused(key: str, meant: str) -> None:
-    """Else its limit would silently be the default."""
-    assert meant in refused(**{key: "3"}).allowed
+    """Else its limit would silently be the default; the value of a secret is not shown."""
+    assert meant in refused(**{key: "very-secret" if key == "passwort" else "3"}).allowed
 
 
 def test_other_unknown_keys_are_kept_for_a_warning() -> None:
@@ -169,35 +193,21 @@ def test_other_unknown_keys_are_kept_for_a_warning() -> None:
 
 
 @pytest.mark.parametrize("key", ["password", "accessToken", "key", "keyPassword"])
-def test_a_literal_secret_is_refused_and_never_shown(key: str) -> None:
-    """Only by reference; the message holds the way to do it, not the secret."""
-    iggy = {"source": "iggy", "serverAddress": "i:8090", "streamId": "s", "topicId": "t"}
-    for more in ({}, {**iggy, "consumerGroupId": "c"}):
-        error = refused(**more, **{key: "hunter2"})
-        assert f"{key}FromEnv" in str(error)
-        assert "hunter2" not in str(error) + repr(error.problems)
-
-
-def test_a_misspelt_secret_is_not_shown() -> None:
-    """``passwort`` is rejected without its value."""
-    assert "hunter2" not in str(refused(passwort="hunter2"))
+@pytest.mark.parametrize("more", [{}, IGGY])
+def test_a_literal_secret_is_refused(key: str, more: dict[str, str]) -> None:
+    """Only by reference: the message holds the way to do it."""
+    assert f"{key}FromEnv" in str(refused(**more, **{key: "very-secret"}))
 
 
 def test_a_login_comes_by_reference() -> None:
     """KEDA sends the resolved value under the ...FromEnv key; no text of ours shows it."""
-    settings = parse(
-        sasl="scram_sha512", tls="enable", usernameFromEnv="scaler", passwordFromEnv="hunter2"
-    )
+    settings = parse(sasl="scram_sha512", tls="enable", **IGGY_LOGIN)
 
     source = settings.source
     assert isinstance(source, KafkaCluster)
     assert (source.security.sasl, source.security.is_tls) == ("scram_sha512", True)
     assert source.security.username == "scaler"
-    assert "hunter2" not in repr(settings) + str(settings) + source.name
-
-
-def test_sasl_without_a_login_is_refused() -> None:
-    """The rules of KEDA's kafka trigger hold."""
+    assert "very-secret" not in repr(settings) + str(settings) + source.name
     assert "username" in refused(sasl="plaintext").allowed
 
 
@@ -207,7 +217,7 @@ def test_the_servers_login_goes_to_its_own_cluster_only() -> None:
         "KAFKA_BROKERS": "kafka-0:9092,kafka-1:9092",
         "KAFKA_SASL": "plaintext",
         "KAFKA_USERNAME": "scaler",
-        "KAFKA_PASSWORD": "hunter2",
+        "KAFKA_PASSWORD": "very-secret",
     }
 
     own = parse(environment, bootstrapServers="kafka-1:9092, kafka-0:9092")
@@ -218,15 +228,15 @@ def test_the_servers_login_goes_to_its_own_cluster_only() -> None:
     assert "username" in foreign.allowed
 
 
-def test_equal_clusters_are_equal() -> None:
-    """Objects on one cluster share its client; another login is another client."""
-    first = parse(lagThreshold="1", usernameFromEnv="a", passwordFromEnv="b", sasl="plaintext")
-    second = parse(lagThreshold="2", usernameFromEnv="a", passwordFromEnv="b", sasl="plaintext")
-    third = parse(usernameFromEnv="a", passwordFromEnv="c", sasl="plaintext")
+def test_equal_clusters_share_a_client() -> None:
+    """Whatever the order and case of their servers; another login is another client."""
+    login = {"usernameFromEnv": "a", "sasl": "plaintext"}
+    first, second = (parse(lagThreshold=n, passwordFromEnv="b", **login) for n in "12")
 
-    assert first.source == second.source
     assert hash(first.source) == hash(second.source)
-    assert first.source != third.source
+    assert first.source == second.source != parse(passwordFromEnv="c", **login).source
+    written = ("kafka-1:9092,Kafka-0:9092", "kafka-0:9092, kafka-1:9092,kafka-1:9092")
+    assert len({parse(bootstrapServers=servers).source for servers in written}) == 1
 
 
 @pytest.mark.parametrize(("zero", "wakes"), [("true", True), ("false", False)])
@@ -234,52 +244,63 @@ def test_scale_to_zero_without_a_commit_has_iggys_meaning_for_iggy_alone(
     zero: str, wakes: bool
 ) -> None:
     """KEDA's kafka trigger counts 0 whatever waits; Iggy's looks at what waits."""
-    iggy = {"source": "iggy", "serverAddress": "i:8090", "streamId": "s", "topicId": "t"}
-    login = {"consumerGroupId": "c", "username": "u", "passwordFromEnv": "p"}
-    kafka = {"bootstrapServers": "k:9092", "topic": "t", "consumerGroup": "c"}
     flag = {"scaleToZeroOnInvalidOffset": zero}
 
-    assert parse_lag_settings({**iggy, **login, **flag}).rule.wakes_for_backlog is wakes
-    assert not parse_lag_settings({**kafka, **flag}).rule.wakes_for_backlog
+    assert parse_lag_settings({**IGGY, **IGGY_LOGIN, **flag}).rule.wakes_for_backlog is wakes
+    assert not parse(**flag).rule.wakes_for_backlog
 
 
 @pytest.mark.parametrize(
-    ("metadata", "field"),
+    ("text", "address"),
     [
-        ({f"k{number}": "" for number in range(200)}, "metadata"),
-        ({"topic": "t" * 250}, "topic"),
-        ({"consumerGroup": "g" * 256}, "consumerGroup"),
-        ({"bootstrapServers": ",".join(f"kafka-{n}:9092" for n in range(100))}, "bootstrapServers"),
-        ({"partitionLimitation": "0-2147483647"}, "partitionLimitation"),
-        ({"partitionLimitation": ",".join(["0-4000"] * 1000)}, "partitionLimitation"),
+        ("iggy", "iggy:8090"),
+        ("iggy.prod:9000", "iggy.prod:9000"),
+        ("[::1]:9000", "[::1]:9000"),
+        ("[::1]", "[::1]:8090"),
+        ("::1", "[::1]:8090"),
     ],
 )
-def test_what_would_cost_much_is_refused(metadata: dict[str, str], field: str) -> None:
-    """Time to compare keys, memory for partitions, labels of each series; the message is short."""
-    error = refused(**metadata)
+def test_an_iggy_server_is_a_host_and_maybe_a_port(text: str, address: str) -> None:
+    """The topic is written stream/topic; TLS is off unless asked for."""
+    found = parse_lag_settings(
+        {**IGGY, **IGGY_LOGIN, "serverAddress": text}, {"KAFKA_TLS": "enable"}
+    )
 
-    assert error.field == field
-    assert len(str(error)) < 500
+    assert found.group_topic == GroupTopic("enrich", "shop/orders")
+    assert isinstance(found.source, IggyServer)
+    assert (found.source.servers, found.source.is_tls) == ((address,), False)
+    assert "very-secret" not in repr(found) + found.source.model_dump_json()
+
+
+def test_iggys_tls_takes_an_authority_by_reference() -> None:
+    """``tls`` and ``caFromEnv`` of the object, or IGGY_TLS and IGGY_CA of the server."""
+    own = {"IGGY_ADDRESS": "iggy:8090", "IGGY_ACCESS_TOKEN": "very-secret", "IGGY_TLS": "enable"}
+    for metadata, environment in (
+        ({**IGGY_LOGIN, "tls": "enable", "caFromEnv": "PEM"}, {}),
+        ({}, {**own, "IGGY_CA": "PEM"}),
+    ):
+        source = parse_lag_settings({**IGGY, **metadata}, environment).source
+        assert isinstance(source, IggyServer)
+        assert (source.is_tls, source.ca) == (True, "PEM")
 
 
 @pytest.mark.parametrize(
-    "servers",
-    ["PLAINTEXT://kafka:9092", "kafka:9092/evil", "kafka:9092 evil:1", "kafka:x", "kafka@evil:1"],
+    ("changes", "field"),
+    [
+        ({"accessTokenFromEnv": "very-secret"}, "accessToken"),
+        ({"passwordFromEnv": ""}, "password"),
+        ({"passwordFromEnv": "very-secret" * 30}, "password"),
+        ({"password": "very-secret"}, "password"),
+        ({"serverAddress": "root:very-secret@iggy"}, "serverAddress"),
+    ],
 )
-def test_servers_in_another_form_are_refused(servers: str) -> None:
-    """A client could take another host from them than the list of allowed ones."""
-    assert refused(bootstrapServers=servers).field == "bootstrapServers"
+def test_one_whole_way_to_log_in_to_iggy_is_needed(changes: dict[str, str], field: str) -> None:
+    """User and password, or a token; both, halves and none are rejected without the secret."""
+    problems = refused(**{**IGGY, **IGGY_LOGIN, **changes}).problems
+
+    assert field in [problem.field for problem in problems]
 
 
-def test_order_and_case_of_servers_make_no_other_cluster() -> None:
-    """Each cluster costs a client."""
-    written = ("kafka-1:9092,Kafka-0:9092", "kafka-0:9092, kafka-1:9092,kafka-1:9092")
-
-    assert len({parse(bootstrapServers=servers).source for servers in written}) == 1
-
-
-IGGY = {"source": "iggy", "streamId": "1", "topicId": "2", "consumerGroupId": "3"}
-IGGY_LOGIN = {"username": "u", "passwordFromEnv": "p"}
 OWN_KAFKA = {"KAFKA_BROKERS": "kafka", "IGGY_ADDRESS": ""}
 
 

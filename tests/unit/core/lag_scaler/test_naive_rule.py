@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 from tests.fakes.lag_samples import at, offsets, window
 from tests.fakes.naive_lag_rule import NaiveDecision, NaiveRule, Row
 
-from lagbench.core.lag_scaler.decision import Decision
+from lagbench.core.lag_scaler.lag_rule import Decision, LagRule
 from lagbench.core.lag_scaler.lag_source import failed_sample
-from lagbench.core.lag_scaler.rule_parameters import LagRule
-from lagbench.core.lag_scaler.snapshot import restore_window, save_window
-from lagbench.core.lag_scaler.window import GroupWindow
+from lagbench.core.lag_scaler.lag_window import GroupWindow, restore_window, save_window
 
 # Interval 2 s: steps of up to 5 s keep a stretch, longer ones end it.
 STEPS_MS = st.sampled_from([1500, 1900, 2000, 2000, 2000, 2100, 4000, 5000, 5001, 9000])
