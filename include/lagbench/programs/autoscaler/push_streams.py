@@ -1,14 +1,23 @@
-"""Keep a stream of an external scaler open: read it in a thread, reopen it when it ends."""
+"""The streams of an object's external-push triggers: activity, and specs where they are served."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from lagbench.adapters.grpc.external_scaler_client import ExternalScalerClient, ServerStream
+from lagbench.adapters.grpc.external_scaler_client import (
+    ExternalScalerClient,
+    ExternalSpec,
+    ServerStream,
+)
+from lagbench.adapters.kube.cluster_protocol import ObjectKey
+from lagbench.core.keda.loop import MetricSpec
+from lagbench.core.keda.object import Trigger
+from lagbench.core.keda.triggers import ExternalTrigger
 from lagbench.errors import NotReady
+from lagbench.programs.autoscaler.trigger_sources import TriggerSources, reported_specs
 
 log = logging.getLogger(__name__)
 
@@ -19,14 +28,62 @@ FIRST_DELAY_SECONDS = 2.0
 LONGEST_DELAY_SECONDS = 60.0
 
 
+class PushStreams:
+    """Open until ``stop``, one connection per trigger and stream."""
+
+    def __init__(
+        self,
+        key: ObjectKey,
+        triggers: Sequence[Trigger],
+        sources: TriggerSources,
+        *,
+        on_active: Callable[[int], None],
+        on_specs: Callable[[int, Sequence[MetricSpec]], None],
+    ) -> None:
+        """Call ``on_active`` and ``on_specs`` with the trigger's index; deactivation is ignored."""
+        self._readers: list[StreamReader[bool] | StreamReader[tuple[ExternalSpec, ...]]] = []
+        for trigger in triggers:
+            parameters = trigger.parameters
+            if not isinstance(parameters, ExternalTrigger) or not parameters.is_push:
+                continue
+            name = f"{'/'.join(key)} trigger {trigger.index}"
+
+            def client(parameters: ExternalTrigger = parameters) -> ExternalScalerClient:
+                return sources.external_client(key, parameters)
+
+            def take_activity(is_active: bool, trigger: Trigger = trigger) -> None:
+                if is_active:
+                    on_active(trigger.index)
+
+            def take_specs(specs: tuple[ExternalSpec, ...], trigger: Trigger = trigger) -> None:
+                if specs:
+                    on_specs(trigger.index, reported_specs(trigger, specs))
+
+            open_activity = ExternalScalerClient.open_activity_stream
+            self._readers.append(
+                StreamReader(f"{name}: activity", client, open_activity, take_activity)
+            )
+            open_specs = ExternalScalerClient.open_spec_stream
+            self._readers.append(
+                StreamReader(f"{name}: specs", client, open_specs, take_specs, is_optional=True)
+            )
+        for reader in self._readers:
+            reader.start()
+
+    def stop(self) -> None:
+        """End the streams; what is being worked on is finished."""
+        for reader in self._readers:
+            reader.stop()
+
+
 def next_delay(delay_seconds: float, *, is_reset: bool) -> tuple[float, float]:
-    """Return the wait before the stream is opened again, and the one after that."""
+    """Return the wait before a stream is opened again, and the one after that."""
     now = FIRST_DELAY_SECONDS if is_reset else delay_seconds
     return now, min(2 * now, LONGEST_DELAY_SECONDS)
 
 
 class StreamReader(Generic[Message]):
-    """Gives each message to ``on_message`` from its own thread until stopped."""
+    """Gives each message to ``on_message`` from its own thread, and opens the stream again."""
 
     def __init__(
         self,
@@ -93,6 +150,9 @@ class StreamReader(Generic[Message]):
                 stream.cancel()
             for message in stream:
                 self._message_count += 1
-                self._on_message(message)
+                try:
+                    self._on_message(message)
+                except NotReady as error:
+                    log.warning("%s: a message is lost: %s", self._name, error)
         finally:
             client.close()

@@ -2,74 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 import pytest
 from tests.fakes.autoscaler_world import KEY, scaled_object
 from tests.fakes.cluster import FakeCluster
 
 from lagbench.core.keda.loop.scaler import ScalerFailed
-from lagbench.core.keda.object.scaled_object import Trigger, parse_scaled_object
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.embedded.ports import free_port
-from lagbench.programs.autoscaler.sources.server_stream import next_delay
-from lagbench.programs.autoscaler.sources.service_address import dialled_address, dialled_url
-from lagbench.programs.autoscaler.sources.trigger_sources import LiveSources
-
-
-def trigger_of(**given: Any) -> Trigger:
-    """Return the one trigger of an object."""
-    return parse_scaled_object(scaled_object(triggers=[given]), where="f").triggers[0]
-
-
-def sources(at: str = "2026-11-21T12:00:00") -> LiveSources:
-    """Return live sources whose clock stands still."""
-    now_ns = int(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() * 1e9)
-    return LiveSources(FakeCluster(), lambda: now_ns)
-
-
-@pytest.mark.parametrize(("hour", "value"), [(8, 0.0), (12, 5.0), (20, 0.0)])
-def test_cron_gives_its_replicas_inside_its_hours(hour: int, value: float) -> None:
-    """From 10 to 18 in Berlin is from 9 to 17 in winter's UTC; outside it is not active."""
-    metadata = {
-        "timezone": "Europe/Berlin",
-        "start": "0 10 * * *",
-        "end": "0 18 * * *",
-        "desiredReplicas": "5",
-    }
-    trigger = trigger_of(type="cron", metadata=metadata)
-    scaler = sources(f"2026-11-21T{hour:02}:00:00").scaler(KEY, trigger)
-
-    spec = scaler.metric_specs()[0]
-    reading = scaler.read(spec.name)
-
-    assert (spec.target_milli, spec.kind) == (1000, "External")
-    assert (reading.values, reading.is_active) == ((value,), value > 0)
-
-
-def test_an_unknown_time_zone_fails_at_the_first_reading_only() -> None:
-    """KEDA makes the HPA first and errs afterwards."""
-    metadata = {"timezone": "Mars/Olympus", "start": "0 1 * * *", "end": "0 2 * * *"}
-    trigger = trigger_of(type="cron", metadata={**metadata, "desiredReplicas": "1"})
-    scaler = sources().scaler(KEY, trigger)
-
-    assert scaler.metric_specs()
-    with pytest.raises(ScalerFailed, match="Mars/Olympus"):
-        scaler.read("s0-x")
-
-
-def test_memory_of_one_container_is_handed_to_the_hpa() -> None:
-    """The spec has the resource's own name, and KEDA has no reading of it."""
-    metadata = {"value": "100Mi", "containerName": "main"}
-    trigger = trigger_of(type="memory", metricType="AverageValue", metadata=metadata)
-    scaler = sources().scaler(KEY, trigger)
-
-    spec = scaler.metric_specs()[0]
-
-    assert (spec.name, spec.kind, spec.container_name) == ("memory", "Resource", "main")
-    assert spec.target_milli == 100 * 1024**2 * 1000
-    with pytest.raises(ScalerFailed):
-        scaler.read("memory")
+from lagbench.programs.autoscaler.push_streams import next_delay
+from lagbench.programs.autoscaler.trigger_sources import LiveSources, dialled_address, dialled_url
 
 
 @pytest.mark.parametrize(
@@ -130,8 +71,9 @@ def with_service() -> FakeCluster:
 def test_a_prometheus_that_is_down_fails_readings_and_nothing_else() -> None:
     """The scaler is built and the metric known, so that failures are counted towards a fallback."""
     metadata = {"serverAddress": f"http://127.0.0.1:{free_port()}", "query": "up"}
-    trigger = trigger_of(type="prometheus", metadata={**metadata, "threshold": "0.5"})
-    scaler = sources().scaler(KEY, trigger)
+    given = {"type": "prometheus", "metadata": {**metadata, "threshold": "0.5"}}
+    (trigger,) = parse_scaled_object(scaled_object(triggers=[given]), where="f").triggers
+    scaler = LiveSources(FakeCluster(), lambda: 0).scaler(KEY, trigger)
 
     (spec,) = scaler.metric_specs()
 

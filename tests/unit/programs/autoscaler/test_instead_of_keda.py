@@ -20,15 +20,14 @@ from lagbench.core.hpa.state import Condition
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, as_driven
 from lagbench.core.keda.object.annotations import PAUSED
 from lagbench.errors import NotReady, WrongInput
-from lagbench.programs.autoscaler.event_recorder import EventRecorder
-from lagbench.programs.autoscaler.hpa.hpa_worker import HpaWorker
-from lagbench.programs.autoscaler.instead_of_keda.handover import Handover
-from lagbench.programs.autoscaler.instead_of_keda.instead_of_keda import (
+from lagbench.programs.autoscaler.__main__ import parse_options
+from lagbench.programs.autoscaler.hpa_worker import HpaWorker
+from lagbench.programs.autoscaler.instead_of_keda import (
+    Handover,
     InsteadOfKeda,
     require_kinds,
 )
-from lagbench.programs.autoscaler.options import parse_options
-from lagbench.programs.autoscaler.status_writer import StatusWriter
+from lagbench.programs.autoscaler.status_and_events import EventRecorder, StatusWriter
 
 MARKS = {SCALED_BY: CONTROLLER, PAUSED: "true"}
 
@@ -47,8 +46,8 @@ class Guard:
 
     def sees(self, manifest: Manifest, *hpas: Manifest) -> bool:
         """Show one object and the HPAs; return whether it may be driven."""
-        self.handover.see_hpas({(h["metadata"]["namespace"], "h"): h for h in hpas})
-        return KEY in (self.handover.see_scaled_objects({KEY: manifest}) or {})
+        self.handover.see(HPA, {(h["metadata"]["namespace"], "h"): h for h in hpas})
+        return KEY in (self.handover.see(SCALED_OBJECT, {KEY: manifest}) or {})
 
 
 def handed_over(**annotations: str) -> Manifest:
@@ -150,7 +149,7 @@ def test_a_driven_object_is_seen_to_its_deletion() -> None:
 
 def test_nothing_is_driven_before_the_hpas_are_known() -> None:
     """A target may have an HPA that was not listed yet."""
-    assert Guard().handover.see_scaled_objects({KEY: handed_over()}) is None
+    assert Guard().handover.see(SCALED_OBJECT, {KEY: handed_over()}) is None
 
 
 def test_hpas_stay_in_memory_and_scale_all_the_same() -> None:
@@ -200,7 +199,7 @@ def test_an_object_that_is_handed_back_keeps_its_replicas() -> None:
     here.source.lag = 70
     here.worker.step()
     here.cluster.patch(SCALED_OBJECT, KEY, {"metadata": {"finalizers": ["finalizer.keda.sh"]}})
-    here.context.directory.scaled_objects = {}
+    here.context.objects[SCALED_OBJECT] = {}
     here.worker.stop()
     here.worker.finish()
 
