@@ -8,9 +8,8 @@ import numpy as np
 
 from lagbench.catalog.catalog import Cell, checked_cell
 from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
-from lagbench.core.simulation.outcome import Simulation
-from lagbench.core.simulation.simulate import simulate
-from lagbench.core.simulation.simulated_actions import is_simulated
+from lagbench.core.simulation.simulate import is_simulated, simulate
+from lagbench.core.simulation.simulation_measures import Simulation
 
 
 def cell(actions: str) -> Cell:

@@ -9,11 +9,10 @@ import pytest
 
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.simulation.backlog import Traffic
 from lagbench.core.simulation.environment import SimulatedEnvironment
-from lagbench.core.simulation.outcome import Simulation
-from lagbench.core.simulation.simulate import simulate
-from lagbench.core.simulation.simulated_actions import is_simulated
-from lagbench.core.simulation.traffic import Traffic
+from lagbench.core.simulation.simulate import is_simulated, simulate
+from lagbench.core.simulation.simulation_measures import Simulation
 from lagbench.core.simulation.world import World
 
 GROWTH = "{kind: grow_partitions, at_seconds: 20, partitions: 12}"
