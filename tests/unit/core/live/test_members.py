@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lagbench.core.live import LiveLine, decode_line, encode_line
-from lagbench.core.live.members import LiveMembers
+from tests.unit.core.live.test_course import LIMITS, SLOS, cell
+
+from lagbench.core.live import Course, LiveLine, decode_line, encode_line
 from lagbench.core.telemetry import GroupMember, GroupMembers, GroupSample
 
 
@@ -25,12 +26,12 @@ def group(state: str) -> GroupSample:
 
 def changes(*records: GroupSample | GroupMembers) -> dict[str, list[int] | None] | None:
     """Return what the last record changes."""
-    followed = LiveMembers()
+    course = Course(cell(), SLOS, LIMITS)
     for record in records[:-1]:
-        followed.take(record)
-    followed.changes()
-    followed.take(records[-1])
-    return followed.changes()
+        course.take(record, 1)
+    course.line(1)
+    course.take(records[-1], 1)
+    return course.line(1).assigned
 
 
 def test_an_idle_member_is_told_apart_from_one_that_left() -> None:
@@ -43,15 +44,6 @@ def test_an_idle_member_is_told_apart_from_one_that_left() -> None:
         "b": [],
         "c": None,
     }
-
-
-def test_a_member_that_came_back_between_two_lines_is_there() -> None:
-    """The newest change of a member is the one that counts."""
-    followed = LiveMembers()
-    for record in (members(("a", [0])), members(), members(("a", [0]))):
-        followed.take(record)
-
-    assert followed.changes() == {"a": [0]}
 
 
 def test_members_with_one_client_id_are_one() -> None:

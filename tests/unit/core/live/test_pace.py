@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.core.live import has_room, seconds_to_next_line
-from lagbench.core.live.pace import LINES_EACH_SECOND, MOST_BYTES
+from lagbench.core.live.line import LINES_EACH_SECOND, MOST_BYTES
 
 
 def test_the_longest_run_has_few_lines() -> None:
