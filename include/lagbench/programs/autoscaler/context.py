@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.kube.cluster_protocol import (
@@ -30,7 +30,10 @@ from lagbench.core.scenario import (
 )
 from lagbench.core.telemetry import Record
 from lagbench.errors import NotReady
-from lagbench.programs.autoscaler.trigger_sources import TriggerSources
+from lagbench.programs.autoscaler.trigger_sources import LiveSources
+
+if TYPE_CHECKING:
+    from lagbench.programs.autoscaler.live_object import LiveObject
 
 log = logging.getLogger(__name__)
 
@@ -67,25 +70,13 @@ class HpaClock:
         return Random(self.seed ^ zlib.crc32(name.encode())).uniform(0, self.period_seconds)  # noqa: S311 - a phase, not a secret
 
 
-class RecordLog(Protocol):
-    """The topic and brokers for the records of one run."""
-
-    def send(self, record: Record) -> None:
-        """Queue a record without blocking."""
-        ...
-
-    def flush(self, timeout_seconds: float = ...) -> int:
-        """Wait until all is delivered; returns how many records are left."""
-        ...
-
-
 class TelemetryRouter:
     """Sends records where an object's annotations say; one producer per run, opened when needed."""
 
-    def __init__(self, open_log: Callable[[str, str], RecordLog] = TelemetryLog) -> None:
+    def __init__(self, open_log: Callable[[str, str], TelemetryLog] = TelemetryLog) -> None:
         """Open logs with ``open_log(bootstrap_servers, topic)``."""
         self._open_log = open_log
-        self._logs: dict[tuple[str, str], RecordLog] = {}
+        self._logs: dict[tuple[str, str], TelemetryLog] = {}
         self._lock = threading.Lock()
 
     def send(self, manifest: Mapping[str, Any], record: Record) -> None:
@@ -117,20 +108,12 @@ def _place(manifest: Mapping[str, Any]) -> tuple[str, str] | None:
     return (servers, topic) if given.get(RUN_ID_ANNOTATION) and servers and topic else None
 
 
-class MetricSource(Protocol):
-    """Serves the external metrics of one ScaledObject."""
-
-    def read_metric_milli(self, metric_name: str) -> int:
-        """Return the metric's value now, in thousandths; ``NotReady`` when it cannot be had."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
     """The parts that all workers share; snapshots are replaced whole, so readers need no lock."""
 
     cluster: Cluster
-    sources: TriggerSources
+    sources: LiveSources
     clock: Clock = field(default_factory=Clock)
     hpa_clock: HpaClock = field(default_factory=HpaClock)
     hpa_settings: HpaSettings = field(default_factory=HpaSettings)
@@ -138,10 +121,10 @@ class WorkerContext:
     component: str = ""
     """Who reports the events; empty: KEDA's operator and the HPA's controller."""
     objects: dict[Kind, Snapshot] = field(default_factory=lambda: {SCALED_OBJECT: {}, HPA: {}})
-    metrics: dict[ObjectKey, MetricSource] = field(default_factory=dict)
+    metrics: dict[ObjectKey, LiveObject] = field(default_factory=dict)
     """Who serves the external metrics of a ScaledObject; one that is closed serves none."""
 
-    def metric_source(self, key: ObjectKey) -> MetricSource:
+    def metric_source(self, key: ObjectKey) -> LiveObject:
         """Return who serves the external metrics of the ScaledObject ``key``."""
         if key not in self.metrics:
             raise NotReady(f"no ScaledObject {'/'.join(key)} serves metrics")

@@ -17,7 +17,7 @@ from lagbench.core.keda.loop import MetricSpec
 from lagbench.core.keda.object import Trigger
 from lagbench.core.keda.triggers import ExternalTrigger
 from lagbench.errors import NotReady
-from lagbench.programs.autoscaler.trigger_sources import TriggerSources, reported_specs
+from lagbench.programs.autoscaler.trigger_sources import LiveSources, reported_specs
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class PushStreams:
         self,
         key: ObjectKey,
         triggers: Sequence[Trigger],
-        sources: TriggerSources,
+        sources: LiveSources,
         *,
         on_active: Callable[[int], None],
         on_specs: Callable[[int, Sequence[MetricSpec]], None],

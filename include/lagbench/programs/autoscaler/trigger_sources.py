@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from confluent_kafka import KafkaException
@@ -49,18 +48,6 @@ _SERVICE_ADDRESS = re.compile(
     rf"(?P<name>{_LABEL})\.(?P<namespace>{_LABEL})(?:\.svc(?:\.[-a-z0-9.]+)?)?:(?P<port>[0-9]+)"
 )
 _HTTP_PORT = 80
-
-
-class TriggerSources(Protocol):
-    """Turns a parsed trigger into readings."""
-
-    def scaler(self, key: ObjectKey, trigger: Trigger) -> Scaler:
-        """Return a reader of a trigger of the object ``key``, or raise ``ScalersNotBuilt``."""
-        ...
-
-    def external_client(self, key: ObjectKey, parameters: ExternalTrigger) -> ExternalScalerClient:
-        """Return a client for the streams of an external-push trigger."""
-        ...
 
 
 class LiveSources:
@@ -211,11 +198,9 @@ class ExternalScaler:
 
     def read(self, metric_name: str) -> MetricReading:
         """Request the values, then the activity; an error of either fails the reading."""
-        prefix = _prefix(self._trigger)
-        if not metric_name.startswith(prefix):
-            raise ScalerFailed(f"metric {metric_name} is not one of trigger {self._trigger.index}")
         try:
-            values = self._client.metric_values(metric_name.removeprefix(prefix))
+            name = metric_name.removeprefix(f"s{self._trigger.index}-")
+            values = self._client.metric_values(name)
             return MetricReading(values, self._client.is_active())
         except NotReady as error:
             raise ScalerFailed(str(error)) from error
@@ -229,17 +214,13 @@ def reported_specs(trigger: Trigger, specs: Iterable[ExternalSpec]) -> list[Metr
     """Return a server's specs as metrics of the object; the server's names are kept as they are."""
     return [
         MetricSpec(
-            name=f"{_prefix(trigger)}{spec.metric_name}",
+            name=f"s{trigger.index}-{spec.metric_name}",
             kind="External",
             target_type=trigger.metric_type,
             target_milli=spec.target_milli,
         )
         for spec in specs
     ]
-
-
-def _prefix(trigger: Trigger) -> str:
-    return f"s{trigger.index}-"
 
 
 def dialled_url(url: str, cluster: Cluster) -> str:
