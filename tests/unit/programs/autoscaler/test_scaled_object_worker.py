@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, world
+from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, kafka, scaled_object, world
 from tests.fakes.cluster import FakeCluster
 
 from lagbench.adapters.kube.cluster_protocol import EVENT, HPA, SCALED_OBJECT
@@ -149,6 +149,36 @@ def test_a_changed_object_changes_its_hpa_in_place_and_the_same_again_does_not()
 
     assert (here.hpa()["spec"]["maxReplicas"], here.hpa()["metadata"]["uid"]) == (7, uid)
     assert here.cluster.calls.count("replace HorizontalPodAutoscaler") == 1
+
+
+@pytest.mark.parametrize(("restores", "replicas"), [(True, 2), (False, 6)])
+def test_a_deletion_takes_the_hpa_along_and_restores_the_target(
+    restores: bool, replicas: int
+) -> None:
+    """With restoreToOriginalReplicaCount a finalizer holds the object until 2 are set again."""
+    here = running(replicas=2, advanced={"restoreToOriginalReplicaCount": restores})
+    here.cluster.scales[KEY] = 6
+    stored = here.cluster.get(SCALED_OBJECT, KEY)["metadata"].get("finalizers")
+    here.edit({"metadata": {"deletionTimestamp": "2027-01-15T08:00:00Z"}})
+    here.worker.step()
+    here.worker.finish()
+
+    assert stored == (["finalizer.keda.sh"] if restores else None)
+    assert "finalizers" not in here.cluster.get(SCALED_OBJECT, KEY)["metadata"]
+    assert (here.has_hpa(), here.cluster.scales[KEY]) == (False, replicas)
+    assert "ScaledObjectDeleted" in here.reasons()
+
+
+def test_a_refused_trigger_is_told_and_mending_it_helps() -> None:
+    """No HPA is made until the trigger is right."""
+    here = running(triggers=[kafka(lagThreshold="0")])
+    refused, had_hpa = here.shown("Ready"), here.has_hpa()
+    here.edit({"spec": {"triggers": [kafka()]}})
+    here.worker.step()
+
+    assert (refused, had_hpa) == ("False:ScaledObjectCheckFailed", False)
+    assert any("lagThreshold" in message for _, message in here.cluster.events("w"))
+    assert (here.shown("Ready"), here.has_hpa()) == ("True:ScaledObjectReady", True)
 
 
 def test_an_hpa_that_someone_deleted_or_edited_is_mended() -> None:
