@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 _AFTER_ERROR_SECONDS = 1.0
 
 
-class Worker(ABC):
+class Worker(threading.Thread, ABC):
     """Runs ``step`` for one object (one uid) again and again; each says when the next is due."""
 
     kind: ClassVar[Kind]
@@ -24,18 +24,13 @@ class Worker(ABC):
     def __init__(self, manifest: Manifest, context: WorkerContext) -> None:
         """Take the object up; nothing happens before ``start``."""
         self.key, self.latest, self.context = key_of(manifest), manifest, context
-        self.name = f"{self.kind[1]} {'/'.join(self.key)}"
+        # Daemon: the process may end at once on SIGTERM, whatever a broker keeps a thread from.
+        super().__init__(name=f"{self.kind[1]} {'/'.join(self.key)}", daemon=True)
         self.status = StatusWriter(context.cluster, self.kind, manifest)
         self._events = EventRecorder(context.cluster, context.component, context.clock.wall_ns)
         self._woken = threading.Event()
         self._is_over = threading.Event()
         self._is_abandoned = False
-        # Daemon: the process may end at once on SIGTERM, whatever a broker keeps a thread from.
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
 
     def wake(self) -> None:
         """Have the next step now."""
@@ -73,7 +68,8 @@ class Worker(ABC):
     def finish(self) -> None:
         """Do what is left to do once stopped."""
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Work until stopped."""
         while not self._is_over.is_set():
             self._woken.clear()
             try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from tests.fakes.autoscaler_world import KEY, scaled_object
 from tests.fakes.cluster import FakeCluster
@@ -9,7 +12,8 @@ from tests.fakes.cluster import FakeCluster
 from lagbench.core.keda.loop.scaler import ScalerFailed
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.embedded.ports import free_port
-from lagbench.programs.autoscaler.push_streams import next_delay
+from lagbench.errors import NotReady
+from lagbench.programs.autoscaler.push_streams import StreamReader
 from lagbench.programs.autoscaler.trigger_sources import LiveSources, dialled_address, dialled_url
 
 
@@ -87,12 +91,21 @@ def test_a_prometheus_that_is_down_fails_readings_and_nothing_else() -> None:
     scaler.close()
 
 
-def test_a_stream_that_keeps_failing_is_opened_after_2_s_doubling_to_60() -> None:
-    """A reset begins with 2 s again."""
-    waits, delay = [], 2.0
-    for _ in range(7):
-        wait, delay = next_delay(delay, is_reset=False)
-        waits.append(wait)
+def test_a_stream_that_keeps_failing_is_opened_after_2_s_doubling_to_60(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A clean end begins with 2 s again."""
+    waits: list[float] = []
 
-    assert waits == [2, 4, 8, 16, 32, 60, 60]
-    assert next_delay(60, is_reset=True) == (2, 4)
+    def stream(_client: object) -> Any:
+        if len(waits) != 7:
+            raise NotReady("no server")
+        return []
+
+    reader = StreamReader("s", lambda: SimpleNamespace(close=lambda: None), stream, print)
+    over = SimpleNamespace(is_set=lambda: len(waits) == 9, wait=waits.append)
+    monkeypatch.setattr(reader, "_is_over", over)
+
+    reader.run()
+
+    assert waits == [2, 4, 8, 16, 32, 60, 60, 2, 4]
