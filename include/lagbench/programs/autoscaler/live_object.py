@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from lagbench.adapters.kube.cluster_protocol import HPA, ClusterError, Scale
-from lagbench.core.hpa import Condition
 from lagbench.core.keda.loop import (
     COMPOSITE_METRIC,
     KedaObject,
@@ -22,7 +21,7 @@ from lagbench.core.keda.loop import (
     Tick,
     TriggerPoll,
 )
-from lagbench.core.keda.object import ScaledObjectSpec, ScalingAnnotations, Trigger
+from lagbench.core.keda.object import ScaledObjectSpec, Trigger
 from lagbench.core.kubernetes import format_instant, parse_instant_ns
 from lagbench.core.telemetry import KedaPoll, Scaled
 from lagbench.errors import NotReady
@@ -48,7 +47,7 @@ class LiveObject:
         self._streams: PushStreams | None = None
         status = owner.status.status
         last_active = status.get("lastActiveTime")
-        self._keda = KedaObject(
+        self.keda = KedaObject(
             spec,
             build,
             created_at_ns=parse_instant_ns(owner.latest["metadata"]["creationTimestamp"]),
@@ -63,21 +62,6 @@ class LiveObject:
         )
 
     @property
-    def spec(self) -> ScaledObjectSpec:
-        """The spec of the object, with its present annotations."""
-        return self._keda.spec
-
-    @property
-    def external_metric_names(self) -> Sequence[str]:
-        """The external metrics of all triggers."""
-        return self._keda.external_metric_names
-
-    @property
-    def fallback_condition(self) -> Condition:
-        """The Fallback condition."""
-        return self._keda.fallback_condition
-
-    @property
     def is_running(self) -> bool:
         """Return whether the loop was started."""
         return self._streams is not None
@@ -86,14 +70,14 @@ class LiveObject:
         """Open the push streams; ``on_new_specs``: from now on the HPA is another."""
 
         def streamed(trigger_index: int, specs: Sequence[MetricSpec]) -> None:
-            with self._turn() as keda:
+            with self.turn() as keda:
                 is_new = keda.stream_specs(trigger_index, specs)
             if is_new:
                 on_new_specs()
 
         self._streams = PushStreams(
             self._owner.key,
-            self.spec.triggers,
+            self.keda.spec.triggers,
             self._context.sources,
             on_active=self.push,
             on_specs=streamed,
@@ -105,23 +89,13 @@ class LiveObject:
             self._streams.stop()
         with self._lock:
             self._is_closed = True
-            self._keda.close()
-
-    def metric_specs(self) -> tuple[MetricSpec, ...]:
-        """Return the metrics of the HPA, building the scalers; ``ScalerFailed``."""
-        with self._turn() as keda:
-            return keda.metric_specs()
-
-    def annotate(self, annotations: ScalingAnnotations) -> None:
-        """Take changed annotations."""
-        with self._turn() as keda:
-            keda.annotate(annotations)
+            self.keda.close()
 
     def poll(self) -> None:
         """Do one round of the scale loop."""
-        spec = self.spec
+        spec = self.keda.spec
         try:
-            with self._turn() as keda:
+            with self.turn() as keda:
                 scale = self._context.cluster.get_scale(spec.target, spec.namespace)
                 hpa = self._context.objects[HPA].get((spec.namespace, spec.hpa_name)) or {}
                 scaling = condition_of(hpa.get("status") or {}, "ScalingActive").get("status")
@@ -141,7 +115,7 @@ class LiveObject:
                 # Where a formula decides, no trigger is active by itself.
                 active = {poll.metric_name for poll in tick.polls if poll.is_active}
                 active = set() if spec.modifiers is not None else active
-                names = self.external_metric_names
+                names = self.keda.external_metric_names
                 activity = {name: {"isActive": name in active} for name in names}
                 self._write_status(tick, {"triggersActivity": activity or None})
         except NotReady as error:
@@ -149,8 +123,8 @@ class LiveObject:
 
     def push(self, trigger_index: int) -> None:
         """Act on a push trigger that says it is active."""
-        spec = self.spec
-        with self._turn() as keda:
+        spec = self.keda.spec
+        with self.turn() as keda:
             scale = self._context.cluster.get_scale(spec.target, spec.namespace)
             tick = keda.push(trigger_index, self._view(scale), self._context.clock.wall_ns())
             self._act(tick, scale.spec_replicas)
@@ -158,9 +132,9 @@ class LiveObject:
 
     def read_metric_milli(self, metric_name: str) -> int:
         """Serve an HPA: one live poll of the trigger behind ``metric_name``."""
-        spec = self.spec
+        spec = self.keda.spec
         try:
-            with self._turn() as keda:
+            with self.turn() as keda:
                 target = TargetView(0, 0, 0)
                 if spec.fallback is not None:  # only what stands in for a reading depends on it
                     cluster = self._context.cluster
@@ -172,32 +146,33 @@ class LiveObject:
         finally:
             if spec.fallback is not None and not self._is_closed:
                 try:
-                    self._owner.status.write(self.health_fields(), [self.fallback_condition])
+                    self._owner.status.write(self.health_fields(), [self.keda.fallback_condition])
                 except ClusterError as error:
                     log.warning("%s: status not written: %s", self._owner.name, error)
 
     def health_fields(self) -> dict[str, Any]:
         """Return the status fields of the failure counters."""
-        if self.spec.fallback is None:
+        if self.keda.spec.fallback is None:
             return {}
         counters = {
             name: {
                 "numberOfFailures": item.failures,
                 "status": "Failing" if item.is_failing else "Happy",
             }
-            for name, item in self._keda.health.items()
+            for name, item in self.keda.health.items()
         }
         return {"health": counters or None}
 
     @contextmanager
-    def _turn(self) -> Iterator[KedaObject]:
+    def turn(self) -> Iterator[KedaObject]:
+        """Have the state machine alone; ``ScalerFailed`` once it is closed."""
         with self._lock:
             if self._is_closed:
                 raise ScalerFailed("the ScaledObject was changed, paused or deleted meanwhile")
-            yield self._keda
+            yield self.keda
 
     def _view(self, scale: Scale) -> TargetView:
-        spec = self.spec
+        spec = self.keda.spec
         types = {trigger.metric_type for trigger in spec.triggers}
         types |= {spec.modifiers.metric_type} if spec.modifiers is not None else set()
         ready_pods = 0
@@ -207,7 +182,7 @@ class LiveObject:
 
     def _report_polls(self, tick: Tick) -> None:
         # KEDA names the source where a formula gathers the triggers, else the scaler.
-        has_formula = self.spec.modifiers is not None
+        has_formula = self.keda.spec.modifiers is not None
         reason = "KEDAMetricSourceFailed" if has_formula else "KEDAScalerFailed"
         errors = [poll.error for poll in tick.polls if poll.error]
         for error in errors:
@@ -230,7 +205,7 @@ class LiveObject:
         self._context.telemetry.send(self._owner.latest, record)
 
     def _act(self, tick: Tick, before: int) -> None:
-        spec, move, after = self.spec, tick.decision.move, tick.decision.replicas
+        spec, move, after = self.keda.spec, tick.decision.move, tick.decision.replicas
         if after is None:
             return
         self._context.cluster.set_replicas(spec.target, spec.namespace, after)
@@ -263,6 +238,6 @@ class LiveObject:
             self._owner.event("Normal", "ScaledObjectFallbackDeactivated", text)
         ready = [] if tick.decision.ready is None else [tick.decision.ready]
         new = {**fields, **self.health_fields()}
-        if self._keda.last_active_at_ns is not None:
-            new["lastActiveTime"] = format_instant(self._keda.last_active_at_ns)
+        if self.keda.last_active_at_ns is not None:
+            new["lastActiveTime"] = format_instant(self.keda.last_active_at_ns)
         self._owner.status.write(new, [*ready, tick.decision.active, tick.fallback])

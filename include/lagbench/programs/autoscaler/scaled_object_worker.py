@@ -108,7 +108,7 @@ class ScaledObjectWorker(Worker):
             self._reconcile(manifest)
         if self._live is not None and self._is_due(self._poll_at):
             self._live.poll()
-            self._poll_at = self._now() + self._live.spec.polling_interval_seconds
+            self._poll_at = self._now() + self._live.keda.spec.polling_interval_seconds
         due = [at - self._now() for at in (self._poll_at, self._retry_at) if at is not None]
         return min(due, default=_NEVER_SECONDS)
 
@@ -188,9 +188,9 @@ class ScaledObjectWorker(Worker):
         self._mark(manifest, spec)
         if self._live is None:
             self._live = LiveObject(self, spec, self._build_scaler)
-        else:
-            self._live.annotate(annotations)
-        metrics = self._live.metric_specs()
+        with self._live.turn() as keda:
+            keda.annotate(annotations)
+            metrics = keda.metric_specs()
         ensure_hpa(manifest, spec, metrics, cluster)
         self._spec = spec
         self.context.metrics[self.key] = self._live
@@ -259,7 +259,7 @@ class ScaledObjectWorker(Worker):
         self, spec: ScaledObjectSpec, live: LiveObject, *, original_replicas: int
     ) -> None:
         """Write Ready and what is known by then; an event when it was not ready before."""
-        before, names = self.status.status, live.external_metric_names
+        before, names = self.status.status, live.keda.external_metric_names
         references = [trigger.authentication_ref for trigger in spec.triggers]
         fields: dict[str, Any] = {
             "externalMetricNames": list(names) or None,
@@ -274,7 +274,7 @@ class ScaledObjectWorker(Worker):
         if set(before.get("health") or {}) - set(names):
             self.status.write({"health": None}, [])  # the counters left are written with a poll
         was_ready = condition_of(before, "Ready").get("status") == "True"
-        self.status.write(fields, [READY, live.fallback_condition])
+        self.status.write(fields, [READY, live.keda.fallback_condition])
         if not was_ready:
             self.event("Normal", READY.reason, "ScaledObject is ready for scaling")
 
