@@ -79,72 +79,52 @@ def standing_in(*, replicas: int = 1) -> World:
     return here
 
 
-def test_only_what_is_handed_over_is_driven() -> None:
-    """An object of KEDA's is left alone, in silence; one with both marks is driven."""
+def leaving() -> Manifest:
+    """Return an object that is being deleted, which KEDA's finalizer may hold for a while."""
+    manifest = handed_over()
+    manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return manifest
+
+
+UNPAUSED = {SCALED_BY: CONTROLLER}
+# An object and the HPAs of its target as they are seen in turn; whether the object is driven at
+# the end; a word of what ends the program.
+SEEN: dict[str, tuple[list[tuple[Manifest, list[Manifest]]], bool, str]] = {
+    "KEDA's": ([(handed_over(other="x"), [])], False, ""),
+    "paused for KEDA alone": ([(handed_over(**{PAUSED: "true"}), [])], False, ""),
+    "handed over": ([(handed_over(), [])], True, ""),
+    "not paused": ([(handed_over(**UNPAUSED), [])], False, "not paused"),
+    "HPA still there": ([(handed_over(), [hpa_on_w()])], False, ""),
+    "HPA gone": ([(handed_over(), [hpa_on_w()]), (handed_over(), [])], True, ""),
+    "HPA came": ([(handed_over(), []), (handed_over(), [hpa_on_w()])], False, "HPA keda-hpa-w"),
+    "pause taken away": ([(handed_over(), []), (handed_over(**UNPAUSED), [])], False, "not paused"),
+    "driven to its deletion": ([(handed_over(), []), (leaving(), [])], True, ""),
+    "found in deletion": ([(leaving(), [])], False, ""),
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_one_target_has_one_controller(name: str) -> None:
+    """Only what is handed over is driven, and a second controller ends the program."""
     guard = Guard()
+    seen, is_driven, refusal = SEEN[name]
 
-    assert not guard.sees(handed_over(other="x"))
-    assert not guard.sees(handed_over(**{PAUSED: "true"}))
-    assert guard.sees(handed_over())
-    assert guard.refused == []
+    assert [guard.sees(manifest, *hpas) for manifest, hpas in seen][-1] is is_driven
+    assert len(guard.refused) == bool(refusal)
+    assert refusal in "".join(guard.refused)
 
 
-def test_a_mark_without_a_pause_is_refused() -> None:
-    """KEDA would scale the same target, whether its operator runs now or later."""
+def test_keda_has_fifteen_seconds_to_delete_its_hpa() -> None:
+    """The object waits; then the message names the HPA that stays."""
     guard = Guard()
-
-    assert not guard.sees(handed_over(**{SCALED_BY: CONTROLLER}))
-    assert "not paused" in guard.refused[0]
-
-
-def test_keda_has_time_to_delete_its_hpa() -> None:
-    """The object waits for that, and is driven once the HPA is gone."""
-    guard = Guard()
-
-    assert not guard.sees(handed_over(), hpa_on_w())
+    guard.sees(handed_over(), hpa_on_w())
     guard.seconds = 14.0
     guard.handover.look_again()
     assert guard.refused == []
-    assert guard.sees(handed_over())
-
-
-def test_an_hpa_that_stays_is_refused() -> None:
-    """After 15 s the message names the HPA."""
-    guard = Guard()
-    guard.sees(handed_over(), hpa_on_w())
-
     guard.seconds = 16.0
     guard.handover.look_again()
 
     assert "HPA keda-hpa-w " in guard.refused[0]
-
-
-def test_an_hpa_that_comes_later_ends_it_at_once() -> None:
-    """Somebody else has begun to drive the target: no time is given."""
-    guard = Guard()
-    guard.sees(handed_over())
-
-    assert not guard.sees(handed_over(), hpa_on_w())
-    assert len(guard.refused) == 1
-
-
-def test_taking_the_pause_away_first_ends_it() -> None:
-    """KEDA takes the object up with the pause gone, so the mark has to go first."""
-    guard = Guard()
-    guard.sees(handed_over())
-
-    assert not guard.sees(handed_over(**{SCALED_BY: CONTROLLER}))
-    assert len(guard.refused) == 1
-
-
-def test_a_driven_object_is_seen_to_its_deletion() -> None:
-    """KEDA's finalizer may hold it for a while; that is no reason to look away."""
-    guard, leaving = Guard(), handed_over()
-    guard.sees(handed_over())
-    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-
-    assert guard.sees(leaving)
-    assert not Guard().sees(leaving)
 
 
 def test_nothing_is_driven_before_the_hpas_are_known() -> None:
