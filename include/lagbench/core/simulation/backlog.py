@@ -251,24 +251,16 @@ class Backlog:
     def offsets_at(self, second: float) -> tuple[Ints, Ints]:
         """Return (end, committed) offset per partition as the broker would report them."""
         self.advance(second)
-        traffic, earliest_commit = self._traffic, second - self._commit_seconds
+        traffic = self._traffic
         arrived = traffic.count_at(second)
-        uncommitted_seconds = (second - self._commit_phase) % self._commit_seconds
-        committed_at = second - uncommitted_seconds
+        committed_at = second - (second - self._commit_phase) % self._commit_seconds
         since, lag, growth = self._lines()
         waiting = lag + growth * (committed_at - since)
-        if self._changed_at > earliest_commit:
+        if self._changed_at > second - self._commit_seconds:
             for partition in np.flatnonzero(committed_at < since).tolist():
                 instant = float(committed_at[partition])
                 waiting[partition] = _lag_at(self._courses[partition], instant)
-        if traffic.growths and traffic.growths[-1][0] > earliest_commit:
-            arrived_by_commit = traffic.records_by(committed_at)
-        elif self._segment < 0 or traffic.starts[self._segment] <= earliest_commit:
-            count = arrived - self._rate * uncommitted_seconds
-            arrived_by_commit = traffic.before + traffic.shares * count
-        else:
-            arrived_by_commit = traffic.before + traffic.shares * traffic.counts_at(committed_at)
-        records = arrived_by_commit - waiting
+        records = traffic.records_by(committed_at) - waiting
         committed = np.maximum(records, self._revoked_at_records) + _EMPTY_RECORDS
         end = (traffic.before + traffic.shares * arrived).astype(np.int64)
         return end, np.minimum(committed.astype(np.int64), end)
