@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.kube.cluster_protocol import (
@@ -31,9 +31,6 @@ from lagbench.core.scenario import (
 from lagbench.core.telemetry import Record
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.trigger_sources import LiveSources
-
-if TYPE_CHECKING:
-    from lagbench.programs.autoscaler.live_object import LiveObject
 
 log = logging.getLogger(__name__)
 
@@ -121,14 +118,14 @@ class WorkerContext:
     component: str = ""
     """Who reports the events; empty: KEDA's operator and the HPA's controller."""
     objects: dict[Kind, Snapshot] = field(default_factory=lambda: {SCALED_OBJECT: {}, HPA: {}})
-    metrics: dict[ObjectKey, LiveObject] = field(default_factory=dict)
-    """Who serves the external metrics of a ScaledObject; one that is closed serves none."""
+    metrics: dict[ObjectKey, Callable[[str], int]] = field(default_factory=dict)
+    """What reads the external metrics of a ScaledObject, in thousandths, by their names."""
 
-    def metric_source(self, key: ObjectKey) -> LiveObject:
-        """Return who serves the external metrics of the ScaledObject ``key``."""
+    def read_metric_milli(self, key: ObjectKey, name: str) -> int:
+        """Return an external metric of the ScaledObject ``key`` now; ``NotReady`` without one."""
         if key not in self.metrics:
             raise NotReady(f"no ScaledObject {'/'.join(key)} serves metrics")
-        return self.metrics[key]
+        return self.metrics[key](name)
 
     def other_owner(self, manifest: Manifest, target: ScaleTarget) -> str | None:
         """Return what scales ``target`` already; of two ScaledObjects the older one does."""

@@ -233,7 +233,7 @@ def _read_external(
     name = f"external metric {metric.name}"
     owner = dict(metric.selector).get(SCALED_OBJECT_LABEL, "")
     try:
-        milli = context.metric_source((namespace, owner)).read_metric_milli(metric.name)
+        milli = context.read_metric_milli((namespace, owner), metric.name)
         proposal = propose_external(
             metric,
             milli,

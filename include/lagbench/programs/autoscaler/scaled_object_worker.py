@@ -193,7 +193,7 @@ class ScaledObjectWorker(Worker):
             metrics = keda.metric_specs()
         ensure_hpa(manifest, spec, metrics, cluster)
         self._spec = spec
-        self.context.metrics[self.key] = self._live
+        self.context.metrics[self.key] = self._live.read_metric_milli
         self._report_ready(spec, self._live, original_replicas=scale.spec_replicas)
         if not self._live.is_running:
             self._live.start(lambda: self.reconsider(HPA, (spec.namespace, spec.hpa_name)))

@@ -232,7 +232,7 @@ def test_paused_removes_the_hpa_and_leaves_the_replicas_until_it_is_resumed(valu
     assert here.shown("Ready") == "True:ScaledObjectReady"
     assert {"KEDAScalersStopped", "ScaledObjectPaused"} <= set(here.reasons())
     with pytest.raises(NotReady):
-        here.context.metric_source(KEY).read_metric_milli("s0-kafka-t")
+        here.context.read_metric_milli(KEY, "s0-kafka-t")
 
     here.annotate(paused="false")
     here.after(1)
