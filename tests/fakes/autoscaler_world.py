@@ -19,7 +19,7 @@ from lagbench.core.keda.object.scaled_object import Trigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.telemetry.records import Record
-from lagbench.programs.autoscaler.context import Clock, HpaClock, TelemetryRouter, WorkerContext
+from lagbench.programs.autoscaler.context import Clock, TelemetryRouter, WorkerContext
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
 from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
 from tests.fakes.cluster import FakeCluster
@@ -168,7 +168,9 @@ class World:
         """Return a worker for the HPA, due at once."""
         hpa = self.hpa()
         self.context.objects[HPA] = {HPA_KEY: hpa}
-        return HpaWorker(hpa, self.context)
+        worker = HpaWorker(hpa, self.context)
+        worker.sync_at = self.time.seconds
+        return worker
 
 
 def kafka(name: str = "", **metadata: str) -> dict[str, Any]:
@@ -214,7 +216,6 @@ def world(
         through(cluster),
         source,
         clock=time.clock(),
-        hpa_clock=HpaClock(15.0, first_sync_seconds=0.0),
         telemetry=TelemetryRouter(lambda _servers, _topic: records),
     )
     stored = cluster.put(manifest)

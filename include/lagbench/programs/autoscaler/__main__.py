@@ -21,7 +21,7 @@ from lagbench.core.hpa import HpaSettings
 from lagbench.core.keda.loop import CONTROLLER
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS, HPA_TOLERANCE
 from lagbench.errors import ExitCode, NotReady, WrongInput
-from lagbench.programs.autoscaler.context import Clock, HpaClock, WorkerContext
+from lagbench.programs.autoscaler.context import Clock, WorkerContext
 from lagbench.programs.autoscaler.instead_of_keda import Handover, InsteadOfKeda, require_kinds
 from lagbench.programs.autoscaler.operator import Operator
 from lagbench.programs.autoscaler.trigger_sources import LiveSources
@@ -57,14 +57,6 @@ class AutoscalerOptions(Settings):
     )
     hpa_tolerance: float = Field(
         HPA_TOLERANCE, ge=0, description="as a part of the target; 0: none"
-    )
-    hpa_phase_seconds: float | None = Field(
-        None,
-        ge=0,
-        description="wait before an HPA's first sync; default: one sync period, as in Kubernetes",
-    )
-    seed: int | None = Field(
-        None, description="draws each HPA's phase at random instead of --hpa-phase-seconds"
     )
 
 
@@ -107,7 +99,7 @@ def run(options: AutoscalerOptions, environment: Mapping[str, str], until: StopS
         cluster,
         LiveSources(cluster, clock.wall_ns),
         clock=clock,
-        hpa_clock=HpaClock(options.hpa_sync_seconds, options.hpa_phase_seconds, options.seed),
+        hpa_sync_seconds=options.hpa_sync_seconds,
         hpa_settings=HpaSettings(
             tolerance=options.hpa_tolerance,
             downscale_stabilization_seconds=options.downscale_stabilization_seconds,

@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
@@ -23,6 +21,7 @@ from lagbench.adapters.kube.cluster_protocol import (
     key_of,
 )
 from lagbench.core.hpa import HpaSettings, ScaleTarget
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario import (
     BOOTSTRAP_ANNOTATION,
     RUN_ID_ANNOTATION,
@@ -44,27 +43,6 @@ class Clock:
 
     wall_ns: Callable[[], int] = time.time_ns
     monotonic_seconds: Callable[[], float] = time.monotonic
-
-
-@dataclass(frozen=True, slots=True)
-class HpaClock:
-    """When HPAs are synced: the period, and the wait before an HPA's first sync.
-
-    As in Kubernetes the first sync comes one period after the HPA is seen, so each HPA has a
-    phase of its own. ``first_sync_seconds`` sets that wait; a seed draws it for each HPA.
-    """
-
-    period_seconds: float = 15.0
-    first_sync_seconds: float | None = None
-    seed: int | None = None
-
-    def first_delay_seconds(self, name: str) -> float:
-        """Return the wait before the first sync of the HPA called ``name``."""
-        if self.first_sync_seconds is not None:
-            return self.first_sync_seconds
-        if self.seed is None:
-            return self.period_seconds
-        return Random(self.seed ^ zlib.crc32(name.encode())).uniform(0, self.period_seconds)  # noqa: S311 - a phase, not a secret
 
 
 class TelemetryRouter:
@@ -112,7 +90,7 @@ class WorkerContext:
     cluster: Cluster
     sources: LiveSources
     clock: Clock = field(default_factory=Clock)
-    hpa_clock: HpaClock = field(default_factory=HpaClock)
+    hpa_sync_seconds: float = float(HPA_SYNC_SECONDS)
     hpa_settings: HpaSettings = field(default_factory=HpaSettings)
     telemetry: TelemetryRouter = field(default_factory=TelemetryRouter)
     component: str = ""

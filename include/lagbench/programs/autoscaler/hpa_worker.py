@@ -67,18 +67,15 @@ class HpaWorker(Worker):
     kind = HPA
 
     def __init__(self, manifest: Manifest, context: WorkerContext) -> None:
-        """Take the HPA up; its first sync comes after the clock's first delay."""
+        """Take the HPA up; its first sync comes after one period, as in Kubernetes."""
         super().__init__(manifest, context)
         self._history: HpaHistory | None = None
-        delay = context.hpa_clock.first_delay_seconds("/".join(self.key))
-        delay = min(delay, self._flags().sync_seconds or delay)
-        self._sync_at = context.clock.monotonic_seconds() + delay
+        self.sync_at = context.clock.monotonic_seconds() + self._period()
 
     def step(self) -> float:
         """Sync when it is time; the next sync is due one period after this one ended."""
-        clock, flags = self.context.clock, self._flags()
-        period = flags.sync_seconds or self.context.hpa_clock.period_seconds
-        wait_seconds = self._sync_at - clock.monotonic_seconds()
+        clock, flags, period = self.context.clock, self._flags(), self._period()
+        wait_seconds = self.sync_at - clock.monotonic_seconds()
         if wait_seconds > 0:
             return wait_seconds
         settings = self.context.hpa_settings
@@ -89,11 +86,14 @@ class HpaWorker(Worker):
         except ClusterError as error:
             log.warning("%s: sync failed: %s", self.name, error)
         finally:
-            self._sync_at = clock.monotonic_seconds() + period
+            self.sync_at = clock.monotonic_seconds() + period
         return period
 
     def finish(self) -> None:
         """Leave the target as it is: an HPA that goes changes nothing."""
+
+    def _period(self) -> float:
+        return self._flags().sync_seconds or self.context.hpa_sync_seconds
 
     def _flags(self) -> ControllerFlags:
         """Return the flags that the object sets for itself; none if they are wrong."""

@@ -9,7 +9,7 @@ from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, wor
 
 from lagbench.adapters.kube.cluster_protocol import HPA
 from lagbench.core.telemetry.records import HpaSync, Scaled
-from lagbench.programs.autoscaler.context import HpaClock
+from lagbench.programs.autoscaler.hpa_worker import HpaWorker
 
 
 def test_lag_wakes_the_target_and_the_hpa_takes_over() -> None:
@@ -52,15 +52,12 @@ def test_a_failing_source_changes_nothing_and_is_no_zero() -> None:
     assert {"FailedGetExternalMetric", "FailedComputeMetricsReplicas"} <= set(reasons)
 
 
-def test_a_phase_is_fixed_drawn_or_one_period() -> None:
-    """The first sync of an HPA comes after the given wait, a seeded draw, or a whole period."""
-    drawn = HpaClock(15.0, seed=7)
+def test_the_first_sync_comes_one_period_after_the_hpa_is_seen() -> None:
+    """As in Kubernetes, so that each HPA has a phase of its own."""
+    here = world(scaled_object())
+    here.worker.step()
 
-    assert HpaClock(15.0).first_delay_seconds("n/a") == 15.0
-    assert HpaClock(15.0, first_sync_seconds=4.0).first_delay_seconds("n/a") == 4.0
-    assert drawn.first_delay_seconds("n/a") == HpaClock(15.0, seed=7).first_delay_seconds("n/a")
-    assert drawn.first_delay_seconds("n/a") != drawn.first_delay_seconds("n/b")
-    assert 0 <= drawn.first_delay_seconds("n/a") <= 15
+    assert HpaWorker(here.hpa(), here.context).step() == 15
 
 
 @pytest.mark.parametrize(

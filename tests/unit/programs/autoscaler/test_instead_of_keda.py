@@ -138,7 +138,9 @@ def test_hpas_stay_in_memory_and_scale_all_the_same() -> None:
     here.source.lag = 25
     here.worker.step()
     own = here.context.cluster
-    HpaWorker(own.get(HPA, HPA_KEY), here.context).step()
+    hpa = HpaWorker(own.get(HPA, HPA_KEY), here.context)
+    here.time.seconds += 15
+    hpa.step()
 
     assert here.cluster.scales[KEY] == 3
     assert not here.has_hpa()
