@@ -119,23 +119,16 @@ class _OneMetric:
 class KafkaScaler(_OneMetric):
     """Lag by KEDA's rules, with what excludePersistentLag remembers between two readings."""
 
-    def __init__(
-        self,
-        trigger: Trigger,
-        parameters: KafkaTrigger,
-        *,
-        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> None:
+    def __init__(self, trigger: Trigger, parameters: KafkaTrigger) -> None:
         """Connect; a broker that does not answer makes building fail, as KEDA's client does."""
         super().__init__(trigger)
         self._parameters = parameters
-        self._timeout_seconds = timeout_seconds
         self._memory = PersistentLagMemory()
         servers = ",".join(parameters.bootstrap_servers)
         topic = None if parameters.full_metadata else parameters.topic
         try:
             self._admin = open_trigger(parameters)
-            self._admin.list_topics(topic=topic, timeout=timeout_seconds)
+            self._admin.list_topics(topic=topic, timeout=DEFAULT_TIMEOUT_SECONDS)
         except KafkaException as error:
             why = f"no broker of {servers} answers: {error.args[0].str()}"
             raise ScalersNotBuilt(f"error creating kafka client: {why}") from error
@@ -146,7 +139,7 @@ class KafkaScaler(_OneMetric):
         """Read all offsets and apply the rules; the memory advances only on success."""
         try:
             offsets = read_trigger_offsets(
-                self._admin, self._parameters, timeout_seconds=self._timeout_seconds
+                self._admin, self._parameters, timeout_seconds=DEFAULT_TIMEOUT_SECONDS
             )
             reading, self._memory = read_lag(self._parameters, offsets, self._memory)
         except (NotReady, ValueError) as error:
