@@ -203,7 +203,6 @@ def test_keda_wakes_from_zero_and_goes_back_after_the_cooldown(
     )
     status = (setting.get(SO, "z") or {})["status"]
     assert status["originalReplicaCount"] == 0
-    assert status["scaleTargetKind"] == "apps/v1.Deployment"
     assert status["externalMetricNames"] == [f"s0-kafka-{lag.topic}"]
     assert "lastActiveTime" in status
 

@@ -56,9 +56,6 @@ class LiveObject:
                 name: MetricHealth(item.get("numberOfFailures", 0), item.get("status") == "Failing")
                 for name, item in (status.get("health") or {}).items()
             },
-            on_built=lambda trigger: owner.event(
-                "Normal", "KEDAScalersStarted", f"Scaler {trigger.type} is built"
-            ),
         )
 
     @property
@@ -112,12 +109,7 @@ class LiveObject:
                     return
                 self._report_polls(tick)
                 self._act(tick, scale.spec_replicas)
-                # Where a formula decides, no trigger is active by itself.
-                active = {poll.metric_name for poll in tick.polls if poll.is_active}
-                active = set() if spec.modifiers is not None else active
-                names = self.keda.external_metric_names
-                activity = {name: {"isActive": name in active} for name in names}
-                self._write_status(tick, {"triggersActivity": activity or None})
+                self._write_status(tick)
         except NotReady as error:
             log.warning("%s: poll failed: %s", self._owner.name, error)
 
@@ -128,7 +120,7 @@ class LiveObject:
             scale = self._context.cluster.get_scale(spec.target, spec.namespace)
             tick = keda.push(trigger_index, self._view(scale), self._context.clock.wall_ns())
             self._act(tick, scale.spec_replicas)
-            self._write_status(tick, {})
+            self._write_status(tick)
 
     def read_metric_milli(self, metric_name: str) -> int:
         """Serve an HPA: one live poll of the trigger behind ``metric_name``."""
@@ -181,12 +173,9 @@ class LiveObject:
         return TargetView(scale.spec_replicas, scale.status_replicas, ready_pods)
 
     def _report_polls(self, tick: Tick) -> None:
-        # KEDA names the source where a formula gathers the triggers, else the scaler.
-        has_formula = self.keda.spec.modifiers is not None
-        reason = "KEDAMetricSourceFailed" if has_formula else "KEDAScalerFailed"
         errors = [poll.error for poll in tick.polls if poll.error]
         for error in errors:
-            self._owner.event("Warning", reason, error)
+            self._owner.event("Warning", "KEDAScalerFailed", error)
         polls = tick.polls
         if tick.composite_milli is not None:
             polls = (*polls, TriggerPoll(COMPOSITE_METRIC, tick.composite_milli / 1000))
@@ -228,16 +217,9 @@ class LiveObject:
         )
         self._context.telemetry.send(self._owner.latest, record)
 
-    def _write_status(self, tick: Tick, fields: dict[str, Any]) -> None:
-        before = condition_of(self._owner.status.status, "Fallback").get("status", "Unknown")
-        # No event for what an HPA's reading was the first to see.
-        if (before == "True", tick.fallback.status == "True") == (False, True):
-            self._owner.event("Normal", "ScaledObjectFallbackActivated", "fallback is active")
-        elif before == "True" and tick.fallback.status == "False":
-            text = "fallback is no longer active"
-            self._owner.event("Normal", "ScaledObjectFallbackDeactivated", text)
-        ready = [] if tick.decision.ready is None else [tick.decision.ready]
-        new = {**fields, **self.health_fields()}
+    def _write_status(self, tick: Tick) -> None:
+        fields = self.health_fields()
         if self.keda.last_active_at_ns is not None:
-            new["lastActiveTime"] = format_instant(self.keda.last_active_at_ns)
-        self._owner.status.write(new, [*ready, tick.decision.active, tick.fallback])
+            fields["lastActiveTime"] = format_instant(self.keda.last_active_at_ns)
+        ready = [] if tick.decision.ready is None else [tick.decision.ready]
+        self._owner.status.write(fields, [*ready, tick.decision.active, tick.fallback])

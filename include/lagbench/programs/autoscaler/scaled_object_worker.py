@@ -134,7 +134,6 @@ class ScaledObjectWorker(Worker):
         except ClusterError as error:
             if not error.is_not_found:
                 log.warning("%s: deletion not completed: %s", self.name, error)
-        self.event("Warning", "ScaledObjectDeleted", "ScaledObject was deleted")
 
     def _now(self) -> float:
         return self.context.clock.monotonic_seconds()
@@ -198,7 +197,6 @@ class ScaledObjectWorker(Worker):
         if not self._live.is_running:
             self._live.start(lambda: self.reconsider(HPA, (spec.namespace, spec.hpa_name)))
             self._poll_at = self._now()
-            self.event("Normal", "KEDAScalersStarted", "Started scalers watch")
 
     def _mark(self, manifest: Manifest, spec: ScaledObjectSpec) -> None:
         """Add KEDA's label, and its finalizer where deletion has something to restore.
@@ -231,9 +229,7 @@ class ScaledObjectWorker(Worker):
             annotations.is_paused or annotations.scale_in_paused or annotations.scale_out_paused
         )
         if is_paused != (condition_of(self.status.status, "Paused").get("status") == "True"):
-            condition = _PAUSED if is_paused else _UNPAUSED
-            self.status.write({}, [condition])
-            self.event("Normal", condition.reason, condition.message)
+            self.status.write({}, [_PAUSED if is_paused else _UNPAUSED])
 
     def _hold(self, manifest: Manifest, annotations: ScalingAnnotations) -> None:
         """Remove the HPA and set the count that is asked for; the triggers are not looked at."""
@@ -258,25 +254,18 @@ class ScaledObjectWorker(Worker):
     def _report_ready(
         self, spec: ScaledObjectSpec, live: LiveObject, *, original_replicas: int
     ) -> None:
-        """Write Ready and what is known by then; an event when it was not ready before."""
+        """Write Ready and what is known by then."""
         before, names = self.status.status, live.keda.external_metric_names
-        references = [trigger.authentication_ref for trigger in spec.triggers]
         fields: dict[str, Any] = {
             "externalMetricNames": list(names) or None,
             "hpaName": spec.hpa_name,
-            "scaleTargetKind": f"{spec.target.api_version}.{spec.target.kind}",
-            "triggersTypes": ",".join(sorted({trigger.type for trigger in spec.triggers})),
-            "authenticationsTypes": ",".join(sorted({ref.name for ref in references if ref})),
             "pausedReplicaCount": None,
         }
         if before.get("originalReplicaCount") is None:
             fields["originalReplicaCount"] = original_replicas
         if set(before.get("health") or {}) - set(names):
             self.status.write({"health": None}, [])  # the counters left are written with a poll
-        was_ready = condition_of(before, "Ready").get("status") == "True"
         self.status.write(fields, [READY, live.keda.fallback_condition])
-        if not was_ready:
-            self.event("Normal", READY.reason, "ScaledObject is ready for scaling")
 
     def _fail(self, reason: str, error: LagbenchError) -> None:
         """Tell why the object cannot be taken up, and try again later."""
@@ -301,8 +290,6 @@ class ScaledObjectWorker(Worker):
         """End the live state of this generation."""
         live, self._live, self._poll_at = self._live, None, None
         if live is not None:
-            if live.is_running:
-                self.event("Normal", "KEDAScalersStopped", "Stopped scalers watch")
             live.close()
 
 
