@@ -38,7 +38,6 @@ from lagbench.core.keda.loop import (
     PersistentLagMemory,
     ResourceScaler,
     Scaler,
-    ScalerFailed,
     TargetView,
     build_hpa,
     read_lag,
@@ -51,7 +50,6 @@ from lagbench.core.keda.triggers import (
     ExternalTrigger,
     KafkaTrigger,
     ResourceTrigger,
-    SampledLag,
     kept_partitions,
 )
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS, NS_PER_SECOND
@@ -158,19 +156,26 @@ class SimulatedAutoscaler:
         :raises WrongInput: nothing in the simulated world says what the trigger reads.
         """
         parameters, world = trigger.parameters, self._world
+        spec = trigger_metric_spec(trigger)
         sampled_lag = TRIGGER_TYPES[trigger.type].sampled_lag
         if sampled_lag is not None:
             sampled = sampled_lag(parameters, f"spec.triggers[{trigger.index}].metadata")
-            return ScrapedScaler(trigger, sampled, self._scraped_lag(), world)
+            lag = self._scraped_lag()
+            # KEDA requests the query's value at a whole second.
+            return _Scaler(spec, lambda: sampled.reading(lag.total_at(floor(world.second))))
         match parameters:
             case KafkaTrigger():
-                return KafkaScaler(trigger, parameters, world)
+                return _Scaler(spec, _KafkaLag(parameters, world).read)
             case CronTrigger():
                 return CronScaler(trigger, parameters, lambda: world.now_ns)
             case ResourceTrigger():
                 return ResourceScaler(trigger)
             case ExternalTrigger():
-                return LagScaler(trigger, self._sampler(trigger.index, parameters), world)
+                sampler = self._sampler(trigger.index, parameters)
+                name = f"s{trigger.index}-{sampler.settings.metric_name}"
+                target_milli = round(sampler.settings.target * 1000)
+                own = MetricSpec(name, "External", trigger.metric_type, target_milli)
+                return _Scaler(own, sampler.read)
         raise WrongInput(
             where="policy",
             field="triggers",
@@ -284,33 +289,36 @@ class SimulatedAutoscaler:
         )
 
 
-class _OneMetric:
-    """A scaler of one metric, which holds nothing that must be let go."""
+class _Scaler:
+    """A scaler of one metric: its value, and whether that is active; it holds nothing."""
 
-    def __init__(self, spec: MetricSpec | None) -> None:
-        self._specs = () if spec is None else (spec,)
+    def __init__(self, spec: MetricSpec | None, read: Callable[[], tuple[float, bool]]) -> None:
+        self._specs, self._read = () if spec is None else (spec,), read
 
     def metric_specs(self) -> Sequence[MetricSpec]:
         """Return the metric."""
         return self._specs
 
+    def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - there is only one
+        """Return the metric's reading."""
+        value, is_active = self._read()
+        return MetricReading((value,), is_active)
+
     def close(self) -> None:
         """Leave its source as it is."""
 
 
-class KafkaScaler(_OneMetric):
-    """KEDA's kafka scaler; remembers commits for excludePersistentLag as long as it lives."""
+class _KafkaLag:
+    """KEDA's lag; remembers commits for excludePersistentLag as long as its scaler lives."""
 
-    def __init__(self, trigger: Trigger, parameters: KafkaTrigger, world: World) -> None:
-        """Read the partitions that the trigger keeps."""
-        super().__init__(trigger_metric_spec(trigger))
-        self._trigger, self._world = parameters, world
+    def __init__(self, trigger: KafkaTrigger, world: World) -> None:
+        self._trigger, self._world = trigger, world
         self._kept: list[tuple[str, int]] = []
         self._count = 0
         self._memory = PersistentLagMemory()
 
-    def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - there is only one
-        """Poll the group's lag."""
+    def read(self) -> tuple[float, bool]:
+        """Poll the group's lag on the partitions that the trigger keeps."""
         ends, commits = (offsets.tolist() for offsets in self._world.offsets())
         if len(ends) != self._count:  # first, or the topic has grown
             topic, self._count = self._trigger.topic, len(ends)
@@ -318,7 +326,7 @@ class KafkaScaler(_OneMetric):
             self._kept = [(topic, number) for number in kept]
         offsets = {key: PartitionOffsets(ends[key[1]], commits[key[1]]) for key in self._kept}
         reading, self._memory = read_lag(self._trigger, offsets, self._memory)
-        return MetricReading((reading.metric,), reading.is_active)
+        return reading.metric, reading.is_active
 
 
 class ScrapedLag:
@@ -345,22 +353,6 @@ class ScrapedLag:
         return float(np.sum(end - committed))
 
 
-class ScrapedScaler(_OneMetric):
-    """KEDA's scaler of a source that holds samples."""
-
-    def __init__(
-        self, trigger: Trigger, sampled: SampledLag, lag: ScrapedLag, world: World
-    ) -> None:
-        """Read the samples of ``lag`` by the rule of the trigger's type."""
-        super().__init__(trigger_metric_spec(trigger))
-        self._sampled, self._lag, self._world = sampled, lag, world
-
-    def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - there is only one
-        """Return the query's value; KEDA requests it at a whole second."""
-        value, is_active = self._sampled.reading(self._lag.total_at(floor(self._world.second)))
-        return MetricReading((value,), is_active)
-
-
 class LagSampler:
     """The lag scaler's server, with the real windows and rule; it samples on its own clock."""
 
@@ -377,20 +369,7 @@ class LagSampler:
         partitions = np.arange(end.size, dtype=np.int32)
         self.window.add(GroupSample(self._world.now_ns, partitions, end, committed))
 
-
-class LagScaler(_OneMetric):
-    """KEDA's side of the connection: asks the server, as its external scaler does."""
-
-    def __init__(self, trigger: Trigger, sampler: LagSampler, world: World) -> None:
-        """Ask ``sampler``, whose metric the server names."""
-        self._sampler, self._world = sampler, world
-        self._name = f"s{trigger.index}-{sampler.settings.metric_name}"
-        target_milli = round(sampler.settings.target * 1000)
-        super().__init__(MetricSpec(self._name, "External", trigger.metric_type, target_milli))
-
-    def read(self, metric_name: str) -> MetricReading:
+    def read(self) -> tuple[float, bool]:
         """Return the decision of the newest sample; the server's errors are NotReady."""
-        if metric_name != self._name:
-            raise ScalerFailed(f"the lag scaler has no metric {metric_name}")
-        decision = self._sampler.rule.decide(self._world.now_ns)
-        return MetricReading((decision.metric_value,), decision.is_active)
+        decision = self.rule.decide(self._world.now_ns)
+        return decision.metric_value, decision.is_active
