@@ -25,7 +25,7 @@ from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
 from lagbench.core.kubernetes.instants import parse_instant_ns
 from lagbench.core.kubernetes.quantity import parse_milli
 from lagbench.errors import WrongInput
-from lagbench.programs.autoscaler.sources.prometheus_scaler import PrometheusScaler
+from lagbench.programs.autoscaler.trigger_sources import PrometheusScaler
 from tests.conformance.keda_prometheus.record import ROWS
 
 Row = Mapping[str, Any]

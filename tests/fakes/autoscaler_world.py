@@ -19,11 +19,9 @@ from lagbench.core.keda.object.scaled_object import Trigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.telemetry.records import Record
-from lagbench.programs.autoscaler.clocks import Clock, HpaClock
-from lagbench.programs.autoscaler.hpa.hpa_worker import HpaWorker
-from lagbench.programs.autoscaler.keda.scaled_object_worker import ScaledObjectWorker
-from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
-from lagbench.programs.autoscaler.worker_context import WorkerContext, make_context
+from lagbench.programs.autoscaler.context import Clock, TelemetryRouter, WorkerContext
+from lagbench.programs.autoscaler.hpa_worker import HpaWorker
+from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
 from tests.fakes.cluster import FakeCluster
 
 KEY = ("n", "w")
@@ -169,8 +167,10 @@ class World:
     def hpa_worker(self) -> HpaWorker:
         """Return a worker for the HPA, due at once."""
         hpa = self.hpa()
-        self.context.directory.hpas = {HPA_KEY: hpa}
-        return HpaWorker(hpa, self.context)
+        self.context.objects[HPA] = {HPA_KEY: hpa}
+        worker = HpaWorker(hpa, self.context)
+        worker.sync_at = self.time.seconds
+        return worker
 
 
 def kafka(name: str = "", **metadata: str) -> dict[str, Any]:
@@ -212,13 +212,12 @@ def world(
     cluster, source, time, records = FakeCluster(), Source(), Time(), Records()
     if replicas is not None:
         cluster.scales[KEY] = replicas
-    context = make_context(
+    context = WorkerContext(
         through(cluster),
+        source,
         clock=time.clock(),
-        hpa_clock=HpaClock(15.0, first_sync_seconds=0.0),
-        sources=source,
         telemetry=TelemetryRouter(lambda _servers, _topic: records),
     )
     stored = cluster.put(manifest)
-    context.directory.scaled_objects = {KEY: stored}
+    context.objects[SCALED_OBJECT] = {KEY: stored}
     return World(cluster, source, time, records, context, ScaledObjectWorker(stored, context))

@@ -203,74 +203,8 @@ def test_keda_wakes_from_zero_and_goes_back_after_the_cooldown(
     )
     status = (setting.get(SO, "z") or {})["status"]
     assert status["originalReplicaCount"] == 0
-    assert status["scaleTargetKind"] == "apps/v1.Deployment"
     assert status["externalMetricNames"] == [f"s0-kafka-{lag.topic}"]
     assert "lastActiveTime" in status
-
-
-def test_a_change_keeps_the_hpa_and_a_deletion_restores_the_target(
-    setting: Setting, broker: Broker
-) -> None:
-    """The HPA is changed in place; deleting the ScaledObject removes it and sets 2 again."""
-    lag = lag_control(broker)
-    setting.deployment("c", replicas=2)
-    spec = {
-        "scaleTargetRef": {"name": "c"},
-        "minReplicaCount": 3,
-        "maxReplicaCount": 5,
-        "advanced": {
-            "restoreToOriginalReplicaCount": True,
-            "horizontalPodAutoscalerConfig": {
-                "behavior": {"scaleDown": {"selectPolicy": "Disabled"}}
-            },
-        },
-        "triggers": [lag.trigger()],
-    }
-    setting.create(SO, "c", spec)
-    first = eventually(lambda: setting.get(HPA, "keda-hpa-c"), "the HPA")
-    eventually(lambda: setting.replicas("c") == 3, "the minimum")
-
-    setting.patch(SO, "c", {"spec": {"minReplicaCount": 4, "advanced": {
-        "horizontalPodAutoscalerConfig": {"behavior": None}}}})  # fmt: skip
-    eventually(lambda: setting.replicas("c") == 4, "the new minimum")
-    second = setting.get(HPA, "keda-hpa-c")
-    setting.delete(SO, "c")
-    eventually(lambda: setting.get(SO, "c") is None, "the end of the ScaledObject")
-    eventually(lambda: setting.get(HPA, "keda-hpa-c") is None, "the end of the HPA")
-    eventually(lambda: setting.replicas("c") == 2, "the original count")
-
-    assert second is not None
-    assert second["metadata"]["uid"] == first["metadata"]["uid"]
-    assert second["spec"].get("behavior") is None
-    assert first["spec"]["behavior"]["scaleDown"]["selectPolicy"] == "Disabled"
-
-
-def test_a_refused_trigger_is_said_on_the_object_and_mending_it_helps(
-    setting: Setting, broker: Broker
-) -> None:
-    """KEDA's own message stands in Ready=False; no HPA is made until the trigger is right."""
-    lag = lag_control(broker)
-    setting.deployment("bad", replicas=1)
-    trigger = lag.trigger()
-    trigger["metadata"]["lagThreshold"] = "0"
-    spec = {"scaleTargetRef": {"name": "bad"}, "minReplicaCount": 1, "triggers": [trigger]}
-    setting.create(SO, "bad", spec)
-
-    eventually(
-        lambda: setting.condition(SO, "bad", "Ready") == "False:ScaledObjectCheckFailed", "refused"
-    )
-    assert setting.get(HPA, "keda-hpa-bad") is None
-    eventually(
-        lambda: any(
-            kind == "Warning" and '"lagThreshold" must be positive number' in message
-            for kind, _, message in setting.events("bad")
-        ),
-        "the event of it",
-    )
-    setting.patch(SO, "bad", {"spec": {"triggers": [lag.trigger()]}})
-
-    eventually(lambda: setting.get(HPA, "keda-hpa-bad"), "the HPA once the trigger is right")
-    eventually(lambda: setting.condition(SO, "bad", "Ready") == "True:ScaledObjectReady", "ready")
 
 
 def test_a_broker_that_stops_changes_no_replicas(setting: Setting, own_broker: Broker) -> None:

@@ -26,7 +26,7 @@ from lagbench.core.keda.loop.scaler import Scaler, ScalerFailed
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.scenario.run_names import NAMESPACE, PROMETHEUS, RunNames
 from lagbench.embedded.ports import free_port
-from lagbench.programs.autoscaler.sources.trigger_sources import LiveSources
+from lagbench.programs.autoscaler.trigger_sources import LiveSources
 
 pytestmark = pytest.mark.slow
 

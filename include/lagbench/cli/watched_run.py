@@ -10,8 +10,7 @@ import msgspec
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.run_view import RunView
 from lagbench.core.live import decode_line
-from lagbench.programs.live.live_file import is_followed
-from lagbench.programs.live.phase_log import LAST_PHASE, PhaseLog
+from lagbench.programs.live.live_file import LAST_PHASE, PhaseLog, is_followed
 
 FOLLOWER_SECONDS, LOOK_SECONDS = 10.0, 0.1
 YOUNG_SECONDS = 600.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lagbench.core.live import LivePhase
 from lagbench.core.measures import NANOSECONDS
-from lagbench.programs.live.phase_log import PhaseLog, ends_run, failures_of
+from lagbench.programs.live.live_file import PhaseLog, ends_run, failures_of
 from lagbench_airflow.pages.confined import file_of_run
 
 MOST_BYTES = 256 * 1024

@@ -1,8 +1,7 @@
 """A metric's value worked out step by step."""
 
-from lagbench.core.explain.kafka import explain_kafka
 from lagbench.core.explain.lag_scaler import Step, explain
-from lagbench.core.explain.prometheus import explain_prometheus
+from lagbench.core.explain.trigger_steps import explain_kafka, explain_prometheus
 
 __all__ = [
     "Step",

@@ -29,12 +29,6 @@ class MetricFailure:
 
     reason: str  # FailedGetExternalMetric, FailedGetResourceMetric, ...
     message: str
-    detail: str = ""  # as repeated in the error that sums up all metrics
-
-    @property
-    def summary(self) -> str:
-        """Return the text for the summary of all metrics."""
-        return self.detail or self.message
 
 
 def is_within_tolerance(ratio: float, tolerance: float) -> bool:

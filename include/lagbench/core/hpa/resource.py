@@ -128,10 +128,6 @@ def resource_title(metric: ResourceMetric) -> str:
 
 def _failure(metric: ResourceMetric, text: str) -> MetricFailure:
     kind = "utilization" if metric.target_type == "Utilization" else "usage"
-    message = f"failed to get {metric.name} {kind}: {text}"
-    # Kubernetes names the container, not the resource, in the summary of a container's metric.
-    if metric.container:
-        summary = f"failed to get {metric.container} container metric value: {message}"
-        return MetricFailure("FailedGetContainerResourceMetric", message, summary)
-    summary = f"failed to get {metric.name} resource metric value: {message}"
-    return MetricFailure("FailedGetResourceMetric", message, summary)
+    of = f" of container {metric.container}" if metric.container else ""
+    reason = f"FailedGet{'Container' if metric.container else ''}ResourceMetric"
+    return MetricFailure(reason, f"failed to get {metric.name} {kind}{of}: {text}")

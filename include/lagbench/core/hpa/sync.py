@@ -107,7 +107,7 @@ def _highest(
     if failures:
         error = (
             f"invalid metrics ({len(failures)} invalid out of {len(outcomes)}), "
-            f"first error is: {failures[0].summary}"
+            f"first error is: {failures[0].message}"
         )
     if len(failures) == len(outcomes) or (failures and best < spec_replicas):
         message = f"the HPA was unable to compute the replica count: {failures[0].message}"

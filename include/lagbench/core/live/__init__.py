@@ -9,9 +9,10 @@ from lagbench.core.live.line import (
     SloStanding,
     decode_line,
     encode_line,
+    has_room,
+    seconds_to_next_line,
 )
-from lagbench.core.live.pace import has_room, seconds_to_next_line
-from lagbench.core.live.slos_so_far import live_slos
+from lagbench.core.live.standings import live_slos
 
 __all__ = [
     "Course",

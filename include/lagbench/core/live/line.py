@@ -92,6 +92,22 @@ class LiveLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     is_last: bool = False
 
 
+LINES_EACH_SECOND = 7_200
+"""Two hours. A line of a group with 24 partitions has about 400 bytes."""
+LATER_SECONDS = 10
+MOST_BYTES = 64 * 1024 * 1024
+
+
+def seconds_to_next_line(lines: int) -> int:
+    """Return the time from line number ``lines`` to the next: the file of a long run is bounded."""
+    return 1 if lines < LINES_EACH_SECOND else LATER_SECONDS
+
+
+def has_room(size_bytes: int, line: bytes) -> bool:
+    """Return whether another line fits into a file of ``size_bytes``."""
+    return size_bytes + len(line) <= MOST_BYTES
+
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(LiveLine)
 

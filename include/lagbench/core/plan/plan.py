@@ -7,21 +7,14 @@ Arithmetic on the scenario and the policy's limits. The simulator predicts the c
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lagbench.core.plan.spark_needs import spark_cores, spark_mebibytes, spark_warnings
 from lagbench.core.policy import CheckedPolicy, PolicyLimits, loop_gain, standing_lag_seconds
-from lagbench.core.scenario import (
-    ConsumerSettings,
-    Profile,
-    RollingRestart,
-    Scenario,
-    TraceProfile,
-    rejected_move,
-)
+from lagbench.core.scenario import RollingRestart, Scenario, TraceProfile, rejected_move
 from lagbench.core.scenario.stream import (
     Spike,
     Tail,
@@ -71,8 +64,6 @@ class Plan:
     """CPU time that the work on one message takes."""
     is_own: bool
     """The pods run the user's code, whose cost is known by ``cpu_ms`` alone."""
-    pods_needed_at_base: int
-    pods_needed_at_peak: int
     partitions: int
     min_replicas: int
     max_replicas: int
@@ -91,19 +82,44 @@ class Plan:
     """Lag that one pod works off between two syncs of the HPA, in lagThresholds."""
     standing_lag_seconds: float | None
     """Time lag at which a lag trigger comes to rest between floor and ceiling, at any rate."""
-    capacity_per_second: float
-    is_saturated: bool
     hottest_partition: int
     hottest_share: float
-    hottest_rate: float
-    """Peak rate of the hottest partition."""
-    is_skew_limited: bool
     disk_bytes: int
     memory_mebibytes: int | None
     """Of Spark's pods at maxReplicaCount, two JVMs a worker; None: the consumer is a stand-in."""
     spark_cores: float | None
     """That Spark's pods keep busy at maxReplicaCount; None: the consumer is a stand-in."""
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def pods_needed_at_base(self) -> int:
+        """The pods that keep up with the base rate."""
+        return max(1, math.ceil(self.base_rate / self.pod_rate))
+
+    @property
+    def pods_needed_at_peak(self) -> int:
+        """The pods that keep up with the peak."""
+        return max(1, math.ceil(self.peak_rate / self.pod_rate))
+
+    @property
+    def capacity_per_second(self) -> float:
+        """What the replicas that the policy can request do."""
+        return self.reachable_replicas * self.pod_rate
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether the peak is all that they can do, or more."""
+        return self.peak_rate >= self.capacity_per_second
+
+    @property
+    def hottest_rate(self) -> float:
+        """Peak rate of the hottest partition."""
+        return self.hottest_share * self.peak_rate
+
+    @property
+    def is_skew_limited(self) -> bool:
+        """Whether the hottest partition gets more than its one pod can do."""
+        return self.hottest_rate > self.pod_rate
 
 
 def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
@@ -117,15 +133,15 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
     shares = topic_shares(scenario)
     hottest = int(np.argmax(shares))
     most = scenario.partition_plan.last
-    useful = min(limits.ceiling_replicas, most)
-    spikes = load_spikes(load, started_replicas=limits.started_replicas, pod_rate=pod_rate)
     # A policy on CPU is taken to stay at its floor; the simulator plays what its pods' work costs.
     reachable = min(limits.reachable_replicas, most)
     requested = limits.most_requested(most) if limits.is_capped_at_partitions else None
     if requested is not None:
         reachable = min(reachable, max(requested, limits.started_replicas))
     counted = limits.counted_partitions(partitions)
-    capacity = reachable * pod_rate
+    payload, log_bytes = scenario.payload, EVENT_LOG_BYTES
+    if payload is not None and payload.mean_bytes is not None:  # it may not compress
+        log_bytes = math.ceil(payload.mean_bytes) + IDENTITY_LOG_BYTES
     draft = Plan(
         messages=load.total,
         most_messages=whole_load.total,
@@ -133,43 +149,28 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         stream_seconds=load.duration_seconds,
         base_rate=load.base_rate,
         peak_rate=load.peak_rate,
-        spikes=spikes,
+        spikes=load_spikes(load, started_replicas=limits.started_replicas, pod_rate=pod_rate),
         pod_rate=pod_rate,
         cpu_ms=consumer.cpu_ms,
         is_own=consumer.kind == "own",
-        pods_needed_at_base=max(1, math.ceil(load.base_rate / pod_rate)),
-        pods_needed_at_peak=max(1, math.ceil(load.peak_rate / pod_rate)),
         partitions=partitions,
         min_replicas=limits.started_replicas,
         max_replicas=limits.ceiling_replicas,
-        useful_replicas=useful,
+        useful_replicas=min(limits.ceiling_replicas, most),
         reachable_replicas=reachable,
-        growths=_growths(scenario),
+        growths=tuple(_growths(scenario)),
         sticking_replicas=_sticking(limits, counted),
         counted_partitions=counted,
         leaks_one_replica=limits.leaks_one_replica and limits.ceiling_replicas > counted,
         loop_gain=loop_gain(pod_rate, limits),
         standing_lag_seconds=standing_lag_seconds(pod_rate, limits),
-        capacity_per_second=capacity,
-        is_saturated=load.peak_rate >= capacity,
         hottest_partition=hottest,
         hottest_share=float(shares[hottest]),
-        hottest_rate=float(shares[hottest]) * load.peak_rate,
-        is_skew_limited=float(shares[hottest]) * load.peak_rate > pod_rate,
-        disk_bytes=whole_load.total * (_log_bytes(scenario) + LEDGER_BYTES + TABLE_BYTES),
+        disk_bytes=whole_load.total * (log_bytes + LEDGER_BYTES + TABLE_BYTES),
         memory_mebibytes=spark_mebibytes(consumer, limits.ceiling_replicas),
         spark_cores=spark_cores(consumer, limits.ceiling_replicas, most),
-        warnings=(),
     )
-    return _with_warnings(draft, limits, scenario)
-
-
-def _log_bytes(scenario: Scenario) -> int:
-    """Return the bytes of broker log per message; a user's samples may not compress."""
-    payload = scenario.payload
-    if payload is None or payload.mean_bytes is None:
-        return EVENT_LOG_BYTES
-    return math.ceil(payload.mean_bytes) + IDENTITY_LOG_BYTES
+    return replace(draft, warnings=tuple(_warnings(draft, limits, scenario)))
 
 
 def disk_bytes(groups: Sequence[Plan]) -> int:
@@ -185,13 +186,11 @@ def table_bytes(groups: Sequence[Plan]) -> int:
     return sum(plan.most_messages * TABLE_BYTES for plan in groups)
 
 
-def _growths(scenario: Scenario) -> tuple[Growth, ...]:
-    found = []
+def _growths(scenario: Scenario) -> Iterator[Growth]:
     for second, partitions in scenario.partition_plan.growths:
         shares = partition_shares(scenario.keys, partitions, scenario.seed)
         hottest = int(np.argmax(shares))
-        found.append(Growth(second, partitions, hottest, float(shares[hottest])))
-    return tuple(found)
+        yield Growth(second, partitions, hottest, float(shares[hottest]))
 
 
 def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
@@ -204,121 +203,99 @@ def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
     return tuple(n for n in range(low, top) if partitions / n <= tolerated)
 
 
-def _with_warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Plan:
-    """Return the plan with what a person should know before starting."""
-    warnings = (
-        *_of_policy(plan, limits),
-        *_of_load(plan),
-        *_of_trace(scenario.profile),
-        *_at_rest(plan, limits, scenario.consumer),
-        *_of_moves(scenario),
-        *spark_warnings(
-            scenario.consumer,
-            floor=plan.min_replicas,
-            ceiling=plan.max_replicas,
-            partitions=plan.partitions,
-        ),
-    )
-    return replace(plan, warnings=warnings)
-
-
-def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
-    found: list[str] = []
+def _warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Iterator[str]:
+    """Yield what a person should know before starting."""
     if not limits.reads_load:
         count = plan.reachable_replicas
         by = "" if count == plan.min_replicas else "its hours request more, and "
-        found.append(
-            f"the policy does not read lag: {by}the capacity is that of its {count} replicas"
-        )
+        yield f"the policy does not read lag: {by}the capacity is that of its {count} replicas"
     if plan.max_replicas > plan.partitions:
-        found.append(
+        yield (
             f"maxReplicaCount {plan.max_replicas} is above the {plan.partitions} partitions: up to "
             f"{plan.max_replicas - plan.partitions} replicas get no partition"
         )
-    found += [
-        f"from second {one.second:g} on there are {one.partitions} partitions: the hottest, "
-        f"{one.hottest_partition}, gets {one.hottest_share:.1%} of what comes from then on; keys "
-        "that move lose their order across the growth"
-        for one in plan.growths
-    ]
+    for one in plan.growths:
+        yield (
+            f"from second {one.second:g} on there are {one.partitions} partitions: the hottest, "
+            f"{one.hottest_partition}, gets {one.hottest_share:.1%} of what comes from then on; "
+            "keys that move lose their order across the growth"
+        )
     if plan.leaks_one_replica:
-        found.append(
+        yield (
             f"KEDA caps at {plan.counted_partitions} replicas with an integer division: expect "
             f"{plan.counted_partitions + 1} when lag is just above the cap"
         )
     if plan.sticking_replicas:
-        counts = ", ".join(map(str, plan.sticking_replicas))
-        found.append(
-            f"a scale-out that reaches {counts} replicas stops there: {plan.counted_partitions} "
-            "wanted is within the HPA's tolerance"
+        yield (
+            f"a scale-out that reaches {', '.join(map(str, plan.sticking_replicas))} replicas "
+            f"stops there: {plan.counted_partitions} wanted is within the HPA's tolerance"
         )
-    return found
+    yield from _of_load(plan, scenario)
+    yield from _at_rest(plan, limits, scenario)
+    yield from _of_moves(scenario)
+    yield from spark_warnings(
+        scenario.consumer,
+        floor=plan.min_replicas,
+        ceiling=plan.max_replicas,
+        partitions=plan.partitions,
+    )
 
 
-def _of_moves(scenario: Scenario) -> list[str]:
-    """Say which rolling restarts end only when no pod of the old balancer is left."""
-    before, found = scenario.consumer.balancer, []
-    for number, action in enumerate(scenario.actions):
-        if not isinstance(action, RollingRestart) or action.balancer is None:
-            continue
-        why = rejected_move(before, action.balancer)
-        if why is not None and not action.at_once:
-            found.append(
-                f"actions.{number}: the broker rejects {action.balancer} in a live group of "
-                f"{before} ({why}): set at_once"
-            )
-        before = action.balancer
-    return found
-
-
-def _of_load(plan: Plan) -> list[str]:
-    found: list[str] = []
-    if plan.pods_needed_at_base > plan.min_replicas:
-        found.append(
-            f"the base rate needs {plan.pods_needed_at_base} pods, the floor is {plan.min_replicas}"
-        )
+def _of_load(plan: Plan, scenario: Scenario) -> Iterator[str]:
+    needed, profile = plan.pods_needed_at_base, scenario.profile
+    if needed > plan.min_replicas:
+        yield f"the base rate needs {needed} pods, the floor is {plan.min_replicas}"
     if plan.is_saturated:
-        found.append(
+        yield (
             f"the peak of {plan.peak_rate:,.0f}/s is all or more than the pods can do "
             f"({plan.capacity_per_second:,.0f}/s): lag does not fall before the spike ends"
         )
     if plan.is_skew_limited:
-        found.append(
+        yield (
             f"partition {plan.hottest_partition} gets {plan.hottest_share:.1%} of the messages, "
             f"{plan.hottest_rate:,.0f}/s at the peak, and one pod does {plan.pod_rate:,.0f}/s: "
             "its drain, not the replica count, is the limit"
         )
     if plan.spikes and plan.base_rate >= plan.capacity_per_second:
-        found.append("the backlog never drains: the base rate is all or more than the pods can do")
-    return found
+        yield "the backlog never drains: the base rate is all or more than the pods can do"
+    if isinstance(profile, TraceProfile) and not any(p.second % 1000 for p in profile.points):
+        text = "all times of the trace are multiples of 1,000 s: its column second is in seconds"
+        yield f"{text}, are these milliseconds?"
 
 
-def _of_trace(profile: Profile) -> list[str]:
-    if not isinstance(profile, TraceProfile) or any(p.second % 1000 for p in profile.points):
-        return []
-    text = "all times of the trace are multiples of 1,000 s: its column second is in seconds"
-    return [f"{text}, are these milliseconds?"]
+def _of_moves(scenario: Scenario) -> Iterator[str]:
+    """Say which rolling restarts end only when no pod of the old balancer is left."""
+    before = scenario.consumer.balancer
+    for number, action in enumerate(scenario.actions):
+        if not isinstance(action, RollingRestart) or action.balancer is None:
+            continue
+        why = rejected_move(before, action.balancer)
+        if why is not None and not action.at_once:
+            yield (
+                f"actions.{number}: the broker rejects {action.balancer} in a live group of "
+                f"{before} ({why}): set at_once"
+            )
+        before = action.balancer
 
 
-def _at_rest(plan: Plan, limits: PolicyLimits, consumer: ConsumerSettings) -> list[str]:
+def _at_rest(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Iterator[str]:
     """Warn of a threshold below the lag that a consumer shows when all is well."""
     if limits.scales_at_records is None:
-        return []
-    tolerated = 1 + limits.flags.tolerance_in_force
+        return
+    consumer, tolerated = scenario.consumer, 1 + limits.flags.tolerance_in_force
     held = limits.scales_at_records * plan.min_replicas * tolerated
     seconds = consumer.lag_at_rest_seconds(plan.base_rate, plan.min_replicas)
     waiting = plan.base_rate * seconds
     if not held < waiting < math.inf:
-        return []
+        return
     if consumer.kind == "spark":
-        text = (
+        yield (
             f"published lag is a saw: {plan.base_rate:,.0f}/s for up to {seconds:.1f} s of a batch "
             f"and its trigger are {waiting:,.0f} messages, more than {plan.min_replicas} workers "
             f"may hold ({held:,.0f}): expect flaps without a spike"
         )
     else:
-        text = (
+        yield (
             f"{waiting:,.0f} messages, {seconds:g} s of the base rate, wait between two commits, "
             f"and {plan.min_replicas} replicas may hold {held:,.0f}: expect scaling on noise"
         )
-    return [text]

@@ -1,4 +1,4 @@
-"""Say what a consumer on Spark needs, and reject what cannot run."""
+"""Say what Spark needs to run the consumer, and reject what cannot run."""
 
 from __future__ import annotations
 
@@ -88,24 +88,24 @@ def check_spark_fit(
     consumer, limits = scenario.consumer, policy.limits
     if consumer.kind != "spark":
         return
-    cores = limits.floor_replicas * consumer.spark_settings.cores_per_worker
+    spark, floor = consumer.spark_settings, limits.floor_replicas
+    where = f"scenario {scenario.name}"
+    cores = floor * spark.cores_per_worker
     if cores > scenario.partitions:
         raise WrongInput(
-            where=f"scenario {scenario.name}",
+            where=where,
             field="consumer.spark.cores_per_worker",
-            value=consumer.spark_settings.cores_per_worker,
-            allowed=f"at most {scenario.partitions // max(1, limits.floor_replicas)}: the floor of "
-            f"{limits.floor_replicas} workers has {cores} cores, and a task is one of "
-            f"{scenario.partitions} partitions",
+            value=spark.cores_per_worker,
+            allowed=f"at most {scenario.partitions // max(1, floor)}: the floor of {floor} workers "
+            f"has {cores} cores, and a task is one of {scenario.partitions} partitions",
         )
-    fewest = consumer.spark_settings.dynamic_allocation_min
-    if fewest is not None and fewest > limits.floor_replicas:
+    fewest = spark.dynamic_allocation_min
+    if fewest is not None and fewest > floor:
         raise WrongInput(
-            where=f"scenario {scenario.name}",
+            where=where,
             field="consumer.spark.dynamic_allocation_min",
             value=fewest,
-            allowed=f"at most {limits.floor_replicas}: an executor needs a worker, and the floor "
-            "has no more",
+            allowed=f"at most {floor}: an executor needs a worker, and the floor has no more",
         )
     needed = spark_mebibytes(consumer, limits.ceiling_replicas)
     if memory_mebibytes is not None and needed is not None and needed > memory_mebibytes:

@@ -10,6 +10,7 @@ in lists (numpy took four times as long); reads go over all partitions at once, 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
@@ -18,8 +19,7 @@ import numpy as np
 
 from lagbench.core.measures import Ints, Reals
 from lagbench.core.scenario import DownstreamPace
-from lagbench.core.simulation.fair_shares import share_fairly
-from lagbench.core.simulation.traffic import Traffic
+from lagbench.core.scenario.stream import OfferedLoad
 
 # Less than this of a record is rounding: counts stay below 1e9 and doubles hold 1e-7 of that.
 _EMPTY_RECORDS = 1e-6
@@ -30,6 +30,92 @@ _LEAST_SECONDS = 1e-9
 NOBODY = -1
 Course = list[float]
 """instant, lag, instant, lag, ...: straight from one to the next; flat, which numpy reads fast."""
+
+
+class Traffic:
+    """Cumulative arrivals; nothing arrives before second 0 and after the load's end."""
+
+    def __init__(self, load: OfferedLoad, shares: Reals) -> None:
+        """Lay out the rate's steps; ``shares`` is each partition's part of every rate."""
+        self.load, self.shares = load, shares
+        self.before: Reals = np.zeros(len(shares))
+        """Per partition, the records beyond share x count, since shares changed in a growth."""
+        self.growths: list[tuple[float, Reals]] = []
+        """Instants at which the shares became others, with those before."""
+        merged: list[tuple[float, float]] = []
+        for part in load.segments:
+            if not merged or merged[-1][1] != part.rate_per_second:
+                merged.append((part.start_seconds, part.rate_per_second))
+        merged.append((load.duration_seconds, 0.0))
+        self.starts = [start for start, _ in merged]
+        self.rates = [rate for _, rate in merged]
+        self._counts = [0.0]
+        for index in range(1, len(merged)):
+            seconds = self.starts[index] - self.starts[index - 1]
+            self._counts.append(self._counts[-1] + seconds * self.rates[index - 1])
+
+    def grow(self, second: float, shares: Reals) -> None:
+        """Let ``shares`` hold from ``second`` on; they may be of more partitions."""
+        count = self.count_at(second)
+        arrived = np.zeros(len(shares))
+        arrived[: len(self.shares)] = self.before + self.shares * count
+        self.growths.append((second, self.shares))
+        self.shares, self.before = shares, arrived - shares * count
+
+    def records_by(self, seconds: Reals) -> Reals:
+        """Return the records that each partition had got by its own one of ``seconds``."""
+        if not self.growths or seconds.min() >= self.growths[-1][0]:
+            return np.asarray(self.before + self.shares * self.counts_at(seconds))
+        return np.array(
+            [self.records_of(place, seconds[[place]])[0] for place in range(len(self.shares))]
+        )
+
+    def records_of(self, partition: int, seconds: Reals) -> Reals:
+        """Return how many records a partition had got by each of ``seconds``."""
+        starts = [-np.inf, *(at for at, _ in self.growths)]
+        ends = [*starts[1:], np.inf]
+        total: Reals = np.zeros(len(seconds))
+        held = [*(shares for _, shares in self.growths), self.shares]
+        for start, end, shares in zip(starts, ends, held, strict=True):
+            if partition < len(shares):
+                inside = self.counts_at(np.clip(seconds, start, end))
+                total += shares[partition] * (inside - self.counts_at(np.array([start])))
+        return total
+
+    def segment_at(self, second: float) -> int:
+        """Return the index of the segment in force; -1 before the stream."""
+        return bisect_right(self.starts, second) - 1
+
+    def count_at(self, second: float) -> float:
+        """Return the number of records that have arrived in total."""
+        index = bisect_right(self.starts, second) - 1
+        if index < 0:
+            return 0.0
+        return self._counts[index] + (second - self.starts[index]) * self.rates[index]
+
+    def counts_at(self, seconds: Reals) -> Reals:
+        """Return how many records have arrived in all by each of ``seconds``."""
+        counts: Reals = np.interp(seconds, self.starts, self._counts)
+        return counts
+
+
+def share_fairly(demand: Mapping[int, float], pod_rate: float) -> dict[int, float]:
+    """Return the rate at which each partition of one pod is worked on.
+
+    ``demand`` is what each partition could use: no bound while it has lag, else its arrivals. The
+    rest goes evenly to the pod's others (max-min fairness: the same as a worker that takes from one
+    queue after the other).
+    """
+    if demand and min(demand.values()) == inf:
+        return dict.fromkeys(demand, pod_rate / len(demand))
+    served: dict[int, float] = {}
+    spare, left = pod_rate, len(demand)
+    # Smallest demand first: what it leaves raises the share of all that follow.
+    for partition in sorted(demand, key=demand.__getitem__):
+        served[partition] = rate = min(demand[partition], spare / left)
+        spare -= rate
+        left -= 1
+    return served
 
 
 class Backlog:
@@ -165,24 +251,16 @@ class Backlog:
     def offsets_at(self, second: float) -> tuple[Ints, Ints]:
         """Return (end, committed) offset per partition as the broker would report them."""
         self.advance(second)
-        traffic, earliest_commit = self._traffic, second - self._commit_seconds
+        traffic = self._traffic
         arrived = traffic.count_at(second)
-        uncommitted_seconds = (second - self._commit_phase) % self._commit_seconds
-        committed_at = second - uncommitted_seconds
+        committed_at = second - (second - self._commit_phase) % self._commit_seconds
         since, lag, growth = self._lines()
         waiting = lag + growth * (committed_at - since)
-        if self._changed_at > earliest_commit:
+        if self._changed_at > second - self._commit_seconds:
             for partition in np.flatnonzero(committed_at < since).tolist():
                 instant = float(committed_at[partition])
                 waiting[partition] = _lag_at(self._courses[partition], instant)
-        if traffic.growths and traffic.growths[-1][0] > earliest_commit:
-            arrived_by_commit = traffic.records_by(committed_at)
-        elif self._segment < 0 or traffic.starts[self._segment] <= earliest_commit:
-            count = arrived - self._rate * uncommitted_seconds
-            arrived_by_commit = traffic.before + traffic.shares * count
-        else:
-            arrived_by_commit = traffic.before + traffic.shares * traffic.counts_at(committed_at)
-        records = arrived_by_commit - waiting
+        records = traffic.records_by(committed_at) - waiting
         committed = np.maximum(records, self._revoked_at_records) + _EMPTY_RECORDS
         end = (traffic.before + traffic.shares * arrived).astype(np.int64)
         return end, np.minimum(committed.astype(np.int64), end)

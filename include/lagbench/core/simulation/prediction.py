@@ -11,33 +11,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lagbench.core.measures import NAMED, MeasureModel, Measures, NamedMeasure
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.measures import NAMED, MeasureModel, Measures
 from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import Scenario
+from lagbench.core.scenario.stream import load_spikes, offered_load
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.simulate import simulate
-from lagbench.core.simulation.summary import Spread, spreads
+from lagbench.core.simulation.simulation_measures import Spread, spreads
 
 PHASES = 16
-
-
-# Measures of the registry that the simulator has, too, by the same names.
 PREDICTED = ("peak_lag_records", "reaction_seconds", "drain_seconds", "max_replicas")
-
-
-class PredictedRange(MeasureModel):
-    """Over the simulated phases; ``missing`` of them had no value, all of them: None."""
-
-    median: float | None
-    low: float | None
-    high: float | None
-    missing: int = 0
-
-    def text(self, measure: NamedMeasure[Measures]) -> str:
-        """Return median and range as ``measure`` is shown; a dash if no phase had a value."""
-        reported = measure.spread(self.median, self.low, self.high)
-        is_partial = self.missing and self.median is not None
-        return reported + (f", in {self.missing} phases none" if is_partial else "")
+"""Measures of the registry that the simulator has, too, by the same names."""
+AROUND_SECONDS = 108
+"""quick_spike on 2 cores: 375 s in total, less 267 s from the stream's start to the last change of
+replicas (measured). The rest is bench up, Airflow, pipeline and report.
+"""
+ACCOUNTING_SECONDS_PER_MESSAGE = 9e-6
+"""Landing and accounting of 20 million messages took 181 s on two cores (docs/spark.md)."""
 
 
 class Prediction(MeasureModel):
@@ -45,7 +36,7 @@ class Prediction(MeasureModel):
 
     phases: int
     hpa_sync_at_seconds: float | None  # from the stream's start, as recorded; None: every phase
-    measures: dict[str, PredictedRange]
+    measures: dict[str, Spread]
     settled_seconds: float  # the last change of replicas in any phase, from the stream's start
     watched_seconds: float  # from the stream's start
 
@@ -65,7 +56,7 @@ class Residual(MeasureModel):
     name: str
     title: str
     unit: str
-    predicted: PredictedRange
+    predicted: Spread
     measured: float | None
     residual: float | None
 
@@ -105,40 +96,23 @@ def predict(
 
     :raises WrongInput: the simulator cannot play the policy.
     """
-    around = _watched(environment or SimulatedEnvironment(), scenario)
-    if hpa_sync_at_seconds is None:
-        hpa_sync_at_seconds = scenario.hpa_sync_at_seconds
-    period = around.hpa_sync_seconds
-    phases = [
-        period * number / PHASES if hpa_sync_at_seconds is None else hpa_sync_at_seconds
-        for number in range(PHASES)
-    ]
-    found = [
-        simulate(
-            scenario,
-            policy,
-            environment=replace(around, hpa_sync_at_seconds=phase),
-            draw=number,
-            swapped=swapped,
-        )
-        for number, phase in enumerate(phases)
-    ]
+    around, waits = environment or SimulatedEnvironment(), scenario.timeouts
+    if waits.drain_seconds > around.tail_seconds:  # watched as long as a run waits
+        around = replace(around, tail_seconds=waits.drain_seconds + waits.settle_seconds)
+    known = scenario.hpa_sync_at_seconds if hpa_sync_at_seconds is None else hpa_sync_at_seconds
+    found = []
+    for number in range(PHASES):
+        phase = around.hpa_sync_seconds * number / PHASES if known is None else known
+        at_phase = replace(around, hpa_sync_at_seconds=phase)
+        found.append(simulate(scenario, policy, environment=at_phase, draw=number, swapped=swapped))
     ranges = spreads(found)
     return Prediction(
         phases=PHASES,
-        hpa_sync_at_seconds=hpa_sync_at_seconds,
-        measures={name: _range(ranges[name]) for name in PREDICTED},
+        hpa_sync_at_seconds=known,
+        measures={name: ranges[name] for name in PREDICTED},
         settled_seconds=max(one.measures.settled_seconds for one in found),
         watched_seconds=found[0].measures.watched_seconds,
     )
-
-
-def _watched(around: SimulatedEnvironment, scenario: Scenario) -> SimulatedEnvironment:
-    """Return ``around``, watched as long as a run waits for a drain that may take longer."""
-    waits = scenario.timeouts
-    if waits.drain_seconds <= around.tail_seconds:
-        return around
-    return replace(around, tail_seconds=waits.drain_seconds + waits.settle_seconds)
 
 
 def residuals(prediction: Prediction, measures: Measures) -> tuple[Residual, ...]:
@@ -160,5 +134,23 @@ def residuals(prediction: Prediction, measures: Measures) -> tuple[Residual, ...
     return tuple(found)
 
 
-def _range(of: Spread) -> PredictedRange:
-    return PredictedRange(median=of.median, low=of.low, high=of.high, missing=of.missing)
+def expected_run_seconds(
+    scenario: Scenario, predicted: Prediction, *, started_replicas: int
+) -> float:
+    """Return how long the run takes; its tail ends with the last change of replicas.
+
+    It does not end before the lag is drained, or before the wait for that has ended. A stream
+    that waits for its phase of the HPA's sync starts up to a period later.
+    """
+    load = offered_load(scenario.profile)
+    ended = min(predicted.settled_seconds, load.duration_seconds + scenario.timeouts.settle_seconds)
+    pod_rate = scenario.consumer.pod_rate_per_second
+    spikes = load_spikes(load, started_replicas=started_replicas, pod_rate=pod_rate)
+    if spikes:
+        drain, longest = predicted.measures["drain_seconds"].median, scenario.timeouts.drain_seconds
+        drained = spikes[-1].end_seconds + (longest if drain is None else min(drain, longest))
+        ended = max(ended, drained)
+    waits = 0.0 if scenario.hpa_sync_at_seconds is None else HPA_SYNC_SECONDS
+    in_tail = load.base_rate * max(0.0, ended - load.duration_seconds)
+    accounting = ACCOUNTING_SECONDS_PER_MESSAGE * (load.total + in_tail)
+    return ended + AROUND_SECONDS + waits + accounting

@@ -1,36 +1,60 @@
 """Replay a policy's whole loop on a virtual clock: a scenario in, replicas and measures out.
 
+The inputs (lag, pods, time) are simulated. The decisions are not: the scale loop, KEDA's lag rules,
+the lag scaler's rule and the HPA's sync are the functions that the live programs call.
 Deterministic: the seed places the hot keys and draws the phases of all clocks and the pods'
 start-up times, and the same seed gives every policy the same ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from math import nan
+from math import inf, nan
 from operator import attrgetter
 
 import numpy as np
 
 from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.policy import (
-    CheckedPolicy,
-    aligned_start_ns,
-    at_stream_start,
-    stream_windows,
+from lagbench.core.policy import CheckedPolicy, aligned_start_ns, at_stream_start, stream_windows
+from lagbench.core.scenario import (
+    ActionBase,
+    AutoscalerDown,
+    GrowPartitions,
+    KillPod,
+    Scenario,
+    SlowDownstream,
+    SwapPolicy,
+    drawn,
 )
-from lagbench.core.scenario import Scenario
 from lagbench.core.simulation.environment import SimulatedEnvironment
-from lagbench.core.simulation.measure import measure
-from lagbench.core.simulation.outcome import Simulation, Timeline
-from lagbench.core.simulation.simulated_actions import SimulatedActions
-from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler
+from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler, SimulatedClock
+from lagbench.core.simulation.simulation_measures import Simulation, Timeline, measure
 from lagbench.core.simulation.world import World
 
 DEFAULT_SLO_SECONDS = 30.0
+_SIMULATED = (KillPod, SwapPolicy, AutoscalerDown, SlowDownstream, GrowPartitions)
 _due = attrgetter("next_at")
 _Row = tuple[float, float, int, int, float]
+
+
+def is_simulated(action: ActionBase) -> bool:
+    """Return whether the simulator plays the action: its kind, at a second of the stream."""
+    return isinstance(action, _SIMULATED) and action.at_seconds is not None
+
+
+def left_out(scenario: Scenario) -> Iterator[str]:
+    """Yield the fields and the kinds of actions of ``scenario`` that are not simulated."""
+    consumer = scenario.consumer
+    yield from (one.kind for one in scenario.actions if not is_simulated(one))
+    if consumer.kind != "stand-in":
+        yield f"consumer.kind {consumer.kind}"
+    if consumer.static_membership:
+        yield "consumer.static_membership"
+    if scenario.poison is not None:
+        yield "poison"
+    if scenario.second_group is not None:
+        yield "second_group"
 
 
 def simulate(
@@ -62,16 +86,11 @@ def simulate(
     limits = policy.limits
     random = np.random.Generator(np.random.Philox(scenario.seed).jumped(draw))
     world = World(scenario, around, random, replicas=limits.floor_replicas)
-    actions = SimulatedActions(
-        scenario,
-        world,
-        lambda in_force: SimulatedAutoscaler(in_force, world, random),
-        policy,
-        swapped or {},
-    )
     until = world.planned.duration_seconds + around.tail_seconds
-    timeline = _run(world, actions, until)
-    threshold = limits.lag_threshold_records
+    played = _Played(
+        world, lambda in_force: SimulatedAutoscaler(in_force, world, random), policy, swapped or {}
+    )
+    timeline = played.run(until)
     return Simulation(
         scenario=scenario.name,
         policy=policy_name,
@@ -81,7 +100,7 @@ def simulate(
             world,
             until=until,
             slo_seconds=slo,
-            drained_records=threshold,
+            drained_records=limits.lag_threshold_records,
             started_replicas=limits.started_replicas,
         ),
         timeline=timeline,
@@ -103,29 +122,81 @@ def _placed(
     )
 
 
-def _run(world: World, actions: SimulatedActions, until: float) -> Timeline:
-    """Let the clocks act in the order of their instants; one row per sync and per change."""
-    fleet, backlog = world.fleet, world.backlog
-    rows: list[_Row] = []
-    shown = -1
-    while clocks := actions.clocks:
-        clock = min(clocks, key=_due)
-        if clock.next_at > until:
-            break
-        world.advance(clock.next_at)
-        clock.run()
-        if not clock.is_shown and fleet.spec_replicas == shown:
-            continue
-        shown = fleet.spec_replicas
-        wish = nan if actions.scaler.wish is None else float(actions.scaler.wish)
-        lag = backlog.lag_at(world.second)
-        rows.append((world.second, lag, fleet.spec_replicas, fleet.ready_count, wish))
-    world.advance(until)
-    second, lags, spec, ready, wishes = zip(*rows, strict=True) if rows else ((),) * 5
-    return Timeline(
-        np.array(second),
-        np.array(lags),
-        np.array(spec, dtype=np.int64),
-        np.array(ready, dtype=np.int64),
-        np.array(wishes),
-    )
+class _Played:
+    """The autoscaler in force, and the actions that are to come.
+
+    A killed pod starts again in place: its partitions wait until the session of the dead member
+    ends. Without an autoscaler nothing decides, and it starts again without a memory. New
+    partitions have no owner until the group finds them. Of a swap the HPA keeps its memory, if both
+    policies are KEDA's. The backlog itself follows a slow downstream.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        start: Callable[[CheckedPolicy], SimulatedAutoscaler],
+        policy: CheckedPolicy,
+        swapped: Mapping[int, CheckedPolicy],
+    ) -> None:
+        self._world, self._start, self._swapped = world, start, swapped
+        self._scaler = start(policy)
+        self._actions: list[SimulatedClock] = []
+        for number, action in enumerate(world.scenario.actions):
+            if action.at_seconds is not None:
+                self._plan(number, action, action.at_seconds)
+
+    def run(self, until: float) -> Timeline:
+        """Let the clocks act in the order of their instants; a row per sync and per change."""
+        world, fleet = self._world, self._world.fleet
+        rows: list[_Row] = []
+        shown = -1
+        while clocks := [*self._scaler.clocks, *self._actions]:
+            clock = min(clocks, key=_due)
+            if clock.next_at > until:
+                break
+            world.advance(clock.next_at)
+            clock.run()
+            if not clock.is_shown and fleet.spec_replicas == shown:
+                continue
+            shown = fleet.spec_replicas
+            wish = nan if self._scaler.wish is None else float(self._scaler.wish)
+            lag = world.backlog.lag_at(world.second)
+            rows.append((world.second, lag, fleet.spec_replicas, fleet.ready_count, wish))
+        world.advance(until)
+        second, lags, spec, ready, wishes = zip(*rows, strict=True) if rows else ((),) * 5
+        return Timeline(
+            np.array(second),
+            np.array(lags),
+            np.array(spec, dtype=np.int64),
+            np.array(ready, dtype=np.int64),
+            np.array(wishes),
+        )
+
+    def _plan(self, number: int, action: ActionBase, at: float) -> None:
+        if isinstance(action, KillPod):
+            self._once(at, lambda: self._kill(number, action.pods))
+        elif isinstance(action, AutoscalerDown):
+            self._once(at, lambda: self._set_down(is_down=True))
+            self._once(at + action.for_seconds, lambda: self._set_down(is_down=False))
+        elif isinstance(action, GrowPartitions):
+            self._once(at, lambda: self._world.grow(action.partitions))
+        elif number in self._swapped:
+            self._once(at, lambda: self._swap(self._swapped[number]))
+
+    def _once(self, at: float, act: Callable[[], None]) -> None:
+        self._actions.append(SimulatedClock(at, inf, act))
+
+    def _kill(self, number: int, count: int) -> None:
+        fleet, scenario = self._world.fleet, self._world.scenario
+        ready = [pod.number for pod in fleet.alive if pod.ready_at is not None]
+        killed = drawn(ready, count, seed=scenario.seed, number=number)
+        fleet.kill(killed, self._world.second, for_seconds=scenario.longest_session_seconds)
+
+    def _set_down(self, *, is_down: bool) -> None:
+        self._scaler.is_down = is_down
+        if not is_down:
+            self._scaler.restart()
+
+    def _swap(self, policy: CheckedPolicy) -> None:
+        before, self._scaler = self._scaler, self._start(policy)
+        self._scaler.take_over(before)

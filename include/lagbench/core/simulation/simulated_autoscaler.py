@@ -1,96 +1,143 @@
-"""KEDA and the HPA over the simulated world, put together from a policy as the live ones are."""
+"""KEDA and the HPA over the simulated world, put together from a policy as the live ones are.
+
+The scalers read the world; the rules that they apply are the live ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import floor
 
 import numpy as np
 
-from lagbench.core.hpa import HpaSpec, parse_hpa
-from lagbench.core.keda.loop import KedaObject, Scaler, TargetView, build_hpa
+from lagbench.core.hpa import (
+    HpaHistory,
+    HpaSpec,
+    Metric,
+    MetricFailure,
+    MetricOutcome,
+    PodState,
+    PodUsage,
+    Proposal,
+    ResourceMetric,
+    decide,
+    parse_hpa,
+    propose_external,
+    propose_resource,
+    record_change,
+    start_history,
+    wants_metrics,
+)
+from lagbench.core.keda.loop import (
+    CronScaler,
+    KedaObject,
+    MetricReading,
+    MetricSpec,
+    PartitionOffsets,
+    PersistentLagMemory,
+    ResourceScaler,
+    Scaler,
+    TargetView,
+    build_hpa,
+    read_lag,
+    trigger_metric_spec,
+)
 from lagbench.core.keda.object import ScaledObjectSpec, Trigger
-from lagbench.core.keda.triggers import ExternalTrigger
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.keda.triggers import (
+    TRIGGER_TYPES,
+    CronTrigger,
+    ExternalTrigger,
+    KafkaTrigger,
+    ResourceTrigger,
+    kept_partitions,
+)
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS, NS_PER_SECOND
+from lagbench.core.lag_scaler import GroupSample, GroupWindow, parse_lag_settings
 from lagbench.core.policy import CheckedPolicy
-from lagbench.core.simulation.clocks import SimulatedClock
-from lagbench.core.simulation.lag_sampler import LagSampler, LagScaler
-from lagbench.core.simulation.scraped_lag import ScrapedLag
-from lagbench.core.simulation.simulated_hpa import SimulatedHpa
-from lagbench.core.simulation.simulated_scalers import build_scaler
 from lagbench.core.simulation.world import World
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
+
+_WINDOW_NS = 15 * NS_PER_SECOND
+"""metrics-server's samples cover about 15 s."""
+
+
+@dataclass(slots=True)
+class SimulatedClock:
+    """Runs ``act`` at ``next_at`` and every ``period_seconds`` after; ``is_shown``: as a row."""
+
+    next_at: float
+    period_seconds: float
+    act: Callable[[], None]
+    is_shown: bool = False
+
+    def run(self) -> None:
+        """Act, then wait one period."""
+        self.act()
+        self.next_at += self.period_seconds
 
 
 class SimulatedAutoscaler:
     """The clocks that act on one workload; ``wish`` is the HPA's last proposal."""
 
-    def __init__(
-        self,
-        policy: CheckedPolicy,
-        world: World,
-        random: np.random.Generator,
-    ) -> None:
+    def __init__(self, policy: CheckedPolicy, world: World, random: np.random.Generator) -> None:
         """Put the policy in force at the present instant of ``world``."""
-        self._world, self._random = world, random
-        self._spec = policy.spec
-        self._samplers: dict[str, LagSampler] = {}
+        self._world, self._policy = world, policy
+        self._samplers: dict[int, LagSampler] = {}
         self._scraped: ScrapedLag | None = None
         self._keda: KedaObject | None = None
-        self._hpa: SimulatedHpa | None = None
+        self._hpa: HpaSpec | None = None
+        self._history: HpaHistory | None = None
+        self._is_hpa_active = False
         self.clocks: list[SimulatedClock] = []
         self.wish: int | None = None
         self.is_down = False  # an action has taken it away
-        self._tolerance = policy.limits.flags.tolerance
+        around, flags, spec = world.environment, policy.limits.flags, policy.spec
+        self._settings = around.hpa
+        if flags.tolerance is not None:
+            self._settings = replace(around.hpa, tolerance=flags.tolerance)
         # All phases are drawn, wanted or not: the same seed gives every policy the same ones.
-        hpa_phase, keda_phase, self._sampler_phase = random.uniform(size=3)
-        spec = policy.spec
+        hpa_phase, keda_phase, self._sampler_phase = random.uniform(size=3).tolist()
         if isinstance(spec, HpaSpec):
-            self._start_hpa(spec)
+            self._hpa = spec
         else:
-            self._start_keda(spec, policy, float(keda_phase))
+            self._start_keda(spec, keda_phase)
         if self._hpa is not None:
-            period, known_at = (
-                self._period_seconds(policy.limits.flags.sync_seconds),
-                world.environment.hpa_sync_at_seconds,
-            )
-            wait = float(hpa_phase) * period
-            if known_at is not None:
-                wait = (known_at - world.second) % period
+            period = around.hpa_sync_seconds
+            if flags.sync_seconds is not None:  # it takes its work, too
+                period += flags.sync_seconds - HPA_SYNC_SECONDS
+            wait = hpa_phase * period
+            if around.hpa_sync_at_seconds is not None:
+                wait = (around.hpa_sync_at_seconds - world.second) % period
             self._clock(wait, period, self._sync, is_shown=True)
 
     def take_over(self, before: SimulatedAutoscaler) -> None:
         """Follow ``before``: of two ScaledObjects of one workload KEDA updates the one HPA."""
-        is_one_object = self._keda is not None and before._keda is not None
-        if is_one_object and self._hpa is not None and before._hpa is not None:
-            self._hpa.take_over(before._hpa)
+        if self._keda is not None and before._keda is not None:
+            self._history = before._history
+        self.is_down = before.is_down
 
     def restart(self) -> None:
         """Start the process again, without a memory."""
-        if self._hpa is not None:
-            self._hpa.forget()
-        if self._keda is not None and isinstance(self._spec, ScaledObjectSpec):
-            self._keda = KedaObject(self._spec, self._build, created_at_ns=self._world.now_ns)
+        self._history = None
+        if self._keda is not None:
+            self._keda = self._new_keda(self._keda.spec)
 
-    def _start_keda(self, spec: ScaledObjectSpec, policy: CheckedPolicy, phase: float) -> None:
+    def _start_keda(self, spec: ScaledObjectSpec, phase: float) -> None:
         world, annotations = self._world, spec.annotations
         if annotations.is_paused:
             if annotations.paused_replicas is not None:
                 world.fleet.set_replicas(annotations.paused_replicas, world.second, "keda")
             return
-        self._keda = KedaObject(spec, self._build, created_at_ns=world.now_ns)
-        metadata = {"uid": "simulated", **(policy.manifest.get("metadata") or {})}
+        self._keda = self._new_keda(spec)
+        metadata = {"uid": "simulated", **(self._policy.manifest.get("metadata") or {})}
         manifest = build_hpa(spec, metadata, self._keda.metric_specs())
-        self._start_hpa(parse_hpa(manifest, where=policy.where))
+        self._hpa = parse_hpa(manifest, where=self._policy.where)
         period = float(spec.polling_interval_seconds)
         self._clock(phase * period, period, self._tick)
 
-    def _start_hpa(self, spec: HpaSpec) -> None:
-        self._hpa = SimulatedHpa(spec, self._world, self._read_external, tolerance=self._tolerance)
-
-    def _period_seconds(self, own: float | None) -> float:
-        """Return the time between two syncs; one of the policy's own takes its work, too."""
-        period = self._world.environment.hpa_sync_seconds
-        return period if own is None else own + period - HPA_SYNC_SECONDS
+    def _new_keda(self, spec: ScaledObjectSpec) -> KedaObject:
+        return KedaObject(spec, self._build, created_at_ns=self._world.now_ns)
 
     def _clock(
         self,
@@ -104,43 +151,225 @@ class SimulatedAutoscaler:
         self.clocks.append(SimulatedClock(first_at, period, act, is_shown))
 
     def _build(self, trigger: Trigger) -> Scaler:
-        return build_scaler(trigger, self._world, self._external, self._scraped_lag)
+        """Return the trigger's scaler.
 
-    def _external(self, trigger: Trigger, parameters: ExternalTrigger) -> Scaler:
-        """Return a client of the lag scaler; the server's windows outlive its clients."""
-        key = f"{trigger.index}"
-        if key not in self._samplers:
-            sampler = LagSampler(parameters.metadata, self._world)
-            self._samplers[key] = sampler
-            period = sampler.interval_seconds
-            self._clock(float(self._sampler_phase) * period, period, sampler.sample)
-        return LagScaler(trigger, self._samplers[key], self._world)
+        :raises WrongInput: nothing in the simulated world says what the trigger reads.
+        """
+        parameters, world = trigger.parameters, self._world
+        spec = trigger_metric_spec(trigger)
+        sampled_lag = TRIGGER_TYPES[trigger.type].sampled_lag
+        if sampled_lag is not None:
+            sampled = sampled_lag(parameters, f"spec.triggers[{trigger.index}].metadata")
+            lag = self._scraped_lag()
+            # KEDA requests the query's value at a whole second.
+            return _Scaler(spec, lambda: sampled.reading(lag.total_at(floor(world.second))))
+        match parameters:
+            case KafkaTrigger():
+                return _Scaler(spec, _KafkaLag(parameters, world).read)
+            case CronTrigger():
+                return CronScaler(trigger, parameters, lambda: world.now_ns)
+            case ResourceTrigger():
+                return ResourceScaler(trigger)
+            case ExternalTrigger():
+                sampler = self._sampler(trigger.index, parameters)
+                name = f"s{trigger.index}-{sampler.settings.metric_name}"
+                target_milli = round(sampler.settings.target * 1000)
+                own = MetricSpec(name, "External", trigger.metric_type, target_milli)
+                return _Scaler(own, sampler.read)
+        raise WrongInput(
+            where="policy",
+            field="triggers",
+            value=trigger.type,
+            allowed="the trigger types of the simulator",
+        )
+
+    def _sampler(self, index: int, parameters: ExternalTrigger) -> LagSampler:
+        """Return the lag scaler's server, whose windows outlive its clients."""
+        if index not in self._samplers:
+            sampler = self._samplers[index] = LagSampler(parameters.metadata, self._world)
+            period = sampler.window.interval_seconds
+            self._clock(self._sampler_phase * period, period, sampler.sample)
+        return self._samplers[index]
 
     def _scraped_lag(self) -> ScrapedLag:
         """Return Prometheus' samples, which all triggers and all their scalers share."""
         if self._scraped is None:
             self._scraped = ScrapedLag(self._world)
             period = self._world.environment.scrape_seconds
-            self._clock(float(self._sampler_phase) * period, period, self._scraped.sample)
+            self._clock(self._sampler_phase * period, period, self._scraped.sample)
         return self._scraped
-
-    def _read_external(self, metric_name: str, target: TargetView) -> int:
-        if self._keda is None:
-            raise NotReady(f"no ScaledObject serves the metric {metric_name}")
-        return self._keda.read_for_hpa(metric_name, target)
-
-    def _sync(self) -> None:
-        if self._hpa is not None and not self.is_down:
-            self.wish = self._hpa.sync().proposal
 
     def _tick(self) -> None:
         """Do one round of KEDA's scale loop; scalers that cannot be built leave it at that."""
         world = self._world
-        if self._keda is None or self._hpa is None or self.is_down:
+        if self._keda is None or self.is_down:
             return
         try:
-            tick = self._keda.tick(world.target(), world.now_ns, is_hpa_active=self._hpa.is_active)
+            tick = self._keda.tick(world.target(), world.now_ns, is_hpa_active=self._is_hpa_active)
         except NotReady:
             return
         if tick.decision.replicas is not None:
             world.fleet.set_replicas(tick.decision.replicas, world.second, "keda")
+
+    def _sync(self) -> None:
+        """Read, decide and scale, as at one sync of the HPA's controller."""
+        spec, world = self._hpa, self._world
+        if spec is None or self.is_down:
+            return
+        target, now_ns = world.target(), world.now_ns
+        before = target.spec_replicas
+        history = self._history or start_history(before, now_ns)
+        outcomes: list[MetricOutcome] = []
+        if wants_metrics(spec, before):
+            outcomes = [
+                MetricOutcome(metric.name, self._propose(metric, target)) for metric in spec.metrics
+            ]
+        decision = decide(
+            spec, history, outcomes, spec_replicas=before, now_ns=now_ns, settings=self._settings
+        )
+        self.wish, self._history = decision.proposal, decision.history
+        for condition in decision.conditions:
+            if condition.type == "ScalingActive":
+                self._is_hpa_active = condition.status == "True"
+        after = decision.replicas
+        if after != before:
+            world.fleet.set_replicas(after, world.second, "hpa")
+            self._history = record_change(spec, decision.history, before, after, now_ns)
+
+    def _propose(self, metric: Metric, target: TargetView) -> Proposal | MetricFailure:
+        tolerance = self._settings.tolerance
+        if isinstance(metric, ResourceMetric):
+            return self._propose_resource(metric, target)
+        if self._keda is None:
+            reason = f"no ScaledObject serves the metric {metric.name}"
+            return MetricFailure("FailedGetExternalMetric", reason)
+        try:
+            milli = self._keda.read_for_hpa(metric.name, target)
+        except NotReady as error:
+            return MetricFailure("FailedGetExternalMetric", str(error))
+        return propose_external(
+            metric,
+            milli,
+            spec_replicas=target.spec_replicas,
+            status_replicas=target.status_replicas,
+            count_ready_pods=lambda: target.ready_pods,
+            tolerance=tolerance,
+        )
+
+    def _propose_resource(
+        self, metric: ResourceMetric, target: TargetView
+    ) -> Proposal | MetricFailure:
+        """Take every pod to work as much as the average one does at this instant."""
+        world = self._world
+        milli = world.usage_millicores() if metric.name == "cpu" else None
+        pods, usage = [], {}
+        for pod in world.fleet.alive:
+            name, is_ready = str(pod.number), pod.ready_at is not None
+            changed_at = pod.created_at if pod.ready_at is None else pod.ready_at
+            pods.append(
+                PodState(
+                    name=name,
+                    phase="Running",
+                    is_deleting=False,
+                    started_at_ns=world.instant_ns(pod.created_at),
+                    is_ready=is_ready,
+                    ready_changed_at_ns=world.instant_ns(changed_at),
+                    request_milli=world.scenario.consumer.cpu_request_millicores,
+                )
+            )
+            if is_ready and milli is not None:
+                usage[name] = PodUsage(milli, world.now_ns, _WINDOW_NS)
+        return propose_resource(
+            metric,
+            pods,
+            usage,
+            spec_replicas=target.spec_replicas,
+            tolerance=self._settings.tolerance,
+            now_ns=world.now_ns,
+        )
+
+
+class _Scaler:
+    """A scaler of one metric: its value, and whether that is active; it holds nothing."""
+
+    def __init__(self, spec: MetricSpec | None, read: Callable[[], tuple[float, bool]]) -> None:
+        self._specs, self._read = () if spec is None else (spec,), read
+
+    def metric_specs(self) -> Sequence[MetricSpec]:
+        """Return the metric."""
+        return self._specs
+
+    def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - there is only one
+        """Return the metric's reading."""
+        value, is_active = self._read()
+        return MetricReading((value,), is_active)
+
+    def close(self) -> None:
+        """Leave its source as it is."""
+
+
+class _KafkaLag:
+    """KEDA's lag; remembers commits for excludePersistentLag as long as its scaler lives."""
+
+    def __init__(self, trigger: KafkaTrigger, world: World) -> None:
+        self._trigger, self._world = trigger, world
+        self._kept: list[tuple[str, int]] = []
+        self._count = 0
+        self._memory = PersistentLagMemory()
+
+    def read(self) -> tuple[float, bool]:
+        """Poll the group's lag on the partitions that the trigger keeps."""
+        ends, commits = (offsets.tolist() for offsets in self._world.offsets())
+        if len(ends) != self._count:  # first, or the topic has grown
+            topic, self._count = self._trigger.topic, len(ends)
+            kept = kept_partitions(self._trigger, topic, range(self._count))
+            self._kept = [(topic, number) for number in kept]
+        offsets = {key: PartitionOffsets(ends[key[1]], commits[key[1]]) for key in self._kept}
+        reading, self._memory = read_lag(self._trigger, offsets, self._memory)
+        return reading.metric, reading.is_active
+
+
+class ScrapedLag:
+    """The total lag as Prometheus has it, which scrapes the recorder: it is some seconds old."""
+
+    def __init__(self, world: World) -> None:
+        """Begin with a sample that has been there for long."""
+        self._world = world
+        self._samples = [(float("-inf"), self._total())]
+
+    def sample(self) -> None:
+        """Take the lag of this instant; the recorder reads it now, and the scrape follows."""
+        scraped_at = self._world.second + self._world.environment.scrape_delay_seconds
+        self._samples.append((scraped_at, self._total()))
+
+    def total_at(self, second: float) -> float:
+        """Return the lag of the last scrape up to ``second``, which never falls."""
+        while len(self._samples) > 1 and self._samples[1][0] <= second:
+            del self._samples[0]
+        return self._samples[0][1]
+
+    def _total(self) -> float:
+        end, committed = self._world.offsets()
+        return float(np.sum(end - committed))
+
+
+class LagSampler:
+    """The lag scaler's server, with the real windows and rule; it samples on its own clock."""
+
+    def __init__(self, metadata: Mapping[str, str], world: World) -> None:
+        """Read the object's settings; nothing is sampled yet."""
+        self.settings = parse_lag_settings(metadata)
+        self.window = GroupWindow("simulated", self.settings.rule.sampling_interval_seconds)
+        self.rule = self.window.watch(self.settings.rule)
+        self._world = world
+
+    def sample(self) -> None:
+        """Take in the offsets of this instant."""
+        end, committed = self._world.offsets()
+        partitions = np.arange(end.size, dtype=np.int32)
+        self.window.add(GroupSample(self._world.now_ns, partitions, end, committed))
+
+    def read(self) -> tuple[float, bool]:
+        """Return the decision of the newest sample; the server's errors are NotReady."""
+        decision = self.rule.decide(self._world.now_ns)
+        return decision.metric_value, decision.is_active

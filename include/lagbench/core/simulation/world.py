@@ -8,7 +8,7 @@ import numpy as np
 
 from lagbench.core.keda.loop import TargetView
 from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.measures import Reals
+from lagbench.core.measures import Ints, Reals
 from lagbench.core.scenario import (
     Keys,
     Profile,
@@ -25,11 +25,9 @@ from lagbench.core.scenario.stream import (
     tail_of,
     topic_shares,
 )
-from lagbench.core.simulation.backlog import Backlog
+from lagbench.core.simulation.backlog import Backlog, Traffic
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.fleet import Fleet
-from lagbench.core.simulation.lag_arrays import TopicOffsets
-from lagbench.core.simulation.traffic import Traffic
 
 
 @lru_cache(maxsize=64)  # 25 ms each, and every policy on a seed has the same
@@ -37,26 +35,9 @@ def _shares(keys: Keys, partitions: int, seed: int) -> Reals:
     return partition_shares(keys, partitions, seed)
 
 
-def _first_shares(scenario: Scenario) -> Reals:
-    if scenario.payload is not None:
-        return topic_shares(scenario)
-    return _shares(scenario.keys, scenario.partitions, scenario.seed)
-
-
 @lru_cache(maxsize=64)
-def _load(profile: Profile) -> OfferedLoad:
-    return offered_load(profile)
-
-
-@lru_cache(maxsize=64)
-def _load_with_tail(profile: Profile, tail: Tail) -> OfferedLoad:
-    return tail.after(_load(profile))
-
-
-def _start(scenario: Scenario, around: SimulatedEnvironment) -> StartDelay:
-    given = around.start_up_seconds
-    mean = mean_start_seconds(scenario.consumer) if given is None else given
-    return StartDelay(mean, scenario.seed, around.start_up_spread)
+def _load(profile: Profile, tail: Tail | None) -> OfferedLoad:
+    return offered_load(profile) if tail is None else tail.after(_load(profile, None))
 
 
 class World:
@@ -72,13 +53,13 @@ class World:
     ) -> None:
         """Begin ``lead_seconds`` before the stream with ``replicas`` working pods."""
         consumer = scenario.consumer
-        shares = _first_shares(scenario)
         self.scenario, self.environment = scenario, environment
         self.second = -environment.lead_seconds
-        self.planned = _load(scenario.profile)
+        self.planned = _load(scenario.profile, None)
         """The planned window; the base load continues after it, as in a run."""
-        tail = tail_of(scenario, started_replicas=max(replicas, 1))
-        load = self.planned if tail is None else _load_with_tail(scenario.profile, tail)
+        load = _load(scenario.profile, tail_of(scenario, started_replicas=max(replicas, 1)))
+        is_synthetic = scenario.payload is None
+        shares = self._shares_of(scenario.partitions) if is_synthetic else topic_shares(scenario)
         self.traffic = Traffic(load, shares)
         self.pod_rate = consumer.pod_rate_per_second or np.inf
         self._pace = downstream_pace(scenario.actions)
@@ -89,6 +70,9 @@ class World:
             starts_at=self.second,
             pace=self._pace,
         )
+        mean_start = environment.start_up_seconds
+        if mean_start is None:
+            mean_start = mean_start_seconds(consumer)
         self.fleet = Fleet(
             self.backlog,
             environment,
@@ -96,14 +80,12 @@ class World:
             balancer=consumer.balancer,
             replicas=replicas,
             starts_at=self.second,
-            start=_start(scenario, environment),
+            start=StartDelay(mean_start, scenario.seed, environment.start_up_spread),
         )
-        self._epoch_ns = environment.starts_at_seconds * NS_PER_SECOND
 
     def grow(self, partitions: int) -> None:
         """Have ``partitions`` in all from now on."""
-        shares = _shares(self.scenario.keys, partitions, self.scenario.seed)
-        self.backlog.grow(self.second, shares)
+        self.backlog.grow(self.second, self._shares_of(partitions))
         self.fleet.grow(self.second)
 
     def advance(self, second: float) -> None:
@@ -120,7 +102,7 @@ class World:
 
     def instant_ns(self, second: float) -> int:
         """Return an instant of the simulation as unix nanoseconds."""
-        return self._epoch_ns + round(second * NS_PER_SECOND)
+        return self.environment.starts_at_seconds * NS_PER_SECOND + round(second * NS_PER_SECOND)
 
     def usage_millicores(self) -> int:
         """Return the CPU that a Ready pod uses on average: idle, and more the more it works."""
@@ -133,12 +115,14 @@ class World:
         work = served / ready * self.scenario.consumer.cpu_ms  # ms a second are millicores
         return round(around.cpu_idle_millicores + busy * added + work)
 
-    def offsets(self) -> TopicOffsets:
-        """Return the topic's offsets now; the group has committed everything at some time."""
-        end, committed = self.backlog.offsets_at(self.second)
-        return TopicOffsets(end, committed, is_all_known=True)
+    def offsets(self) -> tuple[Ints, Ints]:
+        """Return each partition's end and commit; the group has committed all at some time."""
+        return self.backlog.offsets_at(self.second)
 
     def target(self) -> TargetView:
         """Return the workload as the autoscaler sees it now."""
         fleet = self.fleet
         return TargetView(fleet.spec_replicas, fleet.status_replicas, fleet.ready_count)
+
+    def _shares_of(self, partitions: int) -> Reals:
+        return _shares(self.scenario.keys, partitions, self.scenario.seed)

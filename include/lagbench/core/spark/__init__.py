@@ -1,8 +1,13 @@
 """Spark's settings and submissions."""
 
 from lagbench.core.spark.settings import SparkPlace, SparkSettings, check_fit, place_of
-from lagbench.core.spark.submission import CODE_ZIP, Here, Submission, compose_submission
-from lagbench.core.spark.time_limit import time_limit_seconds
+from lagbench.core.spark.submission import (
+    CODE_ZIP,
+    Here,
+    Submission,
+    compose_submission,
+    time_limit_seconds,
+)
 
 __all__ = [
     "CODE_ZIP",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -16,9 +16,6 @@ from lagbench.shown import looks_secret
 PREFIX = "lagbench_"
 """Keys of the connection's extra that start so are ours; all others are the provider's."""
 MASTERS = "local, local[N], local[*], spark://HOST:PORT, k8s://https://HOST:PORT"
-_LOCAL = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?")
-_STANDALONE = re.compile(r"spark://[^/:,]+:\d+(,[^/:,]+:\d+)*")
-_KUBERNETES = re.compile(r"k8s://(https?://)?[^/\s]+(/\S*)?")
 _ON_CLUSTERS_ONLY = ("spark_jobs", "runs", "python", "bootstrap_servers")
 _ON_KUBERNETES_ONLY = ("image", "runs_claim", "service_account", "s3_secret", "kubeconfig")
 _FOR_S3_ONLY = ("s3_endpoint", "s3_region", "s3_secret")
@@ -30,6 +27,13 @@ class SparkPlace(StrEnum):
     LOCAL = "local"
     STANDALONE = "spark://"
     KUBERNETES = "k8s://"
+
+
+_MASTERS = {
+    SparkPlace.LOCAL: re.compile(r"local(\[(\d+|\*)(,\d+)?\])?"),
+    SparkPlace.STANDALONE: re.compile(r"spark://[^/:,]+:\d+(,[^/:,]+:\d+)*"),
+    SparkPlace.KUBERNETES: re.compile(r"k8s://(https?://)?[^/\s]+(/\S*)?"),
+}
 
 
 class SparkSettings(BaseModel):
@@ -94,7 +98,10 @@ class SparkSettings(BaseModel):
                     f"settings without secrets, because a command line shows them; {key} looks "
                     "like one: put it into spark-defaults.conf, the environment or a Secret"
                 )
-        return {str(key): _text(value) for key, value in conf.items()}
+        return {
+            str(key): str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in conf.items()
+        }
 
     @property
     def runs_in_s3(self) -> bool:
@@ -139,11 +146,7 @@ def place_of(where: str, master: str) -> SparkPlace:
 
     :raises WrongInput: the bench has no way to run Spark there.
     """
-    for place, pattern in (
-        (SparkPlace.LOCAL, _LOCAL),
-        (SparkPlace.STANDALONE, _STANDALONE),
-        (SparkPlace.KUBERNETES, _KUBERNETES),
-    ):
+    for place, pattern in _MASTERS.items():
         if pattern.fullmatch(master):
             return place
     raise WrongInput(where=where, field="host (the master)", value=master, allowed=MASTERS)
@@ -156,64 +159,38 @@ def check_fit(
 
     :raises WrongInput: with the setting, its value and what is allowed.
     """
+    for field, value, allowed in _problems(place, settings, deploy_mode):
+        raise WrongInput(where=where, field=field, value=value, allowed=allowed)
+
+
+def _problems(
+    place: SparkPlace, settings: SparkSettings, deploy_mode: str | None
+) -> Iterator[tuple[str, object, str]]:
+    """Yield field, value and what is allowed of each setting that cannot work."""
     mode = "cluster" if place is SparkPlace.KUBERNETES else "client"
     if deploy_mode not in {None, "", mode}:
-        raise WrongInput(
-            where=where,
-            field="deploy-mode",
-            value=deploy_mode,
-            allowed=f"{mode} (or nothing) with a master {place.value}",
-        )
-    idle = [] if settings.runs_in_s3 else [*_FOR_S3_ONLY]
-    idle += [] if place is SparkPlace.KUBERNETES else [*_ON_KUBERNETES_ONLY]
-    idle += [*_ON_CLUSTERS_ONLY] if place is SparkPlace.LOCAL else []
-    for name in idle:
-        if getattr(settings, name) is not None:
-            raise WrongInput(
-                where=where,
-                field=PREFIX + name,
-                value=getattr(settings, name),
-                allowed=_purpose(name),
-            )
-    if place is SparkPlace.KUBERNETES:
-        _check_kubernetes(where, settings)
-
-
-def _check_kubernetes(where: str, settings: SparkSettings) -> None:
+        yield "deploy-mode", deploy_mode, f"{mode} (or nothing) with a master {place.value}"
+    for names, is_fitting, purpose in (
+        (_FOR_S3_ONLY, settings.runs_in_s3, "only with lagbench_runs = s3a://BUCKET/PREFIX"),
+        (_ON_KUBERNETES_ONLY, place is SparkPlace.KUBERNETES, "only with a k8s:// master"),
+        (
+            _ON_CLUSTERS_ONLY,
+            place is not SparkPlace.LOCAL,
+            "only with a spark:// or k8s:// master; local Spark uses this machine's own",
+        ),
+    ):
+        for name in () if is_fitting else names:
+            if getattr(settings, name) is not None:
+                yield f"{PREFIX}{name}", getattr(settings, name), purpose
+    if place is not SparkPlace.KUBERNETES:
+        return
     if settings.image is None:
-        raise WrongInput(
-            where=where,
-            field="lagbench_image",
-            value=None,
-            allowed="the image of driver and executors, built from k8s/images/spark.Dockerfile",
-        )
+        built = "the image of driver and executors, built from k8s/images/spark.Dockerfile"
+        yield "lagbench_image", None, built
     if settings.runs is None:
-        raise WrongInput(
-            where=where,
-            field="lagbench_runs",
-            value=None,
-            allowed="the run folders for pods: s3a://BUCKET/PREFIX, or the path at which "
-            "the volume lagbench_runs_claim is mounted",
-        )
-    if not settings.runs_in_s3 and not settings.mounts_volumes:
-        raise WrongInput(
-            where=where,
-            field="lagbench_runs_claim",
-            value=None,
-            allowed=f"the PersistentVolumeClaim that pods mount at {settings.runs}, or volumes of "
-            "your own in lagbench_conf (spark.kubernetes.driver.volumes...)",
-        )
-
-
-def _purpose(name: str) -> str:
-    if name in _FOR_S3_ONLY:
-        return "only with lagbench_runs = s3a://BUCKET/PREFIX" + (
-            " and a k8s:// master" if name in _ON_KUBERNETES_ONLY else ""
-        )
-    if name in _ON_KUBERNETES_ONLY:
-        return "only with a k8s:// master"
-    return "only with a spark:// or k8s:// master; local Spark uses this machine's own"
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        at = "the path at which the volume lagbench_runs_claim is mounted"
+        yield "lagbench_runs", None, f"the run folders for pods: s3a://BUCKET/PREFIX, or {at}"
+    elif not settings.runs_in_s3 and not settings.mounts_volumes:
+        own = "volumes of your own in lagbench_conf (spark.kubernetes.driver.volumes...)"
+        claim = f"the PersistentVolumeClaim that pods mount at {settings.runs}, or {own}"
+        yield "lagbench_runs_claim", None, claim

@@ -15,6 +15,8 @@ DEFAULT_SERVICE_ACCOUNT = "spark"  # k8s/base/spark
 _IMAGE_JOBS = "local:///opt/lagbench/spark_jobs"
 _IMAGE_PYTHON = "/opt/lagbench/bin/python"
 _VOLUME = "persistentVolumeClaim.runs"
+_START_SECONDS = 20 * 60
+_SECONDS_PER_MILLION = 2 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +128,12 @@ def _s3(settings: SparkSettings) -> dict[str, str]:
     if settings.s3_region is not None:
         conf["spark.hadoop.fs.s3a.endpoint.region"] = settings.s3_region
     return conf
+
+
+def time_limit_seconds(messages: int) -> float:
+    """Return the limit of one try, in seconds: 20 minutes, and 2 minutes a million messages.
+
+    The first part is for a start of Spark with images and volumes on a busy cluster. The second is
+    ten times what two cores need.
+    """
+    return _START_SECONDS + messages / 1_000_000 * _SECONDS_PER_MILLION

@@ -10,23 +10,22 @@ import faulthandler
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
 
 from lagbench.adapters.kube.cluster_protocol import Cluster
 from lagbench.adapters.kube.followed_cluster import KubeCluster
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.hpa import HpaSettings
 from lagbench.core.keda.loop import CONTROLLER
-from lagbench.errors import ExitCode, NotReady
-from lagbench.programs.autoscaler.clocks import Clock, HpaClock
-from lagbench.programs.autoscaler.instead_of_keda.handover import Handover
-from lagbench.programs.autoscaler.instead_of_keda.instead_of_keda import (
-    InsteadOfKeda,
-    require_kinds,
-)
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS, HPA_TOLERANCE
+from lagbench.errors import ExitCode, NotReady, WrongInput
+from lagbench.programs.autoscaler.context import Clock, WorkerContext
+from lagbench.programs.autoscaler.instead_of_keda import Handover, InsteadOfKeda, require_kinds
 from lagbench.programs.autoscaler.operator import Operator
-from lagbench.programs.autoscaler.options import AutoscalerOptions, parse_options
-from lagbench.programs.autoscaler.worker_context import make_context
+from lagbench.programs.autoscaler.trigger_sources import LiveSources
+from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
 from lagbench.programs.json_log import log_as_json
 from lagbench.programs.program_end import run_program
@@ -35,6 +34,48 @@ log = logging.getLogger("lagbench.programs.autoscaler")
 
 _LOOK_SECONDS = 1.0
 _GAUGE = "# TYPE lagbench_autoscaler_ready gauge\nlagbench_autoscaler_ready"
+
+
+class AutoscalerOptions(Settings):
+    """lagbench's autoscaler; the defaults are those of Kubernetes."""
+
+    kubeconfig: str | None = Field(
+        None,
+        description="path of a kubeconfig; default: KUBECONFIG, else the pod's service account",
+    )
+    namespace: str | None = Field(None, description="the only namespace to watch; default: all")
+    instead_of_keda: bool = Field(
+        False,
+        description="on a cluster with KEDA's definitions: keep HPAs in memory, and drive only the "
+        "ScaledObjects of --namespace that are annotated for this controller and paused for KEDA",
+    )
+    hpa_sync_seconds: float = Field(
+        float(HPA_SYNC_SECONDS), ge=0.1, description="time between two syncs of an HPA"
+    )
+    downscale_stabilization_seconds: int = Field(
+        300, ge=0, description="window of an HPA that sets none of its own"
+    )
+    hpa_tolerance: float = Field(
+        HPA_TOLERANCE, ge=0, description="as a part of the target; 0: none"
+    )
+
+
+def parse_options(arguments: Sequence[str]) -> AutoscalerOptions:
+    """Return the settings.
+
+    :raises WrongInput: a flag is unknown, out of range or lacks its counterpart.
+    """
+    options = CommandLine(AutoscalerOptions, module="lagbench.programs.autoscaler").read(
+        arguments, {}
+    )
+    if options.instead_of_keda and not options.namespace:
+        raise WrongInput(
+            where="autoscaler",
+            field="--namespace",
+            value=None,
+            allowed="a namespace: KEDA keeps the rest of the cluster",
+        )
+    return options
 
 
 def run(options: AutoscalerOptions, environment: Mapping[str, str], until: StopSignal) -> None:
@@ -54,10 +95,11 @@ def run(options: AutoscalerOptions, environment: Mapping[str, str], until: StopS
     if options.instead_of_keda:
         require_kinds(cluster, options.namespace or "")
         cluster = InsteadOfKeda(cluster, handover)
-    context = make_context(
+    context = WorkerContext(
         cluster,
+        LiveSources(cluster, clock.wall_ns),
         clock=clock,
-        hpa_clock=HpaClock(options.hpa_sync_seconds, options.hpa_phase_seconds, options.seed),
+        hpa_sync_seconds=options.hpa_sync_seconds,
         hpa_settings=HpaSettings(
             tolerance=options.hpa_tolerance,
             downscale_stabilization_seconds=options.downscale_stabilization_seconds,
@@ -72,7 +114,6 @@ def run(options: AutoscalerOptions, environment: Mapping[str, str], until: StopS
     while not until.wait(_LOOK_SECONDS):
         handover.look_again()
     operator.stop()
-    context.telemetry.close()
     if refused:
         raise refused[0]
     log.info("autoscaler ends")

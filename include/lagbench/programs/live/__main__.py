@@ -11,17 +11,14 @@ import signal
 import sys
 
 from lagbench.errors import ExitCode, NotReady
-from lagbench.programs.live.settings import FollowerSettings, parse_settings
+from lagbench.programs.live.settings import parse_settings
 from lagbench.programs.program_end import run_program
 
 
 def main() -> int:
     """Run the follower; returns the exit code."""
-    _follow(parse_settings(sys.argv[1:], os.environ))
-    return ExitCode.PASS
+    settings = parse_settings(sys.argv[1:], os.environ)
 
-
-def _follow(settings: FollowerSettings) -> None:
     from lagbench.programs.live.owner_watch import OwnerWatch
 
     try:
@@ -32,12 +29,11 @@ def _follow(settings: FollowerSettings) -> None:
         signal.signal(signum, lambda *_: watch.ask())
 
     from lagbench.adapters.runs.run_folder import RunFolder
-    from lagbench.programs.live.run_follow import RunFollow
+    from lagbench.programs.live.follow import follow_run
 
-    run = RunFollow(
-        RunFolder(settings.run_folder), settings.bootstrap_servers, settings.longest_seconds
-    )
-    run.follow(watch.wait)
+    folder = RunFolder(settings.run_folder)
+    follow_run(folder, settings.bootstrap_servers, settings.longest_seconds, watch.wait)
+    return ExitCode.PASS
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """KEDA's kafka trigger, told step by step."""
 
-from lagbench.core.explain.kafka import explain_kafka
+from lagbench.core.explain.trigger_steps import explain_kafka
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
 

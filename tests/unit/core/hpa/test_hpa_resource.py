@@ -232,7 +232,7 @@ def test_whose_requests_count(spec: dict[str, Any], name: str, milli: int) -> No
 
 
 def test_a_failing_container_metric_is_named_after_the_container() -> None:
-    """The reason is that of ContainerResource, and the summary names the container."""
+    """The reason is that of ContainerResource, and the message names the container."""
     metric = ResourceMetric(
         name="cpu", container="main", target_type="Utilization", target_percent=50
     )
@@ -241,5 +241,5 @@ def test_a_failing_container_metric_is_named_after_the_container() -> None:
 
     assert isinstance(result, MetricFailure)
     assert result.reason == "FailedGetContainerResourceMetric"
-    assert "main container" in result.summary
+    assert "container main" in result.message
     assert resource_title(metric).startswith("cpu container ")

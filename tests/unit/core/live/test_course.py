@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 from tests.fakes.live_cell import live_cell
 
 from lagbench.core.live import (
     Course,
-    LiveCell,
     LiveLine,
     LivePhase,
     decode_line,
     encode_line,
+    has_room,
+    seconds_to_next_line,
 )
+from lagbench.core.live.line import LINES_EACH_SECOND, MOST_BYTES
 from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import Slos
 from lagbench.core.telemetry import (
@@ -22,6 +26,7 @@ from lagbench.core.telemetry import (
     ConsumerProgress,
     GroupMember,
     GroupMembers,
+    GroupSample,
     LagSample,
     PodStopped,
     ProducerProgress,
@@ -32,9 +37,6 @@ from lagbench.core.telemetry import (
 )
 
 S = 1_000_000_000
-SLOS = Slos()
-
-
 LIMITS = PolicyLimits(
     floor_replicas=1,
     ceiling_replicas=4,
@@ -44,17 +46,32 @@ LIMITS = PolicyLimits(
 )
 
 
-def cell(*spikes: tuple[float, float]) -> LiveCell:
-    """Return a cell with these spikes and the SLOs' defaults."""
-    return live_cell(*spikes, slos=SLOS)
+def course(
+    *records: Record,
+    spikes: Sequence[tuple[float, float]] = (),
+    slos: Slos | None = None,
+    limits: PolicyLimits = LIMITS,
+    **kind: bool,
+) -> Course:
+    """Return a course that has taken the records, each when it was sent."""
+    slos = slos or Slos()
+    made = Course(live_cell(*spikes, slos=slos), slos, limits, **kind)
+    for record in records:
+        made.take(record, record.at)
+    return made
 
 
-def stream_started(at: int = 0) -> StreamStarted:
+def line(*records: Record, at: float) -> LiveLine:
+    """Return the line of that second after the records."""
+    return course(*records).line(round(at * S))
+
+
+def stream_started(second: float = 0) -> StreamStarted:
     """Return the start of the stream."""
     return StreamStarted(
-        at=at,
+        at=round(second * S),
         source="producer",
-        stream_started_at=at,
+        stream_started_at=round(second * S),
         seed=1,
         profile="step",
         planned_total=1,
@@ -63,22 +80,22 @@ def stream_started(at: int = 0) -> StreamStarted:
     )
 
 
-def lag(at: int, *rows: tuple[int, int, int | None]) -> LagSample:
+def lag(second: float, *rows: tuple[int, int, int | None]) -> LagSample:
     """Return a sample of [partition, end, committed]."""
-    return LagSample(at=at, source="recorder", partitions=list(rows))
+    return LagSample(at=round(second * S), source="recorder", partitions=list(rows))
 
 
-def replicas(at: int, spec: int, ready: int | None = None) -> ReplicaSample:
-    """Return a sample of the replicas."""
+def replicas(second: float, spec: int) -> ReplicaSample:
+    """Return a sample of the replicas, all of which are Ready."""
     return ReplicaSample(
-        at=at, source="recorder", spec=spec, current=spec, ready=spec if ready is None else ready
+        at=round(second * S), source="recorder", spec=spec, current=spec, ready=spec
     )
 
 
-def produced(at: int, planned: int, acked: int) -> ProducerProgress:
+def produced(second: int, planned: int, acked: int) -> ProducerProgress:
     """Return the producer's report of its totals."""
     return ProducerProgress(
-        at=at,
+        at=second * S,
         source="producer",
         planned=planned,
         sent=acked,
@@ -90,10 +107,10 @@ def produced(at: int, planned: int, acked: int) -> ProducerProgress:
     )
 
 
-def worked(pod: str, at: int, rate: float) -> ConsumerProgress:
+def worked(pod: str, second: int, rate: float) -> ConsumerProgress:
     """Return a pod's report of its rate."""
     return ConsumerProgress(
-        at=at,
+        at=second * S,
         source=pod,
         processed_total=0,
         consume_rate=rate,
@@ -104,90 +121,58 @@ def worked(pod: str, at: int, rate: float) -> ConsumerProgress:
     )
 
 
-def members(at: int, **owned: list[int]) -> GroupMembers:
-    """Return the group's members by pod."""
-    found = [
-        GroupMember(member_id=pod, client_id=pod, host="/127.0.0.1", partitions=partitions)
-        for pod, partitions in owned.items()
-    ]
-    return GroupMembers(at=at, source="recorder", members=found)
-
-
-def course_of(*records: Record) -> Course:
-    """Return a course that has taken the records, each when it was sent."""
-    course = Course(cell(), SLOS, LIMITS)
-    for record in records:
-        course.take(record, record.at)
-    return course
-
-
-def test_nothing_seen_is_not_zero() -> None:
-    """Before any record every figure is None."""
-    line = Course(cell(), SLOS, LIMITS).line(S)
-
-    figures = [line.second, line.lag, line.replicas, line.time_lag_seconds]
-    rates = [line.planned_per_second, line.produced_per_second, line.processed_per_second]
-    assert figures == [None] * 4
-    assert rates == [None] * 3
-
-
-def test_the_first_line_alone_has_the_cell() -> None:
+def test_nothing_seen_is_not_zero_and_the_first_line_alone_has_the_cell() -> None:
     """A reader that begins at the first line learns the cell; it is not repeated."""
-    course = Course(cell(), SLOS, LIMITS)
+    made = course()
+    first = made.line(S)
 
-    assert course.line(S).run == cell()
-    assert course.line(2 * S).run is None
-
-
-def test_the_lag_is_that_of_each_partition_and_their_sum() -> None:
-    """Committed offsets are subtracted from the ends, never below zero."""
-    line = course_of(lag(S, (0, 100, 40), (1, 50, 55))).line(S)
-
-    assert line.lag_by_partition == [60, 0]
-    assert line.lag == 60
+    rates = [first.planned_per_second, first.produced_per_second, first.processed_per_second]
+    assert [first.second, first.lag, first.replicas, first.time_lag_seconds, *rates] == [None] * 7
+    assert (first.run, made.line(2 * S).run) == (live_cell(slos=Slos()), None)
 
 
-def test_a_partition_without_a_commit_makes_the_total_unknown() -> None:
-    """Its lag is None, and so are the total and the time lag."""
-    line = course_of(lag(S, (0, 100, 40), (1, 50, None))).line(S)
+@pytest.mark.parametrize(
+    ("rows", "by_partition", "total"),
+    [
+        ([(0, 100, 40), (1, 50, 55)], [60, 0], 60),  # never below zero
+        ([(0, 100, 40), (1, 50, None)], [60, None], None),  # without a commit it is unknown
+        ([(0, 100, 40), (1, 50, 50), (2, 30, None)], [60, 0, 30], 90),  # added: it begins at 0
+    ],
+)
+def test_the_lag_is_that_of_each_partition_and_their_sum(
+    rows: list[tuple[int, int, int | None]], by_partition: list[int | None], total: int | None
+) -> None:
+    """An unknown lag makes the total and the time lag unknown."""
+    found = line(lag(1, *rows), at=1)
 
-    assert line.lag_by_partition == [60, None]
-    assert line.lag is line.time_lag_seconds is None
-
-
-def test_an_added_partition_begins_at_zero() -> None:
-    """A partition beyond those of the stream's start waits wholly until its first commit."""
-    line = course_of(lag(S, (0, 100, 40), (1, 50, 50), (2, 30, None))).line(S)
-
-    assert line.lag == 90
+    assert (found.lag_by_partition, found.lag) == (by_partition, total)
+    assert (found.time_lag_seconds is None) is (total is None)
 
 
 def test_the_time_lag_is_the_age_of_the_oldest_message_without_a_commit() -> None:
     """The message at the committed offset was written when the end passed it."""
-    samples = [lag(at * S, (0, 10 * at, 20), (1, 0, None)) for at in range(1, 8)]
+    samples = [lag(at, (0, 10 * at, 20), (1, 0, None)) for at in range(1, 8)]
 
-    assert course_of(*samples).line(7 * S).time_lag_seconds == 5.0
+    assert line(*samples, at=7).time_lag_seconds == 5.0
 
 
 def test_a_figure_that_is_not_renewed_goes_missing() -> None:
     """3.5 s after its last arrival a reading says nothing of now."""
-    course = course_of(lag(S, (0, 100, 40), (1, 5, 5)), replicas(S, 2), worked("a", S, 10.0))
+    made = course(lag(1, (0, 100, 40), (1, 5, 5)), replicas(1, 2), worked("a", 1, 10.0))
 
-    assert course.line(4 * S).lag == 60
-    late = course.line(5 * S)
+    assert made.line(4 * S).lag == 60
+    late = made.line(5 * S)
     assert late.lag is late.replicas is late.processed_per_second is None
 
 
 def test_rates_are_differences_and_sums() -> None:
     """Planned and produced are the producer's differences, processed the sum over the pods."""
-    line = course_of(
-        produced(S, 100, 90), produced(3 * S, 700, 490), worked("a", 3 * S, 20.0),
-        worked("b", 3 * S, 5.0), PodStopped(at=3 * S, source="b", reason="", abandoned=0,
-        processed_total=0),
-    ).line(3 * S)  # fmt: skip
+    stopped = PodStopped(at=3 * S, source="b", reason="", abandoned=0, processed_total=0)
+    reports = [produced(1, 100, 90), produced(3, 700, 490), worked("a", 3, 20.0)]
+    found = line(*reports, worked("b", 3, 5.0), stopped, stream_started(1), at=3)
 
-    assert (line.planned_per_second, line.produced_per_second) == (300.0, 200.0)
-    assert line.processed_per_second == 20.0
+    assert (found.planned_per_second, found.produced_per_second) == (300.0, 200.0)
+    assert (found.processed_per_second, found.second) == (20.0, 2.0)
 
 
 def test_a_finished_stream_has_a_rate_of_zero() -> None:
@@ -199,53 +184,131 @@ def test_a_finished_stream_has_a_rate_of_zero() -> None:
         type=StreamFinished,
     )
 
-    assert course_of(finished).line(60 * S).produced_per_second == 0.0
+    assert line(finished, at=60).produced_per_second == 0.0
 
 
-def test_only_changed_assignments_are_told() -> None:
-    """A line has the pods whose partitions changed, and those that have left."""
-    course = course_of(members(S, a=[0, 1]))
-    assert course.line(S).assigned == {"a": [0, 1]}
+def committed(*commits: tuple[int | None, int | None], later: int = 0) -> float | None:
+    """Return the rate after a second each of the two partitions' commits."""
+    samples = [
+        lag(second, (0, 10_000, first), (1, 10_000, other))
+        for second, (first, other) in enumerate(commits)
+    ]
+    found = course(*samples, reports_owners=False, reports_work=False)
+    return found.line((len(commits) - 1 + later) * S).processed_per_second
 
-    course.take(members(2 * S, a=[0, 1]), 2 * S)
-    assert course.line(2 * S).assigned is None
 
-    course.take(members(3 * S, b=[0, 1]), 3 * S)
-    assert course.line(3 * S).assigned == {"a": None, "b": [0, 1]}
+BUSY: list[tuple[int | None, int | None]] = [(100 * second, 0) for second in range(11)]
+
+
+@pytest.mark.parametrize(
+    ("commits", "later", "rate"),
+    [
+        ([*[(500, 500)] * 20, *[(500 + 100 * s, 500 + 20 * s) for s in range(1, 11)]], 0, 120.0),
+        ([(500, 500)] * 20, 0, 0.0),
+        (BUSY, 0, 100.0),
+        ([*[(0, None)] * 5, *[(0, 400)] * 4], 0, 50.0),  # the topic is the run's own
+        ([*[(900, 0)] * 6, (100, 0)], 0, 0.0),  # offsets that went back
+        (BUSY[:4], 0, None),  # too short a time
+        ([(None, None)] * 11, 0, None),
+        (BUSY, 10, None),  # the recorder went silent
+    ],
+)
+def test_a_group_that_reports_nothing_has_the_rate_of_its_commits(
+    commits: list[tuple[int | None, int | None]], later: int, rate: float | None
+) -> None:
+    """That of the last ten seconds; what is not known is missing."""
+    assert committed(*commits, later=later) == rate
+
+
+def test_commits_in_steps_make_an_even_rate() -> None:
+    """A client that commits every 5 s is not shown as 0 and peaks by turns."""
+    steps = [(500 * (second // 5), 0) for second in range(31)]
+
+    assert {committed(*steps[:seen]) for seen in range(16, 31)} == {100.0}
+
+
+def members(*held: tuple[str, list[int]]) -> GroupMembers:
+    """Return members with these client ids and partitions."""
+    found = [
+        GroupMember(member_id=f"m-{number}", client_id=name, host="", partitions=partitions)
+        for number, (name, partitions) in enumerate(held)
+    ]
+    return GroupMembers(at=S, source="recorder", members=found)
+
+
+def group(state: str) -> GroupSample:
+    """Return a sample of the group in a state."""
+    return GroupSample(
+        at=S, source="recorder", state=state, members=0, members_without_partitions=0
+    )
+
+
+STABLE = members(("a", [0]), ("b", [1]))
+IN_REBALANCE = members(("a", []), ("c", []))
+
+
+@pytest.mark.parametrize(
+    ("records", "changed"),
+    [
+        # More pods than partitions leave idle members, which are there.
+        ([members(("a", [0, 1]), ("c", []))], {"a": [0, 1], "c": []}),
+        ([STABLE, members(("a", [0, 1]), ("b", []))], {"a": [0, 1], "b": []}),
+        ([STABLE, members(("a", [0]))], {"b": None}),
+        ([STABLE, STABLE], None),
+        # A consumer may set one client id for all of its members.
+        ([members(("shop", [3, 0]), ("shop", [1]), ("shop", []))], {"shop": [0, 1, 3]}),
+        # A classic group reports no assignment until it is stable; a member may leave all the same.
+        ([STABLE, group("preparing_rebalancing"), IN_REBALANCE], {"b": None}),
+        (
+            [STABLE, group("completing_rebalancing"), IN_REBALANCE, group("stable"), IN_REBALANCE],
+            {"a": [], "c": []},
+        ),
+    ],
+)
+def test_only_changed_assignments_are_told(
+    records: list[Record], changed: dict[str, list[int] | None] | None
+) -> None:
+    """A line has the members whose partitions changed, and those that have left."""
+    made = course(*records[:-1])
+    made.line(S)
+    made.take(records[-1], S)
+
+    assert made.line(S).assigned == changed
 
 
 def test_what_happened_is_told_once() -> None:
     """Phases and actions are in the first line after them, and in no other."""
-    course = Course(cell(), SLOS, LIMITS)
-    course.take_phase(LivePhase(at=S, name="inject_spike", state="started"))
-    begun = ActionStarted(
-        at=S, source="actions", number=0, action="kill_pod", targets=["a"], planned_at=None
-    )
-    course.take(begun, S)
-    course.take(ActionEnded(at=S, source="actions", number=0, action="kill_pod", error="no"), S)
+    about = {"at": S, "source": "actions", "number": 0, "action": "kill_pod"}
+    begun = ActionStarted(**about, targets=["a"], planned_at=None)  # type: ignore[arg-type]
+    made = course(begun, ActionEnded(**about, error="no"))  # type: ignore[arg-type]
+    made.take_phase(LivePhase(at=S, name="inject_spike", state="started"))
 
-    line, after = course.line(S), course.line(2 * S)
+    first, after = made.line(S), made.line(2 * S)
 
-    assert [phase.name for phase in line.phases] == ["inject_spike"]
-    assert [(action.state, action.error) for action in line.actions] == [
-        ("started", ""),
-        ("ended", "no"),
-    ]
+    assert [phase.name for phase in first.phases] == ["inject_spike"]
+    assert [(one.state, one.error) for one in first.actions] == [("started", ""), ("ended", "no")]
     assert (after.phases, after.actions) == ([], [])
 
 
-def test_the_stream_has_its_own_seconds() -> None:
-    """The second of the stream counts from its planned start."""
-    assert course_of(stream_started(10 * S)).line(12 * S).second == 2.0
-
-
-@pytest.mark.parametrize("is_last", [False, True])
-def test_a_line_survives_its_encoding(is_last: bool) -> None:
+def test_a_line_survives_its_encoding() -> None:
     """Reading what was written gives the same line; a line end closes it."""
-    line = course_of(lag(S, (0, 100, 40), (1, 50, 55))).line(S, verdict="pass", is_last=is_last)
-
-    data = encode_line(line)
+    found = course(lag(1, (0, 100, 40), (1, 50, 55)), members(("a", [0]), ("b", [])))
+    made = found.line(S, verdict="pass", is_last=True)
+    data = encode_line(made)
 
     assert data.count(b"\n") == 1
-    assert decode_line(data) == line
-    assert isinstance(decode_line(data), LiveLine)
+    assert decode_line(data) == made
+    assert decode_line(b'{"at":1,"assigned":{"a":[],"c":null}}').assigned == {"a": [], "c": None}
+
+
+def test_the_file_of_the_longest_run_is_bounded() -> None:
+    """Four days, the longest Dag run, make fewer than 42,000 lines, and a full file takes none."""
+    lines, second = 0, 0
+    while second < 4 * 86_400:
+        second += seconds_to_next_line(lines)
+        lines += 1
+
+    assert lines < 42_000
+    assert seconds_to_next_line(LINES_EACH_SECOND - 1) == 1
+    assert has_room(MOST_BYTES - 3, b"{}\n")
+    assert not has_room(MOST_BYTES - 2, b"{}\n")

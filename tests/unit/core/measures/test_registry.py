@@ -12,7 +12,7 @@ from lagbench.core.measures.accounting.records import MovedKeys
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.spark import SparkMeasures
 from lagbench.core.scenario import Slos
-from lagbench.core.simulation.outcome import COMPARED, SimulationMeasures
+from lagbench.core.simulation.simulation_measures import COMPARED, SimulationMeasures
 
 # An SLO that must hold has no number, so no measure.
 CLAIMS = {"lag_falls_at_full_parallelism", "baseline_at_floor", "surplus_pods_idle"}

@@ -1,9 +1,12 @@
 """What lagbench plan predicts."""
 
+from __future__ import annotations
+
 import json
 import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,10 +24,16 @@ def plan(scenario: str, policy: str | None = None, **overrides: str) -> Plan:
     return plan_cell(cell.scenario, cell.policy)
 
 
-def with_maximum(policy: CheckedPolicy, replicas: int) -> CheckedPolicy:
-    """Return the policy with another maxReplicaCount."""
-    spec = {**policy.manifest["spec"], "maxReplicaCount": replicas}
-    return check_policy({**policy.manifest, "spec": spec}, where="changed")
+def changed(policy: CheckedPolicy, **spec: object) -> CheckedPolicy:
+    """Return the policy with other fields of its spec."""
+    manifest = {**policy.manifest, "spec": {**policy.manifest["spec"], **spec}}
+    return check_policy(manifest, where="changed")
+
+
+def under(triggers: list[dict[str, Any]]) -> Plan:
+    """Return the plan of quick_spike with these triggers."""
+    cell = checked_cell("quick_spike", overrides={"allow_overscale": "true"})
+    return plan_cell(cell.scenario, changed(cell.policy, triggers=triggers))
 
 
 def test_quick_spike_meets_the_ceiling_and_the_skew() -> None:
@@ -40,6 +49,8 @@ def test_quick_spike_meets_the_ceiling_and_the_skew() -> None:
     assert found.tail == Tail(600, 1020)
     assert found.most_messages == 375_000 + 612_000
     assert found.disk_bytes == found.most_messages * 280
+    # 15 s of 500/s are 15 thresholds of 500; lag then rests at 1 s, at any rate.
+    assert (found.loop_gain, found.standing_lag_seconds) == (15, 1)
 
 
 def test_the_spikes_of_a_trace_are_planned() -> None:
@@ -52,28 +63,24 @@ def test_the_spikes_of_a_trace_are_planned() -> None:
     assert plan("noisy_baseline").spikes == ()
 
 
-def test_a_trace_in_milliseconds_is_asked_for(tmp_path: Path) -> None:
-    """A minute in milliseconds would be 17 hours, which a stream may take."""
-    (tmp_path / "t.csv").write_text("second,rate\n0,5\n20000,9\n60000,0\n")
-    (tmp_path / "s.yaml").write_text(
-        "{name: t, description: t, partitions: 12, policy: lag-quick, "
-        "profile: {kind: trace, file: t.csv}}"
-    )
-
-    assert any("milliseconds" in one for one in plan(str(tmp_path / "s.yaml")).warnings)
-    assert not any("milliseconds" in one for one in plan("trace_example").warnings)
-
-
 @pytest.mark.parametrize(
-    ("partitions", "sticking"),
-    [(8, ()), (10, ()), (12, (11,)), (24, (22, 23)), (64, (59, 60, 61, 62, 63))],
+    ("partitions", "ceiling", "sticking"),
+    [
+        (8, 8, ()),
+        (10, 10, ()),
+        (12, 12, (11,)),
+        (24, 24, (22, 23)),
+        (64, 64, (59, 60, 61, 62, 63)),
+        (24, 23, (22,)),  # 22 of 24 wanted stay there, so 23 are never reached
+        (24, 22, ()),
+    ],
 )
 def test_replica_counts_at_which_the_tolerance_stops_a_scale_out(
-    partitions: int, sticking: tuple[int, ...]
+    partitions: int, ceiling: int, sticking: tuple[int, ...]
 ) -> None:
     """Counts n with P/n <= 1.1 stick: what users saw at 24 and at 64 partitions."""
     cell = checked_cell("quick_spike", overrides={"partitions": str(max(partitions, 12))})
-    policy = with_maximum(cell.policy, partitions)
+    policy = changed(cell.policy, maxReplicaCount=ceiling)
     scenario = cell.scenario.model_copy(update={"partitions": partitions})
 
     assert plan_cell(scenario, policy).sticking_replicas == sticking
@@ -82,11 +89,9 @@ def test_replica_counts_at_which_the_tolerance_stops_a_scale_out(
 def test_more_replicas_than_partitions_leak_one_through_the_cap() -> None:
     """With KEDA's cap on, a maximum above the partitions means one surplus replica."""
     cell = checked_cell("quick_spike", overrides={"allow_overscale": "true"})
+    found = plan_cell(cell.scenario, changed(cell.policy, maxReplicaCount=13))
 
-    found = plan_cell(cell.scenario, with_maximum(cell.policy, 13))
-
-    assert found.leaks_one_replica
-    assert found.useful_replicas == 12
+    assert (found.leaks_one_replica, found.useful_replicas) == (True, 12)
     assert any("integer division" in warning for warning in found.warnings)
 
 
@@ -102,41 +107,50 @@ def test_a_policy_on_cpu_is_taken_to_stay_at_its_floor() -> None:
     """Without lag as a signal two pods face the spike, and the plan warns of it."""
     found = plan("quick_spike", "cpu-only")
 
-    assert found.capacity_per_second == 1000
+    assert (found.capacity_per_second, found.loop_gain) == (1000, None)
     assert "its 2 replicas" in found.warnings[0]
-
-
-def test_a_backlog_that_cannot_drain_is_said_to_be_endless() -> None:
-    """At a minute a message twelve pods do less than the base rate."""
-    found = plan("quick_spike", consumer__process_ms="60000")
-
-    assert found.pods_needed_at_base == 36_000
-    assert any("never drains" in warning for warning in found.warnings)
 
 
 def test_without_cost_a_pod_has_no_limit() -> None:
     """process_ms 0 means that one pod is enough."""
     found = plan("quick_spike", consumer__process_ms="0")
 
-    assert found.pod_rate == math.inf
-    assert found.pods_needed_at_peak == 1
-    assert not found.is_saturated
+    assert (found.pod_rate, found.pods_needed_at_peak) == (math.inf, 1)
+    assert (found.is_saturated, found.standing_lag_seconds) == (False, None)
 
 
-def test_a_threshold_inside_the_noise_is_pointed_out() -> None:
-    """A second of the base rate above what the floor may hold means scaling on noise."""
-    found = plan("steady", profile__rate_per_second="900", policy="lag-no-hysteresis")
+@pytest.mark.parametrize(
+    ("scenario", "overrides", "word", "is_warned_of"),
+    [
+        ("quick_spike", {"consumer__process_ms": "60000"}, "never drains", True),
+        ("quick_spike", {}, "never drains", False),
+        (
+            "steady",
+            {"profile__rate_per_second": "900", "policy": "lag-no-hysteresis"},
+            "noise",
+            True,
+        ),
+        ("trace_example", {}, "milliseconds", False),
+    ],
+)
+def test_what_a_person_should_know_before_starting(
+    scenario: str, overrides: dict[str, str], word: str, is_warned_of: bool
+) -> None:
+    """At a minute a message twelve pods do less than the base rate; a threshold may be noise."""
+    found = plan(scenario, **overrides)
 
-    assert any("noise" in warning for warning in found.warnings)
+    assert any(word in one for one in found.warnings) is is_warned_of
 
 
-def test_the_loop_gain_is_the_work_of_a_pod_between_syncs_in_thresholds() -> None:
-    """15 s of 500/s are 15 thresholds of 500; lag then rests at 1 s, at any rate."""
-    found = plan("quick_spike")
+def test_a_trace_in_milliseconds_is_asked_for(tmp_path: Path) -> None:
+    """A minute in milliseconds would be 17 hours, which a stream may take."""
+    (tmp_path / "t.csv").write_text("second,rate\n0,5\n20000,9\n60000,0\n")
+    (tmp_path / "s.yaml").write_text(
+        "{name: t, description: t, partitions: 12, policy: lag-quick, "
+        "profile: {kind: trace, file: t.csv}}"
+    )
 
-    assert (found.loop_gain, found.standing_lag_seconds) == (15, 1)
-    assert plan("quick_spike", "cpu-only").loop_gain is None
-    assert plan("quick_spike", consumer__process_ms="0").standing_lag_seconds is None
+    assert any("milliseconds" in one for one in plan(str(tmp_path / "s.yaml")).warnings)
 
 
 def test_the_samples_of_a_payload_are_planned() -> None:
@@ -152,8 +166,7 @@ def test_the_samples_of_a_payload_are_planned() -> None:
     ((hottest, count),) = places.most_common(1)
     assert found.hottest_partition == hottest
     assert found.hottest_rate == pytest.approx(1_600 * count / len(lines))
-    mean = sum(map(len, lines)) / len(lines)
-    assert found.disk_bytes > found.most_messages * mean
+    assert found.disk_bytes > found.most_messages * sum(map(len, lines)) / len(lines)
 
 
 @pytest.mark.parametrize(
@@ -170,12 +183,7 @@ def test_a_move_that_the_broker_rejects_is_warned_of(
     before: str, after: str, at_once: bool, is_warned_of: bool
 ) -> None:
     """A live group moves from cooperative-sticky, or between classic balancers, only at a stop."""
-    restart = {
-        "kind": "rolling_restart",
-        "at_seconds": 15,
-        "balancer": after,
-        "at_once": at_once,
-    }
+    restart = {"kind": "rolling_restart", "at_seconds": 15, "balancer": after, "at_once": at_once}
     found = plan(
         "lab_restart",
         actions=json.dumps([restart]),
@@ -186,50 +194,20 @@ def test_a_move_that_the_broker_rejects_is_warned_of(
     assert any("rejects" in warning for warning in found.warnings) is is_warned_of
 
 
-def changed(policy: str, **spec: object) -> Plan:
-    """Return the plan of quick_spike under a policy with other fields."""
-    cell = checked_cell("quick_spike", policy=policy, overrides={"allow_overscale": "true"})
-    manifest = {**cell.policy.manifest, "spec": {**cell.policy.manifest["spec"], **spec}}
-    return plan_cell(cell.scenario, check_policy(manifest, where="changed"))
-
-
 def test_hours_bring_their_replicas_without_lag() -> None:
     """A cron trigger for 12 replicas can do what 12 pods do, though it reads no lag."""
-    cron = {
-        "type": "cron",
-        "metadata": {
-            "timezone": "Etc/UTC",
-            "start": "0 8 * * *",
-            "end": "0 18 * * *",
-            "desiredReplicas": "12",
-        },
-    }
-    found = changed("lag-quick", triggers=[cron])
+    hours = {"timezone": "Etc/UTC", "start": "0 8 * * *", "end": "0 18 * * *"}
+    found = under([{"type": "cron", "metadata": {**hours, "desiredReplicas": "12"}}])
 
     assert (found.reachable_replicas, found.capacity_per_second) == (12, 6000)
-    assert not any("never drains" in warning for warning in found.warnings)
     assert "its 12 replicas" in found.warnings[0]
 
 
 def test_a_lag_in_seconds_is_lag() -> None:
     """Its threshold is no number of records, but it brings pods to the ceiling."""
-    metadata = {
-        "scalerAddress": "lag-scaler:6000",
-        "bootstrapServers": "kafka:9092",
-        "topic": "t",
-        "consumerGroup": "g",
-        "lagMetric": "seconds",
-        "lagThreshold": "5",
-    }
-    found = changed("lag-quick", triggers=[{"type": "external", "metadata": metadata}])
+    group = {"bootstrapServers": "kafka:9092", "topic": "t", "consumerGroup": "g"}
+    metadata = {"scalerAddress": "s:6000", "lagMetric": "seconds", "lagThreshold": "5", **group}
+    found = under([{"type": "external", "metadata": metadata}])
 
     assert (found.reachable_replicas, found.loop_gain) == (12, None)
     assert not any("read lag" in warning for warning in found.warnings)
-
-
-def test_a_ceiling_below_the_partitions_sticks_too() -> None:
-    """22 of 24 wanted stay there, so 23 are never reached; a ceiling of 22 is."""
-    cell = checked_cell("quick_spike", overrides={"partitions": "24"})
-
-    assert plan_cell(cell.scenario, with_maximum(cell.policy, 23)).sticking_replicas == (22,)
-    assert plan_cell(cell.scenario, with_maximum(cell.policy, 22)).sticking_replicas == ()

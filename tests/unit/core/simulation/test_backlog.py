@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from lagbench.core.scenario import DownstreamPace
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
-from lagbench.core.simulation.backlog import Backlog
-from lagbench.core.simulation.fair_shares import share_fairly
-from lagbench.core.simulation.traffic import Traffic
+from lagbench.core.simulation.backlog import Backlog, Traffic, share_fairly
 
 
 def backlog_of(

@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 from lagbench.core.scenario import Balancer
 from lagbench.core.scenario.start_delay import StartDelay
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
-from lagbench.core.simulation.assignment import assign_stickily
-from lagbench.core.simulation.backlog import NOBODY, Backlog
+from lagbench.core.simulation.backlog import NOBODY, Backlog, Traffic
 from lagbench.core.simulation.environment import SimulatedEnvironment
-from lagbench.core.simulation.fleet import Fleet
-from lagbench.core.simulation.traffic import Traffic
+from lagbench.core.simulation.fleet import Fleet, assign_stickily
 
 TIMES = SimulatedEnvironment(handover_seconds=1.0)
 

@@ -7,8 +7,13 @@ from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.scenario.profiles import Stage, StagesProfile
-from lagbench.core.simulation.duration import expected_run_seconds
-from lagbench.core.simulation.prediction import PHASES, Prediction, predict, residuals
+from lagbench.core.simulation.prediction import (
+    PHASES,
+    Prediction,
+    expected_run_seconds,
+    predict,
+    residuals,
+)
 
 
 def predicted(scenario: str, policy: str | None = None, **overrides: str) -> Prediction:

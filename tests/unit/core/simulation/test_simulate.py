@@ -14,8 +14,8 @@ from lagbench.core.scenario.profiles import (
 )
 from lagbench.core.scenario.scenario import ConsumerSettings, Keys, Scenario
 from lagbench.core.simulation.environment import SimulatedEnvironment
-from lagbench.core.simulation.outcome import Simulation
 from lagbench.core.simulation.simulate import simulate
+from lagbench.core.simulation.simulation_measures import Simulation
 
 EVEN = Keys(entities=100_000, zipf_s=0)
 SPIKE = StepProfile(

@@ -67,11 +67,7 @@ def test_settings_replace_what_is_here() -> None:
     assert submission.run_folder == "file:///mnt/runs/run-1"
     assert submission.conf["spark.pyspark.python"] == "/opt/python"
     assert submission.conf["spark.cores.max"] == "4"
-
-
-def test_an_empty_list_of_jars_sends_none() -> None:
-    """Spark has the connector already."""
-    assert _compose(SparkPlace.STANDALONE, jars="").jars == ()
+    assert _compose(SparkPlace.STANDALONE, jars="").jars == ()  # Spark has the connector already
 
 
 def test_an_object_store_is_named_without_credentials() -> None:

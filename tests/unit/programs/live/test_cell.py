@@ -11,7 +11,7 @@ from tests.unit.plugins.conftest import SCALED_OBJECT, SCENARIO
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live import LiveSpike
 from lagbench.errors import NotReady
-from lagbench.programs.live.cell import read_cell
+from lagbench.programs.live.follow import read_cell
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from lagbench.core.live import LivePhase
-from lagbench.programs.live.phase_log import PhaseLog, failures_of
+from lagbench.programs.live.live_file import PhaseLog, failures_of
 
 
 def entry(name: str, state: str) -> str:

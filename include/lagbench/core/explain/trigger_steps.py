@@ -1,0 +1,170 @@
+"""Explain one reading of KEDA's kafka or prometheus trigger step by step, down to the replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lagbench.core.explain.lag_scaler import Step
+from lagbench.core.keda.loop import (
+    LagReading,
+    MetricReading,
+    PartitionOffsets,
+    PersistentLagMemory,
+    TopicPartition,
+    even_factor,
+    read_lag,
+)
+from lagbench.core.keda.object import Trigger
+from lagbench.core.keda.triggers import KafkaTrigger, PrometheusTrigger
+from lagbench.core.kubernetes import metric_milli
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLine:
+    """One partition's offsets, the lag that KEDA makes of them, and by which rule."""
+
+    topic: str
+    partition: int
+    offsets: PartitionOffsets
+    lag: int
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaExplanation:
+    """A first poll: nothing is remembered for excludePersistentLag yet."""
+
+    partitions: tuple[PartitionLine, ...]
+    steps: tuple[Step, ...]
+
+
+def explain_kafka(
+    trigger: KafkaTrigger,
+    offsets: Mapping[TopicPartition, PartitionOffsets],
+    *,
+    min_replicas: int,
+    max_replicas: int,
+    metric_type: str = "AverageValue",
+) -> KafkaExplanation:
+    """Return what KEDA 2.21 reads from ``offsets``, and what the HPA first makes of it.
+
+    :param metric_type: of the trigger; ``Value``: the threshold is the group's.
+    """
+    reading, _ = read_lag(trigger, offsets, PersistentLagMemory())
+    lines = tuple(
+        PartitionLine(topic, number, offsets[topic, number], lag, _rule(trigger, found))
+        for (topic, number), lag in reading.lag_by_partition.items()
+        for found in [offsets[topic, number]]
+    )
+    total = f"{sum(reading.lag_by_partition.values())} records"
+    note = "sum over the partitions"
+    if trigger.exclude_persistent_lag:
+        note += "; excludePersistentLag: from the second poll on, stuck partitions count 0"
+    seen = f"{reading.partitions_with_lag} of {reading.partition_count} partitions have lag"
+    limit = trigger.activation_lag_threshold
+    steps = (
+        Step("total", seen, note, total),
+        Step("cap", total, _cap(trigger, reading), f"metric {max(reading.metric, 0)}"),
+        _activity(
+            f"{reading.total_with_persistent} records",
+            f"activationLagThreshold {limit}",
+            is_active=reading.is_active,
+        ),
+        _replicas(
+            max(reading.metric, 0) * 1000,
+            trigger.lag_threshold * 1000,
+            (min_replicas, max_replicas),
+            is_of_group=metric_type == "Value",
+            partitions=reading.partition_count,
+        ),
+    )
+    return KafkaExplanation(lines, steps)
+
+
+def explain_prometheus(
+    trigger: Trigger,
+    parameters: PrometheusTrigger,
+    reading: MetricReading,
+    *,
+    min_replicas: int,
+    max_replicas: int,
+) -> tuple[Step, ...]:
+    """Return what KEDA 2.21 serves, and what the HPA first makes of it."""
+    (value,) = reading.values
+    milli = metric_milli(value)
+    nulls = "0" if parameters.ignore_null_values else "a failed poll"
+    metric = f"metric {milli / 1000:g}"
+    return (
+        Step("query", parameters.query, f"one series; an empty answer is {nulls}", f"{value:g}"),
+        Step("metric", f"{value:g}", "three decimals, nothing below zero", metric),
+        _activity(
+            f"{value:g}",
+            f"activationThreshold {parameters.activation_threshold:g}",
+            is_active=reading.is_active,
+        ),
+        _replicas(
+            milli,
+            parameters.target_milli,
+            (min_replicas, max_replicas),
+            is_of_group=trigger.metric_type == "Value",
+        ),
+    )
+
+
+def _rule(trigger: KafkaTrigger, offsets: PartitionOffsets) -> str:
+    if offsets.committed is not None:
+        return "end - committed"
+    if trigger.scale_to_zero_on_invalid_offset:
+        return "no commit: 0 (scaleToZeroOnInvalidOffset)"
+    if trigger.offset_reset_policy == "latest":
+        return "no commit: 1 (offsetResetPolicy latest)"
+    return "no commit: end - oldest (offsetResetPolicy earliest)"
+
+
+def _cap(trigger: KafkaTrigger, reading: LagReading) -> str:
+    total, threshold = sum(reading.lag_by_partition.values()), trigger.lag_threshold
+    is_limited = trigger.limit_to_partitions_with_lag
+    is_even = trigger.ensure_even_distribution_of_partitions
+    if trigger.allow_idle_consumers and not is_limited and not is_even:
+        return "allowIdleConsumers: none"
+    text = ""
+    if is_even:
+        factor = even_factor(total, reading.partition_count, threshold)
+        text = f"even distribution: {factor} x {threshold}, a divisor of the partitions; "
+        total = factor * threshold
+    bound = reading.partitions_with_lag if is_limited else reading.partition_count
+    of_what = "partitions with lag" if is_limited else "partitions"
+    return (
+        f"{text}at most {bound} ({of_what}) x {threshold}, compared after an integer division: "
+        f"{total} // {threshold} = {total // threshold}"
+    )
+
+
+def _activity(seen: str, limit: str, *, is_active: bool) -> Step:
+    result = "active" if is_active else "not active"
+    return Step("activity", seen, f"above {limit} (0 <-> 1 replicas)", result)
+
+
+def _replicas(
+    metric_milli: int,
+    target_milli: int,
+    bounds: tuple[int, int],
+    *,
+    is_of_group: bool,
+    partitions: int = 0,
+) -> Step:
+    """Return the last step; a target of the group multiplies the Ready pods."""
+    ratio, least = metric_milli / target_milli, max(bounds[0], 1)
+    seen = f"{metric_milli / 1000:g} / {target_milli / 1000:g}"
+    later = "before tolerance, stabilisation and rates of the HPA"
+    if is_of_group:
+        rule = f"ceil(ratio x Ready pods), {later}"
+        seen = f"{seen} for the group = {ratio:.2f}"
+        return Step("replicas", seen, rule, f"{ratio:.2f} x the Ready pods")
+    wanted = -(-metric_milli // target_milli)
+    rule = f"ceil(metric / target), then {least} to {bounds[1]}"
+    if wanted > partitions > 0:
+        rule += f"; more than the {partitions} partitions can use"
+    bounded = f"{min(max(wanted, least), bounds[1])} wanted"
+    return Step("replicas", f"{seen} per replica = {ratio:.2f}", f"{rule}; {later}", bounded)

@@ -1,1 +1,0 @@
-"""The HPA controller: what it reads, and its syncs."""

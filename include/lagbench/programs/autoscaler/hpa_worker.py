@@ -1,0 +1,292 @@
+"""One HorizontalPodAutoscaler on its own clock: read, decide, scale, write the status."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lagbench.adapters.kube.cluster_protocol import (
+    HPA,
+    POD,
+    POD_METRICS,
+    Cluster,
+    ClusterError,
+    Manifest,
+    Scale,
+)
+from lagbench.core.hpa import (
+    Condition,
+    ControllerFlags,
+    ExternalMetric,
+    HpaDecision,
+    HpaHistory,
+    HpaSettings,
+    HpaSpec,
+    Metric,
+    MetricFailure,
+    MetricOutcome,
+    ResourceMetric,
+    controller_flags,
+    decide,
+    no_samples,
+    parse_hpa,
+    parse_pod,
+    parse_pod_metrics,
+    propose_external,
+    propose_resource,
+    record_change,
+    resource_title,
+    start_history,
+    wants_metrics,
+)
+from lagbench.core.keda.loop import SCALED_OBJECT_LABEL
+from lagbench.core.kubernetes import format_instant, format_milli
+from lagbench.core.telemetry import HpaSync, Scaled
+from lagbench.errors import NotReady, WrongInput
+from lagbench.programs.autoscaler.context import SOURCE, WorkerContext
+from lagbench.programs.autoscaler.worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One metric's outcome, what its status shows, and its raw value for telemetry."""
+
+    outcome: MetricOutcome
+    label: str
+    value: float | None = None
+    status: dict[str, Any] | None = None
+
+
+class HpaWorker(Worker):
+    """Syncs one HPA object; its history lives and ends with this worker."""
+
+    kind = HPA
+
+    def __init__(self, manifest: Manifest, context: WorkerContext) -> None:
+        """Take the HPA up; its first sync comes after one period, as in Kubernetes."""
+        super().__init__(manifest, context)
+        self._history: HpaHistory | None = None
+        self.sync_at = context.clock.monotonic_seconds() + self._period()
+
+    def step(self) -> float:
+        """Sync when it is time; the next sync is due one period after this one ended."""
+        clock, flags, period = self.context.clock, self._flags(), self._period()
+        wait_seconds = self.sync_at - clock.monotonic_seconds()
+        if wait_seconds > 0:
+            return wait_seconds
+        settings = self.context.hpa_settings
+        if flags.tolerance is not None:
+            settings = replace(settings, tolerance=flags.tolerance)
+        try:
+            self._sync(self.latest, settings)
+        except ClusterError as error:
+            log.warning("%s: sync failed: %s", self.name, error)
+        finally:
+            self.sync_at = clock.monotonic_seconds() + period
+        return period
+
+    def finish(self) -> None:
+        """Leave the target as it is: an HPA that goes changes nothing."""
+
+    def _period(self) -> float:
+        return self._flags().sync_seconds or self.context.hpa_sync_seconds
+
+    def _flags(self) -> ControllerFlags:
+        """Return the flags that the object sets for itself; none if they are wrong."""
+        try:
+            return controller_flags(self.latest, where=self.name)
+        except WrongInput as error:
+            log.warning("%s", error)
+            return ControllerFlags()
+
+    def _sync(self, manifest: Manifest, settings: HpaSettings) -> None:
+        cluster, namespace, clock = self.context.cluster, self.key[0], self.context.clock
+        try:
+            spec = parse_hpa(manifest, where=self.name)
+            scale = cluster.get_scale(spec.target, namespace)
+        except WrongInput as error:
+            self._refuse("InvalidSpec", str(error))
+            return
+        except ClusterError as error:
+            self._refuse("FailedGetScale", f"unable to get the target's current scale: {error}")
+            return
+        before, now_ns = scale.spec_replicas, clock.wall_ns()
+        history = self._history or start_history(before, now_ns)
+        readings: list[Reading] = []
+        if wants_metrics(spec, before):
+            readings = read_metrics(self.context, spec, namespace, scale, settings.tolerance)
+            now_ns = clock.wall_ns()
+        decision = decide(
+            spec,
+            history,
+            [reading.outcome for reading in readings],
+            spec_replicas=before,
+            now_ns=now_ns,
+            settings=settings,
+        )
+        self._history = decision.history
+        has_scaled = decision.replicas != before
+        if has_scaled:
+            self._scale(spec, before, decision)
+            self._history = record_change(spec, decision.history, before, decision.replicas, now_ns)
+        self._send_sync(scale, readings, decision, now_ns)
+        for reading in readings:
+            failure = reading.outcome.result
+            if isinstance(failure, MetricFailure):
+                self.event("Warning", failure.reason, failure.message)
+        has_failed = bool(readings) and decision.proposal is None
+        if has_failed and decision.error:
+            self.event("Warning", "FailedComputeMetricsReplicas", decision.error)
+        fields: dict[str, Any] = {
+            "currentReplicas": before,
+            "currentMetrics": [r.status for r in readings if r.status is not None] or None,
+        }
+        if not has_failed:  # a sync without a usable metric leaves the last wish in place
+            fields["desiredReplicas"] = decision.replicas
+        got = Condition("AbleToScale", "True", "SucceededGetScale", "the target's scale was read")
+        conditions = [got, *decision.conditions]
+        if has_scaled:
+            fields["lastScaleTime"] = format_instant(now_ns)
+            text = f"the target was scaled to {decision.replicas}"
+            conditions.append(Condition("AbleToScale", "True", "SucceededRescale", text))
+        self.status.write(fields, conditions, now_ns=now_ns)
+
+    def _scale(self, spec: HpaSpec, before: int, decision: HpaDecision) -> None:
+        after, namespace = decision.replicas, self.key[0]
+        text = f"New size: {after}; reason: {decision.reason}"
+        scaled_at = self.context.clock.wall_ns()  # pods may leave ahead of the answer
+        try:
+            self.context.cluster.set_replicas(spec.target, namespace, after)
+        except ClusterError as error:
+            self.event("Warning", "FailedRescale", f"{text}; error: {error}")
+            self._set_unable("FailedUpdateScale", f"unable to update the target's scale: {error}")
+            raise
+        self.event("Normal", "SuccessfulRescale", text)
+        log.info("%s: %s -> %s (%s)", self.name, before, after, decision.reason)
+        record = Scaled(
+            at=scaled_at,
+            source=SOURCE,
+            target=f"{namespace}/{spec.target.name}",
+            replicas_before=before,
+            replicas_after=after,
+            by="hpa",
+            reason=decision.reason,
+        )
+        self.context.telemetry.send(self.latest, record)
+
+    def _send_sync(
+        self, scale: Scale, readings: Sequence[Reading], decision: HpaDecision, now_ns: int
+    ) -> None:
+        shown = {item.type: f"{item.status}:{item.reason}" for item in decision.conditions}
+        record = HpaSync(
+            at=now_ns,
+            source=SOURCE,
+            hpa="/".join(self.key),
+            spec_replicas=scale.spec_replicas,
+            status_replicas=scale.status_replicas,
+            metrics={reading.label: reading.value for reading in readings},
+            proposal=decision.proposal,
+            desired=decision.replicas,
+            able_to_scale=shown.get("AbleToScale", ""),
+            scaling_limited=shown.get("ScalingLimited", ""),
+            scaling_active=shown.get("ScalingActive", ""),
+            error=decision.error,
+        )
+        self.context.telemetry.send(self.latest, record)
+
+    def _refuse(self, reason: str, message: str) -> None:
+        log.warning("%s: %s", self.name, message)
+        self.event("Warning", reason, message)
+        self._set_unable(reason, message)
+
+    def _set_unable(self, reason: str, message: str) -> None:
+        unable = Condition("AbleToScale", "False", reason, message)
+        self.status.write({}, [unable], now_ns=self.context.clock.wall_ns())
+
+
+def count_ready_pods(cluster: Cluster, namespace: str, selector: str) -> int:
+    """Return how many pods of a selector are Running and Ready."""
+    pods = [parse_pod(pod, "cpu") for pod in cluster.list(POD, namespace, selector)]
+    return sum(pod.phase == "Running" and pod.is_ready is True for pod in pods)
+
+
+def read_metrics(
+    context: WorkerContext, spec: HpaSpec, namespace: str, scale: Scale, tolerance: float
+) -> list[Reading]:
+    """Return one reading per metric: external ones from KEDA's side, resources from the pods."""
+
+    def read(metric: Metric) -> Reading:
+        if isinstance(metric, ExternalMetric):
+            return _read_external(context, metric, namespace, scale, tolerance)
+        return _read_resource(context, metric, namespace, scale, tolerance)
+
+    return [read(metric) for metric in spec.metrics]
+
+
+def _read_external(
+    context: WorkerContext, metric: ExternalMetric, namespace: str, scale: Scale, tolerance: float
+) -> Reading:
+    name = f"external metric {metric.name}"
+    owner = dict(metric.selector).get(SCALED_OBJECT_LABEL, "")
+    try:
+        milli = context.read_metric_milli((namespace, owner), metric.name)
+        proposal = propose_external(
+            metric,
+            milli,
+            spec_replicas=scale.spec_replicas,
+            status_replicas=scale.status_replicas,
+            count_ready_pods=lambda: count_ready_pods(context.cluster, namespace, scale.selector),
+            tolerance=tolerance,
+        )
+    except NotReady as error:
+        failure = MetricFailure("FailedGetExternalMetric", f"unable to get {name}: {error}")
+        return Reading(MetricOutcome(name, failure), metric.name)
+    key = "averageValue" if metric.target_type == "AverageValue" else "value"
+    current = {key: format_milli(proposal.usage_milli or 0)}
+    identity = {"name": metric.name, "selector": {"matchLabels": dict(metric.selector)}}
+    status = {"type": "External", "external": {"metric": identity, "current": current}}
+    return Reading(MetricOutcome(name, proposal), metric.name, milli / 1000, status)
+
+
+def _read_resource(
+    context: WorkerContext, metric: ResourceMetric, namespace: str, scale: Scale, tolerance: float
+) -> Reading:
+    def failed(failure: MetricFailure) -> Reading:
+        return Reading(MetricOutcome(resource_title(metric), failure), metric.name)
+
+    try:
+        samples = context.cluster.list(POD_METRICS, namespace, scale.selector)
+        pods = context.cluster.list(POD, namespace, scale.selector)
+    except NotReady as error:
+        return failed(no_samples(metric, str(error)))
+    if not samples:
+        return failed(no_samples(metric, "the resource metrics API returned none"))
+    found = [parse_pod_metrics(item, metric.name, metric.container) for item in samples]
+    result = propose_resource(
+        metric,
+        [parse_pod(pod, metric.name, metric.container) for pod in pods],
+        dict(item for item in found if item is not None),
+        spec_replicas=scale.spec_replicas,
+        tolerance=tolerance,
+        now_ns=context.clock.wall_ns(),
+    )
+    if isinstance(result, MetricFailure):
+        return failed(result)
+    usage = result.usage_milli
+    current: dict[str, Any] = {"averageValue": format_milli(usage or 0)}
+    if result.usage_percent is not None:
+        current["averageUtilization"] = result.usage_percent
+    status: dict[str, Any] = {"name": metric.name, "current": current}
+    kind = "Resource"
+    if metric.container:
+        kind, status = "ContainerResource", {"container": metric.container, **status}
+    return Reading(
+        MetricOutcome(resource_title(metric), result),
+        metric.name,
+        None if usage is None else usage / 1000,
+        {"type": kind, kind[0].lower() + kind[1:]: status},
+    )

@@ -1,1 +1,0 @@
-"""The controller that replaces KEDA on a cluster."""

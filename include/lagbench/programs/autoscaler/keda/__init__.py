@@ -1,1 +1,0 @@
-"""KEDA's side: ScaledObjects reconciled, polled, paused."""

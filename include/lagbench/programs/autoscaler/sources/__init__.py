@@ -1,1 +1,0 @@
-"""The sources of triggers' values: Kafka, Prometheus and external scalers."""

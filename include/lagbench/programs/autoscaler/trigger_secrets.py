@@ -1,0 +1,129 @@
+"""Secrets and environment variables of a ScaledObject's triggers, as they are now."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from lagbench.adapters.kube.cluster_protocol import (
+    CLUSTER_TRIGGER_AUTHENTICATION,
+    CONFIG_MAP,
+    SECRET,
+    TRIGGER_AUTHENTICATION,
+    Cluster,
+    ClusterError,
+    Kind,
+    Manifest,
+    ObjectKey,
+    key_of,
+)
+from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
+from lagbench.core.keda.triggers import (
+    AuthenticationRef,
+    TargetEnvironment,
+    authentication_refs,
+    container_variables,
+    decode_secret,
+    referenced_objects,
+    resolve_authentication,
+)
+from lagbench.errors import WrongInput
+
+log = logging.getLogger(__name__)
+
+# The secrets of a ClusterTriggerAuthentication lie where KEDA itself runs.
+_KEDA_NAMESPACE = "keda"
+
+
+def parse_resolved(manifest: Manifest, cluster: Cluster) -> ScaledObjectSpec:
+    """Return the spec of a ScaledObject with its secrets and ``...FromEnv`` values.
+
+    :raises WrongInput: it cannot be scaled as it is written.
+    """
+    key = key_of(manifest)
+    found: list[TargetEnvironment] = []
+
+    def environment() -> TargetEnvironment:
+        if not found:
+            found.append(_target_environment(manifest, cluster))
+        return found[0]
+
+    triggers = (manifest.get("spec") or {}).get("triggers")
+    asks_environment = any(
+        str(name).endswith("FromEnv")
+        for trigger in (triggers if isinstance(triggers, list) else [])
+        if isinstance(trigger, dict)
+        for name in trigger.get("metadata") or {}
+    )
+    auth: dict[int, dict[str, str]] = {}
+    for index, ref in authentication_refs(manifest):
+        try:
+            auth[index] = _read_authentication(ref, key[0], cluster, environment)
+        except ClusterError as error:
+            if not error.is_not_found:
+                raise
+            log.warning("%s %s/%s does not exist", ref.kind, key[0], ref.name)
+    return parse_scaled_object(
+        manifest,
+        where=f"ScaledObject {'/'.join(key)}",
+        environment=environment().by_container[""] if asks_environment else None,
+        auth=auth,
+    )
+
+
+def _read_authentication(
+    ref: AuthenticationRef,
+    namespace: str,
+    cluster: Cluster,
+    environment: Callable[[], TargetEnvironment],
+) -> dict[str, str]:
+    kind, place = TRIGGER_AUTHENTICATION, namespace
+    if ref.kind == CLUSTER_TRIGGER_AUTHENTICATION[1]:
+        kind, place, namespace = CLUSTER_TRIGGER_AUTHENTICATION, "", _KEDA_NAMESPACE
+    authentication = cluster.get(kind, (place, ref.name))
+    secrets, config_maps = referenced_objects(authentication)
+    needs_environment = bool((authentication.get("spec") or {}).get("env"))
+    return resolve_authentication(
+        authentication,
+        where=f"{ref.kind} {ref.name}",
+        secrets={name: _values(SECRET, (namespace, name), cluster) for name in secrets},
+        config_maps={name: _values(CONFIG_MAP, (namespace, name), cluster) for name in config_maps},
+        environment=environment() if needs_environment else None,
+    )
+
+
+def _target_environment(manifest: Manifest, cluster: Cluster) -> TargetEnvironment:
+    """Return the variables of every container; "" is the one that the ScaledObject means."""
+    target = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
+    kind = (target.get("apiVersion") or "apps/v1", target.get("kind") or "Deployment")
+    namespace, kinds = key_of(manifest)[0], {"ConfigMap": CONFIG_MAP, "Secret": SECRET}
+    workload = cluster.get(kind, (namespace, str(target.get("name"))))
+    containers = workload["spec"]["template"]["spec"]["containers"]
+    found = {
+        str(item["name"]): container_variables(
+            item, lambda kind, name: _values(kinds[kind], (namespace, name), cluster)
+        )
+        for item in containers
+    }
+    wanted = str(target.get("envSourceContainerName") or containers[0]["name"])
+    if wanted not in found:
+        raise WrongInput(
+            where=f"ScaledObject {'/'.join(key_of(manifest))}",
+            field="spec.scaleTargetRef.envSourceContainerName",
+            value=wanted,
+            allowed=f"a container of the target: {', '.join(sorted(found))}",
+        )
+    return TargetEnvironment({**found, "": found[wanted]})
+
+
+def _values(kind: Kind, key: ObjectKey, cluster: Cluster) -> dict[str, str]:
+    """Return the decoded values of a Secret or ConfigMap; one that is not there has none."""
+    try:
+        found = cluster.get(kind, key)
+    except ClusterError as error:
+        if error.is_not_found:
+            return {}
+        raise
+    if kind == SECRET:
+        return decode_secret(found, where=f"Secret {'/'.join(key)}")
+    return dict(found.get("data") or {})

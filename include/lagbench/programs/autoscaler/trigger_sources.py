@@ -1,0 +1,255 @@
+"""The sources of triggers' values on a live cluster: Kafka, Prometheus and external scalers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from urllib.parse import urlsplit
+
+from confluent_kafka import KafkaException
+from pydantic import SecretStr
+
+from lagbench.adapters.grpc.external_scaler_client import (
+    ExternalObject,
+    ExternalScalerClient,
+    ExternalSpec,
+)
+from lagbench.adapters.grpc.grpc_channels import ChannelPool, GrpcEndpoint
+from lagbench.adapters.kafka.kafka_lag import DEFAULT_TIMEOUT_SECONDS
+from lagbench.adapters.kafka.kafka_trigger import open_trigger, read_trigger_offsets
+from lagbench.adapters.kube.cluster_protocol import SERVICE, Cluster, ClusterError, ObjectKey
+from lagbench.adapters.prometheus.prometheus_query import PrometheusClient
+from lagbench.core.keda.loop import (
+    CronScaler,
+    MetricReading,
+    MetricSpec,
+    PersistentLagMemory,
+    ResourceScaler,
+    Scaler,
+    ScalerFailed,
+    ScalersNotBuilt,
+    read_answer,
+    read_lag,
+    trigger_metric_spec,
+)
+from lagbench.core.keda.object import Trigger
+from lagbench.core.keda.triggers import (
+    CronTrigger,
+    ExternalTrigger,
+    KafkaTrigger,
+    PrometheusTrigger,
+    ResourceTrigger,
+)
+from lagbench.core.scenario import PORT_ANNOTATION
+from lagbench.errors import NotReady
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_SERVICE_ADDRESS = re.compile(
+    rf"(?P<name>{_LABEL})\.(?P<namespace>{_LABEL})(?:\.svc(?:\.[-a-z0-9.]+)?)?:(?P<port>[0-9]+)"
+)
+_HTTP_PORT = 80
+
+
+class LiveSources:
+    """The real sources; all objects share the gRPC channels."""
+
+    def __init__(self, cluster: Cluster, wall_ns: Callable[[], int]) -> None:
+        """Look Services up in ``cluster``; open nothing yet."""
+        self._cluster = cluster
+        self._wall_ns = wall_ns
+        self._channels = ChannelPool()
+
+    def scaler(self, key: ObjectKey, trigger: Trigger) -> Scaler:
+        """Return a reader of a trigger of the object ``key``, or raise ``ScalersNotBuilt``."""
+        parameters = trigger.parameters
+        match parameters:
+            case KafkaTrigger():
+                return KafkaScaler(trigger, parameters)
+            case CronTrigger():
+                return CronScaler(trigger, parameters, self._wall_ns)
+            case ResourceTrigger():
+                return ResourceScaler(trigger)
+            case ExternalTrigger():
+                return ExternalScaler(trigger, self.external_client(key, parameters))
+            case PrometheusTrigger():
+                url = self._looked_up(parameters.server_address, dialled_url)
+                return PrometheusScaler(trigger, parameters, url)
+        raise ScalersNotBuilt(f"no scaler found for type: {trigger.type}")
+
+    def external_client(self, key: ObjectKey, parameters: ExternalTrigger) -> ExternalScalerClient:
+        """Return a client for an external trigger; it connects with its first call."""
+
+        def revealed(secret: SecretStr | None) -> str:
+            return "" if secret is None else secret.get_secret_value()
+
+        address = parameters.scaler_address
+        dialled = self._looked_up(address, dialled_address)
+        endpoint = GrpcEndpoint(
+            address=dialled,
+            # A certificate names the server as the trigger does, not as loopback.
+            server_name="" if dialled == address else address.rpartition(":")[0],
+            is_tls=parameters.uses_tls,
+            skips_verification=parameters.unsafe_ssl,
+            ca=revealed(parameters.ca_cert),
+            cert=revealed(parameters.tls_client_cert),
+            key=revealed(parameters.tls_client_key),
+        )
+        about = ExternalObject(name=key[1], namespace=key[0], metadata=parameters.metadata)
+        return ExternalScalerClient(self._channels, endpoint, about)
+
+    def _looked_up(self, address: str, look_up: Callable[[str, Cluster], str]) -> str:
+        try:
+            return look_up(address, self._cluster)
+        except ClusterError as error:
+            raise ScalersNotBuilt(f"could not look up {address}: {error}") from error
+
+
+class _OneMetric:
+    """The one metric of a trigger whose parameters say all of it."""
+
+    def __init__(self, trigger: Trigger) -> None:
+        self._trigger = trigger
+
+    def metric_specs(self) -> Sequence[MetricSpec]:
+        """Return the metric; none if it goes to the HPA under its own name."""
+        spec = trigger_metric_spec(self._trigger)
+        return () if spec is None else (spec,)
+
+
+class KafkaScaler(_OneMetric):
+    """Lag by KEDA's rules, with what excludePersistentLag remembers between two readings."""
+
+    def __init__(self, trigger: Trigger, parameters: KafkaTrigger) -> None:
+        """Connect; a broker that does not answer makes building fail, as KEDA's client does."""
+        super().__init__(trigger)
+        self._parameters = parameters
+        self._memory = PersistentLagMemory()
+        servers = ",".join(parameters.bootstrap_servers)
+        topic = None if parameters.full_metadata else parameters.topic
+        try:
+            self._admin = open_trigger(parameters)
+            self._admin.list_topics(topic=topic, timeout=DEFAULT_TIMEOUT_SECONDS)
+        except KafkaException as error:
+            why = f"no broker of {servers} answers: {error.args[0].str()}"
+            raise ScalersNotBuilt(f"error creating kafka client: {why}") from error
+        except (NotReady, ValueError) as error:
+            raise ScalersNotBuilt(f"error creating kafka client: {error}") from error
+
+    def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - the trigger has one metric
+        """Read all offsets and apply the rules; the memory advances only on success."""
+        try:
+            offsets = read_trigger_offsets(
+                self._admin, self._parameters, timeout_seconds=DEFAULT_TIMEOUT_SECONDS
+            )
+            reading, self._memory = read_lag(self._parameters, offsets, self._memory)
+        except (NotReady, ValueError) as error:
+            raise ScalerFailed(str(error)) from error
+        return MetricReading((float(reading.metric),), reading.is_active)
+
+    def close(self) -> None:
+        """Keep nothing: librdkafka's client ends together with this object."""
+
+
+class PrometheusScaler(_OneMetric):
+    """The value of a query; a server that is down fails the poll, not the building."""
+
+    def __init__(
+        self, trigger: Trigger, parameters: PrometheusTrigger, server_address: str
+    ) -> None:
+        """Connect with the first poll; ``server_address`` is where the server is reached."""
+        super().__init__(trigger)
+        self._parameters = parameters
+        self._client = PrometheusClient(parameters, server_address)
+
+    def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - the trigger has one metric
+        """Request the query's value at the present second."""
+        try:
+            status, body = self._client.ask()
+        except NotReady as error:
+            raise ScalerFailed(str(error)) from error
+        return read_answer(self._parameters, status, body)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+class ExternalScaler:
+    """Another program's metrics, over gRPC."""
+
+    def __init__(self, trigger: Trigger, client: ExternalScalerClient) -> None:
+        """Take the client; the server is not asked anything yet."""
+        self._trigger = trigger
+        self._client = client
+
+    def metric_specs(self) -> Sequence[MetricSpec]:
+        """Return what the server offers for the trigger."""
+        try:
+            return reported_specs(self._trigger, self._client.metric_specs())
+        except NotReady as error:
+            raise ScalerFailed(str(error)) from error
+
+    def read(self, metric_name: str) -> MetricReading:
+        """Request the values, then the activity; an error of either fails the reading."""
+        try:
+            name = metric_name.removeprefix(f"s{self._trigger.index}-")
+            values = self._client.metric_values(name)
+            return MetricReading(values, self._client.is_active())
+        except NotReady as error:
+            raise ScalerFailed(str(error)) from error
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._client.close()
+
+
+def reported_specs(trigger: Trigger, specs: Iterable[ExternalSpec]) -> list[MetricSpec]:
+    """Return a server's specs as metrics of the object; the server's names are kept as they are."""
+    return [
+        MetricSpec(
+            name=f"s{trigger.index}-{spec.metric_name}",
+            kind="External",
+            target_type=trigger.metric_type,
+            target_milli=spec.target_milli,
+        )
+        for spec in specs
+    ]
+
+
+def dialled_url(url: str, cluster: Cluster) -> str:
+    """Return the URL with the loopback address behind its Service; without one, the URL itself.
+
+    A Service of the bench speaks no TLS, so that an https URL stays.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # of a URL that is none each poll fails
+        return url
+    if parts.scheme != "http" or "@" in parts.netloc:
+        return url
+    address = parts.netloc if ":" in parts.netloc else f"{parts.netloc}:{_HTTP_PORT}"
+    dialled = dialled_address(address, cluster)
+    return url if dialled == address else parts._replace(netloc=dialled).geturl()
+
+
+def dialled_address(address: str, cluster: Cluster) -> str:
+    """Return the loopback address behind ``name.namespace[.svc[...]]:port``, else ``address``.
+
+    Names of a cluster do not resolve on the embedded bench. ``ClusterError`` when the API server
+    does not say whether there is such a Service.
+    """
+    match = _SERVICE_ADDRESS.fullmatch(address)
+    if match is None:
+        return address
+    try:
+        service = cluster.get(SERVICE, (match["namespace"], match["name"]))
+    except ClusterError as error:
+        if error.is_not_found:
+            return address
+        raise
+    annotations = service["metadata"].get("annotations") or {}
+    for port in (service.get("spec") or {}).get("ports") or []:
+        if port["port"] == int(match["port"]):
+            number = annotations.get(f"{PORT_ANNOTATION}{port.get('name') or port['port']}")
+            return address if number is None else f"127.0.0.1:{number}"
+    return address

@@ -1,0 +1,155 @@
+"""The SLOs' standing: what the run has shown of each so far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.core.live.test_course import LIMITS, S, course, lag, replicas, stream_started
+
+from lagbench.core.hpa import ControllerFlags
+from lagbench.core.live import SloStanding
+from lagbench.core.policy import PolicyLimits
+from lagbench.core.scenario import Slos
+from lagbench.core.telemetry import PartitionsAssigned, PodSeen, Record, Scaled
+
+SPIKE = (10.0, 30.0)
+SLOS = Slos(drain_seconds=20, pod_minutes=1)
+
+
+def standings(
+    *records: Record, at: float, slos: Slos = SLOS, limits: PolicyLimits = LIMITS, **kind: bool
+) -> dict[str, SloStanding]:
+    """Return the standings at a second of the stream."""
+    found = course(stream_started(), *records, spikes=[SPIKE], slos=slos, limits=limits, **kind)
+    return found.line(round(at * S)).standing
+
+
+def above(second: float, total: int) -> Record:
+    """Return a sample of that total lag."""
+    return lag(second, (0, total, 0), (1, 0, 0))
+
+
+def came(pod: str, *, created: float, ready: float, assigned: float) -> list[Record]:
+    """Return what is seen of a pod that is created, gets Ready and has a partition."""
+    seen = PodSeen(
+        at=round(ready * S),
+        source="recorder",
+        pod=pod,
+        created_at=round(created * S),
+        started_at=None,
+        ready_at=round(ready * S),
+        deleted_at=None,
+        gone_at=None,
+        exit_code=None,
+        exit_reason="",
+        precision_ns=0,
+    )
+    owns = PartitionsAssigned(
+        at=round(assigned * S),
+        source=pod,
+        member_id=pod,
+        partitions=[1],
+        owned=[1],
+        is_incremental=False,
+        rebalance=1,
+    )
+    return [seen, owns]
+
+
+def scaled(*steps: tuple[float, int, int]) -> list[Record]:
+    """Return one replica, then steps of the autoscaler with the sample after each."""
+    found: list[Record] = [replicas(1, 1)]
+    for second, before, after in steps:
+        step = Scaled(
+            at=round(second * S),
+            source="autoscaler",
+            target="consumer",
+            replicas_before=before,
+            replicas_after=after,
+            by="hpa",
+            reason="",
+        )
+        found += [step, replicas(second + 0.5, after)]
+    return found
+
+
+NEEDED = [replicas(1, 1), above(12, 500)]
+REACTED = came("consumer-2", created=14, ready=16, assigned=18)
+OLD = came("old", created=1, ready=2, assigned=13)
+TWO_PODS = [replicas(second, 2) for second in range(0, 100, 5)]
+
+
+@pytest.mark.parametrize(
+    ("slo", "records", "at", "standing"),
+    [
+        ("lost", [], 5, (None, "at_end")),  # no telemetry shows it
+        ("standstill_seconds", [], 5, (None, "at_end")),
+        ("flips", [], 5, (None, "open")),
+        ("flips", scaled(), 5, (0, "holds")),  # a limit of zero is a limit
+        ("flips", scaled((12, 1, 2), (15, 2, 1), (20, 1, 3)), 22, (2, "broken")),
+        ("flips", scaled((12, 1, 2), (40, 2, 1)), 45, (0, "holds")),  # the return is no flip
+        ("reaction_seconds", [replicas(1, 1), above(12, 90)], 29, (None, "open")),  # no need
+        ("reaction_seconds", NEEDED, 15, (5.0, "open")),
+        ("reaction_seconds", [*NEEDED, *REACTED], 25, (8.0, "holds")),
+        ("reaction_seconds", [*NEEDED, *OLD], 15, (5.0, "open")),  # a pod of before the spike
+        ("drain_seconds", [above(5, 0)], 9, (None, "open")),
+        ("drain_seconds", [above(31, 500)], 35, (5.0, "open")),
+        ("drain_seconds", [above(31, 500), above(42, 100)], 60, (12.0, "holds")),
+        ("drain_seconds", [above(31, 500)], 51, (21.0, "broken")),
+        ("baseline_at_floor", [replicas(5, 2)], 20, (None, "broken")),
+        ("baseline_at_floor", [replicas(15, 2)], 20, (None, "holds")),
+        ("pod_minutes", TWO_PODS, 100, (2.0, "broken")),  # of the planned 60 s
+    ],
+)
+def test_a_standing_is_of_what_was_seen(
+    slo: str, records: list[Record], at: float, standing: SloStanding
+) -> None:
+    """A wait counts from the spike's start, a drain from its end, by the clock until it ended."""
+    assert standings(*records, at=at)[slo] == standing
+
+
+def test_only_a_changed_standing_is_told() -> None:
+    """The second line repeats nothing that has not changed."""
+    found = course(stream_started(), replicas(1, 1), spikes=[SPIKE], slos=SLOS)
+    assert found.line(2 * S).standing
+
+    assert found.line(3 * S).standing.keys() <= {"pod_minutes"}
+
+
+@pytest.mark.parametrize(
+    ("reports_owners", "standing"), [(True, (19.0, "broken")), (False, (None, "at_end"))]
+)
+def test_a_reaction_that_no_pod_reports_is_left_to_the_end(
+    reports_owners: bool, standing: SloStanding
+) -> None:
+    """Workers of Spark and consumers of a user report no partitions: late is not broken there."""
+    slos = Slos(reaction_seconds=5)
+    shown = standings(above(25, 9_000), at=29, slos=slos, reports_owners=reports_owners)
+
+    assert shown["reaction_seconds"] == standing
+
+
+OF_GROUP = replace(LIMITS, scales_at_records=None, group_target_records=100.0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "count", "total", "standing"),
+    [
+        (LIMITS, 1, 130, "broken"),
+        (replace(LIMITS, flags=ControllerFlags(tolerance=0.5)), 1, 130, "open"),
+        (replace(OF_GROUP, group_target_records=120.0), 1, 130, "open"),
+        (replace(OF_GROUP, group_target_records=115.0), 1, 130, "broken"),
+        (replace(LIMITS, has_formula=True), 1, 130, "open"),
+        (LIMITS, 4, 300, "open"),
+        (OF_GROUP, 4, 300, "broken"),  # four replicas do not multiply the group's target
+    ],
+)
+def test_the_policy_says_which_lag_needs_pods(
+    limits: PolicyLimits, count: int, total: int, standing: str
+) -> None:
+    """By 100 a pod, not by a wider tolerance or a target of the group."""
+    records = [replicas(20, count), above(25, total)]
+    shown = standings(*records, at=29, slos=Slos(reaction_seconds=5), limits=limits)
+
+    assert shown["reaction_seconds"][1] == standing
