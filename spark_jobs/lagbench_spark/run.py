@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -119,39 +119,33 @@ class Run:
 
 def read_run(folder: RunFolder, fence: Fence) -> Run:
     """Return the run, whose telemetry has landed."""
-    telemetry = _telemetry(folder)
     is_record = F.col("at").isNotNull() & F.col("source").isNotNull() & F.col("kind").isNotNull()
-    needed = telemetry.select(
-        "kind",
-        F.when(is_record, F.col("record")).alias("record"),
-        "partition",
-        "offset",
-        F.octet_length("record").alias("size"),
-    ).filter(~is_record | F.col("kind").isin(*FACT_KINDS, *_SAMPLES))
-    rows = needed.collect()
+    needed = (*FACT_KINDS, *_SAMPLES)
+    size = F.octet_length("record").alias("size")
+    telemetry = _telemetry(folder).withColumn("is_record", is_record)
+    rows = telemetry.select("*", size).filter(~is_record | F.col("kind").isin(*needed)).collect()
+    records = [row for row in rows if row["is_record"]]
     manifest = folder.read_json("manifest.json") if folder.has("manifest.json") else {}
     facts = facts_of(
-        (row["record"] for row in rows if row["record"] and row["kind"] in FACT_KINDS),
+        (row["record"] for row in records if row["kind"] in FACT_KINDS),
         fidelity=manifest.get("fidelity"),
         are_silent=fence.accounting is not None,
     )
-    began = F.min(F.when(F.col("kind") == "stream_started", F.col("at"))).alias("began")
-    field = F.get_json_object("record", "$.stream_started_at").try_cast("bigint")
-    started = F.min(F.when(F.col("kind") == "stream_started", field)).alias("started")
-    found = telemetry.agg(began, started, F.max("at").alias("ended")).first()
-    bounds: Mapping[str, int | None] = {} if found is None else found.asDict()
-    started_at = fence.stream_started_at
+    began_at = started_at = fence.stream_started_at
+    if started_at is None:
+        field = F.get_json_object("record", "$.stream_started_at").try_cast("bigint")
+        begins = telemetry.filter(F.col("kind") == "stream_started")
+        began_at, started_at = begins.agg(F.min("at"), F.min(field)).first() or (None, None)
+    ended_at = fence.fenced_at
+    if ended_at is None:
+        ended_at = max((row["at"] for row in records), default=None)
     return Run(
         folder=folder,
         fence=fence,
         facts=facts,
-        stream_started_at=bounds.get("started") if started_at is None else started_at,
-        window=window_of(
-            bounds.get("began") if started_at is None else started_at,
-            bounds.get("ended") if fence.fenced_at is None else fence.fenced_at,
-            facts.plan.offset_ns or 0,
-        ),
-        samples=[row["record"] for row in rows if row["record"] and row["kind"] in _SAMPLES],
+        stream_started_at=started_at,
+        window=window_of(began_at, ended_at, facts.plan.offset_ns or 0),
+        samples=[row["record"] for row in records if row["kind"] in _SAMPLES],
         strangers=[
             Stranger(
                 "telemetry",
@@ -160,7 +154,7 @@ def read_run(folder: RunFolder, fence: Fence) -> Run:
                 f"a text of {row['size']} bytes that is not a record",
             )
             for row in rows
-            if row["record"] is None
+            if not row["is_record"]
         ],
     )
 
