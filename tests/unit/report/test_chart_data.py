@@ -15,8 +15,7 @@ from tests.fakes.tampered_run import Row, tampered
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import Measures
 from lagbench.core.measures.evidence.actions import PlayedAction
-from lagbench.report.chart_data import data_block
-from lagbench.report.run_series import PodRow, RunSeries, Series, read_series
+from lagbench.report.series import PodRow, RunSeries, Series, data_block, read_series
 from lagbench.results.measure import measure_run
 
 SECOND = 1_000_000_000
@@ -53,10 +52,10 @@ def test_a_table_gives_back_its_samples(folder: RunFolder, measures: Measures) -
 
     found = block(series, measures)["tables"]["lag"]
 
-    milliseconds = np.rint(series.total_lag.seconds * 1000).astype(int).tolist()
+    milliseconds = np.rint(series.lines["lag"]["total"].seconds * 1000).astype(int).tolist()
     assert list(accumulate(found["ms"])) == milliseconds
-    assert found["columns"]["total"] == series.total_lag.values.tolist()
-    assert found["columns"]["hottest"] == series.hottest_lag.values.tolist()
+    assert found["columns"]["total"] == series.lines["lag"]["total"].values.tolist()
+    assert found["columns"]["hottest"] == series.lines["lag"]["hottest"].values.tolist()
 
 
 def test_the_cpu_of_the_consumers_has_two_lines(folder: RunFolder, measures: Measures) -> None:
@@ -72,7 +71,7 @@ def test_the_cpu_of_the_consumers_has_two_lines(folder: RunFolder, measures: Mea
 def test_what_was_not_read_is_null(folder: RunFolder, measures: Measures) -> None:
     """A value that is not a number is no zero: the line has a gap there."""
     gap = Series(np.array([0.0, 1.0]), np.array([np.nan, 5.0]))
-    series = drawn(read_series(folder, measures), latency_p99=gap)
+    series = drawn(read_series(folder, measures), lines={"latency": {"p99": gap}})
 
     assert block(series, measures)["tables"]["latency"]["columns"]["p99"] == [None, 5]
 
@@ -119,14 +118,14 @@ def test_a_second_without_a_finished_message_breaks_the_time_lag(tmp_path: Path)
     def gaps(series: Series) -> int:
         return int(np.isnan(series.values).sum())
 
-    assert gaps(after.total_lag) == gaps(before.total_lag)
-    assert gaps(after.latency_p99) == gaps(before.latency_p99) + 2
+    assert gaps(after.lines["lag"]["total"]) == gaps(before.lines["lag"]["total"])
+    assert gaps(after.lines["latency"]["p99"]) == gaps(before.lines["latency"]["p99"]) + 2
 
 
 def test_a_missing_table_is_empty(folder: RunFolder, measures: Measures) -> None:
     """Without samples there are neither instants nor values."""
     nothing = Series(np.empty(0), np.empty(0))
-    series = drawn(read_series(folder, measures), latency_p99=nothing)
+    series = drawn(read_series(folder, measures), lines={"latency": {"p99": nothing}})
 
     assert block(series, measures)["tables"]["latency"] == {"ms": [], "columns": {"p99": []}}
 
@@ -173,7 +172,7 @@ def test_what_never_ended_has_no_end(folder: RunFolder, measures: Measures) -> N
 def test_a_name_cannot_end_the_script(folder: RunFolder, measures: Measures) -> None:
     """A pod's name comes from a cluster: markup, quotes and line separators stay data."""
     name = "</script><script>alert('1')</script>\u2028\"&"
-    held = PodRow(name, np.array([0.0]), np.array([1.0]), created=0.0, ready=None, gone=None)
+    held = PodRow(name, Series(np.array([0.0]), np.array([1.0])))
     series = drawn(read_series(folder, measures), pods=(held,))
 
     text = data_block(series, measures)
@@ -196,7 +195,7 @@ def test_the_same_folder_gives_the_same_block(tmp_path: Path) -> None:
 def test_a_partition_that_never_had_a_message_leaves_no_gap(tmp_path: Path) -> None:
     """The group commits nothing at an end of 0: the lag is 0, and the peak is the tile's."""
     run = tampered(tmp_path)
-    before = read_series(run.folder, run.measure()).total_lag.values
+    before = read_series(run.folder, run.measure()).lines["lag"]["total"].values
 
     def without_messages(row: Row) -> Row:
         is_empty = row["partition"] == 0
@@ -207,13 +206,13 @@ def test_a_partition_that_never_had_a_message_leaves_no_gap(tmp_path: Path) -> N
     found = read_series(run.folder, measures)
 
     # The one instant at which messages of the others wait for their first commit.
-    assert np.isnan(found.total_lag.values).sum() == np.isnan(before).sum() == 1
-    assert np.isnan(found.hottest_lag.values).sum() == 1
-    assert np.nanmax(found.total_lag.values) == measures.lag.peak_records
+    assert np.isnan(found.lines["lag"]["total"].values).sum() == np.isnan(before).sum() == 1
+    assert np.isnan(found.lines["lag"]["hottest"].values).sum() == 1
+    assert np.nanmax(found.lines["lag"]["total"].values) == measures.lag.peak_records
 
 
 def test_each_spike_has_its_own_band(folder: RunFolder, measures: Measures) -> None:
-    """The pause between two bursts is no spike; a run of an older version has one band."""
+    """The pause between two bursts is no spike."""
     series = read_series(folder, measures)
     spike = measures.load.spike_windows[0]
     later = spike.model_copy(
@@ -229,4 +228,3 @@ def test_each_spike_has_its_own_band(folder: RunFolder, measures: Measures) -> N
         {"name": "spike 1", "start": 0, "end": 60_000},
         {"name": "spike 2", "start": 61_000, "end": 62_000},
     ]
-    assert bands() == [{"name": "spike", "start": 0, "end": 60_000}]

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.tampered_run import SECOND, Row, tampered
 
 from lagbench.core.measures.evidence import Observation
-from lagbench.report.run_series import Series, read_series
+from lagbench.report.series import Series, read_series
 
 
 def messages(line: Series) -> float:
@@ -30,9 +30,21 @@ def test_a_consumer_of_which_only_commits_are_known_is_drawn_by_them(tmp_path: P
     run.edit_rows("timeline", without_work)
     after = read_series(run.folder, measures.model_copy(update={"accounting_level": "commits"}))
 
-    assert messages(before.consumed) > 0
-    assert abs(messages(after.consumed) / messages(before.consumed) - 1) < 0.05
-    assert abs(messages(after.offered) / messages(before.offered) - 1) < 0.001
+    assert messages(before.lines["rates"]["consumed"]) > 0
+    assert (
+        abs(
+            messages(after.lines["rates"]["consumed"]) / messages(before.lines["rates"]["consumed"])
+            - 1
+        )
+        < 0.05
+    )
+    assert (
+        abs(
+            messages(after.lines["rates"]["offered"]) / messages(before.lines["rates"]["offered"])
+            - 1
+        )
+        < 0.001
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +63,7 @@ def test_a_gap_of_the_readings_is_a_gap_of_the_consumed(
         return not 10 < (row["at"] - start_at) / SECOND < 25
 
     run.edit_rows("lag", lambda row: row if read_at(row) else None)
-    found = read_series(run.folder, measures.model_copy(update=known_by)).consumed
+    found = read_series(run.folder, measures.model_copy(update=known_by)).lines["rates"]["consumed"]
 
     inside = (found.seconds > 11) & (found.seconds < 24)
     outside = (found.seconds > 28) & (found.seconds < 40)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.core.telemetry.records import HpaSample, KubeEvent
-from lagbench.report.scaling_log import scaling_log
+from lagbench.report.series import said
 
 SECOND = 1_000_000_000
 
@@ -46,7 +46,7 @@ def test_events_and_changed_conditions_stand_in_order_of_time() -> None:
         sample(4, "AbleToScale=True ReadyForNewScale", "ScalingActive=False FailedGetMetric"),
     ]
 
-    rows = scaling_log(records, SECOND)
+    rows = [*said(records, SECOND)]
 
     assert [(row.seconds, row.message, row.is_warning) for row in rows] == [
         (0, "AbleToScale=True ReadyForNewScale, ScalingActive=True ValidMetricFound", False),

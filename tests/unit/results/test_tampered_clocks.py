@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.fakes.tampered_run import SECOND, Row, TamperedRun, new_pods, slo
 
-from lagbench.report.run_series import read_series
+from lagbench.report.series import read_series
 
 
 def test_a_clock_that_stepped_invalidates_the_run(run: TamperedRun) -> None:
