@@ -202,7 +202,7 @@ def test_a_table_stands_behind_each_chart(browser: Page, folder: RunFolder) -> N
     )
     rows = eventually(lambda: all(found := browser.run(counted)) and found, "every table is filled")
     assert len(rows) == 7  # six panels, and the events
-    assert rows[0] == min(series_of(folder).total_lag.seconds.size, 100) + 1
+    assert rows[0] == min(series_of(folder).lines["lag"]["total"].seconds.size, 100) + 1
 
 
 @pytest.mark.parametrize(
