@@ -1,4 +1,4 @@
-"""The data block: made of the run's tables alone, safe in a page, the same each time."""
+"""The data of the figures: made of the run's tables alone, safe in a page."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from tests.fakes.run_folder_builder import quick_spike_run
 from tests.fakes.tampered_run import Row, tampered
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import Measures
+from lagbench.core.measures import NAMED, Measures
+from lagbench.core.measures.evidence import Observation
 from lagbench.core.measures.evidence.actions import PlayedAction
-from lagbench.report.series import PodRow, RunSeries, Series, data_block, read_series
+from lagbench.core.telemetry.records import HpaSample, KubeEvent
+from lagbench.report.series import PodRow, RunSeries, Series, data_block, read_series, said
+from lagbench.report.tiles import tiles
 from lagbench.results.measure import measure_run
 
 SECOND = 1_000_000_000
@@ -68,14 +71,6 @@ def test_the_cpu_of_the_consumers_has_two_lines(folder: RunFolder, measures: Mea
     assert sum(found["ms"]) > 270_000  # the stream ends 280 s after its spike
 
 
-def test_what_was_not_read_is_null(folder: RunFolder, measures: Measures) -> None:
-    """A value that is not a number is no zero: the line has a gap there."""
-    gap = Series(np.array([0.0, 1.0]), np.array([np.nan, 5.0]))
-    series = drawn(read_series(folder, measures), lines={"latency": {"p99": gap}})
-
-    assert block(series, measures)["tables"]["latency"]["columns"]["p99"] == [None, 5]
-
-
 def test_a_reading_that_failed_breaks_the_line(tmp_path: Path) -> None:
     """Its row is missing: without a null, the chart would join what was read before and after."""
     run = tampered(tmp_path)
@@ -120,14 +115,6 @@ def test_a_second_without_a_finished_message_breaks_the_time_lag(tmp_path: Path)
 
     assert gaps(after.lines["lag"]["total"]) == gaps(before.lines["lag"]["total"])
     assert gaps(after.lines["latency"]["p99"]) == gaps(before.lines["latency"]["p99"]) + 2
-
-
-def test_a_missing_table_is_empty(folder: RunFolder, measures: Measures) -> None:
-    """Without samples there are neither instants nor values."""
-    nothing = Series(np.empty(0), np.empty(0))
-    series = drawn(read_series(folder, measures), lines={"latency": {"p99": nothing}})
-
-    assert block(series, measures)["tables"]["latency"] == {"ms": [], "columns": {"p99": []}}
 
 
 def test_events_stand_on_the_same_axis(folder: RunFolder, measures: Measures) -> None:
@@ -181,17 +168,6 @@ def test_a_name_cannot_end_the_script(folder: RunFolder, measures: Measures) -> 
     assert json.loads(text)["pods"][0]["pod"] == name
 
 
-def test_the_same_folder_gives_the_same_block(tmp_path: Path) -> None:
-    """Two folders with the same tables give the same bytes, wherever they are."""
-    texts = []
-    for place in ("one", "two"):
-        made = quick_spike_run().write(tmp_path / place)
-        measures = measure_run(made)
-        texts.append(data_block(read_series(made, measures), measures))
-
-    assert texts[0] == texts[1]
-
-
 def test_a_partition_that_never_had_a_message_leaves_no_gap(tmp_path: Path) -> None:
     """The group commits nothing at an end of 0: the lag is 0, and the peak is the tile's."""
     run = tampered(tmp_path)
@@ -228,3 +204,117 @@ def test_each_spike_has_its_own_band(folder: RunFolder, measures: Measures) -> N
         {"name": "spike 1", "start": 0, "end": 60_000},
         {"name": "spike 2", "start": 61_000, "end": 62_000},
     ]
+
+
+def messages(line: Series) -> float:
+    """Return the messages below a line of a rate over bins of 100 ms."""
+    return float(np.nansum(line.values)) / 10
+
+
+def test_a_consumer_of_which_only_commits_are_known_is_drawn_by_them(tmp_path: Path) -> None:
+    """The table has no processed message of it; the line has those that it committed."""
+    run = tampered(tmp_path)
+    measures = run.measure()
+    before = read_series(run.folder, measures)
+
+    def without_work(row: Row) -> Row:
+        return {**row, "processed": 0, "processed_again": 0}
+
+    run.edit_rows("timeline", without_work)
+    after = read_series(run.folder, measures.model_copy(update={"accounting_level": "commits"}))
+
+    assert messages(before.lines["rates"]["consumed"]) > 0
+    assert (
+        abs(
+            messages(after.lines["rates"]["consumed"]) / messages(before.lines["rates"]["consumed"])
+            - 1
+        )
+        < 0.05
+    )
+    assert (
+        abs(
+            messages(after.lines["rates"]["offered"]) / messages(before.lines["rates"]["offered"])
+            - 1
+        )
+        < 0.001
+    )
+
+
+@pytest.mark.parametrize(
+    "known_by",
+    [{"accounting_level": "commits"}, {"observation": Observation(group="shop", topic="orders")}],
+)
+def test_a_gap_of_the_readings_is_a_gap_of_the_consumed(
+    tmp_path: Path, known_by: dict[str, Any]
+) -> None:
+    """Without offsets for 15 s under load the line is broken, and no zero or burst is drawn."""
+    run = tampered(tmp_path)
+    measures = run.measure()
+    start_at = measures.load.first_spike_started_at or 0
+
+    def read_at(row: Row) -> bool:
+        return not 10 < (row["at"] - start_at) / SECOND < 25
+
+    run.edit_rows("lag", lambda row: row if read_at(row) else None)
+    found = read_series(run.folder, measures.model_copy(update=known_by)).lines["rates"]["consumed"]
+
+    inside = (found.seconds > 11) & (found.seconds < 24)
+    outside = (found.seconds > 28) & (found.seconds < 40)
+    assert inside.any()
+    assert np.isnan(found.values[inside]).all()
+    assert not np.isnan(found.values[outside]).any()
+
+
+def test_what_the_autoscaler_said_stands_in_order_of_time() -> None:
+    """A condition is told once, until it says something else."""
+
+    def sample(second: int, scaling: str) -> HpaSample:
+        conditions = ["AbleToScale=True ReadyForNewScale", f"ScalingActive={scaling}"]
+        return HpaSample(
+            at=second * SECOND,
+            source="recorder",
+            name="h",
+            desired=2,
+            current=2,
+            metrics=[],
+            conditions=conditions,
+        )
+
+    event = KubeEvent(
+        at=3 * SECOND,
+        source="recorder",
+        object_kind="HorizontalPodAutoscaler",
+        object_name="h",
+        type="Warning",
+        reason="FailedGetExternalMetric",
+        message="no answer",
+        count=3,
+        first_at=None,
+        last_at=None,
+    )
+
+    rows = [*said([sample(1, "True"), sample(2, "True"), event, sample(4, "False")], SECOND)]
+
+    assert [(row.seconds, row.message, row.count, row.is_warning) for row in rows] == [
+        (0, "AbleToScale=True ReadyForNewScale, ScalingActive=True", 1, False),
+        (2, "no answer", 3, True),
+        (3, "ScalingActive=False", 1, False),
+    ]
+
+
+def test_the_dip_names_the_window_of_the_deepest_scale_step(measures: Measures) -> None:
+    """At a low rate it is wider than 1 s; a death is no scale step, and no width is made up."""
+    title = NAMED["rebalance_dip_percent"].title
+
+    def note(*steps: tuple[float | None, float | None, str]) -> str:
+        names, one = ("dip_percent", "window_seconds", "trigger"), measures.rebalances.episodes[1]
+        episodes = tuple(
+            one.model_copy(update=dict(zip(names, step, strict=True))) for step in steps
+        )
+        found = measures.rebalances.model_copy(update={"episodes": episodes})
+        shown = tiles(measures.model_copy(update={"rebalances": found}))
+        return next(tile.note for tile in shown if tile.title == title)
+
+    deep = note((10.0, 1.0, "scale_up"), (30.0, 2.5, "scale_down"), (90.0, 5.0, "pod_death"))
+    assert deep.startswith("deepest, in a 2.5 s window; ")
+    assert note((None, None, "scale_up")).startswith("deepest; ")
