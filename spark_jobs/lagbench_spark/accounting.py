@@ -20,15 +20,8 @@ import pyarrow as pa
 from lagbench.core.ownership import Ledgered, RunFacts, clock_of, unledgered_bounds
 from lagbench.shared_with_spark import message_classes as classes
 from lagbench_spark import schemas
-from lagbench_spark.judge import (
-    MOST_ROWS_WRITTEN,
-    Counts,
-    bad_rows,
-    blamed,
-    fair_share,
-    first_strangers,
-    judge,
-)
+from lagbench_spark.bad_messages import MOST_ROWS_WRITTEN, bad_rows, blamed, fair_share
+from lagbench_spark.judge import Counts, first_strangers, judge
 from lagbench_spark.messages import Mask, Rules, read_events
 from lagbench_spark.moved import moved_keys
 from lagbench_spark.run import Run

@@ -16,7 +16,7 @@ from tests.unit.spark_jobs.run_tables import events_of, processed_of
 from tests.unit.spark_jobs.synthetic_run import MILLISECOND, STREAM_STARTED_AT, clean_run
 
 from lagbench_spark import schemas
-from lagbench_spark.judge import fair_share
+from lagbench_spark.bad_messages import fair_share
 from lagbench_spark.timelines import percentiles, timeline
 
 RUN = clean_run(count=300)
