@@ -21,7 +21,7 @@ from lagbench.core.ownership import Ledgered, RunFacts, clock_of, unledgered_bou
 from lagbench.shared_with_spark import message_classes as classes
 from lagbench_spark import schemas
 from lagbench_spark.bad_messages import MOST_ROWS_WRITTEN, bad_rows, blamed, fair_share
-from lagbench_spark.judge import Counts, first_strangers, judge
+from lagbench_spark.judge import NAMED_STRANGERS, Counts, first_strangers, judge
 from lagbench_spark.messages import Mask, Rules, read_events
 from lagbench_spark.moved import moved_keys
 from lagbench_spark.run import Run
@@ -110,8 +110,8 @@ def account(run: Run) -> dict[str, Any]:
     for name, schema, rows in timelines(found.tables, run.samples, run.window):
         run.folder.write_rows(name, schema, rows)
     content = totals(found, rules, run.idle())
-    strangers = [stranger._asdict() for stranger in run.strangers]
-    content["strangers"] += strangers
+    places = sorted(run.strangers, key=lambda one: (one.partition or -1, one.offset or -1))
+    content["strangers"] += [place._asdict() for place in places[:NAMED_STRANGERS]]
     content[classes.FOREIGN_TELEMETRY] = len(run.strangers) + rules.facts.strangers
     content["moved_keys"] = moved_keys(run, [*found.by(1, "own")])
     run.folder.write_json("accounting.json", content)

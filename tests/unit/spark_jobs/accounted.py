@@ -15,7 +15,7 @@ from tests.unit.spark_jobs.synthetic_run import SyntheticRun
 from lagbench.core.ownership import facts_of
 from lagbench.core.telemetry.records import StreamStarted, encode_record
 from lagbench_spark.accounting import account
-from lagbench_spark.run import Judge, Run, window_of
+from lagbench_spark.run import Judge, Run, Stranger, window_of
 from lagbench_spark.run_folder import Fence
 
 
@@ -87,6 +87,7 @@ def accounted(
     events: pa.Table | None = None,
     processed: pa.Table | None = None,
     samples: tuple[str, ...] = (),
+    strangers: tuple[Stranger, ...] = (),
     level: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, pa.Table]]:
     """Return accounting.json of a run and its tables, which are below ``path``, too.
@@ -104,5 +105,5 @@ def accounted(
     logged = events_of(run) if events is None else events
     folder: Any = WrittenFolder(path, logged, done)
     started_at = started and started.stream_started_at
-    content = account(TableRun(folder, fence, facts, started_at, window, samples, []))
+    content = account(TableRun(folder, fence, facts, started_at, window, samples, strangers))
     return content, folder.tables

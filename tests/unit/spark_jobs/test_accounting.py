@@ -17,6 +17,7 @@ from tests.unit.spark_jobs.synthetic_run import MILLISECOND, STREAM_STARTED_AT, 
 
 from lagbench_spark import schemas
 from lagbench_spark.bad_messages import fair_share
+from lagbench_spark.run import Stranger
 from lagbench_spark.timelines import percentiles, timeline
 
 RUN = clean_run(count=300)
@@ -88,6 +89,16 @@ def test_what_is_no_ledger_record_is_no_work(tmp_path: Path) -> None:
     assert content["strangers"] == [
         {"topic": "processed", "partition": 1, "offset": 2, "detail": "3 bytes"}
     ]
+
+
+def test_the_first_records_of_a_topic_that_are_none_are_named(tmp_path: Path) -> None:
+    """All are counted, and five are listed in the order of the log."""
+    found = tuple(Stranger("telemetry", 0, offset, "a text") for offset in range(9, 1, -1))
+
+    content, _ = accounted(RUN, tmp_path, strangers=found)
+
+    assert content["foreign_telemetry_records"] == 8
+    assert [place["offset"] for place in content["strangers"]] == [2, 3, 4, 5, 6]
 
 
 def test_holes_are_told_from_what_expired(tmp_path: Path) -> None:
