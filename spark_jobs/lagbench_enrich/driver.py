@@ -25,10 +25,8 @@ from lagbench.core.telemetry import SparkDriverStarted
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
 from lagbench.shared_with_spark.kafka_options import spark_kafka_options
-from lagbench_enrich.checkpoint import Checkpoint
-from lagbench_enrich.listener import BatchListener
+from lagbench_enrich.offsets import BatchListener, OffsetPublisher, checkpointed
 from lagbench_enrich.options import EnrichOptions, parse_options
-from lagbench_enrich.publisher import OffsetPublisher
 from lagbench_enrich.session import open_session
 from lagbench_enrich.task import TASK_SCHEMA, BatchTask, run_task, warm_up
 
@@ -64,8 +62,7 @@ def _run(options: EnrichOptions, environment: Mapping[str, str], stopping: StopS
     HttpEndpoint(*address_and_port(environment), probe_routes(is_ready.is_set))
     telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
     publisher = OffsetPublisher(options.bootstrap_servers, options.group, options.topic)
-    checkpoint = Checkpoint(options.checkpoint)
-    checkpointed = checkpoint.offsets_of(options.topic)
+    left = checkpointed(options.checkpoint, options.topic)
     published = publisher.published()
     session = open_session(options)
     try:
@@ -75,14 +72,14 @@ def _run(options: EnrichOptions, environment: Mapping[str, str], stopping: StopS
                 source=options.pod_name,
                 spark_version=pyspark.__version__,
                 process_started_at=round(psutil.Process().create_time() * 1e9),
-                checkpointed=_texts(checkpointed),
+                checkpointed=_texts(left),
                 published=_texts(published) or {},
             )
         )
         _warm_workers(session, options)
         # Without committed offsets a lag trigger has nothing to read: the start is published too.
-        publisher.publish(publisher.starts() | (checkpointed or {}))
-        listener = BatchListener(options, publisher, telemetry, session)
+        publisher.publish(publisher.starts() | (left or {}))
+        listener = BatchListener(options, publisher, telemetry, lambda: executors(session))
         session.streams.addListener(listener)
         query = _start(session, options)
         log.info("query %s runs", query.id)
@@ -95,7 +92,7 @@ def _run(options: EnrichOptions, environment: Mapping[str, str], stopping: StopS
                 raise NotReady(f"the query ended: {query.exception()}")
         is_ready.clear()
         _end(query)
-        left = checkpoint.offsets_of(options.topic)
+        left = checkpointed(options.checkpoint, options.topic)
         if left:
             publisher.publish(left)
     finally:

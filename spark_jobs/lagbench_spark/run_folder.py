@@ -15,13 +15,77 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from lagbench_spark.errors import UnreadableRun
+from lagbench_spark.schemas import spark_schema
 
+FENCE_FILE = "fence.json"
 # Rows of one output file: about 40 MB, a size that is read in one task.
 _ROWS_PER_FILE = 2_000_000
+
+
+class UnreadableRun(ValueError):
+    """The run folder or its topics lack data that a job needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The records of the run: offsets below ``events``, ``processed`` and ``telemetry``.
+
+    The end offsets were frozen after the producer flushed and the consumers stopped.
+    ``committed`` holds the group's next offset to read, None if it has committed nothing.
+    """
+
+    events: dict[int, int]
+    processed: dict[int, int]
+    telemetry: dict[int, int]
+    committed: dict[int, int | None]
+    stream_started_at: int | None
+    fenced_at: int | None = None
+    identity_run_id: str | None = None
+    """The run that messages name in their identity header; None: the value has the identity."""
+    accounting: str | None = None
+    """Level of a consumer that is not lagbench's: commits, output or ledger. None: it is."""
+
+    @property
+    def has_work(self) -> bool:
+        """True: the processed messages are known by their identity."""
+        return self.accounting != "commits"
+
+    @property
+    def messages(self) -> int:
+        """Offsets below the fence in the events topic."""
+        return sum(self.events.values())
+
+
+def parse_fence(content: Mapping[str, Any]) -> Fence:
+    """Return the fence in a decoded ``fence.json``.
+
+    :raises UnreadableRun: a part is missing or is not a mapping of partition to offset.
+    """
+
+    def offsets(name: str) -> dict[int, int]:
+        return {int(partition): int(offset) for partition, offset in content[name].items()}
+
+    def instant(name: str) -> int | None:
+        return None if content.get(name) is None else int(content[name])
+
+    try:
+        committed = content["committed"].items()
+        return Fence(
+            events=offsets("events"),
+            processed=offsets("processed"),
+            telemetry=offsets("telemetry"),
+            committed={int(p): None if at is None else int(at) for p, at in committed},
+            stream_started_at=instant("stream_started_at"),
+            fenced_at=instant("fenced_at") or None,
+            identity_run_id=content.get("identity_run_id"),
+            accounting=content.get("accounting"),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UnreadableRun(
+            f"the fence lacks or garbles {error}; it needs events, processed, telemetry and "
+            'committed, each as {"partition": offset}'
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,148 +95,119 @@ class RunFolder:
     session: SparkSession
     location: str
 
-    def table_path(self, name: str) -> str:
-        """Return the path of the table."""
-        return f"{self.location.rstrip('/')}/tables/{name}"
+    def place(self, name: str) -> str:
+        """Return the location of a file or folder in it."""
+        return f"{self.location.rstrip('/')}/{name}"
 
-    def copy_path(self, name: str) -> str:
-        """Return the path of the copy of a topic."""
-        return f"{self.location.rstrip('/')}/copies/{name}"
+    def local_path(self, name: str) -> str | None:
+        """Return the place as a path of the machine's own files; None: it is in a store."""
+        path, file_system = self._at(name)
+        is_file = file_system.getUri().getScheme() == "file"
+        return str(path.toUri().getPath()) if is_file else None
 
-    def read_table(self, name: str, schema: T.StructType) -> DataFrame:
+    def read_table(self, name: str, schema: pa.Schema) -> DataFrame:
         """Return the table with exactly the columns of ``schema``."""
-        return self.session.read.schema(schema).parquet(self.table_path(name))
+        reader = self.session.read.schema(spark_schema(schema))
+        return reader.parquet(self.place(f"tables/{name}"))
 
     def write_table(
-        self, name: str, schema: T.StructType, table: DataFrame, *, rows: int | None = None
+        self, name: str, schema: pa.Schema, table: DataFrame, *, rows: int | None = None
     ) -> None:
         """Replace the table.
 
         ``rows`` (their approximate number) determines the number of files. Without it the table is
         small: one file, sorted by its first two columns.
         """
-        columns = [F.col(field.name).cast(field.dataType) for field in schema.fields]
-        chosen = table.select(*columns)
+        fields = spark_schema(schema).fields
+        chosen = table.select(*(F.col(field.name).cast(field.dataType) for field in fields))
         if rows is None:
             chosen = chosen.coalesce(1).sortWithinPartitions(*schema.names[:2])
         else:
             chosen = chosen.coalesce(file_count(rows))
-        chosen.write.mode("overwrite").parquet(self.table_path(name))
+        chosen.write.mode("overwrite").parquet(self.place(f"tables/{name}"))
 
-    def write_rows(
-        self, name: str, schema: T.StructType, rows: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def write_rows(self, name: str, schema: pa.Schema, rows: pa.Table) -> None:
         """Replace a small table by rows of the driver: one file, sorted by its first columns."""
-        self.write_columns(name, schema, pa.Table.from_pylist([*rows], to_arrow_schema(schema)))
-
-    def write_columns(self, name: str, schema: T.StructType, columns: pa.Table) -> None:
-        """Replace a small table by one of the driver, as ``write_rows`` does."""
         keys = [(key, "ascending") for key in schema.names[:2]]
-        table = columns.select(schema.names).cast(to_arrow_schema(schema)).sort_by(keys)
-        beside = self.table_path(f".{name}")
-        place = self.local_path(beside)
+        table = rows.select(schema.names).cast(schema).sort_by(keys)
+        place = self.local_path(f"tables/.{name}")
         if place is None:
-            self.write_table(name, schema, self.session.createDataFrame(table, schema))
+            found = self.session.createDataFrame(table, spark_schema(schema))
+            self.write_table(name, schema, found)
             return
-        self.discard(beside)  # of a job that was killed
+        self.remove(f"tables/.{name}")  # of a job that was killed
         Path(place).mkdir(parents=True)
         pq.write_table(table, f"{place}/part-00000.parquet")
-        self.publish_table(name, beside, ["part-00000.parquet"])
+        self.publish_table(name, ["part-00000.parquet"])
 
-    def local_path(self, location: str) -> str | None:
-        """Return ``location`` as a path of the machine's own files; None: it is in a store."""
-        path = self._path(location)
-        is_file = self._file_system(path).getUri().getScheme() == "file"
-        return str(path.toUri().getPath()) if is_file else None
-
-    def publish_table(self, name: str, beside: str, files: Sequence[str]) -> None:
-        """Replace the table by the folder ``beside``, with only the named files of it.
+    def publish_table(self, name: str, files: Sequence[str]) -> None:
+        """Replace the table by the folder ``.name`` beside it, with only the named files of it.
 
         A task that failed and was repeated has left another file there.
 
         :raises UnreadableRun: the driver does not see one of the files, or the rename fails.
         """
-        source, final = self._path(beside), self._path(self.table_path(name))
-        file_system = self._file_system(final)
+        source, file_system = self._at(f"tables/.{name}")
         found = {status.getPath().getName() for status in file_system.listStatus(source)}
         if missing := sorted(set(files) - found):
-            raise UnreadableRun(f"{beside} lacks {missing[0]}, which an executor wrote")
+            raise UnreadableRun(f"{source.toString()} lacks {missing[0]}, which an executor wrote")
         for left_over in found - set(files):
-            file_system.delete(self._path(f"{beside}/{left_over}"), False)
-        file_system.delete(final, True)
-        if not file_system.rename(source, final):
-            raise UnreadableRun(f"{beside} could not be renamed to {final.toString()}")
-        file_system.create(self._path(f"{self.table_path(name)}/_SUCCESS"), True).close()
-
-    def discard(self, location: str) -> None:
-        """Remove a folder with all in it; a missing one is fine."""
-        path = self._path(location)
-        self._file_system(path).delete(path, True)
+            self.remove(f"tables/.{name}/{left_over}")
+        self._rename(f"tables/.{name}", f"tables/{name}")
+        file_system.create(self._at(f"tables/{name}/_SUCCESS")[0], True).close()
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the object in a JSON file of the folder.
 
         :raises UnreadableRun: the file is absent or holds no JSON object.
         """
-        path = self._hadoop_path(name)
-        file_system = self._file_system(path)
+        path, file_system = self._at(name)
         if not file_system.exists(path):
             raise UnreadableRun(f"{path.toString()} does not exist; it is written before this job")
         stream = file_system.open(path)
         try:
-            text = bytes(stream.readAllBytes()).decode()
+            content = json.loads(bytes(stream.readAllBytes()))
+        except ValueError as error:
+            raise UnreadableRun(f"{path.toString()} is not JSON: {error}") from error
         finally:
             stream.close()
-        return parse_object(text, path.toString())
+        if not isinstance(content, dict):
+            raise UnreadableRun(f"{path.toString()} holds no JSON object")
+        return content
 
     def has(self, name: str) -> bool:
         """Return whether the folder has a file."""
-        path = self._hadoop_path(name)
-        return bool(self._file_system(path).exists(path))
+        path, file_system = self._at(name)
+        return bool(file_system.exists(path))
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Replace a JSON file: written beside it, then renamed, so that no reader sees a part."""
-        final, part = self._hadoop_path(name), self._hadoop_path(f".{name}.part")
-        file_system = self._file_system(final)
-        stream = file_system.create(part, True)
+        path, file_system = self._at(f".{name}.part")
+        stream = file_system.create(path, True)
         try:
             stream.write(bytearray((json.dumps(content, indent=2) + "\n").encode()))
         finally:
             stream.close()
-        file_system.delete(final, False)
-        if not file_system.rename(part, final):
-            raise UnreadableRun(f"{part.toString()} could not be renamed to {final.toString()}")
+        self._rename(f".{name}.part", name)
 
     def remove(self, name: str) -> None:
-        """Remove a file of the folder; a missing file is fine."""
-        path = self._hadoop_path(name)
-        self._file_system(path).delete(path, False)
+        """Remove a file, or a folder with all in it; a missing one is fine."""
+        path, file_system = self._at(name)
+        file_system.delete(path, True)
 
-    def _hadoop_path(self, name: str) -> Any:
-        return self._path(f"{self.location.rstrip('/')}/{name}")
+    def _rename(self, name: str, final: str) -> None:
+        source, file_system = self._at(name)
+        self.remove(final)
+        if not file_system.rename(source, self._at(final)[0]):
+            raise UnreadableRun(f"{source.toString()} could not be renamed to {final}")
 
-    def _path(self, location: str) -> Any:
-        return self.session.sparkContext._jvm.org.apache.hadoop.fs.Path(location)  # noqa: SLF001
-
-    def _file_system(self, path: Any) -> Any:
-        context = self.session.sparkContext._jsc  # noqa: SLF001 - PySpark offers no other way
-        return path.getFileSystem(context.hadoopConfiguration())
+    def _at(self, name: str) -> tuple[Any, Any]:
+        """Return Hadoop's path of a file and its file system; PySpark offers no other way."""
+        context = self.session.sparkContext
+        path = context._jvm.org.apache.hadoop.fs.Path(self.place(name))  # noqa: SLF001
+        return path, path.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
 
 
 def file_count(rows: int) -> int:
     """Return the number of files of a table with about this many rows."""
     return max(2, rows // _ROWS_PER_FILE)
-
-
-def parse_object(text: str, where: str) -> dict[str, Any]:
-    """Return the JSON object in ``text``.
-
-    :raises UnreadableRun: it is not one.
-    """
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UnreadableRun(f"{where} is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise UnreadableRun(f"{where} holds a {type(content).__name__}, not an object")
-    return content

@@ -1,21 +1,29 @@
-"""Open the Spark session of every job, with settings small enough for a 90-second run."""
+"""Open the Spark session of a job, look at its executors, and report how far it is."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+import socket
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
 import lagbench_spark
-from lagbench.core import ownership
+from lagbench.core import clocks, ownership
+from lagbench.shared_with_spark.job_progress import PROGRESS_FILE, STEPS, each_second
 from lagbench.shared_with_spark.spark_authentication import (
     AUTHENTICATED,
     SECRET_SETTING,
     SECRET_VARIABLE,
 )
+from lagbench_spark.run_folder import RunFolder, UnreadableRun
 
 # Rows of one Arrow batch to Python: numpy's cost per call is negligible above 10,000 rows.
 _ARROW_ROWS = 65_536
@@ -30,13 +38,20 @@ _SCAN_BYTES = 16 * 1024 * 1024
 _MESSAGES_PER_SHUFFLE_PARTITION = 1_000_000
 _MOST_SHUFFLE_PARTITIONS = 200
 _FEWEST_SHUFFLE_PARTITIONS = 2
+_MARKER = "seen-by-executors.json"
+# Tasks are assigned in turn: twice as many tasks as cores reach every registered executor.
+_TASKS_PER_CORE = 2
+
+
+def ship_by_value() -> None:
+    """Have Python workers get our code with each task: they may not see this folder."""
+    for package in (lagbench_spark, ownership, clocks):
+        cloudpickle.register_pickle_by_value(package)
 
 
 def open_session(name: str) -> SparkSession:
     """Return the session named ``name``; spark-submit chooses the master."""
-    # Python workers may not see this folder, nor have what the core needs: ship by value.
-    for package in (lagbench_spark, ownership):
-        cloudpickle.register_pickle_by_value(package)
+    ship_by_value()
     SparkContext._ensure_initialized()  # noqa: SLF001 - or SparkConf lacks what was submitted
     master = SparkConf().get("spark.master", "")
     session = (
@@ -79,3 +94,80 @@ def size_shuffles(session: SparkSession, messages: int) -> None:
     wanted = messages // _MESSAGES_PER_SHUFFLE_PARTITION
     partitions = min(max(wanted, _FEWEST_SHUFFLE_PARTITIONS), _MOST_SHUFFLE_PARTITIONS)
     session.conf.set("spark.sql.shuffle.partitions", partitions)
+
+
+def require_shared(folder: RunFolder) -> None:
+    """Let the executors read the driver's file, unless they are one process or use a store.
+
+    An executor without the shared disk writes its part of a table to its own disk, the driver
+    commits only the parts that it sees, and Spark reports a success. Observed as an empty table
+    without any message.
+
+    :raises UnreadableRun: an executor does not see the run folder.
+    """
+    context = folder.session.sparkContext
+    parts = urlsplit(folder.location)
+    if context.master.startswith("local") or parts.scheme not in {"", "file"}:
+        return
+    key = uuid.uuid4().hex
+    folder.write_json(_MARKER, {"key": key})
+    marker = f"{parts.path.rstrip('/')}/{_MARKER}"
+
+    def blind_host(_: Iterator[int]) -> Iterator[str]:
+        try:
+            is_seen = json.loads(Path(marker).read_text(encoding="utf-8"))["key"] == key
+        except (OSError, ValueError):
+            is_seen = False
+        return iter([] if is_seen else [socket.gethostname()])
+
+    tasks = _TASKS_PER_CORE * context.defaultParallelism
+    try:
+        blind = context.parallelize(range(tasks), tasks).mapPartitions(blind_host).collect()
+    finally:
+        folder.remove(_MARKER)
+    if blind:
+        raise UnreadableRun(
+            f"executors on {', '.join(sorted(set(blind)))} cannot read {folder.location}, which "
+            "the driver wrote; the root of the runs must be one file system at the same path on "
+            "the driver and on all workers, or s3a://BUCKET/PREFIX"
+        )
+
+
+def begin(folder: RunFolder, step: str) -> None:
+    """Name the Spark jobs that follow, here and in Spark's own pages."""
+    folder.session.sparkContext.setJobGroup(_group(folder, step), STEPS[step])
+
+
+@contextmanager
+def reported(folder: RunFolder) -> Iterator[None]:
+    """Say in the run folder, during the block, which step the job is at, and its tasks done."""
+    last: list[dict[str, Any] | None] = [None]
+
+    def report() -> None:
+        now = _progress(folder)
+        if now != last[0]:
+            last[0] = now
+            folder.write_json(PROGRESS_FILE, now or {})
+
+    try:
+        with each_second(report):
+            yield
+    finally:
+        folder.remove(PROGRESS_FILE)
+
+
+def _group(folder: RunFolder, step: str) -> str:
+    return f"{folder.location} {step}"  # the job is warmed up in another folder
+
+
+def _progress(folder: RunFolder) -> dict[str, Any] | None:
+    tracker = folder.session.sparkContext.statusTracker()
+    for step in reversed(STEPS):
+        jobs = tracker.getJobIdsForGroup(_group(folder, step))
+        job = tracker.getJobInfo(max(jobs)) if jobs else None
+        if job is not None:
+            stages = [tracker.getStageInfo(stage) for stage in job.stageIds]
+            known = [stage for stage in stages if stage is not None]
+            done = sum(stage.numCompletedTasks for stage in known)
+            return {"step": step, "done": done, "of": sum(stage.numTasks for stage in known)}
+    return None

@@ -1,69 +1,66 @@
-"""Draw a run over time: rates, handovers, lag, replicas, latency; and its time lag.
-
-The accounting counts records that are not events of the run, and those stamped outside of it.
-
-The sample of the time lag is the messages that the scenario planned before the tail. The length of
-the tail after it says nothing about the policy, so the tail is reported apart.
-"""
+"""Draw a run over time: rates, handovers, lag, replicas, latency; and its time lag."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
+from lagbench.core.telemetry import LagSample, ReplicaSample, TelemetryRecord, decode_record
 from lagbench_spark import schemas
-from lagbench_spark.rows import Ints
-from lagbench_spark.summaries import BIN_NS, POD_BIN_NS
-from lagbench_spark.transforms.work_runs import WORK_RUNS
-from lagbench_spark.work import Work
+from lagbench_spark.judge import BIN_NS, SECOND_NS
+from lagbench_spark.messages import Ints
 
-_NANOSECONDS = 1_000_000_000
 _PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 Percentiles = dict[str, float | None]
-Rows = list[dict[str, Any]]
+Drawn = tuple[str, pa.Schema, pa.Table]
 
 
-def draw(work: Work, repeats: DataFrame | None, lost: DataFrame | None) -> None:
-    """Write the tables of the run over time; a repetition replaces them."""
-    folder, done = work.folder, _within(work, work.worked.get("done"))
-    again = _binned(work, repeats, F.col("done_at"))
-    never = _binned(work, lost, F.coalesce("planned_at", "logged_at"))
-    offered = _within(work, work.logged.get("offered"))
-    folder.write_rows("timeline", schemas.TIMELINE, timeline(offered, done, again))
-    by_pod = _summed(done, "at", "pod").rename_columns({"count": "processed"})
-    folder.write_columns("timeline_by_pod", schemas.TIMELINE_BY_POD, by_pod)
-    by_partition = timeline_by_partition(offered, done, again, never)
-    folder.write_columns("timeline_by_partition", schemas.TIMELINE_BY_PARTITION, by_partition)
-    runs = work.worked.get("runs", WORK_RUNS.empty_table())
-    folder.write_rows("partition_gaps", schemas.PARTITION_GAPS, partition_gaps(runs))
-    records = [*readings(work.samples)]
-    folder.write_rows("lag", schemas.LAG, list(lag_rows(records)))
-    folder.write_rows("replicas", schemas.REPLICAS, list(replica_rows(records)))
-    folder.write_rows("latency", schemas.LATENCY, list(_latency(work)))
+def timelines(
+    found: Mapping[str, pa.Table], samples: Iterable[str], window: tuple[int, int] | None
+) -> Iterator[Drawn]:
+    """Return name, schema and rows of each table of the run over time.
+
+    :param found: the counts of all partitions by bin, their gaps and lags.
+    :param samples: the recorder's readings as JSON.
+    :param window: only what lies in it is drawn; a stamp far outside would make endless bins.
+    """
+    bins = {name: _within(found[name], window) for name in ("offered", "done", "again", "lost")}
+    yield "timeline", schemas.TIMELINE, timeline(bins)
+    by_pod = bins["done"].group_by(["at", "pod"]).aggregate([("count", "sum")])
+    by_pod = by_pod.rename_columns({"count_sum": "processed"})
+    yield "timeline_by_pod", schemas.TIMELINE_BY_POD, by_pod
+    yield "timeline_by_partition", schemas.TIMELINE_BY_PARTITION, timeline_by_partition(bins)
+    yield "partition_gaps", schemas.PARTITION_GAPS, found["gaps"]
+    readings = [*_readings(samples)]
+    yield "lag", schemas.LAG, pa.Table.from_pylist([*_lag_rows(readings)], schemas.LAG)
+    replicas = [
+        {"at": found.at, "spec": found.spec, "current": found.current, "ready": found.ready}
+        for found in readings
+        if isinstance(found, ReplicaSample)
+    ]
+    yield "replicas", schemas.REPLICAS, pa.Table.from_pylist(replicas, schemas.REPLICAS)
+    latency = [*_latency(_within(found["lags"], window).sort_by("at"))]
+    yield "latency", schemas.LATENCY, pa.Table.from_pylist(latency, schemas.LATENCY)
 
 
-def time_lag(work: Work) -> tuple[Percentiles, Percentiles | None]:
+def time_lag(lags: pa.Table) -> tuple[Percentiles, Percentiles | None]:
     """Return the percentiles of the sample, and of messages planned after it (None: none)."""
-    nothing: Percentiles = dict.fromkeys([*_PERCENTILES, "max"])
-    lags = work.worked.get("lags")
-    if lags is None:
-        return nothing, None
     lag, weight = lags["lag"].to_numpy(), lags["weight"].to_numpy()
     is_after = lags["is_after"].to_numpy()
-    found = [
+    nothing: Percentiles = dict.fromkeys([*_PERCENTILES, "max"])
+    during, after = (
         percentiles(lag[chosen], weight[chosen]) if chosen.any() else None
         for chosen in (~is_after, is_after)
-    ]
-    return found[0] or nothing, found[1]
+    )
+    return during or nothing, after
 
 
 def percentiles(lag: Ints, weight: npt.NDArray[np.float64]) -> Percentiles:
@@ -73,182 +70,97 @@ def percentiles(lag: Ints, weight: npt.NDArray[np.float64]) -> Percentiles:
     wanted = np.ceil(np.array([*_PERCENTILES.values()]) * round(ranks[-1])) - 1e-6
     places = np.minimum(np.searchsorted(ranks, wanted), len(lag) - 1)
     values = [*lag[order][places].tolist(), int(lag[order][-1])]
-    return {
-        name: value / _NANOSECONDS
-        for name, value in zip([*_PERCENTILES, "max"], values, strict=True)
-    }
+    names = [*_PERCENTILES, "max"]
+    return {name: value / SECOND_NS for name, value in zip(names, values, strict=True)}
 
 
-def message_seconds(work: Work) -> float | None:
+def message_seconds(costs: pa.Table) -> float | None:
     """Return the median cost of a message, from started to done; None: nothing was done."""
-    costs = work.worked.get("costs")
-    if costs is None or not costs.num_rows:
-        return None
-    return float(np.median(costs["cost"].to_numpy())) / _NANOSECONDS
+    return float(np.median(costs["cost"].to_numpy())) / SECOND_NS if costs.num_rows else None
 
 
-def _binned(work: Work, rows: DataFrame | None, instant: Column) -> pa.Table | None:
-    """Count rows by partition and bin inside the run."""
-    if rows is None:
-        return None
-    at = (instant - F.pmod(instant, F.lit(BIN_NS))).alias("at")
-    return _within(work, rows.groupBy("partition", at).count().toArrow())
-
-
-def _summed(bins: pa.Table | None, *keys: str) -> pa.Table:
-    """Add up the counts of the bins that have these keys in common."""
-    if bins is None:
-        bins = pa.table({name: [] for name in (*keys, "count")})
-    sums = bins.group_by([*keys]).aggregate([("count", "sum")])
-    return sums.rename_columns({"count_sum": "count"})
-
-
-def _within(work: Work, bins: pa.Table | None) -> pa.Table | None:
-    """Return the bins inside the run; a stamp far outside would make endless bins."""
-    if bins is None or work.rules.window is None:
-        return None
-    first, last = work.rules.window
-    inside = pc.and_(pc.greater(bins["at"], first), pc.less(bins["at"], last - POD_BIN_NS))
+def _within(bins: pa.Table, window: tuple[int, int] | None) -> pa.Table:
+    first, last = window or (0, 0)
+    inside = pc.and_(pc.greater(bins["at"], first), pc.less(bins["at"], last - SECOND_NS))
     return bins.filter(inside)
 
 
-def timeline(offered: pa.Table | None, done: pa.Table | None, again: pa.Table | None) -> Rows:
+def timeline(bins: Mapping[str, pa.Table]) -> pa.Table:
     """Return rows of ``schemas.TIMELINE``, one for every bin from the first to the last.
 
     A bin without work inside the run is known to have none, so its value is zero.
     """
-    parts = [
-        (table["at"].to_numpy(), table["count"].to_numpy())
-        for table in (offered, done, again)
-        if table is not None and table.num_rows
-    ]
-    if not parts:
-        return []
-    first = min(int(at.min()) for at, _ in parts)
-    size = (max(int(at.max()) for at, _ in parts) - first) // BIN_NS + 1
-    sums = {}
-    for name, table in (("offered", offered), ("done", done), ("again", again)):
-        sums[name] = np.zeros(size, np.int64)
-        if table is not None:
-            places = (table["at"].to_numpy() - first) // BIN_NS
-            np.add.at(sums[name], places, table["count"].to_numpy())
-    columns = (sums["offered"], sums["done"] - sums["again"], sums["again"])
-    every = zip(*(column.tolist() for column in columns), strict=True)
-    return [
-        {"at": first + place * BIN_NS, "offered": new, "processed": done, "processed_again": twice}
-        for place, (new, done, twice) in enumerate(every)
-    ]
+    names = ("offered", "done", "again")
+    every = np.concatenate([bins[name]["at"].to_numpy() for name in names])
+    if not len(every):
+        return schemas.TIMELINE.empty_table()
+    at = np.arange(every.min(), every.max() + BIN_NS, BIN_NS)
+    sums = {name: np.zeros(len(at), np.int64) for name in names}
+    for name, counts in sums.items():
+        places = (bins[name]["at"].to_numpy() - at[0]) // BIN_NS
+        np.add.at(counts, places, bins[name]["count"].to_numpy())
+    columns = {
+        "at": at,
+        "offered": sums["offered"],
+        "processed": sums["done"] - sums["again"],
+        "processed_again": sums["again"],
+    }
+    return pa.table(columns)
 
 
-def timeline_by_partition(
-    offered: pa.Table | None,
-    done: pa.Table | None,
-    again: pa.Table | None,
-    lost: pa.Table | None,
-) -> pa.Table:
-    """Return rows of ``schemas.TIMELINE_BY_PARTITION`` from counts by partition and bin."""
+def timeline_by_partition(bins: Mapping[str, pa.Table]) -> pa.Table:
+    """Return rows of ``schemas.TIMELINE_BY_PARTITION``."""
     names = ("offered", "processed", "lost")
     parts = []
-    for name, sign, table in (
-        ("offered", 1, offered),
-        ("processed", 1, done),
-        ("processed", -1, again),
-        ("lost", 1, lost),
+    for name, sign, counted in (
+        ("offered", 1, "offered"),
+        ("processed", 1, "done"),
+        ("processed", -1, "again"),
+        ("lost", 1, "lost"),
     ):
-        if table is not None:
-            nothing = pa.array(np.zeros(table.num_rows, np.int64))
-            counts = {**dict.fromkeys(names, nothing), name: pc.multiply(table["count"], sign)}
-            place = {"partition": pc.cast(table["partition"], pa.int32()), "at": table["at"]}
-            parts.append(pa.table({**place, **counts}))
-    if not parts:
-        return pa.table({name: [] for name in ("partition", "at", *names)})
-    sums = pa.concat_tables(parts, promote_options="permissive").group_by(["partition", "at"])
+        table = bins[counted]
+        counts = {n: np.zeros(table.num_rows, np.int64) for n in names}
+        counts[name] = table["count"].to_numpy() * sign
+        parts.append(pa.table({"partition": table["partition"], "at": table["at"], **counts}))
+    sums = pa.concat_tables(parts).group_by(["partition", "at"])
     found = sums.aggregate([(name, "sum") for name in names])
     return found.rename_columns({f"{name}_sum": name for name in names})
 
 
-def partition_gaps(runs: pa.Table) -> Rows:
-    """Turn ``WORK_RUNS`` into rows of ``schemas.PARTITION_GAPS``, the handovers between pods."""
-    order = [(name, "ascending") for name in ("partition", "first_started_at", "first_offset")]
-    gaps: Rows = []
-    before: dict[str, Any] | None = None
-    for run in runs.sort_by(order).to_pylist():
-        if before is not None and before["partition"] == run["partition"]:
-            if before["pod"] == run["pod"]:
-                for name, most in (("first_done_at", min), ("last_done_at", max)):
-                    before[name] = most(before[name], run[name])
-                continue
-            gaps.append(
-                {
-                    "partition": run["partition"],
-                    "from_pod": before["pod"],
-                    "to_pod": run["pod"],
-                    "last_done_at": before["last_done_at"],
-                    "next_done_at": run,
-                }
-            )
-        before = run
-    for gap in gaps:  # the next owner's first work may be in a later run
-        gap["next_done_at"] = gap["next_done_at"]["first_done_at"]
-        gap["gap_seconds"] = (gap["next_done_at"] - gap["last_done_at"]) / _NANOSECONDS
-    return gaps
-
-
-def _latency(work: Work) -> Iterator[dict[str, Any]]:
-    """Return rows of ``schemas.LATENCY``; rows without a planned instant have no latency."""
-    lags = _within(work, work.worked.get("lags"))
-    if lags is None or not lags.num_rows:
-        return
-    lags = lags.sort_by("at")
+def _latency(lags: pa.Table) -> Iterator[dict[str, Any]]:
+    """Return rows of ``schemas.LATENCY``; a second without a planned instant has none."""
     at, lag, weight = (lags[name].to_numpy() for name in ("at", "lag", "weight"))
-    firsts = np.flatnonzero(np.diff(at, prepend=at[0] - 1))
+    firsts = np.flatnonzero(np.diff(at, prepend=-1))
     for first, end in zip(firsts, [*firsts, len(at)][1:], strict=True):
         found = percentiles(lag[first:end], weight[first:end])
         named = {f"{name}_seconds": value for name, value in found.items()}
         yield {"at": int(at[first]), "count": round(weight[first:end].sum()), **named}
 
 
-def readings(texts: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Return the recorder's readings; what is not JSON with an instant is left out."""
+def _readings(texts: Iterable[str]) -> Iterator[TelemetryRecord]:
+    """Return the recorder's readings; what is none, or has numbers that cannot be, is left out."""
     for text in texts:
         try:
-            record = json.loads(text)
-        except ValueError:
+            record = decode_record(text)
+            if isinstance(record, LagSample):
+                pa.array([record.at, *chain(*record.partitions)], pa.int64())
+                pa.array([partition for partition, _, _ in record.partitions], pa.int32())
+            elif isinstance(record, ReplicaSample):
+                pa.array([record.spec, record.current, record.ready], pa.int32())
+        except (msgspec.DecodeError, ValueError, OverflowError):
             continue
-        if isinstance(record, dict) and _is_number(record.get("at")):
-            yield record
+        yield record
 
 
-def _is_number(value: object, bits: int = 64) -> bool:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return is_whole and -(1 << (bits - 1)) <= value < 1 << (bits - 1)  # type: ignore[operator]
-
-
-def lag_rows(records: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _lag_rows(samples: Iterable[TelemetryRecord]) -> Iterator[dict[str, Any]]:
     """Return rows of ``schemas.LAG``. A failed reading is absent: a gap stays a gap."""
-    for record in records:
-        found = record.get("partitions")
-        for row in found if isinstance(found, list) else ():
-            if not isinstance(row, list):
-                continue
-            partition, end, committed = (*row, None, None, None)[:3]
-            is_read = _is_number(partition, 32) and _is_number(end)
-            if not is_read or not (committed is None or _is_number(committed)):
-                continue
-            # The offsets are read in sequence: a commit in between gives no negative lag.
-            lag = None if committed is None else max(end - committed, 0)
+    for sample in samples:
+        for partition, end, committed in sample.partitions if isinstance(sample, LagSample) else ():
             yield {
-                "at": record["at"],
+                "at": sample.at,
                 "partition": partition,
                 "end_offset": end,
                 "committed": committed,
-                "lag": lag,
+                # Offsets are read in sequence: a commit in between gives no negative lag.
+                "lag": None if committed is None else max(end - committed, 0),
             }
-
-
-def replica_rows(records: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Return rows of ``schemas.REPLICAS``; a reading that lacks a field is left out."""
-    for record in records:
-        row = {name: record.get(name) for name in ("spec", "current", "ready")}
-        if record.get("kind") == "replica_sample" and all(_is_number(n, 32) for n in row.values()):
-            yield {"at": record["at"], **row}

@@ -11,28 +11,23 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
-from pyspark.sql import types as T  # noqa: N812
 from tests.integration.local_spark import local_spark
-from tests.unit.spark_jobs import row_count
-from tests.unit.spark_jobs.row_count import RowCount
 
-from lagbench_spark.decoded_tables import Decoder, write_decoded
-from lagbench_spark.errors import UnreadableRun
-from lagbench_spark.run_folder import RunFolder
+from lagbench_spark.landing import Decoder, write_decoded
+from lagbench_spark.run_folder import RunFolder, UnreadableRun
 
 pytestmark = pytest.mark.slow
 
-SCHEMA = T.StructType(
+SCHEMA = pa.schema(
     [
-        T.StructField("partition", T.IntegerType(), nullable=False),
-        T.StructField("offset", T.LongType(), nullable=False),
-        T.StructField("pod", T.StringType(), nullable=True),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("pod", pa.string()),
     ]
 )
 ROWS = 1_000
 # Spark's workers cannot import the tests: ship the decoders by value.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-cloudpickle.register_pickle_by_value(row_count)
 
 
 def _decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -62,21 +57,18 @@ def _table(path: Path) -> pa.Table:
     return pa.concat_tables(pq.ParquetFile(part).read() for part in parts).sort_by("offset")
 
 
-def write(folder: RunFolder, rows: int, decode: Decoder = _decode) -> int:
-    """Write the table; return how many rows its summary has seen."""
-    found = write_decoded(
-        folder, "processed", SCHEMA, _records(rows), decode, rows=rows, summary=RowCount()
-    )
-    return sum(found["odd"]["count"].to_pylist()) if found else 0
+def write(folder: RunFolder, rows: int, decode: Decoder = _decode) -> None:
+    """Write the table."""
+    write_decoded(folder, "processed", SCHEMA, _records(rows), decode, rows=rows)
 
 
 def test_both_ways_write_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python writes to a disk, Spark to a store: same rows, types and summary, and a success."""
+    """Python writes to a disk, Spark to a store: same rows and types, and a success."""
     for name in ("disk", "store"):
         if name == "store":
             monkeypatch.setattr(RunFolder, "local_path", lambda *_: None)
         folder = _folder(tmp_path / name)
-        assert write(folder, ROWS) == ROWS
+        write(folder, ROWS)
 
     disk, store = _table(tmp_path / "disk"), _table(tmp_path / "store")
 
@@ -96,7 +88,7 @@ def test_rows_of_the_driver_are_the_same_both_ways(
     for name in ("disk", "store"):
         if name == "store":
             monkeypatch.setattr(RunFolder, "local_path", lambda *_: None)
-        _folder(tmp_path / name).write_rows("processed", SCHEMA, rows)
+        _folder(tmp_path / name).write_rows("processed", SCHEMA, pa.Table.from_pylist(rows, SCHEMA))
         (part,) = (tmp_path / name / "tables" / "processed").glob("part-*.parquet")
         found[name] = pq.ParquetFile(part).read()
 
@@ -112,7 +104,7 @@ def test_a_repetition_replaces_the_table(tmp_path: Path) -> None:
     left_over.write_bytes(b"PAR1")
 
     for rows in (ROWS, 10, 0):
-        assert write(folder, rows) == rows
+        write(folder, rows)
 
         assert _table(tmp_path).num_rows == rows
         assert _table(tmp_path).schema.names == SCHEMA.names
@@ -141,8 +133,8 @@ def test_only_files_of_tasks_that_succeeded_are_the_table(tmp_path: Path) -> Non
         (beside / name).write_bytes(b"")
 
     with pytest.raises(UnreadableRun, match="part-1"):
-        folder.publish_table("processed", str(beside), ["part-0.parquet", "part-1.parquet"])
-    folder.publish_table("processed", str(beside), ["part-0.parquet"])
+        folder.publish_table("processed", ["part-0.parquet", "part-1.parquet"])
+    folder.publish_table("processed", ["part-0.parquet"])
 
     left = {path.name for path in (tmp_path / "tables" / "processed").glob("[!.]*")}
     assert left == {"part-0.parquet", "_SUCCESS"}

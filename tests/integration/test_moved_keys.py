@@ -15,9 +15,8 @@ from tests.unit.spark_jobs.synthetic_run import MILLISECOND, SyntheticRun, clean
 
 from lagbench.shared_with_spark import message_classes
 from lagbench_spark.accounting import account
-from lagbench_spark.fence import parse_fence
-from lagbench_spark.landing import landed
-from lagbench_spark.run_folder import RunFolder
+from lagbench_spark.run import read_run
+from lagbench_spark.run_folder import RunFolder, parse_fence
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -32,7 +31,7 @@ def accounted(spark: SparkSession, folder: Path, run: SyntheticRun) -> dict[str,
     """Return accounting.json of a run."""
     write_run(run, folder)
     run_folder = RunFolder(spark, str(folder))
-    content = account(landed(run_folder, parse_fence(run_folder.read_json("fence.json"))))
+    content = account(read_run(run_folder, parse_fence(run_folder.read_json("fence.json"))))
     spark.catalog.clearCache()
     return content
 
@@ -104,3 +103,19 @@ def test_a_wrong_order_within_a_partition_is_still_reordered(
 
     assert found(content) == {"reordered": 1}
     assert content["moved_keys"]["overtaken"] == 0
+
+
+def test_a_store_is_judged_like_a_disk(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a store Spark brings the rows of each partition together: the same accounting."""
+    contents = []
+    for name in ("disk", "store"):
+        if name == "store":
+            monkeypatch.setattr(RunFolder, "local_path", lambda *_: None)
+        run = grown_run()
+        swap_two_starts(run)
+        contents.append(accounted(spark, tmp_path / name, run))
+
+    assert contents[0] == contents[1]
+    assert found(contents[1]) == {"reordered": 1}

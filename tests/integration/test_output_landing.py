@@ -12,7 +12,7 @@ from tests.integration.test_payload_landing import RECORDS
 from lagbench.shared_with_spark.event import EVENT_DTYPE
 from lagbench.shared_with_spark.identity import identity_headers
 from lagbench_spark import schemas
-from lagbench_spark.transforms.output_rows import output_rows
+from lagbench_spark.decode import output_rows
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def test_each_record_of_the_output_is_a_processing_of_the_message_that_it_names(
     )
     log = spark.createDataFrame(
         [(3, 40, 5, 70, 0, 111, 0, 0, 9), (3, 41, 6, 80, 0, 222, 0, 0, 9)],
-        schemas.EVENTS,
+        schemas.spark_schema(schemas.EVENTS),
         verifySchema=False,
     )
 

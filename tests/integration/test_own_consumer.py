@@ -34,7 +34,7 @@ from lagbench.embedded.example_consumers import BUILDS
 from lagbench.errors import NotReady
 from lagbench.project import PROJECT_ROOT
 from lagbench.shared_with_spark.identity import decode_identities, identity_of
-from lagbench_spark.transforms.ledger_rows import decode_ledger
+from lagbench_spark.decode import decode_ledger
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from tests.integration.local_spark import local_spark
 from lagbench.shared_with_spark.event import EVENT_DTYPE
 from lagbench.shared_with_spark.identity import IDENTITY_HEADER, identity_headers
 from lagbench_spark import schemas
-from lagbench_spark.transforms.event_rows import decode_events, event_headers
+from lagbench_spark.decode import decode_events, event_headers
 
 pytestmark = pytest.mark.slow
 

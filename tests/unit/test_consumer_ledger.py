@@ -16,7 +16,7 @@ from lagbench import consumer_ledger
 from lagbench.consumer_ledger import Ledger
 from lagbench.shared_with_spark.event import EVENT_DTYPE
 from lagbench.shared_with_spark.identity import identity_headers
-from lagbench_spark.transforms.ledger_rows import decode_ledger
+from lagbench_spark.decode import decode_ledger
 
 
 def message(seq: int, partition: int, offset: int) -> Any:

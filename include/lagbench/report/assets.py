@@ -8,21 +8,8 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 
-SCRIPTS = (
-    "columns",
-    "theme",
-    "events",
-    "frame",
-    "tables",
-    "download",
-    "panels",
-    "panel",
-    "assignment",
-    "keyboard",
-    "charts",
-    "report",
-)
-"""Files of ``scripts``: each adds to ``window.lagbench`` when it is read."""
+SCRIPTS = ("theme", "samples", "panels", "charts")
+"""Files of ``scripts``: each adds to ``window.lagbench`` when it is read, in this order."""
 
 STYLES = ("theme", "page", "charts", "print")
 """Files of ``styles``, in the order of the cascade."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,8 @@ from lagbench.core.measures import NAMED, NANOSECONDS, Measures
 from lagbench.core.simulation import Residual, RunPrediction, residuals
 from lagbench.core.verdict import Verdict
 from lagbench.report.assets import content_security_policy, scripts, styles
-from lagbench.report.chart_data import data_block
 from lagbench.report.next_steps import next_steps
-from lagbench.report.run_series import RunSeries, read_series
+from lagbench.report.series import RunSeries, data_block, read_series
 from lagbench.report.tiles import tiles
 from lagbench.results.gate import read_record
 from lagbench.results.observed_run import POLICY_CHECK_FILE
@@ -56,10 +56,12 @@ def write_report(folder: RunFolder) -> Path:
 def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunSeries) -> str:
     """Return the page's HTML."""
     templates = environment()
-    templates.filters["since"] = lambda at: since(at, series.origin_at)
+    templates.filters["since"] = lambda at: (
+        UNKNOWN if at is None else f"{(at - series.origin_at) / NANOSECONDS:+.1f} s"
+    )
     script, style = f"{scripts()}\n{START}", styles()
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
-    prediction = read_prediction(folder)
+    prediction, check = read_prediction(folder), folder.path / POLICY_CHECK_FILE
     return templates.get_template("report.html.j2").render(
         m=measures,
         verdict=verdict,
@@ -79,7 +81,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         manifest=_flat(manifest),
         policy=folder.read_text(folder.policy) if folder.policy.exists() else "",
         scenario=folder.read_text(folder.scenario) if folder.scenario.exists() else "",
-        policy_check=_policy_check(folder),
+        policy_check=folder.read_json(check) if check.exists() else None,
         shown=SHOWN_BAD_MESSAGES,
         # Ours, and made safe by its author: the policy names the exact text.
         data=Markup(data_block(series, measures)),  # noqa: S704
@@ -98,14 +100,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "number": number,
-        "seconds": seconds,
-        "percent": percent,
-        "instant": instant,
-        "memory": memory,
-        "sentence": sentence,
-    }
+    made.filters |= FILTERS
     return made
 
 
@@ -122,18 +117,6 @@ def _second(folder: RunFolder) -> dict[str, Any] | None:
     return {**found, "report": f"{second.path.name}/{second.report.name}"}
 
 
-def _policy_check(folder: RunFolder) -> dict[str, Any] | None:
-    """Return the review of an observed policy; None: there is none."""
-    path = folder.path / POLICY_CHECK_FILE
-    found: dict[str, Any] | None = folder.read_json(path) if path.exists() else None
-    return found
-
-
-def number(value: float | None, digits: int = 0) -> str:
-    """Return a number with thousands separators; a dash when it was not measured."""
-    return UNKNOWN if value is None else f"{value:,.{digits}f}"
-
-
 def _residuals(
     prediction: RunPrediction | None, measures: Measures
 ) -> list[dict[str, Residual | None]]:
@@ -145,26 +128,6 @@ def _residuals(
     return [{"before": b, "after": a} for b, a in zip(before, after, strict=True)]
 
 
-def seconds(value: float | None, digits: int = 1) -> str:
-    """Return a duration in seconds."""
-    return UNKNOWN if value is None else f"{value:,.{digits}f} s"
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    """Return a percentage (the value is already one)."""
-    return UNKNOWN if value is None else f"{value:.{digits}f} %"
-
-
-def sentence(text: str) -> str:
-    """Return a phrase with a capital and a full stop; an empty text stays empty."""
-    return "" if not text else f"{text[0].upper()}{text[1:].rstrip('.')}."
-
-
-def memory(value: int | None) -> str:
-    """Return bytes as MiB."""
-    return UNKNOWN if value is None else f"{value / 2**20:,.0f} MiB"
-
-
 def instant(at: int | None) -> str:
     """Return unix nanoseconds as UTC to the millisecond."""
     if at is None:
@@ -173,9 +136,24 @@ def instant(at: int | None) -> str:
     return moment.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", " UTC")
 
 
-def since(at: int | None, origin_at: int) -> str:
-    """Return unix nanoseconds as seconds since the report's origin."""
-    return UNKNOWN if at is None else f"{(at - origin_at) / NANOSECONDS:+.1f} s"
+def _in_units(pattern: str, digits: int = 0, scale: float = 1) -> Callable[..., str]:
+    """Return a filter that writes a number with thousands separators; a dash: not measured."""
+
+    def text(value: float | None, digits: int = digits) -> str:
+        return UNKNOWN if value is None else pattern.format(f"{value / scale:,.{digits}f}")
+
+    return text
+
+
+FILTERS: Mapping[str, Callable[..., str]] = {
+    "number": _in_units("{}"),
+    "seconds": _in_units("{} s", 1),
+    "percent": _in_units("{} %", 1),
+    "memory": _in_units("{} MiB", scale=2**20),
+    "instant": instant,
+    # A phrase with a capital and a full stop; an empty text stays empty.
+    "sentence": lambda text: f"{text[0].upper()}{text[1:].rstrip('.')}." if text else "",
+}
 
 
 def _waterfall(measures: Measures) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import Measures
 from lagbench.project import PROJECT_ROOT
 from lagbench.report import write_report
-from lagbench.report.run_series import RunSeries, read_series
+from lagbench.report.series import RunSeries, read_series
 from lagbench.results.measure import judge_run, measure_run
 
 pytestmark = pytest.mark.browser
@@ -148,7 +148,7 @@ def test_the_arrows_read_the_samples(browser: Page, folder: RunFolder) -> None:
     browser.press("ArrowRight", times=12)
 
     said = browser.run("document.querySelector('.spoken').textContent")
-    second, lag = series.total_lag.seconds[11], series.total_lag.values[11]
+    second, lag = series.lines["lag"]["total"].seconds[11], series.lines["lag"]["total"].values[11]
     assert said.startswith(f"{second:.1f} seconds: total {lag:,.0f}, ")
     shown = browser.run("document.querySelector('.legend .value').textContent")
     assert shown == f"{lag:,.0f}"
@@ -202,7 +202,7 @@ def test_a_table_stands_behind_each_chart(browser: Page, folder: RunFolder) -> N
     )
     rows = eventually(lambda: all(found := browser.run(counted)) and found, "every table is filled")
     assert len(rows) == 7  # six panels, and the events
-    assert rows[0] == min(series_of(folder).total_lag.seconds.size, 100) + 1
+    assert rows[0] == min(series_of(folder).lines["lag"]["total"].seconds.size, 100) + 1
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
     libraries = str(Path(np.__file__).parents[1])
     code = (
         "import lagbench_spark.accounting, lagbench_spark.landing; "
-        "import lagbench_spark.transforms.event_rows as rows; "
+        "import lagbench_spark.decode as rows; "
         "import lagbench.shared_with_spark.event as event; "
         "import lagbench.shared_with_spark.message_classes; "
         "print(rows.__file__, event.__file__)"
@@ -36,6 +36,6 @@ def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [
-        f"{path}/lagbench_spark/transforms/event_rows.py",
+        f"{path}/lagbench_spark/decode.py",
         f"{path}/lagbench/shared_with_spark/event.py",
     ]

@@ -16,18 +16,14 @@ from lagbench.core.verdict import Verdict, judge
 from lagbench.report.next_steps import NextStep, next_steps
 
 TWO_TABLES = Doubt(code="lag_table", about=EVERYTHING, text="two tables differ")
+GOOD = quick_spike_measures()
+OPEN = Verdict(run_id=GOOD.run_id, status="undetermined", reasons=("no fence",), slos=())
 
 
-def changed(part: str, **fields: Any) -> Measures:
-    """Return the measures of quick_spike with other values of one part."""
-    measures = quick_spike_measures()
-    found = getattr(measures, part).model_copy(update=fields)
-    return measures.model_copy(update={part: found})
-
-
-def steps(measures: Measures, **limits: Any) -> list[NextStep]:
-    """Return the steps after a verdict with these limits."""
-    return next_steps(measures, judge(measures, Slos(drain_seconds=120).model_copy(update=limits)))
+def changed(**parts: dict[str, Any]) -> Measures:
+    """Return the measures of quick_spike with other values of some parts."""
+    found = {part: getattr(GOOD, part).model_copy(update=of) for part, of in parts.items()}
+    return GOOD.model_copy(update=found)
 
 
 def text(found: list[NextStep]) -> str:
@@ -35,133 +31,122 @@ def text(found: list[NextStep]) -> str:
     return "\n".join(f"{step.do}; {step.because}; {step.command}" for step in found)
 
 
+@pytest.mark.parametrize(
+    ("parts", "limits", "told", "not_told"),
+    [
+        # The HPA's sync ruled the reaction: the pods' start is not blamed.
+        ({}, {"reaction_seconds": 5}, ["t2 (", "14.0 s", "useCachedMetrics"], "start of a pod"),
+        # KEDA's pollingInterval has an effect at zero replicas alone.
+        (
+            {"reaction": {"ruling_clock": "keda_poll"}},
+            {"reaction_seconds": 5},
+            ["pollingInterval"],
+            "useCachedMetrics",
+        ),
+        # Near the bound of the hottest partition it is the keys, else the pods' number.
+        ({}, {"drain_seconds": 20}, ["spread the keys"], "more partitions, or"),
+        (
+            {"drain": {"skew_limited_seconds": 10.0}},
+            {"drain_seconds": 20},
+            ["more partitions, or"],
+            "spread the keys",
+        ),
+        # With idle partitions left, maxReplicaCount is what holds the drain.
+        (
+            {
+                "drain": {"skew_limited_seconds": 10.0},
+                "scaling": {"ceiling_replicas": 6, "max_ready_replicas": 6},
+            },
+            {"drain_seconds": 20},
+            ["maxReplicaCount up to the 12 "],
+            "more partitions, or",
+        ),
+        # Reversals without one of the load are the loop's own; those of the load are not.
+        ({"scaling": {"self_made_flips": 2}}, {}, ["lower the gain"], "maxReplicaCount"),
+        ({"scaling": {"load_following_flips": 2}}, {}, ["cheaper"], "lower the gain"),
+        # The command differs from the run in the balancer alone.
+        (
+            {},
+            {"rebalance_dip_percent": 1},
+            ["--seed 1 --set=consumer.balancer=consumer"],
+            "second_group",
+        ),
+    ],
+)
+def test_advice_names_what_limits_the_run(
+    parts: dict[str, Any], limits: dict[str, Any], told: list[str], not_told: str
+) -> None:
+    """Each failed SLO leads to the part of the system that ruled it."""
+    measures = changed(**parts)
+    slos = Slos(drain_seconds=120).model_copy(update=limits)
+
+    found = text(next_steps(measures, judge(measures, slos)))
+
+    assert [word for word in told if word not in found] == []
+    assert not_told not in found
+
+
 def test_a_run_that_holds_leads_to_its_price() -> None:
     """A pass has one step: look for something cheaper, in the simulator."""
-    (step,) = steps(quick_spike_measures())
+    (step,) = next_steps(GOOD, judge(GOOD, Slos(drain_seconds=120)))
 
     assert step.command == "lagbench simulate quick_spike --policy lag-fast --seeds 20"
 
 
-def test_an_open_verdict_is_repeated_first() -> None:
-    """The first step names what left it open, and the command that repeats the cell."""
-    measures = quick_spike_measures()
-    verdict = Verdict(run_id=measures.run_id, status="undetermined", reasons=("no fence",), slos=())
+def test_lost_messages_come_before_speed() -> None:
+    """A run that loses messages and reacts late is first told of the messages."""
+    lost = changed(accounting={"lost": 3})
 
-    first, *_ = next_steps(measures, verdict)
+    first, *_ = next_steps(lost, judge(lost, Slos(drain_seconds=120, reaction_seconds=5)))
 
-    assert first.because == "no fence"
-    assert first.command == "lagbench run quick_spike --policy lag-fast --seed 1"
-
-
-def test_a_late_reaction_names_its_longest_link() -> None:
-    """The HPA's sync ruled the reaction of this run, so that the pods' start is not blamed."""
-    found = text(steps(quick_spike_measures(), reaction_seconds=5))
-
-    assert "t2 (autoscaler reads it), took 14.0 s" in found
-    assert "useCachedMetrics" in found
-    assert "start of a pod" not in found
-
-
-def test_from_zero_the_poll_is_what_to_shorten() -> None:
-    """KEDA's pollingInterval has an effect at zero replicas alone."""
-    idle = changed("reaction", ruling_clock="keda_poll")
-
-    found = text(steps(idle, reaction_seconds=5))
-
-    assert "pollingInterval" in found
-    assert "useCachedMetrics" not in found
-
-
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
-        ({}, "spread the keys"),
-        ({"skew_limited_seconds": 10.0}, "more partitions, or"),
-    ],
-)
-def test_a_slow_drain_is_blamed_on_what_limits_it(fields: dict[str, Any], told: str) -> None:
-    """Near the bound of the hottest partition it is the keys, else the pods' number."""
-    assert told in text(steps(changed("drain", **fields), drain_seconds=20))
-
-
-def test_a_group_at_its_ceiling_is_told_of_it() -> None:
-    """With idle partitions left, maxReplicaCount is what holds the drain."""
-    slow = changed("drain", skew_limited_seconds=10.0)
-    scaling = slow.scaling.model_copy(update={"ceiling_replicas": 6, "max_ready_replicas": 6})
-
-    found = text(steps(slow.model_copy(update={"scaling": scaling}), drain_seconds=20))
-
-    assert "maxReplicaCount up to the 12 " in found
-
-
-def test_self_made_flips_ask_for_a_lower_gain() -> None:
-    """Reversals without one of the load are the loop's own; those of the load are not."""
-    assert "lower the gain" in text(steps(changed("scaling", self_made_flips=2)))
-    assert "lower the gain" not in text(steps(changed("scaling", load_following_flips=2)))
-
-
-def test_a_dip_leads_to_the_other_protocol() -> None:
-    """The command differs from the run in the balancer alone."""
-    found = text(steps(quick_spike_measures(), rebalance_dip_percent=1))
-
-    assert "--seed 1 --set=consumer.balancer=consumer" in found
+    assert ("commit" in first.do, "messages lost" in first.because) == (True, True)
 
 
 def test_no_command_on_the_second_group_acts_on_the_first() -> None:
     """A dip changes the second group's balancer, and no simulation of the first is proposed."""
-    measures = quick_spike_measures()
-    dipped = judge(measures, Slos(drain_seconds=120, rebalance_dip_percent=1))
-    passed = judge(measures, Slos(drain_seconds=120))
+    dipped = judge(GOOD, Slos(drain_seconds=120, rebalance_dip_percent=1))
+    passed = judge(GOOD, Slos(drain_seconds=120))
 
-    after_dip = text(next_steps(measures, dipped, is_second=True))
-    (step,) = next_steps(measures, passed, is_second=True)
+    after_dip = text(next_steps(GOOD, dipped, is_second=True))
+    (step,) = next_steps(GOOD, passed, is_second=True)
 
     assert "--set=second_group.consumer.balancer=consumer" in after_dip
     assert "--set=consumer.balancer" not in after_dip
     assert (step.command, "second group" in step.do) == ("", True)
 
 
-def test_a_command_repeats_the_changed_fields() -> None:
-    """What the run changed stands in the command, quoted for a shell; the seed only once."""
-    measures = quick_spike_measures()
-    verdict = Verdict(run_id=measures.run_id, status="undetermined", reasons=("no fence",), slos=())
-    overrides = {"seed": "1", "consumer.process_ms": "3", "name": "a; b"}
-
-    (step,) = next_steps(measures, verdict, {"overrides": overrides})
-
-    assert step.command == (
-        "lagbench run quick_spike --policy lag-fast --set=consumer.process_ms=3"
-        " '--set=name=a; b' --seed 1"
-    )
+RUN = "lagbench run"
+SET = "--set=consumer.process_ms=3 '--set=name=a; b' "
 
 
 @pytest.mark.parametrize(
-    ("policy", "files"),
-    [("so.yaml", ["my.yaml", "so.yaml"]), ("lag-fast", ["my.yaml"]), (None, ["my.yaml"])],
+    ("conf", "command", "files"),
+    [
+        ({}, f"{RUN} quick_spike --policy lag-fast --seed 1", []),
+        # Quoted for a shell; the seed only once.
+        (
+            {"overrides": {"seed": "1", "consumer.process_ms": "3", "name": "a; b"}},
+            f"{RUN} quick_spike --policy lag-fast {SET}--seed 1",
+            [],
+        ),
+        # Files stand in the comment, too: one may have the name of a catalog's scenario.
+        (
+            {"scenario": "my.yaml", "policy": "so.yaml"},
+            f"{RUN} my.yaml --policy so.yaml --seed 1",
+            ["my.yaml", "so.yaml"],
+        ),
+        ({"scenario": "my.yaml", "policy": None}, f"{RUN} my.yaml --seed 1", ["my.yaml"]),
+    ],
 )
-def test_a_command_names_the_files_that_the_run_was_given(
-    policy: str | None, files: list[str]
+def test_an_open_verdict_is_repeated_as_the_run_was_given(
+    conf: dict[str, Any], command: str, files: list[str]
 ) -> None:
-    """They stand in it and in its comment: a file may have the name of a catalog's scenario."""
-    measures = quick_spike_measures()
-    verdict = Verdict(run_id=measures.run_id, status="undetermined", reasons=("no fence",), slos=())
+    """The first step names what left it open, and the command that repeats the cell."""
+    (step,) = next_steps(GOOD, OPEN, conf)
 
-    (step,) = next_steps(measures, verdict, {"scenario": "my.yaml", "policy": policy})
-
-    command, comment = step.command.split("#")
-    asked = f"--policy {policy} " if policy else ""
-    assert command.strip() == f"lagbench run my.yaml {asked}--seed 1"
+    given, _, comment = step.command.partition("#")
+    assert (step.because, given.strip()) == ("no fence", command)
     assert re.findall(r"\S+\.yaml", comment) == files
-
-
-def test_lost_messages_come_before_speed() -> None:
-    """A run that loses messages and reacts late is first told of the messages."""
-    lost = changed("accounting", lost=3)
-
-    first, *_ = steps(lost, reaction_seconds=5)
-
-    assert "commit" in first.do
-    assert "messages lost" in first.because
 
 
 def test_an_observed_group_gets_no_command_on_a_scenario() -> None:
@@ -169,7 +154,7 @@ def test_an_observed_group_gets_no_command_on_a_scenario() -> None:
     seen = Observation(group="shop", topic="orders", pod_rate_per_second=100)
     update = {"observation": seen, "accounting_level": "commits", "scenario": "observed"}
     limits = Slos.model_validate(level_of("commits").default_limits())
-    run = changed("scaling", flips=3, self_made_flips=3).model_copy(update=update)
+    run = changed(scaling={"flips": 3, "self_made_flips": 3}).model_copy(update=update)
     open_run = run.model_copy(update={"doubts": (TWO_TABLES,)})
 
     failed = next_steps(run, judge(run, limits.model_copy(update={"flips": 0})))
@@ -183,10 +168,10 @@ def test_an_observed_group_gets_no_command_on_a_scenario() -> None:
 
 def test_the_balancer_of_a_users_consumer_is_not_a_setting_of_the_scenario() -> None:
     """A run rejects consumer.balancer with consumer.kind own, so no command sets it."""
-    own = {"consumer_kind": "own", "accounting_level": "output"}
     limits = Slos.model_validate({**level_of("output").default_limits(), "standstill_seconds": 0.1})
-    run = changed("standstill", group_seconds=9.0, group_low_seconds=8.9, group_high_seconds=9.1)
-    run = run.model_copy(update=own)
+    still = {"group_seconds": 9.0, "group_low_seconds": 8.9, "group_high_seconds": 9.1}
+    own = {"consumer_kind": "own", "accounting_level": "output"}
+    run = changed(standstill=still).model_copy(update=own)
 
     found = text(next_steps(run, judge(run, limits)))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.fakes.tampered_run import SECOND, Row, TamperedRun, new_pods, slo
 
-from lagbench.report.run_series import read_series
+from lagbench.report.series import read_series
 
 
 def test_a_clock_that_stepped_invalidates_the_run(run: TamperedRun) -> None:
@@ -137,10 +137,11 @@ def test_known_offsets_of_producer_and_pods_leave_the_same_figures(run: Tampered
     assert found.load.stream_started_at == expected.load.stream_started_at
     assert found.rebalances.episodes == expected.rebalances.episodes
     shown = read_series(run.folder, found)
-    assert {row.pod: row.seconds.tolist() for row in shown.pods} == {
-        row.pod: row.seconds.tolist() for row in drawn.pods
+    assert {row.pod: row.held.seconds.tolist() for row in shown.pods} == {
+        row.pod: row.held.seconds.tolist() for row in drawn.pods
     }
-    assert np.array_equal(shown.cpu_mean.values, drawn.cpu_mean.values, equal_nan=True)
+    shown_cpu, drawn_cpu = (series.lines["cpu"]["mean"].values for series in (shown, drawn))
+    assert np.array_equal(shown_cpu, drawn_cpu, equal_nan=True)
 
 
 def test_a_limit_inside_the_bound_of_two_clocks_is_not_decided(run: TamperedRun) -> None:

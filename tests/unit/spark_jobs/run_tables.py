@@ -14,7 +14,7 @@ from lagbench.core.telemetry.records import encode_record
 from lagbench.shared_with_spark.event import EVENT_BYTES
 
 _LEDGER_PARTITIONS = 6
-_BATCH_ROWS = 100
+_ROWS_A_RECORD = 100
 
 
 def write_run(run: SyntheticRun, folder: Path, end_offsets: dict[int, int] | None = None) -> None:
@@ -73,7 +73,7 @@ def processed_of(run: SyntheticRun) -> pa.Table:
             "pod": pods,
             "member_id": [run.member or f"member-{pod}" for pod in pods],
             "ledger_partition": (rows["partition"] % _LEDGER_PARTITIONS).astype(np.int32),
-            "ledger_offset": np.arange(len(rows)) // _BATCH_ROWS,
+            "ledger_offset": np.arange(len(rows)) // _ROWS_A_RECORD,
             "failed_attempts": pa.array(
                 np.ascontiguousarray(rows["failed_attempts"]), mask=rows["failed_attempts"] == 0
             ),

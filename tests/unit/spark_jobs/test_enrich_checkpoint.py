@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lagbench.errors import NotReady, WrongInput
-from lagbench_enrich.checkpoint import Checkpoint
+from lagbench_enrich.offsets import checkpointed
 
 TOPIC = "lagbench.one.events"
 
@@ -31,15 +31,15 @@ def test_the_last_committed_batch_counts(tmp_path: Path) -> None:
     _commit(tmp_path, 8)
     _commit(tmp_path, 9)
 
-    assert Checkpoint(f"file://{tmp_path}").offsets_of(TOPIC) == {0: 9, 1: 18}
+    assert checkpointed(f"file://{tmp_path}", TOPIC) == {0: 9, 1: 18}
 
 
 def test_a_new_checkpoint_has_no_offsets(tmp_path: Path) -> None:
     """An absent folder, and one whose first batch is not committed, are no offsets: not zero."""
-    assert Checkpoint(str(tmp_path / "none")).offsets_of(TOPIC) is None
+    assert checkpointed(str(tmp_path / "none"), TOPIC) is None
     _log(tmp_path, 0, TOPIC, **{"0": 5})
 
-    assert Checkpoint(str(tmp_path)).offsets_of(TOPIC) is None
+    assert checkpointed(str(tmp_path), TOPIC) is None
 
 
 def test_a_checkpoint_of_another_topic_is_rejected(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_checkpoint_of_another_topic_is_rejected(tmp_path: Path) -> None:
     _log(tmp_path, 0, "orders", **{"0": 5})
 
     with pytest.raises(WrongInput, match="topic orders"):
-        Checkpoint(str(tmp_path)).offsets_of(TOPIC)
+        checkpointed(str(tmp_path), TOPIC)
 
 
 def test_a_damaged_checkpoint_is_not_ready(tmp_path: Path) -> None:
@@ -56,4 +56,4 @@ def test_a_damaged_checkpoint_is_not_ready(tmp_path: Path) -> None:
     (tmp_path / "offsets" / "0").write_text("v1\n{")
 
     with pytest.raises(NotReady, match="offsets/0"):
-        Checkpoint(str(tmp_path)).offsets_of(TOPIC)
+        checkpointed(str(tmp_path), TOPIC)

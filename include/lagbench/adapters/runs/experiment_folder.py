@@ -90,7 +90,7 @@ class ExperimentFolder:
         :raises NotReady: the run lacks one of the files.
         """
         runs = {kept.run_id: kept for kept in (*self.runs(), KeptRun.of(run, record))}
-        self.files.write_bytes(self.kept, _packed(runs.values()))
+        self.files.write_bytes(self.kept, _compressed(runs.values()))
 
 
 def read_runs(path: Path) -> list[KeptRun]:
@@ -107,7 +107,7 @@ def read_runs(path: Path) -> list[KeptRun]:
         ) from broken
 
 
-def _packed(runs: Iterable[KeptRun]) -> bytes:
+def _compressed(runs: Iterable[KeptRun]) -> bytes:
     """Return the file of these runs; the same runs give the same bytes."""
     lines = [run.line for run in sorted(runs, key=lambda run: run.run_id)]
     return gzip.compress("".join(lines).encode(), mtime=0)

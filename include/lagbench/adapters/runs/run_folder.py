@@ -41,11 +41,46 @@ class RunSummary:
     verdict: str | None
 
 
+class _File:
+    """The place of a file or folder in a run's folder."""
+
+    def __init__(self, name: str) -> None:
+        """Take its name."""
+        self._name = name
+
+    def __get__(self, folder: RunFolder, owner: type[RunFolder]) -> Path:
+        """Return its path."""
+        return folder.path / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """The files of one run below ``path``."""
 
     path: Path
+
+    manifest = _File("manifest.json")  # versions, seed, fidelity, conf and instants of the run
+    scenario = _File("scenario.yaml")
+    # The user's samples, as the run sends them; only a run with a payload has the file.
+    payload = _File("payload.txt")
+    # The user's Deployment, as it was given. It may hold Secrets with their values: only its owner
+    # may read it. Only a run of consumer.kind own has these two.
+    own_deployment = _File("own-deployment.yaml")
+    own_consumer = _File("own-consumer.yaml")  # the user's Deployment, as it was applied
+    policy = _File("policy.yaml")
+    conf = _File("conf.json")
+    prediction = _File("prediction.json")
+    fence = _File("fence.json")  # end and committed offsets after everything had stopped
+    autoscaler = _File("autoscaler.json")  # the last state of the policy in KEDA and the HPA
+    tables = _File("tables")
+    accounting = _File("accounting.json")
+    measures = _File("measures.json")
+    verdict = _File("verdict.json")
+    junit = _File("junit.xml")
+    report = _File("report.html")
+    phases = _File("phases.jsonl")  # the phases of the run, a line for each begin and end
+    live = _File("live.jsonl")  # the run while it is in progress, a line a second (``core/live``)
+    logs = _File("logs")
 
     @classmethod
     def create(cls, run_id: str, root: Path | None = None) -> RunFolder:
@@ -96,67 +131,9 @@ class RunFolder:
             directory.mkdir(parents=True, exist_ok=True)
         return folder
 
-    @property
-    def manifest(self) -> Path:
-        """Versions, seed, fidelity, conf and instants of the run."""
-        return self.path / "manifest.json"
-
-    @property
-    def scenario(self) -> Path:
-        """The effective scenario."""
-        return self.path / "scenario.yaml"
-
-    @property
-    def payload(self) -> Path:
-        """The user's samples, as the run sends them; only a run with a payload has the file."""
-        return self.path / "payload.txt"
-
-    @property
-    def own_deployment(self) -> Path:
-        """The user's Deployment, as it was given; only a run of consumer.kind own has the file.
-
-        It may hold Secrets with their values: only its owner may read it.
-        """
-        return self.path / "own-deployment.yaml"
-
-    @property
-    def own_consumer(self) -> Path:
-        """The user's Deployment, as it was applied."""
-        return self.path / "own-consumer.yaml"
-
-    @property
-    def policy(self) -> Path:
-        """The policy as applied."""
-        return self.path / "policy.yaml"
-
     def swapped_policy(self, number: int) -> Path:
         """Return the file of the policy that action ``number`` puts in place of another."""
         return self.path / f"policy-{number}.yaml"
-
-    @property
-    def conf(self) -> Path:
-        """The Dag run's conf."""
-        return self.path / "conf.json"
-
-    @property
-    def prediction(self) -> Path:
-        """The simulator's prediction of the run."""
-        return self.path / "prediction.json"
-
-    @property
-    def fence(self) -> Path:
-        """End and committed offsets after everything had stopped."""
-        return self.path / "fence.json"
-
-    @property
-    def autoscaler(self) -> Path:
-        """The last state of the policy in KEDA and the HPA."""
-        return self.path / "autoscaler.json"
-
-    @property
-    def tables(self) -> Path:
-        """Parquet tables, one folder each."""
-        return self.path / "tables"
 
     def table(self, name: str) -> Path:
         """Return the folder of table ``name``."""
@@ -173,46 +150,6 @@ class RunFolder:
     def has_landed(self) -> bool:
         """Return whether Spark has landed every topic; it marks a table that is whole."""
         return all((self.table(name) / "_SUCCESS").exists() for name in LANDED_TABLES)
-
-    @property
-    def accounting(self) -> Path:
-        """Accounting by identity."""
-        return self.path / "accounting.json"
-
-    @property
-    def measures(self) -> Path:
-        """The measures."""
-        return self.path / "measures.json"
-
-    @property
-    def verdict(self) -> Path:
-        """The verdict."""
-        return self.path / "verdict.json"
-
-    @property
-    def junit(self) -> Path:
-        """The verdict as JUnit XML."""
-        return self.path / "junit.xml"
-
-    @property
-    def report(self) -> Path:
-        """The report for a human."""
-        return self.path / "report.html"
-
-    @property
-    def phases(self) -> Path:
-        """The phases of the run, a line for each begin and end."""
-        return self.path / "phases.jsonl"
-
-    @property
-    def live(self) -> Path:
-        """The run while it is in progress, a line a second (``core/live``)."""
-        return self.path / "live.jsonl"
-
-    @property
-    def logs(self) -> Path:
-        """Logs of the pods."""
-        return self.path / "logs"
 
     def read_json(self, path: Path | str) -> Any:
         """Return the content of one of the folder's JSON files.

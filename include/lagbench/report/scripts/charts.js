@@ -1,20 +1,72 @@
-/* The charts of a run: panels over one time axis, with one cursor and one view. */
+/* The charts of a run: panels over one time axis, with one cursor and one view, by mouse and keyboard. */
 (function (lagbench) {
   "use strict";
 
+  const FAR = 10; // samples, with Shift
+
+  /** Make the panel's plot obey keys. `say` speaks to a screen reader. */
+  function keyboard(board, panel, say) {
+    let index = null;
+
+    function point() {
+      const left = panel.plot.valToPos(panel.seconds()[index], "x");
+      panel.plot.setCursor({ left, top: 10 }, true, true);
+    }
+
+    /** Zoom around the cursor; uPlot sets its scales after this task, and the cursor follows. */
+    function zoom(factor) {
+      board.zoomAt(index === null ? null : panel.seconds()[index], factor);
+      if (index !== null) window.setTimeout(point);
+    }
+
+    function moveTo(wanted) {
+      const seconds = panel.seconds();
+      if (seconds.length === 0) return;
+      const { min, max } = board.shown();
+      const first = Math.max(seconds.findIndex((second) => second >= min), 0);
+      let last = seconds.length - 1;
+      while (last > first && seconds[last] > max) last--;
+      index = Math.max(first, Math.min(wanted(first, last), last));
+      point();
+      say(`${seconds[index].toFixed(1)} seconds: ${panel.read(index)}`);
+    }
+
+    const from = (step) => (first) => (index === null ? first : index + step);
+    const keys = {
+      ArrowRight: (event) => moveTo(from(event.shiftKey ? FAR : 1)),
+      ArrowLeft: (event) => moveTo(from(event.shiftKey ? -FAR : -1)),
+      Home: () => moveTo((first) => first),
+      End: () => moveTo((_, last) => last),
+      "+": () => zoom(0.5),
+      "=": () => zoom(0.5), // the same key without Shift
+      "-": () => zoom(2),
+      Escape: () => board.zoom(null),
+    };
+    panel.target.addEventListener("keydown", (event) => {
+      const act = keys[event.key];
+      if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      act(event);
+    });
+    panel.target.addEventListener("blur", () => {
+      index = null;
+      panel.plot.setCursor({ left: -10, top: -10 }, true, true);
+    });
+  }
+
+  const { make, button } = lagbench;
   const PAPER = 690; // CSS pixels of a printed page's width
   let boards = 0;
 
   function toolbar(board) {
-    const { make, button } = lagbench.frame;
     const bar = make("div", "toolbar");
     bar.append(
       button("Everything", "Everything: show the whole run", () => board.zoom(null)),
       button("Zoom in", "Zoom in", () => board.zoomAt(null, 0.5)),
       button("Zoom out", "Zoom out", () => board.zoomAt(null, 2)),
-      button("All as PNG", "All as PNG: download all charts", () => lagbench.download.png("charts", board.panels)),
+      button("All as PNG", "All as PNG: download all charts", () => lagbench.savePng("charts", board.panels)),
       button("Events as CSV", "Events as CSV: download", () =>
-        lagbench.download.csv("events", lagbench.events.eventRows(board.events)),
+        lagbench.saveCsv("events", lagbench.eventRows(board.events)),
       ),
     );
     return bar;
@@ -22,11 +74,10 @@
 
   /** Draw `data` (see the data block in chart_data.py) into `root`; return the charts' handle. */
   function charts(root, data) {
-    const { make } = lagbench.frame;
     const tables = {};
     const board = {
       key: "lagbench-" + ++boards,
-      events: lagbench.events.readEvents(data.events),
+      events: lagbench.readEvents(data.events),
       panels: [],
       view: null,
       width: Math.max(root.clientWidth, 240),
@@ -83,20 +134,20 @@
     lagbench.PANELS.forEach((spec) => {
       const block = (data.tables || {})[spec.table];
       tables[spec.table] = new lagbench.Table(spec.lines.map((line) => line.column), block);
-      board.panels.push(lagbench.panel.linesPanel(board, spec, tables[spec.table]));
+      board.panels.push(lagbench.linesPanel(board, spec, tables[spec.table]));
     });
     board.panels.push(assignment);
     root.replaceChildren(
       bar,
       ...board.panels.map((panel) => panel.figure),
       axis,
-      lagbench.pagedTable("Events as a table", () => lagbench.events.eventRows(board.events)),
+      lagbench.pagedTable("Events as a table", () => lagbench.eventRows(board.events)),
       spoken,
     );
     board.width = Math.max(board.panels[0].target.clientWidth, 240);
     board.panels.forEach((panel) => {
       panel.mount();
-      lagbench.keyboard(board, panel, (text) => (spoken.textContent = text));
+      keyboard(board, panel, (text) => (spoken.textContent = text));
     });
 
     function resize(width) {
@@ -138,7 +189,7 @@
         later([assignment]);
       },
       setEvents(events) {
-        board.events = lagbench.events.readEvents(events, board.events);
+        board.events = lagbench.readEvents(events, board.events);
         later([]);
       },
       setOrigin,
@@ -165,5 +216,31 @@
     };
   }
 
-  lagbench.charts = charts;
+  /** A table that is wider than the window scrolls; the keyboard must reach it, and only then. */
+  function reachWideTables() {
+    document.querySelectorAll(".wide, pre").forEach((box) => {
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    });
+  }
+
+  function startReport() {
+    const began = window.performance.now();
+    lagbench.theme.follow();
+    lagbench.theme.button(document.getElementById("theme"));
+    const data = JSON.parse(document.getElementById("run-data").textContent);
+    const handle = charts(document.getElementById("charts"), data);
+    handle.hideEmpty();
+    reachWideTables();
+    window.addEventListener("resize", reachWideTables);
+    document.addEventListener("toggle", reachWideTables, true);
+    // After the next frame, all of it is on the screen.
+    window.requestAnimationFrame(() =>
+      window.setTimeout(() => window.performance.measure("lagbench:drawn", { start: began })),
+    );
+    lagbench.report = handle;
+    return handle;
+  }
+
+  Object.assign(lagbench, { charts, startReport });
 })((window.lagbench = window.lagbench || {}));

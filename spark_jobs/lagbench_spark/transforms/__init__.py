@@ -1,1 +1,0 @@
-"""Pure steps: DataFrames in, DataFrames out; nothing here reads or writes."""

@@ -1,0 +1,320 @@
+"""The data of the figures: made of the run's tables alone, safe in a page."""
+
+from __future__ import annotations
+
+import json
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.fakes.run_folder_builder import quick_spike_run
+from tests.fakes.tampered_run import Row, tampered
+
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.measures import NAMED, Measures
+from lagbench.core.measures.evidence import Observation
+from lagbench.core.measures.evidence.actions import PlayedAction
+from lagbench.core.telemetry.records import HpaSample, KubeEvent
+from lagbench.report.series import PodRow, RunSeries, Series, data_block, read_series, said
+from lagbench.report.tiles import tiles
+from lagbench.results.measure import measure_run
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """Provide a measured quick_spike run folder, which no test changes."""
+    made: RunFolder = quick_spike_run().write(tmp_path_factory.mktemp("runs"))
+    measure_run(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def measures(folder: RunFolder) -> Measures:
+    """Provide the measures of that folder."""
+    return Measures.model_validate(folder.read_json(folder.measures))
+
+
+def block(series: RunSeries, measures: Measures) -> dict[str, Any]:
+    """Return the decoded block."""
+    return json.loads(data_block(series, measures))
+
+
+def drawn(series: RunSeries, **changed: Any) -> RunSeries:
+    """Return ``series`` with other fields."""
+    names = RunSeries.__dataclass_fields__
+    return RunSeries(**({name: getattr(series, name) for name in names} | changed))
+
+
+def test_a_table_gives_back_its_samples(folder: RunFolder, measures: Measures) -> None:
+    """The coded instants of lag are those of its samples to the millisecond, the values exact."""
+    series = read_series(folder, measures)
+
+    found = block(series, measures)["tables"]["lag"]
+
+    milliseconds = np.rint(series.lines["lag"]["total"].seconds * 1000).astype(int).tolist()
+    assert list(accumulate(found["ms"])) == milliseconds
+    assert found["columns"]["total"] == series.lines["lag"]["total"].values.tolist()
+    assert found["columns"]["hottest"] == series.lines["lag"]["hottest"].values.tolist()
+
+
+def test_the_cpu_of_the_consumers_has_two_lines(folder: RunFolder, measures: Measures) -> None:
+    """Mean and highest in cores, over the whole run."""
+    found = block(read_series(folder, measures), measures)["tables"]["cpu"]
+
+    known = {value for value in found["columns"]["mean"] if value is not None}
+    assert known == {0.03}  # as each pod of the story reports
+    assert len(found["columns"]["highest"]) == len(found["ms"])
+    assert sum(found["ms"]) > 270_000  # the stream ends 280 s after its spike
+
+
+def test_a_reading_that_failed_breaks_the_line(tmp_path: Path) -> None:
+    """Its row is missing: without a null, the chart would join what was read before and after."""
+    run = tampered(tmp_path)
+
+    def lost(row: Row) -> Row | None:
+        return None if 15 <= run.seconds(row["at"]) < 30 else row
+
+    for table in ("lag", "replicas", "latency"):
+        run.edit_rows(table, lost)
+    measures = run.measure()
+    tables = block(read_series(run.folder, measures), measures)["tables"]
+
+    start = (run.stream_started_at - (measures.load.first_spike_started_at or 0)) // 1_000_000
+    for table, column in (("lag", "total"), ("replicas", "ready"), ("latency", "p99")):
+        milliseconds = list(accumulate(tables[table]["ms"]))
+        assert milliseconds == sorted(set(milliseconds))
+        values = tables[table]["columns"][column]
+        inside = [
+            value
+            for at, value in zip(milliseconds, values, strict=True)
+            if 15_000 <= at - start < 30_000
+        ]
+        assert inside == [None, None], table
+        assert all(len(found) == len(values) for found in tables[table]["columns"].values())
+
+
+def test_a_second_without_a_finished_message_breaks_the_time_lag(tmp_path: Path) -> None:
+    """A missing bin is a gap; two lost readings of the lag are none."""
+    run = tampered(tmp_path)
+
+    def lost(row: Row) -> Row | None:
+        return None if 20 <= run.seconds(row["at"]) < 22 else row
+
+    measures = run.measure()
+    before = read_series(run.folder, measures)
+    for table in ("lag", "latency"):
+        run.edit_rows(table, lost)
+    after = read_series(run.folder, measures)
+
+    def gaps(series: Series) -> int:
+        return int(np.isnan(series.values).sum())
+
+    assert gaps(after.lines["lag"]["total"]) == gaps(before.lines["lag"]["total"])
+    assert gaps(after.lines["latency"]["p99"]) == gaps(before.lines["latency"]["p99"]) + 2
+
+
+def test_events_stand_on_the_same_axis(folder: RunFolder, measures: Measures) -> None:
+    """Spike, rebalances, replica changes and actions are milliseconds since the spike."""
+    start = measures.load.first_spike_started_at or 0
+    action = PlayedAction(
+        number=0, kind="kill_pod", started_at=start + 30 * SECOND, ended_at=start + 31 * SECOND
+    )
+    never = PlayedAction(number=1, kind="pause_pod", problem="was not played")
+    acted = measures.model_copy(update={"actions": (action, never)})
+
+    events = block(read_series(folder, acted), acted)["events"]
+
+    assert events["spikes"] == [{"name": "spike", "start": 0, "end": 60_000}]
+    assert events["actions"] == [{"name": "kill pod", "start": 30_000, "end": 31_000}]
+    assert len(events["episodes"]) == measures.rebalances.count
+    steps = [(change["before"], change["after"]) for change in events["changes"]]
+    assert steps == [(2, 6), (6, 10), (10, 12), (12, 7), (7, 2)]
+
+
+def test_what_never_ended_has_no_end(folder: RunFolder, measures: Measures) -> None:
+    """A rebalance that left a partition without an owner, and an action without an end, stay open.
+
+    A chart draws an end that is null at its right edge, and its start would be an instant.
+    """
+    first, *others = measures.rebalances.episodes
+    stuck = first.model_copy(update={"ended_at": None})
+    rebalances = measures.rebalances.model_copy(update={"episodes": (stuck, *others)})
+    start = measures.load.first_spike_started_at or 0
+    action = PlayedAction(
+        number=0, kind="pause_pod", started_at=start + SECOND, problem="began and never ended"
+    )
+    seen = measures.model_copy(update={"rebalances": rebalances, "actions": (action,)})
+
+    events = block(read_series(folder, seen), seen)["events"]
+
+    assert events["episodes"][0]["end"] is None
+    assert all(episode["end"] is not None for episode in events["episodes"][1:])
+    assert events["actions"] == [{"name": "pause pod", "start": 1000, "end": None}]
+
+
+def test_a_name_cannot_end_the_script(folder: RunFolder, measures: Measures) -> None:
+    """A pod's name comes from a cluster: markup, quotes and line separators stay data."""
+    name = "</script><script>alert('1')</script>\u2028\"&"
+    held = PodRow(name, Series(np.array([0.0]), np.array([1.0])))
+    series = drawn(read_series(folder, measures), pods=(held,))
+
+    text = data_block(series, measures)
+
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text)["pods"][0]["pod"] == name
+
+
+def test_a_partition_that_never_had_a_message_leaves_no_gap(tmp_path: Path) -> None:
+    """The group commits nothing at an end of 0: the lag is 0, and the peak is the tile's."""
+    run = tampered(tmp_path)
+    before = read_series(run.folder, run.measure()).lines["lag"]["total"].values
+
+    def without_messages(row: Row) -> Row:
+        is_empty = row["partition"] == 0
+        return {**row, "end_offset": 0, "committed": None, "lag": None} if is_empty else row
+
+    run.edit_rows("lag", without_messages)
+    measures = run.measure()
+    found = read_series(run.folder, measures)
+
+    # The one instant at which messages of the others wait for their first commit.
+    assert np.isnan(found.lines["lag"]["total"].values).sum() == np.isnan(before).sum() == 1
+    assert np.isnan(found.lines["lag"]["hottest"].values).sum() == 1
+    assert np.nanmax(found.lines["lag"]["total"].values) == measures.lag.peak_records
+
+
+def test_each_spike_has_its_own_band(folder: RunFolder, measures: Measures) -> None:
+    """The pause between two bursts is no spike."""
+    series = read_series(folder, measures)
+    spike = measures.load.spike_windows[0]
+    later = spike.model_copy(
+        update={"started_at": spike.ended_at + SECOND, "ended_at": spike.ended_at + 2 * SECOND}
+    )
+
+    def bands(*windows: Any) -> list[dict[str, Any]]:
+        load = measures.load.model_copy(update={"spike_windows": windows})
+        found = block(series, measures.model_copy(update={"load": load}))
+        return found["events"]["spikes"]
+
+    assert bands(spike, later) == [
+        {"name": "spike 1", "start": 0, "end": 60_000},
+        {"name": "spike 2", "start": 61_000, "end": 62_000},
+    ]
+
+
+def messages(line: Series) -> float:
+    """Return the messages below a line of a rate over bins of 100 ms."""
+    return float(np.nansum(line.values)) / 10
+
+
+def test_a_consumer_of_which_only_commits_are_known_is_drawn_by_them(tmp_path: Path) -> None:
+    """The table has no processed message of it; the line has those that it committed."""
+    run = tampered(tmp_path)
+    measures = run.measure()
+    before = read_series(run.folder, measures)
+
+    def without_work(row: Row) -> Row:
+        return {**row, "processed": 0, "processed_again": 0}
+
+    run.edit_rows("timeline", without_work)
+    after = read_series(run.folder, measures.model_copy(update={"accounting_level": "commits"}))
+
+    assert messages(before.lines["rates"]["consumed"]) > 0
+    assert (
+        abs(
+            messages(after.lines["rates"]["consumed"]) / messages(before.lines["rates"]["consumed"])
+            - 1
+        )
+        < 0.05
+    )
+    assert (
+        abs(
+            messages(after.lines["rates"]["offered"]) / messages(before.lines["rates"]["offered"])
+            - 1
+        )
+        < 0.001
+    )
+
+
+@pytest.mark.parametrize(
+    "known_by",
+    [{"accounting_level": "commits"}, {"observation": Observation(group="shop", topic="orders")}],
+)
+def test_a_gap_of_the_readings_is_a_gap_of_the_consumed(
+    tmp_path: Path, known_by: dict[str, Any]
+) -> None:
+    """Without offsets for 15 s under load the line is broken, and no zero or burst is drawn."""
+    run = tampered(tmp_path)
+    measures = run.measure()
+    start_at = measures.load.first_spike_started_at or 0
+
+    def read_at(row: Row) -> bool:
+        return not 10 < (row["at"] - start_at) / SECOND < 25
+
+    run.edit_rows("lag", lambda row: row if read_at(row) else None)
+    found = read_series(run.folder, measures.model_copy(update=known_by)).lines["rates"]["consumed"]
+
+    inside = (found.seconds > 11) & (found.seconds < 24)
+    outside = (found.seconds > 28) & (found.seconds < 40)
+    assert inside.any()
+    assert np.isnan(found.values[inside]).all()
+    assert not np.isnan(found.values[outside]).any()
+
+
+def test_what_the_autoscaler_said_stands_in_order_of_time() -> None:
+    """A condition is told once, until it says something else."""
+
+    def sample(second: int, scaling: str) -> HpaSample:
+        conditions = ["AbleToScale=True ReadyForNewScale", f"ScalingActive={scaling}"]
+        return HpaSample(
+            at=second * SECOND,
+            source="recorder",
+            name="h",
+            desired=2,
+            current=2,
+            metrics=[],
+            conditions=conditions,
+        )
+
+    event = KubeEvent(
+        at=3 * SECOND,
+        source="recorder",
+        object_kind="HorizontalPodAutoscaler",
+        object_name="h",
+        type="Warning",
+        reason="FailedGetExternalMetric",
+        message="no answer",
+        count=3,
+        first_at=None,
+        last_at=None,
+    )
+
+    rows = [*said([sample(1, "True"), sample(2, "True"), event, sample(4, "False")], SECOND)]
+
+    assert [(row.seconds, row.message, row.count, row.is_warning) for row in rows] == [
+        (0, "AbleToScale=True ReadyForNewScale, ScalingActive=True", 1, False),
+        (2, "no answer", 3, True),
+        (3, "ScalingActive=False", 1, False),
+    ]
+
+
+def test_the_dip_names_the_window_of_the_deepest_scale_step(measures: Measures) -> None:
+    """At a low rate it is wider than 1 s; a death is no scale step, and no width is made up."""
+    title = NAMED["rebalance_dip_percent"].title
+
+    def note(*steps: tuple[float | None, float | None, str]) -> str:
+        names, one = ("dip_percent", "window_seconds", "trigger"), measures.rebalances.episodes[1]
+        episodes = tuple(
+            one.model_copy(update=dict(zip(names, step, strict=True))) for step in steps
+        )
+        found = measures.rebalances.model_copy(update={"episodes": episodes})
+        shown = tiles(measures.model_copy(update={"rebalances": found}))
+        return next(tile.note for tile in shown if tile.title == title)
+
+    deep = note((10.0, 1.0, "scale_up"), (30.0, 2.5, "scale_down"), (90.0, 5.0, "pod_death"))
+    assert deep.startswith("deepest, in a 2.5 s window; ")
+    assert note((None, None, "scale_up")).startswith("deepest; ")
