@@ -29,12 +29,12 @@ def rows() -> list[dict[str, Any]]:
     return found
 
 
-def test_every_row_agrees_in_answer_text_and_warnings() -> None:
-    """140 answers, 50 texts of refusals (two of them of updates) and 6 sets of warnings."""
-    run = command(str(CASES), "--texts")
+def test_every_row_agrees_in_answer_reason_and_warnings() -> None:
+    """140 answers, 50 reasons of refusals (two of them of updates) and 6 sets of warnings."""
+    run = command(str(CASES))
 
     assert run.stdout.startswith("140 of 140 agree\n")
-    assert "texts of refusals equal: 50 of 50; warnings equal: 6 of 6" in run.stdout
+    assert "reasons equal: 50 of 50; warnings equal: 6 of 6" in run.stdout
     assert run.returncode == 0
 
 

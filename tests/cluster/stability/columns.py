@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
-from lagbench.core.keda.object.annotations import PAUSED
+from lagbench.core.keda.object import PAUSED
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.images import PAUSE
 from tests.cluster.stability.histories import CEILING, FLOOR, LAG_THRESHOLD

@@ -9,11 +9,10 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 
 from lagbench.core.keda.triggers import (
     KafkaSecurity,
-    ParameterReader,
-    ParameterSources,
-    check_security,
+    TriggerSource,
     go_boolean,
-    read_security,
+    read_values,
+    security_problems,
 )
 from lagbench.core.lag_scaler.iggy_address import (
     ALLOWED_ADDRESS,
@@ -127,11 +126,10 @@ def _read_kafka(reader: MetadataReader) -> tuple[KafkaCluster, GroupTopic]:
     servers = reader.required("bootstrapServers", longest=_LONGEST_SERVERS)
     logins = _logins(reader, "bootstrapServers", KAFKA_LOGIN_DEFAULTS)
     named = {name: reader.text(name) for name in ("tls", "sasl", "unsafeSsl")}
-    parameters = ParameterReader(ParameterSources(named, auth=logins))
-    security = read_security(parameters)
-    problem = check_security(security, logins)
-    for message in [*parameters.errors, *([problem] if problem else [])]:
-        reader.refuse("tls, sasl", named["tls"] or named["sasl"], message)
+    found, problems = read_values(KafkaSecurity, TriggerSource(named, auth=logins))
+    security = KafkaSecurity.model_validate(found)
+    for name, problem in [*problems, *security_problems(security, logins)[:1]]:
+        reader.refuse("tls, sasl", named["tls"] or named["sasl"], f"{name}: {problem}")
     pieces = _servers(servers)
     if servers and not (pieces and all(map(_BROKER.fullmatch, pieces))):
         reader.refuse("bootstrapServers", servers, "host:port, several separated by commas")

@@ -3,9 +3,10 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fakes.triggers import read_trigger
 
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
-from lagbench.core.keda.triggers.kafka import KafkaTrigger, parse_kafka_trigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.simulation.lag_arrays import TopicOffsets, read_lag_arrays
 
 FLAGS = (
@@ -30,7 +31,7 @@ def trigger(flags: frozenset[str], policy: str, threshold: int, activation: int)
         "offsetResetPolicy": policy,
         **dict.fromkeys(flags, "true"),
     }
-    return parse_kafka_trigger(metadata)
+    return read_trigger("kafka", metadata)
 
 
 offset = st.integers(-1, 60)

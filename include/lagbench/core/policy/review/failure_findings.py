@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from lagbench.core.keda.formula import FormulaError, Node, parse_formula
-from lagbench.core.keda.loop import compile_modifiers
-from lagbench.core.keda.object import Fallback, KafkaTrigger, NotSupported, Trigger
+from lagbench.core.keda.object import Fallback, KafkaTrigger, Trigger, formula_of
 from lagbench.core.keda.triggers import TRIGGER_TYPES, Outage
 from lagbench.core.policy.review.finding import Finding, Subject, shown
 
@@ -131,14 +129,8 @@ def _composite(subject: Subject, formula: str) -> Iterator[Finding]:
         happens += "; a trigger that fails fails the whole formula"
     yield Finding("note", "composite-targets", _FORMULA, shown(formula), happens)
     yield from _composite_cap(subject, formula)
-    try:
-        compile_modifiers(subject.spec)
-    except NotSupported as error:
-        happens = "KEDA accepts it, the embedded autoscaler does not support it"
-        yield Finding(
-            "warning", "not-rehearsed-here", _FORMULA, shown(formula), happens, error.allowed
-        )
-    if _may_be_negative(formula):
+    # Lag triggers have values of 0 or more.
+    if formula_of(subject.written).may_be_negative:
         yield Finding(
             "warning",
             "composite-negative",
@@ -148,26 +140,6 @@ def _composite(subject: Subject, formula: str) -> Iterator[Finding]:
             f"({subject.spec.max_replica_count}), while KEDA reports Active=False",
             f"max({formula}, 0)" if len(formula) <= 40 else "max(..., 0) around it",
         )
-
-
-def _may_be_negative(formula: str) -> bool:
-    """Return whether a formula subtracts without a bound; lag triggers have values of 0 or more."""
-    try:
-        return _subtracts(parse_formula(formula))
-    except FormulaError:
-        return False
-
-
-def _subtracts(node: Node) -> bool:
-    if node.kind == "call" and node.text == "abs":
-        return False
-    if node.kind == "call" and node.text == "max":
-        return all(_subtracts(part) for part in node.parts)
-    if node.kind in {"binary", "unary"} and node.text == "-":
-        return True
-    if node.kind == "condition":  # what is compared does not become the result
-        return any(_subtracts(part) for part in node.parts[1:])
-    return any(_subtracts(part) for part in node.parts)
 
 
 def _composite_cap(subject: Subject, formula: str) -> Iterator[Finding]:

@@ -7,23 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lagbench.core.hpa import ResourceMetric, parse_hpa
-from lagbench.core.keda.object import (
-    NotSupported,
-    Trigger,
-    TriggerRefused,
-    find_problems,
-    parse_scaled_object,
-)
-from lagbench.core.kubernetes import json_value
-from lagbench.core.policy.admission import (
-    RefusedBy,
-    admit,
-    admit_hpa,
-    exported_fields,
-    finalizer_warnings,
-    stored_hpa,
-    target_type,
-)
+from lagbench.core.keda.object import NotSupported, Trigger, TriggerRefused, read_scaled_object
+from lagbench.core.kubernetes import exported_fields, json_value, odd_finalizers, value_at
+from lagbench.core.policy.admission import RefusedBy, admit, admit_hpa, stored_hpa, target_type
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
 from lagbench.core.policy.review.climb import ANY_NUMBER, climb
@@ -44,7 +30,7 @@ from lagbench.core.policy.review.other_trigger_findings import (
     resource_only_findings,
     window_findings,
 )
-from lagbench.core.policy.review.refusals import refusal_findings, value_at
+from lagbench.core.policy.review.refusals import refusal_findings
 from lagbench.core.policy.review.replica_findings import replica_findings
 from lagbench.core.policy.review.target_findings import target_findings
 from lagbench.core.policy.review.threshold_findings import (
@@ -205,13 +191,22 @@ def _scaled_object(
             refused_by=answer.refused_by,
         )
     manifest = json_value(manifest)  # as it is stored
-    advice = [*map(_advice, finalizer_warnings(manifest["metadata"]))]
-    problems = find_problems(manifest, where=where, environment=around.environment)
-    if problems:
+    advice = [
+        Finding(
+            "warning",
+            "finalizer-name",
+            "metadata.finalizers",
+            name,
+            "another program may write a finalizer of this name, too",
+            "DOMAIN/NAME",
+        )
+        for name in odd_finalizers(manifest["metadata"])
+    ]
+    spec, problems = read_scaled_object(manifest, where=where, environment=around.environment)
+    if spec is None:
         unread = unread_parameters(manifest["spec"]["triggers"])
         findings = [*map(_problem, problems), *unread, *advice]
         return PolicyReview("ScaledObject", name, is_accepted=True, findings=tuple(findings))
-    spec = parse_scaled_object(manifest, where=where, environment=around.environment)
     subject = Subject(manifest, spec, context, around)
     findings = [*(found for rule in _RULES for found in rule(subject)), *advice]
     limits, wish = policy_limits(manifest), ANY_NUMBER
@@ -226,18 +221,17 @@ def _scaled_object(
     )
 
 
-def _advice(warning: str) -> Finding:
-    field, name, happens = warning.split(": ", 2)
-    return Finding("warning", "finalizer-name", field, name, happens, "DOMAIN/NAME")
-
-
 def _problem(problem: WrongInput) -> Finding:
     """Return what KEDA or the API server says after the object was stored."""
     field, value = problem.field, shown(problem.value, problem.field)
     if isinstance(problem, TriggerRefused):
         code = "hpa-refused" if problem.stage == "hpa" else "operator-refuses"
         happens = f"stored, but never ready: {problem.keda_message}"
-        return Finding("broken", code, field, value, happens, _instead(problem))
+        # Kafka's own name of the mechanism is not KEDA's.
+        is_plain = field.endswith(".sasl") and value in {"plain", "PLAIN"}
+        return Finding(
+            "broken", code, field, value, happens, "sasl: plaintext" if is_plain else problem.hint
+        )
     if isinstance(problem, NotSupported):
         happens = "KEDA accepts it, the embedded autoscaler does not support it"
         return Finding("warning", "not-rehearsed-here", field, value, happens, problem.allowed)
@@ -249,13 +243,6 @@ def _problem(problem: WrongInput) -> Finding:
         "stored, but never ready: the API server rejects the HPA that KEDA creates from it",
         problem.allowed,
     )
-
-
-def _instead(problem: TriggerRefused) -> str:
-    value = problem.value if isinstance(problem.value, Mapping) else {}
-    if value.get("sasl") in {"plain", "PLAIN"}:
-        return "sasl: plaintext"
-    return problem.hint
 
 
 def _hpa(
