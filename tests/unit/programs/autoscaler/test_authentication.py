@@ -148,6 +148,6 @@ def test_no_event_or_condition_holds_a_secret() -> None:
     put_login(here, value="open-sesame")
     here.worker.step()
 
-    assert '"lagThreshold"' in str(here.cluster.events("w"))
+    assert "lagThreshold" in str(here.cluster.events("w"))
     assert "open-sesame" not in str(here.cluster.objects[SCALED_OBJECT, KEY])
     assert "open-sesame" not in str(here.cluster.events("w"))
