@@ -86,15 +86,19 @@ def entry(properties: Mapping[str, Schema], *required: str) -> Schema:
 
 
 def _children(value: Any, schema: Schema, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yield place, value and schema of what is in a value; False: the schema has no such field."""
-    if isinstance(value, list) and "items" in schema:
+    """Yield place, value and schema of what is in a value; False: the schema has no such field.
+
+    Where the schema wants something else, it knows no field of what is there either.
+    """
+    if isinstance(value, list):
         for index, item in enumerate(value):
-            yield f"{path}[{index}]", item, schema["items"]
-    elif isinstance(value, Mapping) and "object" in schema.get("type", ()):
+            yield f"{path}[{index}]", item, schema.get("items", entry({}))
+    elif isinstance(value, Mapping):
         known = schema.get("properties", {})
+        others = schema.get("additionalProperties", None if "object" in schema["type"] else False)
         for name, item in value.items():
             part = f"[{name}]" if "." in str(name) else f".{name}"
-            below = known.get(name, schema.get("additionalProperties"))
+            below = known.get(name, others)
             yield (f"{path}{part}" if path else str(name)), item, below
 
 

@@ -168,7 +168,7 @@ def formula_of(spec: Mapping[str, Any]) -> Formula:
 def number_of(text: str) -> float:
     """Return a number that KEDA reads of a text; not a number for any other text."""
     try:
-        return float(text)
+        return float.fromhex(text) if "0x" in text.lower() else float(text)
     except ValueError:
         return nan
 

@@ -269,6 +269,20 @@ def test_a_finalizer_without_a_domain_is_warned_of() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"scaleTargetRef": [{"name": "w"}]}, "spec.scaleTargetRef[0].name"),
+        ({"triggers": {"type": "kafka"}}, "spec.triggers.type"),
+    ],
+)
+def test_fields_in_the_wrong_place_are_unknown(spec: dict[str, Any], path: str) -> None:
+    """Where the schema wants something else, it knows none of the fields below."""
+    found = answer(**spec)
+
+    assert (found.code, [item.field for item in found.refusals]) == (400, [path])
+
+
 def test_the_status_is_dropped_but_its_fields_are_known() -> None:
     """A person's status is not looked at, apart from the names in it."""
     given = manifest()
