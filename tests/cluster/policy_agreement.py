@@ -20,8 +20,7 @@ from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
 from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube
 from lagbench.catalog.strict_yaml import parse_yaml
-from lagbench.core.policy.admission.answer import Admission, FieldValidation, admit
-from lagbench.core.policy.admission.cluster import ClusterView
+from lagbench.core.policy.admission import Admission, ClusterView, FieldValidation, admit
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.review.finding import KnownObjects
 from lagbench.core.policy.review.policy_file import review_documents
@@ -71,13 +70,6 @@ class Agreement:
         if self.live.is_accepted:
             return self.ours.is_accepted
         return not self.ours.is_accepted and self.live.code == self.ours.code
-
-    @property
-    def has_same_text(self) -> bool:
-        """Return whether the live text is one of ours, field errors in any order."""
-        if self.live.message is None:
-            return self.ours.is_accepted
-        return any(_is_same(self.live.message, text) for text in self.ours.messages)
 
     @property
     def has_same_warnings(self) -> bool:
@@ -239,11 +231,6 @@ def _scaled_object(name: str, target: Mapping[str, Any], trigger: str) -> dict[s
     }
 
 
-def _is_same(live: str, ours: str) -> bool:
-    """Compare two texts; the API server walks through a mapping's keys in random order."""
-    return live == ours or (len(live) == len(ours) and "[" in live and sorted(live) == sorted(ours))
-
-
 def _about(text: str) -> str:
     return text.partition("\n")[0].removeprefix("#").strip()
 
@@ -254,25 +241,22 @@ def _namespace(subject: str) -> str:
 
 def markdown(rows: Sequence[Agreement]) -> Iterator[str]:
     """Yield the table, line by line, with a summary below it."""
-    yield "| subject | case | live | `policy check` | text and warnings |"
+    yield "| subject | case | live | `policy check` | warnings |"
     yield "|---|---|---|---|---|"
     for row in rows:
         mode = "" if row.field_validation == "Strict" else " (unknown fields allowed)"
         about = row.case.about.replace("|", "\\|").rstrip(".") + mode
-        texts = "same" if row.has_same_text and row.has_same_warnings else "differ"
-        if texts == "same" and len(row.ours.messages) > 1:
-            texts = f"one of ours ({len(row.ours.messages)})"
+        warnings = "same" if row.has_same_warnings else "differ"
         live = _answer(row.live.is_accepted, row.live.code, row.live.warnings)
         ours = _answer(row.ours.is_accepted, row.ours.code, row.ours.warnings)
-        yield f"| {row.case.subject} | {about} | {live} | {ours} | {texts} |"
+        yield f"| {row.case.subject} | {about} | {live} | {ours} | {warnings} |"
     yield ""
     stored = sum(row.live.is_accepted for row in rows)
     same = sum(row.has_same_answer for row in rows)
-    texts_same = sum(row.has_same_text and row.has_same_warnings for row in rows)
+    warned_same = sum(row.has_same_warnings for row in rows)
     yield (
         f"{len(rows)} requests with {len({str(row.case) for row in rows})} manifests: {stored} "
-        f"stored, {len(rows) - stored} refused. Same answer: {same}. Same text and warnings: "
-        f"{texts_same}."
+        f"stored, {len(rows) - stored} refused. Same answer: {same}. Same warnings: {warned_same}."
     )
 
 
@@ -288,11 +272,11 @@ def differences(rows: Sequence[Agreement]) -> Iterator[str]:
     """Yield both answers wherever they differ."""
     for row in rows:
         reviewed = row.is_reviewed_good == admit_strict(row)
-        if row.has_same_answer and row.has_same_text and row.has_same_warnings and reviewed:
+        if row.has_same_answer and row.has_same_warnings and reviewed:
             continue
         yield f"{row.case} ({row.field_validation}): {row.case.about}"
         yield f"  live {row.live.code}: {row.live.message} {list(row.live.warnings)}"
-        for text in row.ours.messages or ("(stored)",):
+        for text in row.ours.refusals or ("(stored)",):
             yield f"  ours {row.ours.code}: {text} {list(row.ours.warnings)}"
         yield f"  reviewed as {'good' if row.is_reviewed_good else 'refused'}"
 

@@ -10,8 +10,8 @@ import sys
 from typing import Any
 
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
-from lagbench.core.keda.triggers.kafka import parse_kafka_trigger
 from tests.conformance.comparison import Comparison, run_command
+from tests.fakes.triggers import read_trigger
 
 COMPARED = ("metric", "lagWithPersistent", "active")
 
@@ -20,7 +20,7 @@ def compare(oracle: dict[str, Any]) -> Comparison:
     """Return the comparison over every poll of every case."""
     comparison = Comparison()
     for number, case in enumerate(oracle["cases"]):
-        trigger = parse_kafka_trigger(_metadata(case["metadata"]))
+        trigger = read_trigger("kafka", _metadata(case["metadata"]))
         memory = PersistentLagMemory()
         for poll_number, poll in enumerate(case["polls"]):
             offsets = {

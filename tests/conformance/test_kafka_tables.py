@@ -15,14 +15,14 @@ from lagbench.core.keda.loop.kafka_lag import (
     partition_lag,
     read_lag,
 )
-from lagbench.core.keda.triggers.external import ExternalTrigger, parse_external_trigger
+from lagbench.core.keda.object import TriggerRefused
+from lagbench.core.keda.triggers import ExternalTrigger
 from lagbench.core.keda.triggers.kafka import (
     KafkaTrigger,
-    TriggerRefused,
     kept_partitions,
-    parse_kafka_trigger,
     parse_partition_limitation,
 )
+from tests.fakes.triggers import read_trigger
 
 TABLES = json.loads((Path(__file__).parents[1] / "data" / "keda_kafka_cases.json").read_text())
 KAFKA = TABLES["kafka"]
@@ -52,7 +52,7 @@ def rows(name: str) -> list[Any]:
 def outcome(metadata: dict[str, str], auth: dict[str, str] | None = None) -> KafkaTrigger | None:
     """Return the parsed trigger, None when it is rejected."""
     try:
-        return parse_kafka_trigger(metadata, auth=auth)
+        return read_trigger("kafka", metadata, auth=auth)
     except TriggerRefused:
         return None
 
@@ -134,7 +134,7 @@ def test_oauthbearer(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", rows("oauth_token_provider"))
 def test_token_provider(row: dict[str, Any]) -> None:
     """The token provider is the one asked for."""
-    trigger = parse_kafka_trigger(row["metadata"], auth=row["authParams"])
+    trigger = read_trigger("kafka", row["metadata"], auth=row["authParams"])
 
     wanted = "aws_msk_iam" if row["expectedTokenProvider"] == "MSK" else "bearer"
     assert trigger.security.token_provider == wanted
@@ -143,13 +143,13 @@ def test_token_provider(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", rows("client_full_metadata"))
 def test_full_metadata(row: dict[str, Any]) -> None:
     """FullMetadata is on unless it is switched off."""
-    assert parse_kafka_trigger(row["metadata"]).full_metadata == row["expectedFullMetadata"]
+    assert read_trigger("kafka", row["metadata"]).full_metadata == row["expectedFullMetadata"]
 
 
 @pytest.mark.parametrize("row", rows("metric_names"))
 def test_metric_name(row: dict[str, Any]) -> None:
     """The metric's name holds the trigger's place and the topic, or the group without a topic."""
-    name = parse_kafka_trigger(row["metadata"]).metric_name(row["triggerIndex"])
+    name = read_trigger("kafka", row["metadata"]).metric_name(row["triggerIndex"])
 
     assert name == row["expected_metric_name"]
 
@@ -157,7 +157,7 @@ def test_metric_name(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", rows("topic_partitions"))
 def test_kept_partitions(row: dict[str, Any]) -> None:
     """Only the partitions of partitionLimitation are kept."""
-    trigger = parse_kafka_trigger(row["metadata"])
+    trigger = read_trigger("kafka", row["metadata"])
 
     kept = kept_partitions(trigger, trigger.topic, row["partitionIds"])
 
@@ -190,12 +190,13 @@ def test_even_factor(row: dict[str, Any]) -> None:
 
 def trigger_of(row: dict[str, Any]) -> KafkaTrigger:
     """Return a trigger with a row's reset policy and scaleToZeroOnInvalidOffset."""
-    return parse_kafka_trigger(
+    return read_trigger(
+        "kafka",
         {
             **VALID,
             "offsetResetPolicy": row["offsetResetPolicy"],
             "scaleToZeroOnInvalidOffset": str(row.get("scaleToZeroOnInvalidOffset", False)).lower(),
-        }
+        },
     )
 
 
@@ -242,7 +243,7 @@ def test_retained_lag(row: dict[str, Any]) -> None:
 def test_external_metadata(row: dict[str, Any]) -> None:
     """Metadata of an external trigger is accepted or rejected as by KEDA, and sent as it is."""
     try:
-        trigger = parse_external_trigger(row["metadata"], is_push=False, auth=row["authParams"])
+        trigger = read_trigger("external", row["metadata"], auth=row["authParams"])
     except TriggerRefused:
         assert row["isError"]
         return
@@ -260,7 +261,7 @@ def external_of(given: dict[str, Any]) -> ExternalTrigger:
     flags = {key: str(given.get(name, False)).lower() for key, name in FLAGS.items()}
     secrets = {key: given[name] for key, name in SECRETS.items() if name in given}
     metadata = {"scalerAddress": given["ScalerAddress"], **flags}
-    return parse_external_trigger(metadata, is_push=False, auth=secrets)
+    return read_trigger("external", metadata, auth=secrets)
 
 
 @pytest.mark.parametrize(

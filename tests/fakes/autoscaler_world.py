@@ -16,8 +16,8 @@ from lagbench.core.keda.loop.scaler import (
     ScalersNotBuilt,
 )
 from lagbench.core.keda.object.scaled_object import Trigger
+from lagbench.core.keda.triggers import ResourceTrigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.telemetry.records import Record
 from lagbench.programs.autoscaler.context import Clock, TelemetryRouter, WorkerContext
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker

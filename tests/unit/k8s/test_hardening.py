@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from tests.fakes.triggers import read_trigger
 from tests.unit.k8s.base_pods import K8S, base_objects, pod_spec, workloads
 
-from lagbench.core.keda.triggers.external import parse_external_trigger
 from lagbench.programs.lag_scaler.options import parse_options
 
 WORKLOADS = workloads()
@@ -128,9 +128,9 @@ def test_the_example_of_mutual_tls_names_flags_of_the_lag_scaler_and_parameters_
     (container,) = pod_spec(read("mutual-tls.yaml"))["containers"]
     options = parse_options([], {item["name"]: item["value"] for item in container["env"]})
     triggers = read("trigger-authentication.yaml")["spec"]["secretTargetRef"]
-    trigger = parse_external_trigger(
+    trigger = read_trigger(
+        "external",
         {"scalerAddress": "s:6000"},
-        is_push=False,
         auth={item["parameter"]: item["key"] for item in triggers},
     )
 

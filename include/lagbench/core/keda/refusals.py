@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from lagbench.errors import WrongInput
 
@@ -19,23 +18,24 @@ _STAGE_TEXT: Mapping[RefusalStage, str] = {
 }
 
 
-class NotSupported(WrongInput):
+class _Picklable(WrongInput):
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Survive pickling, with every attribute."""
+        return _remade, (type(self), self.args, vars(self))
+
+
+def _remade(kind: type[WrongInput], args: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    made = kind.__new__(kind, *args)
+    vars(made).update(attributes)
+    return made
+
+
+class NotSupported(_Picklable):
     """KEDA would take what is written; the embedded autoscaler cannot do it."""
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling."""
-        rebuild = partial(
-            NotSupported,
-            where=self.where,
-            field=self.field,
-            value=self.value,
-            allowed=self.allowed,
-        )
-        return rebuild, ()
 
-
-class TriggerRefused(WrongInput):
-    """KEDA's operator rejects the value; ``keda_message`` is its reason.
+class TriggerRefused(_Picklable):
+    """KEDA's operator rejects the value; ``keda_message`` is the reason, in words of the bench.
 
     ``stage`` is the step that fails: only a failing "scaler" has an event of its own
     (KEDAScalerFailed, with the reason alone) beside ScaledObjectCheckFailed.
@@ -51,27 +51,13 @@ class TriggerRefused(WrongInput):
         stage: RefusalStage = "scaler",
         hint: str = "",
     ) -> None:
-        """Keep KEDA's message both as the reason shown (with ``hint``) and by itself."""
+        """Keep the reason both as what is shown (with ``hint``) and by itself."""
         allowed = f"{keda_message} ({hint})" if hint else keda_message
         super().__init__(where=where, field=field, value=value, allowed=allowed)
-        self.keda_message = keda_message
+        self.keda_message, self.hint = keda_message, hint
         self.stage: RefusalStage = stage
-        self.hint = hint
 
     @property
     def condition_message(self) -> str:
         """Return the message of the Ready condition."""
         return f"{_STAGE_TEXT[self.stage]}: {self.keda_message}"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling."""
-        rebuild = partial(
-            TriggerRefused,
-            where=self.where,
-            field=self.field,
-            value=self.value,
-            keda_message=self.keda_message,
-            stage=self.stage,
-            hint=self.hint,
-        )
-        return rebuild, ()

@@ -16,12 +16,12 @@ from difflib import get_close_matches
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from lagbench.core.keda.triggers import (
-    ParameterReader,
-    ParameterSources,
-    check_security,
+    KafkaSecurity,
+    TriggerSource,
     go_boolean,
     normalize_metric_name,
-    read_security,
+    read_values,
+    security_problems,
 )
 from lagbench.core.lag_scaler.lag_clusters import (
     BROKER,
@@ -275,11 +275,10 @@ def _read_kafka(reader: _Reader) -> tuple[KafkaCluster, GroupTopic]:
     is_own = KafkaCluster(bootstrap_servers=pieces).is_own(reader.environment)
     login = reader.login(_KAFKA_LOGIN, is_own=is_own)
     named = {name: reader.find(name) for name in ("tls", "sasl", "unsafeSsl")}
-    parameters = ParameterReader(ParameterSources(named, auth=login))
-    security = read_security(parameters)
-    problem = check_security(security, login)
-    for message in [*parameters.errors, *([problem] if problem else [])]:
-        reader.refuse("tls, sasl", named["tls"] or named["sasl"], message)
+    found, problems = read_values(KafkaSecurity, TriggerSource(named, auth=login))
+    security = KafkaSecurity.model_validate(found)
+    for name, problem in [*problems, *security_problems(security, login)[:1]]:
+        reader.refuse("tls, sasl", named["tls"] or named["sasl"], f"{name}: {problem}")
     if servers and not (pieces and all(map(BROKER.fullmatch, pieces))):
         reader.refuse("bootstrapServers", servers, "host:port, several separated by commas")
     cluster = KafkaCluster(

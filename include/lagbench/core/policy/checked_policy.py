@@ -10,14 +10,13 @@ from typing import Any, get_args
 from lagbench.core.hpa import HpaSpec, ScaleTarget, parse_hpa
 from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
 from lagbench.core.keda.triggers import TRIGGER_TYPES
-from lagbench.core.kubernetes import json_value
+from lagbench.core.kubernetes import json_value, without_export
 from lagbench.core.policy.admission import (
     Admission,
     ClusterView,
     admit,
     admit_hpa,
     stored_hpa,
-    without_export,
 )
 from lagbench.core.policy.applied import AppliedPolicy
 from lagbench.core.policy.kinds import POLICY_VERSIONS, is_policy

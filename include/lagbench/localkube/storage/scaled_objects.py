@@ -28,13 +28,6 @@ from lagbench.localkube.storage.store import Store
 
 _WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
 _REASONS = {400: "BadRequest", 403: "Forbidden", 404: "NotFound", 422: "Invalid"}
-_CAUSES = {
-    "Required value": "FieldValueRequired",
-    "Invalid value": "FieldValueInvalid",
-    "Unsupported value": "FieldValueNotSupported",
-    "Too long": "FieldValueTooLong",
-    "Forbidden": "FieldValueForbidden",
-}
 
 
 def admit_scaled_object(
@@ -84,14 +77,18 @@ def _view(store: Store, obj: JsonObject) -> ClusterView:
 def _refusal(answer: Admission, obj: JsonObject) -> ApiError:
     metadata = obj.get("metadata")
     name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+    texts = [str(refusal) for refusal in answer.refusals]
+    # The webhook answers with the first problem that it meets, the API server with all.
+    by_webhook = 'admission webhook "vscaledobject.kb.io" denied the request: '
+    is_webhook = answer.refused_by == "webhook"
     return ApiError(
         answer.code,
         _REASONS.get(answer.code, "InternalError"),
-        answer.messages[0],
+        f"{by_webhook}{texts[0]}" if is_webhook else "; ".join(texts),
         kind=SCALED_OBJECT.kind,
         name=name,
         causes=[
-            {"reason": _CAUSES[error.kind], "field": error.field, "message": str(error)}
-            for error in answer.field_errors
+            {"reason": "FieldValueInvalid", "field": refusal.field, "message": refusal.text}
+            for refusal in (answer.refusals if answer.code == 422 else ())
         ],
     )

@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from lagbench.adapters.kafka.kafka_security import security_settings
-from lagbench.core.keda.triggers.kafka_security import KafkaSecurity
+from lagbench.core.keda.triggers import KafkaSecurity
 from lagbench.errors import NotReady
 
 
@@ -18,7 +18,7 @@ def test_without_security_the_connection_is_plain() -> None:
 def test_tls_takes_pem_texts_and_leaves_out_what_is_not_given() -> None:
     """The private key and its password are passed on as they are."""
     security = KafkaSecurity(
-        is_tls=True, ca=SecretStr("CA"), key=SecretStr("KEY"), key_password=SecretStr("pw")
+        tls="enable", ca=SecretStr("CA"), key=SecretStr("KEY"), key_password=SecretStr("pw")
     )
 
     assert security_settings(security) == {
@@ -31,7 +31,7 @@ def test_tls_takes_pem_texts_and_leaves_out_what_is_not_given() -> None:
 
 def test_unsafe_ssl_checks_neither_the_chain_nor_the_name() -> None:
     """As KEDA's unsafeSsl."""
-    settings = security_settings(KafkaSecurity(is_tls=True, skips_verification=True))
+    settings = security_settings(KafkaSecurity(tls="enable", skips_verification=True))
 
     assert settings["enable.ssl.certificate.verification"] is False
     assert settings["ssl.endpoint.identification.algorithm"] == "none"
@@ -50,7 +50,9 @@ def test_a_login_goes_over_the_connection_that_is_there(
     sasl: str, mechanism: str, *, is_tls: bool
 ) -> None:
     """SASL with and without TLS are protocols of their own."""
-    security = KafkaSecurity(is_tls=is_tls, sasl=sasl, username="u", password=SecretStr("p"))
+    security = KafkaSecurity(
+        tls="enable" if is_tls else "disable", sasl=sasl, username="u", password=SecretStr("p")
+    )
 
     settings = security_settings(security)
 

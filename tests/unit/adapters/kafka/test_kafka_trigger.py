@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.fakes.triggers import read_trigger
 
 from lagbench.adapters.kafka.kafka_trigger import trigger_settings
 from lagbench.core.keda.triggers import KafkaTrigger
-from lagbench.core.keda.triggers.kafka import parse_kafka_trigger
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 
@@ -23,7 +23,7 @@ def bench_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def trigger(**authentication: str) -> KafkaTrigger:
     """Return a trigger with these resolved parameters of a TriggerAuthentication."""
     metadata = {"bootstrapServers": "kafka:9092", "consumerGroup": "g", "topic": "t"}
-    return parse_kafka_trigger(metadata, auth=authentication)
+    return read_trigger("kafka", metadata, auth=authentication)
 
 
 def test_a_trigger_without_a_log_in_has_the_one_of_the_bench() -> None:

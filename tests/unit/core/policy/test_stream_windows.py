@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.fakes.triggers import read_trigger
 
-from lagbench.core.keda.triggers.cron import parse_cron_trigger
 from lagbench.core.policy.stream_windows import (
     WINDOWS_ANNOTATION,
     StreamWindow,
@@ -94,7 +94,7 @@ def test_the_trigger_is_open_in_its_window_of_the_stream_and_nowhere_else(start:
 
     placed = at_stream_start(policy("90-210"), starts_at_ns, where="p")
 
-    trigger = parse_cron_trigger(placed["spec"]["triggers"][1]["metadata"])
+    trigger = read_trigger("cron", placed["spec"]["triggers"][1]["metadata"])
     is_open = {
         second: trigger.window_at(started + timedelta(seconds=second)).is_within
         for second in (-3600, 0, 89, 90, 209, 210, 86_400)

@@ -48,7 +48,7 @@ def scale_by_cpu(registry: Registry, kind: str) -> None:
 @pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET])
 def test_the_requests_of_the_target_decide(registry: Registry, kind: Resource) -> None:
     """A cpu trigger needs requests, and is refused while its workload has none or is missing."""
-    with pytest.raises(ApiError, match=f'{kind.kind}.apps "web"'):
+    with pytest.raises(ApiError, match=f'{kind.kind} "web"'):
         scale_by_cpu(registry, kind.kind)
     create(registry, kind)
     with pytest.raises(ApiError, match="cpu request"):

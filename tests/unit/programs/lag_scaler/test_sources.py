@@ -76,7 +76,7 @@ def test_another_cluster_gets_the_login_that_the_object_states(
 
 @pytest.mark.parametrize(
     "security",
-    [KafkaSecurity(is_tls=True), KafkaSecurity(sasl="plaintext", username="own", is_tls=False)],
+    [KafkaSecurity(tls="enable"), KafkaSecurity(sasl="plaintext", username="own")],
 )
 def test_the_file_wins_over_what_is_stated_for_the_own_cluster(
     environment: dict[str, str], security: KafkaSecurity

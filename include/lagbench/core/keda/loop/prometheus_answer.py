@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from math import isfinite, isnan
+from math import isfinite, isinf, isnan
 from typing import Any
 
 from lagbench.core.keda.loop.scaler import MetricReading, ScalerFailed
 from lagbench.core.keda.triggers import PrometheusTrigger
-from lagbench.core.kubernetes import go_float
 
 # What stands for a sample without a value; ignoreNullValues does not look at it.
 _NULL = -1.0
@@ -43,13 +42,21 @@ def _value(trigger: PrometheusTrigger, result: list[Any]) -> float:
         # KEDA's scaler panics there.
         raise ScalerFailed(f"the value of a sample is not a text: {json.dumps(pair[1])}")
     try:
-        value = go_float(pair[1])
+        value = _number(pair[1])
     except ValueError as error:
-        raise ScalerFailed(str(error)) from error
+        raise ScalerFailed(f"the value of a sample is no number: {pair[1]}") from error
     if isfinite(value):
         return value
     shown = "NaN" if isnan(value) else f"{value:+}".replace("inf", "Inf")
     return _null(trigger, f"prometheus query returns {shown}")
+
+
+def _number(text: str) -> float:
+    """Return a number as Go reads it: without blanks, in hexadecimal too, none out of range."""
+    value = float.fromhex(text) if "0x" in text.lower() else float(text)
+    if text != text.strip() or (isinf(value) and "inf" not in text.lower()):
+        raise ValueError(text)
+    return value
 
 
 def _null(trigger: PrometheusTrigger, problem: str) -> float:

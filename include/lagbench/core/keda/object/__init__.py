@@ -1,38 +1,37 @@
 """A ScaledObject as KEDA parses it."""
 
-from lagbench.core.keda.object.annotations import (
+from lagbench.core.keda.object.rules import (
+    BEHAVIOR,
+    SCALED_OBJECT,
+    formula_of,
+    hpa_name,
+    object_refusals,
+    uses_modifiers,
+)
+from lagbench.core.keda.object.scaled_object import parse_scaled_object, read_scaled_object
+from lagbench.core.keda.object.spec import (
+    API_VERSION,
+    DEFAULT_MAX_REPLICAS,
     EXCLUDED_LABELS,
     FORCE_ACTIVATION,
+    KIND,
     PAUSED,
     PAUSED_REPLICAS,
     PAUSED_SCALE_IN,
     PAUSED_SCALE_OUT,
+    Fallback,
+    ScaledObjectSpec,
     ScalingAnnotations,
+    ScalingModifiers,
+    Trigger,
     parse_scaling_annotations,
 )
-from lagbench.core.keda.object.scaled_object import (
-    API_VERSION,
-    KIND,
-    CronTrigger,
-    ExternalTrigger,
-    Fallback,
-    KafkaTrigger,
-    NotSupported,
-    TriggerRefused,
-    find_problems,
-    parse_scaled_object,
-)
-from lagbench.core.keda.object.scaling_modifiers import (
-    ScalingModifiers,
-    missing_problem,
-    target_problem,
-)
-from lagbench.core.keda.object.spec import ScaledObjectSpec
-from lagbench.core.keda.object.spec_parts import DEFAULT_MAX_REPLICAS
-from lagbench.core.keda.object.trigger import Trigger
+from lagbench.core.keda.refusals import NotSupported, TriggerRefused
+from lagbench.core.keda.triggers import CronTrigger, ExternalTrigger, KafkaTrigger
 
 __all__ = [
     "API_VERSION",
+    "BEHAVIOR",
     "DEFAULT_MAX_REPLICAS",
     "EXCLUDED_LABELS",
     "FORCE_ACTIVATION",
@@ -41,6 +40,7 @@ __all__ = [
     "PAUSED_REPLICAS",
     "PAUSED_SCALE_IN",
     "PAUSED_SCALE_OUT",
+    "SCALED_OBJECT",
     "CronTrigger",
     "ExternalTrigger",
     "Fallback",
@@ -51,9 +51,11 @@ __all__ = [
     "ScalingModifiers",
     "Trigger",
     "TriggerRefused",
-    "find_problems",
-    "missing_problem",
+    "formula_of",
+    "hpa_name",
+    "object_refusals",
     "parse_scaled_object",
     "parse_scaling_annotations",
-    "target_problem",
+    "read_scaled_object",
+    "uses_modifiers",
 ]

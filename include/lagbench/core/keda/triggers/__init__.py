@@ -2,47 +2,47 @@
 
 from lagbench.core.keda.triggers.authentication import (
     AuthenticationRef,
+    ContainerVariables,
     TargetEnvironment,
     authentication_refs,
+    container_variables,
     decode_secret,
+    is_unknown,
     parse_authentication_ref,
     referenced_objects,
     resolve_authentication,
 )
-from lagbench.core.keda.triggers.container_variables import (
-    ContainerVariables,
-    container_variables,
-    is_unknown,
-)
 from lagbench.core.keda.triggers.cron import CronTrigger
-from lagbench.core.keda.triggers.external import ExternalTrigger
-from lagbench.core.keda.triggers.go_duration import duration_seconds_of
 from lagbench.core.keda.triggers.kafka import (
     KAFKA_DEFAULT_LAG_THRESHOLD,
+    KafkaSecurity,
     KafkaTrigger,
     OffsetResetPolicy,
     kafka_metadata_for_run,
     kept_partitions,
     parse_partition_limitation,
+    security_problems,
 )
-from lagbench.core.keda.triggers.kafka_security import KafkaSecurity, check_security, read_security
-from lagbench.core.keda.triggers.lag_query import parse_lag_query
+from lagbench.core.keda.triggers.other_types import (
+    RESOURCE_TYPES,
+    TRIGGER_TYPES,
+    ExternalTrigger,
+    ResourceTrigger,
+    parse_trigger,
+)
 from lagbench.core.keda.triggers.parameters import (
-    ParameterReader,
-    ParameterSources,
-    go_boolean,
-    normalize_metric_name,
-)
-from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
-from lagbench.core.keda.triggers.registry import RESOURCE_TYPES, TRIGGER_TYPES, parse_trigger
-from lagbench.core.keda.triggers.resource import ResourceTrigger
-from lagbench.core.keda.triggers.trigger_type import (
     Outage,
     RunSources,
     SampledLag,
     TriggerParameters,
     TriggerSource,
+    duration_seconds_of,
+    go_boolean,
+    normalize_metric_name,
+    read_values,
 )
+from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
+from lagbench.core.keda.triggers.promql import parse_lag_query
 
 __all__ = [
     "KAFKA_DEFAULT_LAG_THRESHOLD",
@@ -56,8 +56,6 @@ __all__ = [
     "KafkaTrigger",
     "OffsetResetPolicy",
     "Outage",
-    "ParameterReader",
-    "ParameterSources",
     "PrometheusTrigger",
     "ResourceTrigger",
     "RunSources",
@@ -66,7 +64,6 @@ __all__ = [
     "TriggerParameters",
     "TriggerSource",
     "authentication_refs",
-    "check_security",
     "container_variables",
     "decode_secret",
     "duration_seconds_of",
@@ -79,7 +76,8 @@ __all__ = [
     "parse_lag_query",
     "parse_partition_limitation",
     "parse_trigger",
-    "read_security",
+    "read_values",
     "referenced_objects",
     "resolve_authentication",
+    "security_problems",
 ]

@@ -1,54 +1,83 @@
-"""The ``prometheus`` trigger: the one value of a PromQL query."""
+"""The ``prometheus`` trigger: the one value of a PromQL query, and the login to its server."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from typing import NoReturn
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from lagbench.core.keda.refusals import NotSupported, TriggerRefused
-from lagbench.core.keda.triggers.lag_query import KNOWN_FORMS, parse_lag_query, query_for_run
-from lagbench.core.keda.triggers.parameters import ParameterReader, ParameterSources
-from lagbench.core.keda.triggers.prometheus_login import (
-    LOGIN_PARAMETERS,
-    PrometheusLogin,
-    login_problem,
-    read_login,
-)
-from lagbench.core.keda.triggers.promql_series import gives_one_series
-from lagbench.core.keda.triggers.trigger_type import (
+from lagbench.core.keda.refusals import NotSupported
+from lagbench.core.keda.triggers.parameters import (
+    Given,
     Remark,
     RunSources,
     SampledLag,
+    Source,
     TriggerParameters,
     TriggerSource,
     TriggerType,
+    metadata_keys,
+    read_values,
+)
+from lagbench.core.keda.triggers.promql import (
+    KNOWN_FORMS,
+    gives_one_series,
+    parse_lag_query,
+    query_for_run,
 )
 from lagbench.core.kubernetes import metric_milli
 from lagbench.errors import WrongInput
 
-_ONLY = ("metadata",)
-_READ = """
-    serverAddress query queryParameters threshold activationThreshold namespace customHeaders
-    ignoreNullValues unsafeSsl awsRegion timeout identityOwner authModes authMode
-"""
-_BEGIN = "error parsing prometheus metadata"
+_Text = Annotated[str, Given()]
+_Flag = Annotated[bool, Given()]
+_Pairs = Annotated[Mapping[str, str], Given()]
+_MODES = ("apiKey", "basic", "tls", "bearer", "custom", "oauth")
+_BOTH: tuple[Source, ...] = ("metadata", "auth")
+# What each mode needs; of names with | one is enough.
+_NEEDED = {
+    "bearer": ("bearerToken|token",),
+    "basic": ("username",),
+    "tls": ("cert", "key"),
+    "oauth": ("oauthTokenURI", "clientID"),
+    "custom": ("customAuthHeader", "customAuthValue"),
+    "apiKey": ("apiKey",),
+}
+# KEDA reads them there, too; the bench has no use for them.
+_READ_BESIDE = "identityOwner authModes authMode awsRegion apiKey method keyParamName"
+
+
+class PrometheusLogin(BaseModel):
+    """The modes in their order, and the header that the secrets make."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    modes: tuple[str, ...] = ()
+    header_name: str = ""
+    header_value: SecretStr | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return what is sent with each request, in plain text."""
+        if self.header_value is None:
+            return {}
+        return {self.header_name: self.header_value.get_secret_value()}
 
 
 class PrometheusTrigger(TriggerParameters):
     """Parameters of one prometheus trigger; ``timeout_seconds`` 0: the operator's three seconds."""
 
-    server_address: str
-    query: str
-    threshold: float
-    activation_threshold: float = 0.0
-    ignore_null_values: bool = True
-    unsafe_ssl: bool = False
-    timeout_seconds: float = 0.0
-    namespace: str = ""
-    query_parameters: Mapping[str, str] = Field(default_factory=dict)
-    custom_headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    server_address: _Text
+    query: _Text
+    threshold: Annotated[float, Given()]
+    activation_threshold: Annotated[float, Given()] = 0.0
+    ignore_null_values: _Flag = True
+    unsafe_ssl: _Flag = False
+    timeout_seconds: Annotated[float, Given(name="timeout", is_duration=True)] = 0.0
+    namespace: _Text = ""
+    query_parameters: _Pairs = Field(default_factory=dict)
+    custom_headers: _Pairs = Field(default_factory=dict, repr=False)
     login: PrometheusLogin = PrometheusLogin()
 
     def metric_name(self, trigger_index: int) -> str:
@@ -66,48 +95,57 @@ class PrometheusTrigger(TriggerParameters):
 
 
 def parse_prometheus_trigger(source: TriggerSource) -> PrometheusTrigger:
-    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message if rejected."""
-    auth, is_auth_known = source.auth or {}, source.auth is not None
-    reader = ParameterReader(ParameterSources(source.metadata, auth, source.environment))
-    # In the order of KEDA's fields, which is that of its messages.
-    login = read_login(reader)
-    problem = login_problem(login, auth) if is_auth_known else None
-    if problem is not None:
-        reader.errors.append(problem)
-    values = {
-        "server_address": reader.required_text("serverAddress", order=_ONLY),
-        "query": reader.required_text("query", order=_ONLY),
-        "query_parameters": reader.mapping("queryParameters"),
-        "threshold": reader.required_number("threshold"),
-        "activation_threshold": reader.number("activationThreshold"),
-        "namespace": reader.text("namespace"),
-        "custom_headers": reader.mapping("customHeaders"),
-        "ignore_null_values": reader.boolean("ignoreNullValues", default=True),
-        "unsafe_ssl": reader.boolean("unsafeSsl"),
-        "timeout_seconds": reader.seconds("timeout"),
-    }
-    if reader.errors:
-        raise TriggerRefused(
-            where=source.where,
-            field=f"{source.field}.metadata",
-            value=dict(source.metadata),
-            keda_message=f"{_BEGIN}: {_BEGIN}: " + "\n".join(reader.errors),
+    """Return the trigger's parameters.
+
+    :raises TriggerRefused: KEDA's operator rejects a parameter.
+    :raises NotSupported: the bench's scaler does not know a login of KEDA's.
+    """
+    written, _ = source.find("authModes", _BOTH) or source.find("authMode", _BOTH) or ("", "")
+    modes = tuple(piece.strip() for piece in written.split(",")) if written else ()
+    if not set(modes) <= set(_MODES) or len({"bearer", "basic", "oauth"} & set(modes)) > 1:
+        raise source.refused(
+            "authModes", f"of {', '.join(_MODES)}, and one of bearer, basic and oauth"
         )
-    if reader.text("awsRegion", order=("metadata", "auth")):
-        _refuse(source, "awsRegion", "leave it out")
-    for mode in ("tls", "oauth"):
-        if mode in login.modes:
-            _refuse(source, "authModes", "bearer, basic, custom")
+    secrets = {name: text.strip() for name, text in (source.auth or {}).items()}
+    for mode in _NEEDED if source.auth is not None else ():
+        for names in _NEEDED[mode] if mode in modes else ():
+            if not any(secrets.get(name) for name in names.split("|")):
+                raise source.refused(names.split("|")[0], f"required by authModes {mode}")
+    values, problems = read_values(PrometheusTrigger, source)
+    if problems:
+        raise source.refused(*problems[0])
+    for parameter, is_there, allowed in (
+        ("awsRegion", source.find("awsRegion", _BOTH) is not None, "leave it out"),
+        ("authModes", bool({"tls", "oauth"} & set(modes)), "bearer, basic, custom"),
+    ):
+        if is_there:
+            raise NotSupported(
+                where=source.where,
+                field=f"{source.field}.metadata.{parameter}",
+                value=source.metadata.get(parameter, "(from the TriggerAuthentication)"),
+                allowed=f"{allowed}: KEDA can do it, this bench's scaler cannot",
+            )
+    name, value = _header(modes, secrets)
+    login = PrometheusLogin(
+        modes=modes, header_name=name, header_value=SecretStr(value) if name else None
+    )
     return PrometheusTrigger.model_validate({**values, "login": login})
 
 
-def _refuse(source: TriggerSource, parameter: str, allowed: str) -> NoReturn:
-    raise NotSupported(
-        where=source.where,
-        field=f"{source.field}.metadata.{parameter}",
-        value=source.metadata.get(parameter, "(from the TriggerAuthentication)"),
-        allowed=f"{allowed}: KEDA can do it, this bench's scaler cannot",
-    )
+def _header(modes: tuple[str, ...], secrets: Mapping[str, str]) -> tuple[str, str]:
+    """Return the one header that KEDA sends: of several modes the first of these."""
+
+    def secret(name: str) -> str:
+        return secrets.get(name, "")
+
+    if "bearer" in modes:
+        return "Authorization", f"Bearer {secret('bearerToken') or secret('token')}"
+    if "basic" in modes:
+        both = f"{secret('username')}:{secret('password')}"
+        return "Authorization", f"Basic {b64encode(both.encode()).decode()}"
+    if "custom" in modes:
+        return secret("customAuthHeader"), secret("customAuthValue")
+    return "", ""
 
 
 def _remarks(trigger: PrometheusTrigger, metadata: Mapping[str, str]) -> Iterator[Remark]:
@@ -168,7 +206,7 @@ PROMETHEUS = TriggerType(
     "prometheus",
     parse_prometheus_trigger,
     target_milli=lambda trigger: trigger.target_milli,
-    read_parameters=frozenset(_READ.split()) | LOGIN_PARAMETERS,
+    read_parameters=metadata_keys(PrometheusTrigger) | set(_READ_BESIDE.split()),
     remarks=_remarks,
     lag_threshold=_lag_threshold,
     for_run=_for_run,

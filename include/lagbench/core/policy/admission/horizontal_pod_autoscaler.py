@@ -2,103 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from lagbench.core.kubernetes import json_value
-from lagbench.core.policy.admission.answer import NOT_SERVED, Admission
-from lagbench.core.policy.admission.field_error import FieldError
-from lagbench.core.policy.admission.hpa_rules import hpa_errors
-from lagbench.core.policy.admission.object_meta import (
-    metadata_errors,
-    undecodable_metadata,
-    unknown_metadata,
+from lagbench.core.hpa import parse_behavior
+from lagbench.core.keda.object import BEHAVIOR
+from lagbench.core.kubernetes import (
+    QUANTITY,
+    Refusal,
+    Schema,
+    anything,
+    entry,
+    json_value,
+    metadata_refusals,
+    overflows,
+    parse_milli,
+    rows,
+    schema_refusals,
+    text,
+    texts,
+    whole,
 )
-from lagbench.core.policy.admission.scaled_object_schema import BEHAVIOR, QUANTITY
-from lagbench.core.policy.admission.schema import Schema, anything, entry, rows, text, texts, whole
-from lagbench.core.policy.admission.schema_check import overflows, schema_errors, unknown_fields
+from lagbench.core.policy.admission.answer import (
+    Admission,
+    not_served,
+    refused,
+    unknown_of,
+    unreadable_metadata,
+)
+from lagbench.errors import WrongInput
 
-KIND = "HorizontalPodAutoscaler"
-_AMOUNT = Schema("integer,string", pattern=QUANTITY)
+KIND, _SERVED = "HorizontalPodAutoscaler", ("autoscaling/v1", "autoscaling/v2")
+# Of each type of metric: its field, and the two targets of which one must be there; True: not both.
+_SOURCES = {
+    "Object": ("object", "averageValue", "value", False),
+    "External": ("external", "averageValue", "value", True),
+    "Pods": ("pods", "averageValue", "averageValue", False),
+    "Resource": ("resource", "averageUtilization", "averageValue", True),
+    "ContainerResource": ("containerResource", "averageUtilization", "averageValue", True),
+}
+_NAME = text(minLength=1, pattern=r"(?!\.{1,2}$)[^/%]*", description="a part of a URL's path")
+_WORKLOAD = entry({"apiVersion": text(), "kind": _NAME, "name": _NAME}, "kind", "name")
 _TARGET = entry(
-    "MetricTarget",
     {
-        "averageUtilization": whole(),
-        "averageValue": _AMOUNT,
-        "type": text(),
-        "value": _AMOUNT,
+        "averageUtilization": whole(1),
+        "averageValue": QUANTITY,
+        "type": text(enum=("Utilization", "Value", "AverageValue")),
+        "value": QUANTITY,
     },
+    "type",
 )
-_SELECTOR = entry("LabelSelector", {"matchExpressions": rows(anything()), "matchLabels": texts()})
-_METRIC_NAME = entry("MetricIdentifier", {"name": text(), "selector": _SELECTOR})
-_WORKLOAD = entry(
-    "CrossVersionObjectReference", {"apiVersion": text(), "kind": text(), "name": text()}
+_SELECTOR = entry({"matchExpressions": rows(anything()), "matchLabels": texts()})
+_METRIC_NAME = entry({"name": _NAME, "selector": _SELECTOR}, "name")
+_OF_METRIC = {"metric": _METRIC_NAME, "target": _TARGET}
+_CONTAINER_RESOURCE = text(
+    pattern=r"cpu|memory|ephemeral-storage|hugepages-.+|[^/]+/[^/]+",
+    description="a standard resource for containers",
+)
+_CONTAINER = text(
+    minLength=1,
+    pattern=r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
+    description="a container's name: a label of RFC 1123",
 )
 _METRIC = entry(
-    "MetricSpec",
     {
         "containerResource": entry(
-            "ContainerResourceMetricSource",
-            {"container": text(), "name": text(), "target": _TARGET},
+            {"container": _CONTAINER, "name": _CONTAINER_RESOURCE, "target": _TARGET},
+            "container",
+            "name",
+            "target",
         ),
-        "external": entry("ExternalMetricSource", {"metric": _METRIC_NAME, "target": _TARGET}),
-        "object": entry(
-            "ObjectMetricSource",
-            {"describedObject": _WORKLOAD, "metric": _METRIC_NAME, "target": _TARGET},
-        ),
-        "pods": entry("PodsMetricSource", {"metric": _METRIC_NAME, "target": _TARGET}),
-        "resource": entry("ResourceMetricSource", {"name": text(), "target": _TARGET}),
-        "type": text(),
+        "external": entry(_OF_METRIC, *_OF_METRIC),
+        "object": entry({"describedObject": _WORKLOAD, **_OF_METRIC}, *_OF_METRIC),
+        "pods": entry(_OF_METRIC, *_OF_METRIC),
+        "resource": entry({"name": text(minLength=1), "target": _TARGET}, "name", "target"),
+        "type": text(enum=tuple(_SOURCES)),
     },
+    "type",
 )
-_QUANTITIES = ("averageValue", "value", "tolerance")
-"""The API server takes a number for them; KEDA's schema of ``behavior`` does not."""
-_OF_BOTH = {"maxReplicas": whole(), "minReplicas": whole(), "scaleTargetRef": _WORKLOAD}
+_RULES = BEHAVIOR["properties"]["scaleUp"]["properties"]
+_SIDE = entry({**_RULES, "policies": {**_RULES["policies"], "minItems": 1}, "tolerance": QUANTITY})
+_OF_BOTH = {"maxReplicas": whole(1), "minReplicas": whole(1), "scaleTargetRef": _WORKLOAD}
 _SPECS = {
     "autoscaling/v1": {**_OF_BOTH, "targetCPUUtilizationPercentage": whole()},
-    "autoscaling/v2": {**_OF_BOTH, "behavior": BEHAVIOR, "metrics": rows(_METRIC)},
+    "autoscaling/v2": {
+        **_OF_BOTH,
+        "behavior": entry({"scaleUp": _SIDE, "scaleDown": _SIDE}),
+        "metrics": rows(_METRIC),
+    },
 }
-
-
-def hpa_schema(manifest: Mapping[str, Any]) -> Schema:
-    """Return the fields of the manifest's version, those of v2 if it is not served."""
-    spec = _SPECS.get(str(manifest.get("apiVersion"))) or _SPECS["autoscaling/v2"]
-    return entry(
-        KIND,
-        {
-            "apiVersion": text(),
-            "kind": text(),
-            "metadata": anything(),  # see object_meta
-            "spec": entry("HorizontalPodAutoscalerSpec", spec),
-            "status": anything(),
-        },
-    )
 
 
 def admit_hpa(manifest: Mapping[str, Any]) -> Admission:
     """Return what the API server answers to a client that wants strict validation."""
-    if str(manifest.get("apiVersion")) not in _SPECS:
-        return _refused(404, NOT_SERVED)
-    metadata = manifest.get("metadata") or {}
-    unreadable = undecodable_metadata(metadata)
+    version = str(manifest.get("apiVersion"))
+    if version not in _SERVED:
+        since = ", since Kubernetes 1.26" if version.startswith("autoscaling/v2beta") else ""
+        return not_served(f"the API server serves no {KIND} of this version{since}", _SERVED[-1])
+    unreadable = unreadable_metadata(manifest)
     if unreadable is not None:
-        return _refused(400, unreadable)
-    schema = hpa_schema(manifest)
-    unknown = [*unknown_metadata(metadata), *unknown_fields(manifest, schema)]
+        return unreadable
+    schema = _schema(version)
+    unknown = unknown_of(manifest, schema)
     if unknown:
-        return _refused(400, *(f'unknown field "{path}"' for path in unknown))
+        instead = f"apiVersion: {_SERVED[-1]}, which has it"
+        newer = ("spec.metrics", "spec.behavior")
+        return refused(
+            400, *(replace(u, instead=instead) if u.field in newer else u for u in unknown)
+        )
     given = json_value({**manifest, "status": None})
-    # Go's decoder stops at the first value that it cannot read.
-    for error in schema_errors(given, schema, ""):
-        is_quantity = error.value == "number" and error.field.rpartition(".")[2] in _QUANTITIES
-        if not is_quantity and error.kind == "Invalid value" and error.field != "<nil>":
-            return _invalid(400, error)
-    overflow = next(overflows(given, schema, ""), None)
-    if overflow is not None:
-        return _refused(400, overflow)
-    stored = stored_hpa(given)
-    errors = [*metadata_errors(stored.get("metadata") or {}), *hpa_errors(stored["spec"])]
-    return _invalid(422, *errors) if errors else Admission(201)
+    errors = [*metadata_refusals(given.get("metadata") or {}), *schema_refusals(given, schema)]
+    errors = errors or [*overflows(given, schema)] or list(_rules(stored_hpa(given)["spec"]))
+    return refused(422, *errors) if errors else Admission(201)
 
 
 def stored_hpa(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,13 +128,51 @@ def stored_hpa(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if percent is not None:
         target = {"type": "Utilization", "averageUtilization": percent}
         spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
-    return {**given, "apiVersion": "autoscaling/v2", "spec": spec}
+    return {**given, "apiVersion": _SERVED[-1], "spec": spec}
 
 
-def _refused(code: int, *reasons: str) -> Admission:
-    return Admission(code, reasons[:1], refused_by="apiserver", reasons=reasons)
+def _schema(version: str) -> Schema:
+    return entry(
+        {
+            **dict.fromkeys(("apiVersion", "kind"), text()),
+            **dict.fromkeys(("metadata", "status"), anything()),
+            "spec": entry(_SPECS[version], "maxReplicas", "scaleTargetRef"),
+        },
+        "spec",
+    )
 
 
-def _invalid(code: int, *errors: FieldError) -> Admission:
-    texts = tuple(map(str, errors))
-    return Admission(code, texts[:1], refused_by="apiserver", field_errors=errors)
+def _rules(spec: Mapping[str, Any]) -> Iterator[Refusal]:
+    """Yield the rules between fields that a spec of the right shape breaks."""
+    if spec["maxReplicas"] < spec.get("minReplicas", 1):
+        text = "must be at least minReplicas"
+        yield Refusal("schema", "spec.maxReplicas", text)
+    target, field = spec["scaleTargetRef"], "spec.scaleTargetRef.apiVersion"
+    version = target.get("apiVersion") or ""
+    # The one kind of the core group that has replicas needs no group.
+    if version.count("/") != 1 and target["kind"] != "ReplicationController":
+        yield Refusal("schema", field, "must be GROUP/VERSION", "apps/v1")
+    for index, metric in enumerate(spec.get("metrics") or ()):
+        yield from _metric(metric, f"spec.metrics[{index}]")
+    try:
+        parse_behavior(spec.get("behavior"), where="HPA", field="spec.behavior")
+    except WrongInput as error:
+        yield Refusal("schema", error.field, error.allowed)
+
+
+def _metric(metric: Mapping[str, Any], field: str) -> Iterator[Refusal]:
+    source, one, other, is_exclusive = _SOURCES[metric["type"]]
+    if source not in metric:
+        yield Refusal("schema", f"{field}.{source}", "required, and absent")
+        return
+    for name in metric:
+        if name not in {"type", source}:
+            yield Refusal("schema", f"{field}.{name}", f"beside {source}", "leave it out")
+    target, place = metric[source]["target"], f"{field}.{source}.target"
+    for key in ("value", "averageValue"):
+        if key in target and parse_milli(target[key], where="HPA", field=key) <= 0:
+            yield Refusal("schema", f"{place}.{key}", "must be above 0")
+    if one not in target and other not in target:
+        yield Refusal("schema", f"{place}.{one}", f"one of {one} and {other} is required")
+    elif is_exclusive and one in target and other in target:
+        yield Refusal("schema", f"{place}.{other}", f"beside {one}", "leave one out")

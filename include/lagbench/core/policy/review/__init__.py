@@ -10,8 +10,7 @@ from lagbench.core.policy.review.cluster_facts import (
 )
 from lagbench.core.policy.review.finding import Finding, Level, PolicyContext
 from lagbench.core.policy.review.policy_file import FileReview, review_documents
-from lagbench.core.policy.review.refusals import refusal_findings
-from lagbench.core.policy.review.review import PolicyReview
+from lagbench.core.policy.review.review import PolicyReview, refusal_findings
 
 __all__ = [
     "ClusterFacts",

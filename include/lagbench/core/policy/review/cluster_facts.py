@@ -6,13 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.policy.admission import (
-    RESOURCE_TRIGGERS,
-    ClusterView,
-    Manifest,
-    request_problems,
-    target_type,
-)
+from lagbench.core.keda.triggers import RESOURCE_TYPES
+from lagbench.core.policy.admission import ClusterView, Manifest, lacking_request, target_type
 
 WORKLOADS = ("Deployment", "StatefulSet")
 AUTHENTICATIONS = ("TriggerAuthentication", "ClusterTriggerAuthentication")
@@ -122,9 +117,9 @@ def wants_limit_ranges(
     for policy in scaled_objects_of(documents, namespace):
         key = _target_workload(policy)
         workload = None if key is None else known.get(key)
-        wanted = {str(item.get("type")) for item in _triggers(policy)} & set(RESOURCE_TRIGGERS)
+        wanted = {str(item.get("type")) for item in _triggers(policy)} & set(RESOURCE_TYPES)
         for resource in wanted if workload is not None else ():
-            if any(request_problems(workload or {}, resource, "", ClusterView())):
+            if any(lacking_request(workload or {}, resource, "", ClusterView())):
                 return True
     return False
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from lagbench.core.keda.object import ScaledObjectSpec
 from lagbench.core.policy.admission import ClusterView
+from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.scenario import ConsumerSettings
 
 Level = Literal["refused", "broken", "warning", "note"]
@@ -68,7 +70,7 @@ class KnownObjects:
     missing_authentications: frozenset[tuple[str, str]] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subject:
     """A ScaledObject that was accepted and parsed, as the rules look at it."""
 
@@ -82,6 +84,16 @@ class Subject:
         """Return the spec as it is written."""
         found: Mapping[str, Any] = self.manifest["spec"]
         return found
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Return the annotations as they are written."""
+        return (self.manifest.get("metadata") or {}).get("annotations") or {}
+
+    @cached_property
+    def limits(self) -> PolicyLimits:
+        """Return the limits of the policy."""
+        return policy_limits(self.manifest)
 
 
 LOGIN_PARAMETERS = frozenset(
@@ -98,9 +110,14 @@ LOGIN_PARAMETERS = frozenset(
 NOT_SHOWN = "(not shown)"
 
 
+def is_login(field: str) -> bool:
+    """Return whether a field's parameter may hold a secret."""
+    return field.rpartition(".")[2].removesuffix("FromEnv") in LOGIN_PARAMETERS
+
+
 def shown(value: object, field: str = "") -> str:
     """Return a value as a person wrote it, shortened; never a login, nor what may hold one."""
-    if field.rpartition(".")[2].removesuffix("FromEnv") in LOGIN_PARAMETERS:
+    if is_login(field):
         return NOT_SHOWN
     if isinstance(value, Mapping):
         return f"{{{', '.join(map(str, value))}}}"

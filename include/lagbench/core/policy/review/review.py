@@ -2,96 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lagbench.core.hpa import ResourceMetric, parse_hpa
-from lagbench.core.keda.object import (
-    NotSupported,
-    Trigger,
-    TriggerRefused,
-    find_problems,
-    parse_scaled_object,
-)
-from lagbench.core.kubernetes import json_value
+from lagbench.core.keda.object import NotSupported, TriggerRefused, read_scaled_object
+from lagbench.core.kubernetes import exported_fields, json_value, odd_finalizers, value_at
 from lagbench.core.policy.admission import (
+    Admission,
     RefusedBy,
     admit,
     admit_hpa,
-    exported_fields,
-    finalizer_warnings,
     stored_hpa,
     target_type,
 )
-from lagbench.core.policy.limits import PolicyLimits, policy_limits
+from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
 from lagbench.core.policy.review.climb import ANY_NUMBER, climb
 from lagbench.core.policy.review.cluster_facts import mapping, name_of
-from lagbench.core.policy.review.failure_findings import failure_findings
-from lagbench.core.policy.review.finding import Finding, KnownObjects, PolicyContext, Subject, shown
-from lagbench.core.policy.review.lag_trigger_findings import (
-    activation_findings,
-    lag_trigger_findings,
-    own_findings,
-    unread_parameters,
-    value_target_findings,
-    variable_findings,
+from lagbench.core.policy.review.finding import (
+    Finding,
+    KnownObjects,
+    PolicyContext,
+    Subject,
+    is_login,
+    shown,
 )
-from lagbench.core.policy.review.other_trigger_findings import (
+from lagbench.core.policy.review.finding_texts import found
+from lagbench.core.policy.review.object_rules import (
     annotation_findings,
-    other_trigger_findings,
-    resource_only_findings,
-    window_findings,
+    behavior_findings,
+    failure_findings,
+    replica_findings,
+    target_findings,
+    timing_findings,
 )
-from lagbench.core.policy.review.refusals import refusal_findings, value_at
-from lagbench.core.policy.review.replica_findings import replica_findings
-from lagbench.core.policy.review.target_findings import target_findings
-from lagbench.core.policy.review.threshold_findings import (
+from lagbench.core.policy.review.trigger_rules import (
+    resource_only_findings,
     suggest_lag_threshold,
     threshold_findings,
-)
-from lagbench.core.policy.review.timing_findings import (
-    behavior_findings,
-    controller_flag_findings,
-    sync_seconds_of,
-    timing_findings,
+    trigger_findings,
+    unread_parameters,
+    window_findings,
 )
 from lagbench.errors import WrongInput
 
-_TRIGGER_RULES: tuple[Callable[[Subject, Trigger], Iterator[Finding]], ...] = (
-    lag_trigger_findings,
-    activation_findings,
-    value_target_findings,
-    other_trigger_findings,
-    own_findings,
-    variable_findings,
-)
 _OTHER_METRICS = ("Pods", "Object")
 _LEVELS = ("refused", "broken", "warning", "note")
-_RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
-    replica_findings,
-    timing_findings,
-    controller_flag_findings,
-    lambda subject: behavior_findings(
-        subject.spec.behavior,
-        sync_seconds=sync_seconds_of(subject.manifest),
-        pause_seconds=subject.context.pause_seconds,
-    ),
-    lambda subject: (
-        found
-        for trigger in subject.spec.triggers
-        for rule in _TRIGGER_RULES
-        for found in rule(subject, trigger)
-    ),
-    lambda subject: unread_parameters(subject.written["triggers"]),
-    threshold_findings,
-    failure_findings,
-    resource_only_findings,
-    target_findings,
-    annotation_findings,
-    lambda subject: window_findings(subject.manifest),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,152 +107,130 @@ def review_policy(
     else:
         allowed = "ScaledObject or HorizontalPodAutoscaler"
         raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
-    suggested = None
-    if context.pod_rate is not None and context.slo_seconds is not None:
-        suggested = suggest_lag_threshold(context.pod_rate, context.slo_seconds)
-    if review.can_run and context.pod_rate is not None:
-        review = _with_loop(review, context.pod_rate, policy_limits(manifest))
-    found = [*exported, *review.findings]
-    ordered = sorted(found, key=lambda item: _LEVELS.index(item.level))
-    review = replace(review, findings=tuple(ordered), suggested_lag_threshold=suggested)
+    ordered = sorted([*exported, *review.findings], key=lambda item: _LEVELS.index(item.level))
+    rate, slo = context.pod_rate, context.slo_seconds
+    if rate is not None and slo is not None:
+        review = replace(review, suggested_lag_threshold=suggest_lag_threshold(rate, slo))
+    if rate is not None and review.can_run:
+        limits = policy_limits(manifest)
+        review = replace(
+            review,
+            loop_gain=loop_gain(rate, limits),
+            standing_lag_seconds=standing_lag_seconds(rate, limits),
+        )
+    review = replace(review, findings=tuple(ordered))
     if review.is_accepted and any(item.level == "refused" for item in exported):
         return replace(review, is_accepted=False, refused_by="apiserver")
     return review
 
 
+def refusal_findings(manifest: Mapping[str, Any], answer: Admission) -> tuple[Finding, ...]:
+    """Return one finding for each reason of a refusal; none when it was accepted."""
+    return tuple(
+        Finding(
+            "refused",
+            refusal.code,
+            refusal.field,
+            shown(value_at(manifest, refusal.field), refusal.field),
+            refusal.text,
+            "in quotes" if is_login(refusal.field) and refusal.instead else refusal.instead,
+        )
+        for refusal in answer.refusals
+    )
+
+
 def _exported(manifest: Mapping[str, Any], around: KnownObjects) -> Iterator[Finding]:
     """Yield what a cluster has added to the object, which a policy does not have."""
-    stored = around.cluster.scaled_objects
-    is_update = any(name_of(item) == name_of(manifest) for item in stored)
+    is_update = name_of(manifest) in map(name_of, around.cluster.scaled_objects)
     for field in exported_fields(manifest):
         creates = field == "metadata.resourceVersion" and not is_update
-        yield Finding(
-            "refused" if creates else "note",
-            "copied-out",
-            field,
-            shown(value_at(manifest, field), field),
-            "resourceVersion should not be set on objects to be created"
-            if creates
-            else "was read from a cluster; the API server writes it itself",
-            "leave it out",
-        )
-
-
-def _with_loop(review: PolicyReview, pod_rate: float, limits: PolicyLimits) -> PolicyReview:
-    return replace(
-        review,
-        loop_gain=loop_gain(pod_rate, limits),
-        standing_lag_seconds=standing_lag_seconds(pod_rate, limits),
-    )
+        key = "copied-out/version" if creates else "copied-out"
+        yield found(key, field, shown(value_at(manifest, field), field))
 
 
 def _scaled_object(
-    manifest: Mapping[str, Any],
-    where: str,
-    around: KnownObjects,
-    context: PolicyContext,
+    manifest: Mapping[str, Any], where: str, around: KnownObjects, context: PolicyContext
 ) -> PolicyReview:
-    answer = admit(manifest, around.cluster)
-    name = name_of(manifest)
+    kind, name, answer = "ScaledObject", name_of(manifest), admit(manifest, around.cluster)
     if not answer.is_accepted:
-        return PolicyReview(
-            "ScaledObject",
-            name,
-            is_accepted=False,
-            findings=tuple(refusal_findings(manifest, answer)),
-            refused_by=answer.refused_by,
-        )
+        refusals = refusal_findings(manifest, answer)
+        return PolicyReview(kind, name, False, refusals, refused_by=answer.refused_by)
     manifest = json_value(manifest)  # as it is stored
-    advice = [*map(_advice, finalizer_warnings(manifest["metadata"]))]
-    problems = find_problems(manifest, where=where, environment=around.environment)
-    if problems:
+    odd = odd_finalizers(manifest["metadata"])
+    advice = [found("finalizer-name", "metadata.finalizers", name) for name in odd]
+    spec, problems = read_scaled_object(manifest, where=where, environment=around.environment)
+    if spec is None:
         unread = unread_parameters(manifest["spec"]["triggers"])
-        findings = [*map(_problem, problems), *unread, *advice]
-        return PolicyReview("ScaledObject", name, is_accepted=True, findings=tuple(findings))
-    spec = parse_scaled_object(manifest, where=where, environment=around.environment)
+        return PolicyReview(kind, name, True, (*map(_problem, problems), *unread, *advice))
     subject = Subject(manifest, spec, context, around)
-    findings = [*(found for rule in _RULES for found in rule(subject)), *advice]
-    limits, wish = policy_limits(manifest), ANY_NUMBER
+    findings = (
+        *replica_findings(subject),
+        *timing_findings(subject),
+        *behavior_findings(spec.behavior, manifest, context.pause_seconds),
+        *(one for trigger in spec.triggers for one in trigger_findings(subject, trigger)),
+        *unread_parameters(subject.written["triggers"]),
+        *threshold_findings(subject),
+        *failure_findings(subject),
+        *resource_only_findings(subject),
+        *target_findings(subject),
+        *annotation_findings(subject),
+        *window_findings(manifest),
+        *advice,
+    )
+    limits, wish = subject.limits, ANY_NUMBER
     if context.partitions is not None and limits.is_capped_at_partitions:
         wish = limits.counted_partitions(context.partitions)
-    return PolicyReview(
-        "ScaledObject",
-        name,
-        is_accepted=True,
-        findings=tuple(findings),
-        climb=climb(manifest, spec, wish=wish) if limits.reads_load and wish else (),
-    )
-
-
-def _advice(warning: str) -> Finding:
-    field, name, happens = warning.split(": ", 2)
-    return Finding("warning", "finalizer-name", field, name, happens, "DOMAIN/NAME")
+    way = climb(manifest, spec, wish=wish) if limits.reads_load and wish else ()
+    return PolicyReview(kind, name, True, findings, climb=way)
 
 
 def _problem(problem: WrongInput) -> Finding:
     """Return what KEDA or the API server says after the object was stored."""
     field, value = problem.field, shown(problem.value, problem.field)
     if isinstance(problem, TriggerRefused):
-        code = "hpa-refused" if problem.stage == "hpa" else "operator-refuses"
-        happens = f"stored, but never ready: {problem.keda_message}"
-        return Finding("broken", code, field, value, happens, _instead(problem))
+        # Kafka's own name of the mechanism is not KEDA's.
+        is_plain = field.endswith(".sasl") and value in {"plain", "PLAIN"}
+        hint = "sasl: plaintext" if is_plain else problem.hint
+        key = "hpa-refused" if problem.stage == "hpa" else "operator-refuses"
+        return found(key, field, value, said=problem.keda_message, hint=hint)
     if isinstance(problem, NotSupported):
-        happens = "KEDA accepts it, the embedded autoscaler does not support it"
-        return Finding("warning", "not-rehearsed-here", field, value, happens, problem.allowed)
-    return Finding(
-        "broken",
-        "hpa-refused",
-        field,
-        value,
-        "stored, but never ready: the API server rejects the HPA that KEDA creates from it",
-        problem.allowed,
-    )
-
-
-def _instead(problem: TriggerRefused) -> str:
-    value = problem.value if isinstance(problem.value, Mapping) else {}
-    if value.get("sasl") in {"plain", "PLAIN"}:
-        return "sasl: plaintext"
-    return problem.hint
+        return found("not-rehearsed-here", field, value, who="KEDA", allowed=problem.allowed)
+    said = "the API server rejects the HPA that KEDA creates from it"
+    return found("hpa-refused", field, value, said=said, hint=problem.allowed)
 
 
 def _hpa(
     manifest: Mapping[str, Any], where: str, around: KnownObjects, context: PolicyContext
 ) -> PolicyReview:
-    kind, name = "HorizontalPodAutoscaler", name_of(manifest)
-    answer = admit_hpa(manifest)
+    kind, name, answer = "HorizontalPodAutoscaler", name_of(manifest), admit_hpa(manifest)
     if not answer.is_accepted:
-        findings = refusal_findings(manifest, answer)
-        return PolicyReview(
-            kind, name, is_accepted=False, findings=tuple(findings), refused_by="apiserver"
-        )
+        refusals = refusal_findings(manifest, answer)
+        return PolicyReview(kind, name, False, refusals, refused_by="apiserver")
     manifest = stored_hpa(manifest)
-    spec = parse_hpa(_without_other_metrics(manifest), where=where)
-    behavior, pause = manifest["spec"].get("behavior"), context.pause_seconds
-    others = list(_metrics_not_rehearsed(manifest))
+    spec = manifest["spec"]
+    others, kept = list[Finding](), []
+    for index, metric in enumerate(spec.get("metrics") or ()):
+        source = metric.get("resource") or metric.get("containerResource")
+        field, resource = f"spec.metrics[{index}]", str(source["name"]) if source else "cpu"
+        if resource not in {"cpu", "memory"}:
+            others.append(found("resource-unknown", f"{field}.resource.name", shown(resource)))
+        elif metric["type"] in _OTHER_METRICS:
+            facts = {"who": "Kubernetes", "allowed": "External, Resource, ContainerResource"}
+            others.append(found("not-rehearsed-here", f"{field}.type", metric["type"], **facts))
+        else:
+            kept.append(metric)
+    read = parse_hpa({**manifest, "spec": {**spec, "metrics": kept}}, where=where)
+    behavior, pause = spec.get("behavior"), context.pause_seconds
     findings = [
         *others,
-        *behavior_findings(
-            behavior,
-            "spec.behavior",
-            sync_seconds=sync_seconds_of(manifest),
-            pause_seconds=pause,
-        ),
+        *behavior_findings(behavior, manifest, pause, "spec.behavior"),
+        *window_findings(manifest),
+        *_other_autoscalers(manifest, around),
     ]
-    findings += [*window_findings(manifest), *_other_autoscalers(manifest, around)]
-    if not others and all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
-        findings.append(
-            Finding(
-                "warning",
-                "lag-not-seen",
-                "spec.metrics",
-                ", ".join(metric.name for metric in spec.metrics),
-                "consumers that wait for a downstream write use little CPU, even with a long "
-                "backlog: lag does not cause scaling",
-                "a ScaledObject with a kafka trigger",
-            )
-        )
-    return PolicyReview(kind, name, is_accepted=True, findings=tuple(findings))
+    if not others and all(isinstance(metric, ResourceMetric) for metric in read.metrics):
+        names = ", ".join(metric.name for metric in read.metrics)
+        findings.append(found("lag-not-seen/hpa", "spec.metrics", names))
+    return PolicyReview(kind, name, True, tuple(findings))
 
 
 def _other_autoscalers(manifest: Mapping[str, Any], around: KnownObjects) -> Iterator[Finding]:
@@ -304,52 +240,6 @@ def _other_autoscalers(manifest: Mapping[str, Any], around: KnownObjects) -> Ite
         theirs = mapping(mapping(other.get("spec")).get("scaleTargetRef"))
         is_same = (target_type(theirs), theirs.get("name")) == (target_type(target), target["name"])
         if is_same and (other.get("kind"), name_of(other)) != (manifest["kind"], name_of(manifest)):
-            yield Finding(
-                "broken",
-                "other-autoscaler",
-                "spec.scaleTargetRef",
-                f"{target['kind']} {target['name']}",
-                f"stored, but {other.get('kind')} {name_of(other)} scales it, too: two HPAs fight "
-                "over the replicas",
-                "one autoscaler for each workload: add the metric there as a trigger",
-            )
-
-
-def _metrics_not_rehearsed(manifest: Mapping[str, Any]) -> Iterator[Finding]:
-    for index, metric in enumerate(manifest["spec"].get("metrics") or ()):
-        name, field = _unread_resource(metric), f"spec.metrics[{index}]"
-        if name is not None:
-            yield Finding(
-                "broken",
-                "resource-unknown",
-                f"{field}.resource.name",
-                shown(name),
-                "stored, but the metrics API of pods has no such resource: nothing scales on it",
-                "cpu or memory",
-            )
-        if metric.get("type") in _OTHER_METRICS:
-            yield Finding(
-                "warning",
-                "not-rehearsed-here",
-                f"{field}.type",
-                metric["type"],
-                "Kubernetes accepts it, the embedded autoscaler does not support it",
-                "External, Resource, ContainerResource",
-            )
-
-
-def _unread_resource(metric: Mapping[str, Any]) -> str | None:
-    """Return the name of a pods' resource that has no usage to read; None: it has, or is none."""
-    source = metric.get("resource") or metric.get("containerResource")
-    name = None if source is None else str(source["name"])
-    return None if name in {"cpu", "memory"} else name
-
-
-def _without_other_metrics(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    spec = manifest["spec"]
-    kept = [
-        metric
-        for metric in spec.get("metrics") or ()
-        if metric["type"] not in _OTHER_METRICS and _unread_resource(metric) is None
-    ]
-    return {**manifest, "spec": {**spec, "metrics": kept}}
+            named = f"{other.get('kind')} {name_of(other)}"
+            value = f"{target['kind']} {target['name']}"
+            yield found("other-autoscaler", "spec.scaleTargetRef", value, other=named)

@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fakes.triggers import read_trigger
 
 from lagbench.core.keda.loop.kafka_lag import (
     LagReading,
@@ -12,13 +13,13 @@ from lagbench.core.keda.loop.kafka_lag import (
     PersistentLagMemory,
     read_lag,
 )
-from lagbench.core.keda.triggers.kafka import KafkaTrigger, parse_kafka_trigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
 
 
 def trigger(**metadata: str) -> KafkaTrigger:
     """Return a trigger with a topic."""
     required = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "t"}
-    return parse_kafka_trigger({**required, **metadata})
+    return read_trigger("kafka", {**required, **metadata})
 
 
 def reading_of(rules: KafkaTrigger, lags: list[int]) -> LagReading:

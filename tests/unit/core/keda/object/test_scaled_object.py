@@ -1,4 +1,4 @@
-"""ScaledObjects: defaults, strict fields, bounds, and the HPA that is made of them."""
+"""ScaledObjects: defaults, what is refused and by whom, annotations, scalingModifiers."""
 
 from __future__ import annotations
 
@@ -7,26 +7,232 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.hpa.spec import parse_hpa
-from lagbench.core.keda.loop.hpa_builder import build_hpa
-from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
-from lagbench.core.keda.object.scaled_object import TriggerRefused, parse_scaled_object
+from lagbench.core.hpa import parse_hpa
+from lagbench.core.keda.loop import build_hpa, trigger_metric_spec
+from lagbench.core.keda.object import (
+    Fallback,
+    NotSupported,
+    ScaledObjectSpec,
+    ScalingAnnotations,
+    TriggerRefused,
+    parse_scaled_object,
+    parse_scaling_annotations,
+    read_scaled_object,
+)
 from lagbench.errors import WrongInput
 
-TRIGGER = {
-    "type": "kafka",
-    "metadata": {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "a.b/c"},
-}
+KAFKA = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "a.b/c"}
+CRON = {"timezone": "UTC", "start": "0 8 * * *", "end": "0 9 * * *", "desiredReplicas": "2"}
+CACHED_CRON = {"type": "cron", "metadata": CRON, "useCachedMetrics": True}
+CONFIG = "advanced.horizontalPodAutoscalerConfig"
+MODIFIERS = "advanced.scalingModifiers"
 
 
-def manifest(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
-    """Return a ScaledObject with one kafka trigger."""
+def kafka(name: str = "", **metadata: Any) -> dict[str, Any]:
+    """Return a kafka trigger with some parameters added."""
+    named = {"name": name} if name else {}
+    return {"type": "kafka", "metadata": {**KAFKA, **metadata}, **named}
+
+
+def manifest(**spec: Any) -> dict[str, Any]:
+    """Return a ScaledObject with two named triggers on a topic, unless the spec says otherwise."""
+    good = {"scaleTargetRef": {"name": "w"}, "triggers": [kafka("a"), kafka("b")]}
     return {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledObject",
-        "metadata": {"name": "w", "namespace": "n", "uid": "u", **metadata},
-        "spec": {"scaleTargetRef": {"name": "w"}, "triggers": [TRIGGER], **(spec or {})},
+        "metadata": {"name": "w", "namespace": "n", "uid": "u"},
+        "spec": {**good, **spec},
     }
+
+
+def behavior(**rules: Any) -> dict[str, Any]:
+    """Return ``advanced`` with a behavior."""
+    return {"horizontalPodAutoscalerConfig": {"behavior": rules}}
+
+
+def modifiers(**given: Any) -> dict[str, Any]:
+    """Return ``advanced`` with ``a + b`` against 10, and some fields changed."""
+    return {"scalingModifiers": {"formula": "a + b", "target": "10", **given}}
+
+
+def parsed(**spec: Any) -> ScaledObjectSpec:
+    """Return the spec of such an object."""
+    return parse_scaled_object(manifest(**spec), where="policy.yaml")
+
+
+def test_defaults_are_kedas() -> None:
+    """What is left out is 30 s polling, 300 s cooldown, no minimum, 100 at most."""
+    spec = parsed()
+
+    assert (spec.polling_interval_seconds, spec.cooldown_seconds) == (30, 300)
+    assert (spec.min_replica_count, spec.max_replica_count) == (None, 100)
+    assert spec.hpa_name == "keda-hpa-w"
+    assert spec.triggers[0].metric_name == "s0-kafka-a-b-c"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "refusal"),
+    [
+        ({"minReplicas": 2}, "minReplicas", "schema"),
+        ({"pollingInterval": 0}, "pollingInterval", "schema"),
+        ({"pollingInterval": 1.5}, "pollingInterval", "schema"),
+        ({"cooldownPeriod": -1}, "cooldownPeriod", "schema"),
+        ({"maxReplicaCount": 3_000_000_000}, "maxReplicaCount", "schema"),
+        ({"triggers": []}, "triggers", "schema"),
+        ({"scaleTargetRef": {}}, "scaleTargetRef.name", "schema"),
+        ({"fallback": {"failureThreshold": 3}}, "fallback.replicas", "schema"),
+        (
+            {"fallback": {"failureThreshold": 3, "replicas": 6, "behavior": "keep"}},
+            "fallback.behavior",
+            "schema",
+        ),
+        ({"advanced": modifiers(target=10)}, f"{MODIFIERS}.target", "schema"),
+        ({"triggers": [kafka(lagThreshold=10)]}, "triggers[0].metadata.lagThreshold", "schema"),
+        ({"minReplicaCount": 101}, "minReplicaCount", "bounds"),
+        ({"idleReplicaCount": 0}, "idleReplicaCount", "bounds"),
+        ({"minReplicaCount": 2, "idleReplicaCount": 2}, "idleReplicaCount", "bounds"),
+        ({"triggers": [kafka("a"), kafka("a")]}, "triggers[1].name", "triggers"),
+        ({"triggers": [CACHED_CRON]}, "triggers[0].useCachedMetrics", "triggers"),
+        ({"triggers": [{"type": "redis", "metadata": {}}]}, "triggers[0].type", "here"),
+        ({"triggers": [{"type": "kafak", "metadata": {}}]}, "triggers[0].type", "scaler"),
+        ({"triggers": [kafka(sasl="plaintext")]}, "triggers[0].metadata.username", "scaler"),
+        (
+            {"triggers": [{**kafka(), "metricType": "Utilization"}]},
+            "triggers[0].metricType",
+            "scaler",
+        ),
+        ({"triggers": [{**kafka(), "metricType": "Total"}]}, "triggers[0].metricType", "hpa"),
+        (
+            {"advanced": behavior(scaleDown={"stabilizationWindowSeconds": 4000})},
+            f"{CONFIG}.behavior.scaleDown.stabilizationWindowSeconds",
+            "hpa",
+        ),
+        ({"advanced": modifiers(formula="")}, f"{MODIFIERS}.formula", "hpa"),
+        ({"advanced": modifiers(formula="a + c")}, f"{MODIFIERS}.formula", "hpa"),
+        ({"advanced": modifiers(target="")}, f"{MODIFIERS}.target", "hpa"),
+        ({"advanced": modifiers(target="abc")}, f"{MODIFIERS}.target", "hpa"),
+        ({"advanced": modifiers(target="0")}, f"{MODIFIERS}.target", "hpa"),
+        ({"advanced": modifiers(target="Inf")}, f"{MODIFIERS}.target", "here"),
+        ({"advanced": modifiers(activationTarget="x")}, f"{MODIFIERS}.activationTarget", "here"),
+        ({"advanced": modifiers(formula="first([a])")}, f"{MODIFIERS}.formula", "here"),
+    ],
+)
+def test_what_is_wrong_is_named_with_who_refuses_it(
+    spec: dict[str, Any], field: str, refusal: str
+) -> None:
+    """The API server, a step of KEDA's operator, the HPA's creation, or this bench alone."""
+    with pytest.raises(WrongInput) as caught:
+        parsed(**spec)
+
+    error = caught.value
+    assert (error.where, error.field) == ("policy.yaml", f"spec.{field}")
+    kinds = {"schema": WrongInput, "here": NotSupported}
+    assert type(error) is kinds.get(refusal, TriggerRefused)
+    assert getattr(error, "stage", refusal) == refusal
+    copied = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert (str(copied), vars(copied)) == (str(error), vars(error))
+
+
+def test_all_problems_of_the_operator_come_in_kedas_order() -> None:
+    """Triggers together, each trigger, and the HPA's last."""
+    wrong = manifest(
+        triggers=[kafka(lagThreshold="0"), CACHED_CRON, {"type": "redis", "metadata": {}}],
+        advanced=behavior(scaleDown={"stabilizationWindowSeconds": 4000}),
+    )
+    problems = read_scaled_object(wrong, where="f")[1]
+
+    assert [problem.field.rpartition(".")[2] for problem in problems] == [
+        "useCachedMetrics",
+        "lagThreshold",
+        "type",
+        "stabilizationWindowSeconds",
+    ]
+    assert read_scaled_object(manifest(), where="f")[1] == []
+
+
+@pytest.mark.parametrize("spec", [None, [], "text"])
+def test_a_spec_that_is_none(spec: object) -> None:
+    """Without a spec there is one problem and no crash."""
+    problems = read_scaled_object({**manifest(), "spec": spec}, where="f")[1]
+
+    assert [problem.field for problem in problems] == ["spec"]
+
+
+def test_a_misspelt_field_is_named_with_the_right_one() -> None:
+    """What was meant is told."""
+    with pytest.raises(WrongInput, check=lambda error: "minReplicaCount" in error.allowed):
+        parsed(minReplicas=2)
+
+
+@pytest.mark.parametrize(("minimum", "idle"), [(0, 0), (1, 0), (2, 1)])
+def test_idle_below_the_minimum_is_taken(minimum: int, idle: int) -> None:
+    """A written minimum of 0 counts as 1."""
+    assert parsed(minReplicaCount=minimum, idleReplicaCount=idle).idle_replica_count == idle
+
+
+@pytest.mark.parametrize("sasl", ["gssapi", "oauthbearer"])
+def test_sasl_that_this_bench_does_not_speak(sasl: str) -> None:
+    """It is rejected by name once KEDA's own rules are met, and never taken for another kind."""
+    secrets = {"username": "u", "password": "p", "realm": "R", "kerberosConfig": "c"}
+    secrets["oauthTokenEndpointUri"] = "https://t"
+    source = manifest(triggers=[{**kafka(sasl=sasl), "authenticationRef": {"name": "a"}}])
+
+    with pytest.raises(NotSupported, check=lambda error: error.value == sasl):
+        parse_scaled_object(source, where="f", auth={0: secrets})
+
+
+def test_secrets_that_are_not_known_yet_are_not_missing() -> None:
+    """Without ``auth`` a referenced login is not judged; with it an empty one is rejected."""
+    trigger = {**kafka(sasl="plaintext"), "authenticationRef": {"name": "a"}}
+    source = manifest(triggers=[trigger])
+
+    spec = parse_scaled_object(source, where="f")
+    resolved = parse_scaled_object(source, where="f", auth={0: {"username": "u", "password": "p"}})
+
+    ref = spec.triggers[0].authentication_ref
+    assert ref is not None
+    assert (ref.name, ref.kind) == ("a", "TriggerAuthentication")
+    assert resolved.triggers[0].parameters.security.username == "u"  # type: ignore[attr-defined]
+    with pytest.raises(TriggerRefused, match="username"):
+        parse_scaled_object(source, where="f", auth={})
+
+
+@pytest.mark.parametrize(
+    ("target", "milli", "counts"),
+    [("10", 10_000, True), ("2.5", 2500, False), ("1e1", 10_000, False), ("0.0019", 1, False)],
+)
+def test_modifiers_and_the_fallback_beside_them(target: str, milli: int, counts: bool) -> None:
+    """The target is kept in thousandths; a fallback counts only with a whole number."""
+    fallback = Fallback(failure_threshold=3, replicas=6, behavior="currentReplicas")
+    spec = parsed(
+        fallback={"failureThreshold": 3, "replicas": 6, "behavior": "currentReplicas"},
+        advanced=modifiers(target=target, activationTarget="5.5"),
+    )
+
+    assert spec.modifiers is not None
+    assert (spec.modifiers.target_milli, spec.modifiers.activation_target) == (milli, 5.5)
+    assert spec.fallback == fallback
+    assert spec.valid_fallback == (fallback if counts else None)
+    assert parsed(advanced=modifiers(formula="", target="")).modifiers is None
+
+
+def test_an_object_has_only_resources_when_no_trigger_is_kedas_to_poll() -> None:
+    """CPU beside other triggers is not alone; CPU by itself is."""
+    cpu = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
+    external = {"type": "external-push", "metadata": {"scalerAddress": "s:1"}}
+
+    assert not parsed(triggers=[cpu, external]).has_only_resources
+    assert parsed(triggers=[cpu]).has_only_resources
+
+
+def test_a_parameter_can_come_from_the_target_container() -> None:
+    """``bootstrapServersFromEnv`` names a variable of the target's container."""
+    metadata = {"bootstrapServersFromEnv": "SERVERS", "consumerGroup": "g", "topic": "t"}
+    source = manifest(triggers=[{"type": "kafka", "metadata": metadata}])
+
+    spec = parse_scaled_object(source, where="f", environment={"SERVERS": "x:1, y:2"})
+
+    assert spec.triggers[0].parameters.bootstrap_servers == ("x:1", "y:2")  # type: ignore[attr-defined]
 
 
 def hpa_of(source: dict[str, Any]) -> dict[str, Any]:
@@ -36,141 +242,10 @@ def hpa_of(source: dict[str, Any]) -> dict[str, Any]:
     return build_hpa(spec, source["metadata"], [item for item in specs if item is not None])
 
 
-def test_defaults_are_kedas() -> None:
-    """What is left out is 30 s polling, 300 s cooldown, no minimum, 100 at most."""
-    spec = parse_scaled_object(manifest(), where="f")
-
-    assert (spec.polling_interval_seconds, spec.cooldown_seconds) == (30, 300)
-    assert (spec.min_replica_count, spec.max_replica_count) == (None, 100)
-    assert spec.hpa_name == "keda-hpa-w"
-    assert spec.triggers[0].metric_name == "s0-kafka-a-b-c"
-
-
-@pytest.mark.parametrize(
-    ("spec", "field"),
-    [
-        ({"minReplicas": 2}, "spec.minReplicas"),
-        ({"pollingInterval": 0}, "spec.pollingInterval"),
-        ({"pollingInterval": 1.5}, "spec.pollingInterval"),
-        ({"cooldownPeriod": -1}, "spec.cooldownPeriod"),
-        ({"maxReplicaCount": 3_000_000_000}, "spec.maxReplicaCount"),
-        ({"minReplicaCount": 101}, "spec.minReplicaCount"),
-        ({"triggers": []}, "spec.triggers"),
-        ({"scaleTargetRef": {}}, "spec.scaleTargetRef.name"),
-        ({"fallback": {"failureThreshold": 3}}, "spec.fallback.replicas"),
-        (
-            {"fallback": {"failureThreshold": 3, "replicas": 6, "behavior": "keep"}},
-            "spec.fallback.behavior",
-        ),
-        (
-            {"advanced": {"scalingModifiers": {"formula": "a", "target": 10}}},
-            "spec.advanced.scalingModifiers.target",
-        ),
-        ({"triggers": [{"type": "redis", "metadata": {}}]}, "spec.triggers[0].type"),
-        (
-            {"triggers": [{**TRIGGER, "metadata": {"lagThreshold": 10}}]},
-            "spec.triggers[0].metadata.lagThreshold",
-        ),
-        (
-            {"triggers": [{**TRIGGER, "name": "a"}, {**TRIGGER, "name": "a"}]},
-            "spec.triggers[1].name",
-        ),
-        (
-            {
-                "advanced": {
-                    "horizontalPodAutoscalerConfig": {
-                        "behavior": {"scaleDown": {"stabilisationWindowSeconds": 60}}
-                    }
-                }
-            },
-            (
-                "spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleDown"
-                ".stabilisationWindowSeconds"
-            ),
-        ),
-    ],
-)
-def test_a_wrong_field_is_named(spec: dict[str, Any], field: str) -> None:
-    """The error names the file and the field."""
-    with pytest.raises(WrongInput) as caught:
-        parse_scaled_object(manifest(spec), where="policy.yaml")
-
-    assert (caught.value.where, caught.value.field) == ("policy.yaml", field)
-
-
-def test_a_misspelt_field_is_named_with_the_right_one() -> None:
-    """What was meant is told."""
-    with pytest.raises(WrongInput, check=lambda error: "minReplicaCount" in error.allowed):
-        parse_scaled_object(manifest({"minReplicas": 2}), where="f")
-
-
-@pytest.mark.parametrize(
-    ("minimum", "idle", "is_allowed"),
-    [(0, 0, True), (None, 0, False), (1, 0, True), (2, 2, False), (2, 1, True), (2, 3, False)],
-)
-def test_idle_must_be_below_the_minimum(minimum: int | None, idle: int, is_allowed: bool) -> None:
-    """A written minimum of 0 counts as 1, an absent one as 0."""
-    spec: dict[str, Any] = {"idleReplicaCount": idle}
-    if minimum is not None:
-        spec["minReplicaCount"] = minimum
-
-    if is_allowed:
-        assert parse_scaled_object(manifest(spec), where="f").idle_replica_count == idle
-    else:
-        with pytest.raises(TriggerRefused, match=f"IdleReplicaCount={idle}"):
-            parse_scaled_object(manifest(spec), where="f")
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"lagThreshold": "0"},
-        {"lagThreshold": "+10"},
-        {"lagThreshold": "010"},
-        {"lagThreshold": "1.0"},
-        {"excludePersistentLag": "maybe"},
-        {"offsetResetPolicy": "newest"},
-        {"version": "9.x"},
-        {"partitionLimitation": "1-2-3"},
-        {"consumerGroup": " "},
-    ],
-)
-def test_a_refused_trigger_carries_kedas_own_message(metadata: dict[str, str]) -> None:
-    """Its text is held by recorded ones; it names the parameter or its value, also pickled."""
-    trigger = {**TRIGGER, "metadata": {**TRIGGER["metadata"], **metadata}}  # type: ignore[dict-item]
-
-    with pytest.raises(TriggerRefused) as caught:
-        parse_scaled_object(manifest({"triggers": [trigger]}), where="f")
-
-    ((name, value),) = metadata.items()
-    assert name in caught.value.keda_message or value in caught.value.keda_message
-    copied = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own bytes
-    assert copied.keda_message == caught.value.keda_message
-
-
-def test_spaces_around_a_number_are_no_error() -> None:
-    """A blank value is the default, blanks around a value are dropped, as KEDA has it."""
-    padded = {**TRIGGER["metadata"], "lagThreshold": " 20 ", "activationLagThreshold": " "}  # type: ignore[dict-item]
-
-    spec = parse_scaled_object(manifest({"triggers": [{**TRIGGER, "metadata": padded}]}), where="f")
-
-    assert spec.triggers[0].parameters.lag_threshold == 20
-    assert spec.triggers[0].parameters.activation_lag_threshold == 0
-
-
-def test_a_parameter_can_come_from_the_target_container() -> None:
-    """``bootstrapServersFromEnv`` names a variable of the target's container."""
-    metadata = {"bootstrapServersFromEnv": "SERVERS", "consumerGroup": "g", "topic": "t"}
-    source = manifest({"triggers": [{"type": "kafka", "metadata": metadata}]})
-
-    spec = parse_scaled_object(source, where="f", environment={"SERVERS": "x:1, y:2"})
-
-    assert spec.triggers[0].parameters.bootstrap_servers == ("x:1", "y:2")
-
-
 def test_the_hpa_never_goes_to_zero_and_carries_the_annotations() -> None:
     """MinReplicas is at least 1; owner, labels, annotations and metric are KEDA's."""
-    source = manifest({"minReplicaCount": 0}, annotations={"lagbench.io/run-id": "r"})
+    source = manifest(minReplicaCount=0)
+    source["metadata"]["annotations"] = {"lagbench.io/run-id": "r"}
 
     hpa = hpa_of(source)
 
@@ -180,21 +255,52 @@ def test_the_hpa_never_goes_to_zero_and_carries_the_annotations() -> None:
     assert hpa["metadata"]["labels"]["scaledobject.keda.sh/name"] == "w"
     external = hpa["spec"]["metrics"][0]["external"]
     assert external["target"] == {"type": "AverageValue", "averageValue": "10"}
-    assert external["metric"]["name"] == "s0-kafka-a-b-c"
     assert "behavior" not in hpa["spec"]
 
 
 def test_behavior_gets_the_api_servers_defaults_only_when_it_is_there() -> None:
     """No behavior stays none; an empty one brings Percent 100/15 and Pods 4/15 upwards."""
     none = parse_hpa(hpa_of(manifest()), where="h")
-    config = {"advanced": {"horizontalPodAutoscalerConfig": {"behavior": {}}}}
-    empty = parse_hpa(hpa_of(manifest(config)), where="h")
+    empty = parse_hpa(hpa_of(manifest(advanced=behavior())), where="h")
 
     assert none.behavior is None
     assert empty.behavior is not None
     up, down = empty.behavior.scale_up, empty.behavior.scale_down
-    assert [(p.type, p.value, p.period_seconds) for p in up.policies] == [
-        ("Pods", 4, 15),
-        ("Percent", 100, 15),
-    ]
+    assert [(p.type, p.value) for p in up.policies] == [("Pods", 4), ("Percent", 100)]
     assert (up.window_seconds, down.window_seconds) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"paused": "true"}, {"is_paused": True}),
+        ({"paused": "yes"}, {"is_paused": True}),  # what is no boolean counts as true
+        ({"paused": ""}, {"is_paused": True}),
+        ({"paused": "false"}, {}),
+        ({"paused": "0"}, {}),
+        ({"paused": "false", "paused-replicas": "3"}, {"is_paused": True, "paused_replicas": 3}),
+        (
+            {"paused-scale-in": "true", "paused-scale-out": "false", "force-activation": "t"},
+            {"scale_in_paused": True, "forces_activation": True},
+        ),
+        ({}, {}),
+    ],
+)
+def test_annotations_that_hold_scaling(given: dict[str, str], wanted: dict[str, Any]) -> None:
+    """Only what Go reads as false leaves the object running; a count pauses at that count."""
+    annotations = {f"autoscaling.keda.sh/{key}": value for key, value in given.items()}
+
+    found = parse_scaling_annotations({"metadata": {"annotations": annotations}})
+
+    assert found == ScalingAnnotations(**wanted)
+    assert parse_scaling_annotations({"metadata": None}) == ScalingAnnotations()
+
+
+@pytest.mark.parametrize("value", ["abc", "3000000000"])
+def test_a_count_to_pause_at_that_is_no_number(value: str) -> None:
+    """The object is paused, and what is wrong with the count is kept."""
+    annotations = {"autoscaling.keda.sh/paused-replicas": value}
+    found = parse_scaling_annotations({"metadata": {"annotations": annotations}})
+
+    assert (found.is_paused, found.paused_replicas) == (True, None)
+    assert f'"{value}"' in found.paused_replicas_problem

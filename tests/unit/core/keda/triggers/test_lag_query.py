@@ -2,7 +2,8 @@
 
 import pytest
 
-from lagbench.core.keda.triggers.lag_query import LagQuery, parse_lag_query, query_for_run
+from lagbench.core.keda.triggers import parse_lag_query
+from lagbench.core.keda.triggers.promql import LagQuery, query_for_run
 
 EXPORTER = LagQuery("kafka_exporter", "enrich")
 OF_TOPIC = LagQuery("kafka_exporter", "enrich", "events")

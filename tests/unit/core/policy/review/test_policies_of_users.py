@@ -347,8 +347,8 @@ def test_a_query_of_many_series_is_named(query: str, is_told: bool) -> None:
 @pytest.mark.parametrize(
     ("metadata", "field"),
     [
-        ({"labels": {"country": False}}, "metadata.labels[country]"),
-        ({"annotations": {"tier": True}}, "metadata.annotations[tier]"),
+        ({"labels": {"country": False}}, "metadata.labels.country"),
+        ({"annotations": {"tier": True}}, "metadata.annotations.tier"),
     ],
 )
 def test_a_boolean_is_no_text(metadata: dict[str, Any], field: str) -> None:

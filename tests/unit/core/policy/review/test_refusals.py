@@ -73,4 +73,4 @@ def test_advice_on_a_finalizer_is_passed_on() -> None:
 
     (finding,) = [item for item in found.findings if item.code == "finalizer-name"]
     assert found.is_accepted
-    assert (finding.field, finding.value) == ("metadata.finalizers", '"keep"')
+    assert (finding.field, finding.value) == ("metadata.finalizers", "keep")
