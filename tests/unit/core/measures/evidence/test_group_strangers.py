@@ -27,8 +27,7 @@ from lagbench.core.telemetry.records import (
     SigtermReceived,
     TelemetryRecord,
 )
-from lagbench.core.verdict.stranger_reasons import stranger_reasons
-from lagbench.core.verdict.verdict import judge
+from lagbench.core.verdict.verdict import judge, stranger_reasons
 
 NS = 1_000_000_000
 PODS = {"pod-a": [0, 1], "pod-b": [2, 3]}
