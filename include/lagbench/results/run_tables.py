@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -44,15 +40,10 @@ def read_table(folder: RunFolder, name: str) -> pa.Table:
             f"run {folder.reference} has no table {name}; "
             "its Spark jobs have not run or did not finish"
         )
-    try:
-        return pa.concat_tables(_read_parts(parts))
+    try:  # not as a dataset: Spark's _SUCCESS is beside it
+        return pa.concat_tables([pq.ParquetFile(part).read() for part in parts])
     except (OSError, pa.ArrowException) as broken:
         raise NotReady(f"run {folder.reference}: table {name} cannot be read: {broken}") from broken
-
-
-def _read_parts(parts: list[Path]) -> Iterator[pa.Table]:
-    for part in parts:
-        yield pq.ParquetFile(part).read()  # not a dataset: Spark's _SUCCESS is beside it
 
 
 def read_telemetry(folder: RunFolder) -> tuple[list[TelemetryRecord], int]:
@@ -83,20 +74,15 @@ def read_lag(folder: RunFolder, *, first_partitions: int | None = None) -> LagSe
     return lag_series(**columns, first_partitions=first_partitions)
 
 
-def read_earliest_median(folder: RunFolder) -> float | None:
-    """Return the lowest median of the time lag in any bin; None without the table, or a row."""
+def read_latency(folder: RunFolder) -> tuple[float | None, float | None]:
+    """Return the lowest median and the longest time lag of any bin; None: there is no row."""
     if not any(folder.table("latency").glob("*.parquet")):
-        return None
-    medians = read_table(folder, "latency").column("p50_seconds").drop_null().to_pylist()
-    return min(medians, default=None)
-
-
-def read_latest(folder: RunFolder) -> float | None:
-    """Return the longest time lag of any bin; None without the table, or a row."""
-    if not any(folder.table("latency").glob("*.parquet")):
-        return None
-    longest = read_table(folder, "latency").column("max_seconds").drop_null().to_pylist()
-    return max(longest, default=None)
+        return None, None
+    table = read_table(folder, "latency")
+    medians, longest = (
+        table.column(name).drop_null().to_pylist() for name in ("p50_seconds", "max_seconds")
+    )
+    return min(medians, default=None), max(longest, default=None)
 
 
 def read_commits(folder: RunFolder) -> list[tuple[int, int, int | None]]:
@@ -171,20 +157,16 @@ def read_handovers(folder: RunFolder) -> list[Handover]:
 
 def read_bad_messages(folder: RunFolder) -> list[BadMessage]:
     """Return the bad messages."""
-    return [_bad_message(row) for row in read_table(folder, "bad_messages").to_pylist()]
-
-
-def _bad_message(row: dict[str, Any]) -> BadMessage:
-    return BadMessage(
-        message_class=row["class"],
-        partition=row["partition"],
-        pod=row["pod"],
-        other_pod=row["other_pod"],
-        cause=row["cause"] or "none",
-        cause_pod=row["cause_pod"],
-        at=row["at"],
-        seq=row["seq"],
-    )
+    rows = read_table(folder, "bad_messages").to_pylist()
+    columns = ("partition", "pod", "other_pod", "cause_pod", "at", "seq")
+    return [
+        BadMessage(
+            message_class=row["class"],
+            cause=row["cause"] or "none",
+            **{name: row[name] for name in columns},
+        )
+        for row in rows
+    ]
 
 
 def read_ledger(folder: RunFolder) -> Ledger | None:

@@ -34,7 +34,8 @@ def require_seals(folder: RunFolder) -> None:
 
     :raises WrongInput: it names the file.
     """
-    sealed = _sealed(folder)
+    manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
+    sealed: Mapping[str, str] | None = manifest.get(SEALED_FIELD)
     if sealed is None:
         return
     for name in sorted(_changed(sealed, _digests(folder, _INPUTS))):
@@ -63,13 +64,6 @@ def changed_since(folder: RunFolder, judged: Mapping[str, str]) -> list[str]:
     """Return the files that are not as they were when the verdict was written."""
     now = {name: digest for name, digest in judged_files(folder).items() if name in judged}
     return sorted(_changed({name: judged[name] for name in now}, now))
-
-
-def _sealed(folder: RunFolder) -> Mapping[str, str] | None:
-    if not folder.manifest.exists():
-        return None
-    found: Mapping[str, str] | None = folder.read_json(folder.manifest).get(SEALED_FIELD)
-    return found
 
 
 def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:

@@ -12,9 +12,7 @@ import pytest
 import yaml
 from tests.unit.grafana.exported_metrics import OF_KEDA, exported_alias_names, exported_names
 
-from lagbench.alerts.__main__ import committed_text
-from lagbench.alerts.policy_alerts import rules_of_bench, rules_of_policy
-from lagbench.alerts.rules import AlertRule
+from lagbench.alerts import AlertRule, committed_text, rules_of_bench, rules_of_policy
 from lagbench.catalog.catalog import policy_file
 from lagbench.cli import main
 from lagbench.errors import ExitCode

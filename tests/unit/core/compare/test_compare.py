@@ -48,8 +48,8 @@ def test_the_larger_of_both_bounds_holds() -> None:
     """10 absolute and 50 %: from 100 up to 150, from 10 up to 20."""
     bound = Bound("drain_seconds", absolute=10, relative=0.5)
 
-    assert bound.allowed(100) == 150
-    assert bound.allowed(10) == 20
+    assert bound.width(100) == 50
+    assert bound.width(10) == 10
 
 
 def test_one_duplicate_is_a_regression() -> None:
