@@ -9,12 +9,6 @@ import pytest
 from tests.fakes.tampered_run import RECORDED, TamperedRun, tampered
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> TamperedRun:
-    """Return a fresh copy of the recorded run."""
-    return tampered(tmp_path)
-
-
 @pytest.fixture(scope="session")
 def kept_pass(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a kept run of the present format that passed."""
@@ -29,3 +23,9 @@ def kept_pass(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def passed(kept_pass: Path, tmp_path: Path) -> TamperedRun:
     """Return a fresh copy of it: 1 to 4 pods at +9.8 s by a sync, the next ones at +25 and +40."""
     return tampered(tmp_path, kept_pass)
+
+
+@pytest.fixture
+def run(passed: TamperedRun) -> TamperedRun:
+    """Return the same."""
+    return passed

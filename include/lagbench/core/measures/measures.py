@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import AliasChoices, Field, model_validator
 
 from lagbench.core.measures.accounting import Accounting
-from lagbench.core.measures.doubts import EVERYTHING, Doubt
+from lagbench.core.measures.doubts import EVERYTHING, Doubt, Validity
 from lagbench.core.measures.end_state import EndState
 from lagbench.core.measures.evidence import (
     GroupStranger,
@@ -19,7 +19,6 @@ from lagbench.core.measures.evidence import (
     Observation,
     PlayedAction,
     TelemetryGap,
-    Validity,
 )
 from lagbench.core.measures.lag import Drain, Lag
 from lagbench.core.measures.model import Fidelity, MeasureModel
