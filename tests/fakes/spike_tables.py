@@ -205,7 +205,7 @@ def accounting(story: SpikeStory, outcome: Outcome) -> dict[str, Any]:
     return {
         **dict.fromkeys(counts, total),
         **dict.fromkeys(none, 0),
-        **dict.fromkeys(lists, []),
+        **{key: [] for key in lists},
         "by_pod": {pod: {"processed": n, "duplicated": 0} for pod, n in sorted(by_pod.items())},
         "by_cause": {},
         "time_lag_seconds": dict(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import model_validator
 
 from lagbench.core.measures.accounting import Accounting
 from lagbench.core.measures.doubts import EVERYTHING, Doubt, Validity
@@ -56,11 +56,7 @@ class Measures(MeasureModel):
     start_cost: StartCost = StartCost()
     end_state: EndState
     group_strangers: tuple[GroupStranger, ...] = ()
-    group_gaps: tuple[TelemetryGap, ...] = Field(
-        (),
-        description="gaps in which the group's members are unknown",
-        validation_alias=AliasChoices("group_gaps", "group_unseen"),  # the name in older folders
-    )
+    group_gaps: tuple[TelemetryGap, ...] = ()  # in which the group's members are unknown
     actions: tuple[PlayedAction, ...] = ()  # of the scenario, as they were played
     standstill: Standstill | None = None  # None: measured before this field existed
     work_unknown: str = ""  # gaps in the records of the group's work; empty: none
