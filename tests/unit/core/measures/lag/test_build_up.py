@@ -71,24 +71,22 @@ def test_the_rate_is_that_until_replicas_rise() -> None:
     assert (found.from_records, found.to_records, found.sampled_seconds) == (50, 3250, 4)
 
 
-def test_a_peak_before_the_scale_out_ends_it() -> None:
-    """Lag fell by itself from 14 s on: the fall is no part of the build-up."""
-    lags = rising(15) | {second: 3250 - 10 * (second - 14) for second in range(15, 60)}
-
-    found = measured(lags, change(20, 1, 4))
-
-    assert (found.records_per_second, found.until) == (800, "peak")
-    assert found.ended_at == 14 * SECOND
-
-
-def test_without_a_scale_out_the_peak_ends_it() -> None:
-    """No policy answered: the rate is the mean until the peak."""
-    lags = rising(31) | dict.fromkeys(range(31, 60), 100)
-
-    found = measured(lags)
+@pytest.mark.parametrize(
+    ("lags", "changes", "ended"),
+    [
+        # Lag fell by itself from 14 s on: the fall is no part of the build-up.
+        (rising(15) | {s: 3250 - 10 * (s - 14) for s in range(15, 60)}, (change(20, 1, 4),), 14),
+        (rising(31) | dict.fromkeys(range(31, 60), 100), (), 30),  # no policy answered
+    ],
+)
+def test_a_peak_ends_it(
+    lags: dict[int, int | None], changes: tuple[ReplicaChange, ...], ended: int
+) -> None:
+    """The rate is the mean until the peak."""
+    found = measured(lags, *changes)
 
     assert (found.records_per_second, found.until) == (800, "peak")
-    assert found.ended_at == 30 * SECOND
+    assert found.ended_at == ended * SECOND
 
 
 def test_the_fastest_of_several_spikes_counts() -> None:
@@ -102,26 +100,20 @@ def test_the_fastest_of_several_spikes_counts() -> None:
     assert (found.records_per_second, found.started_at) == (900, 30 * SECOND)
 
 
-@pytest.mark.parametrize("gap", [range(7, 11), range(11, 15)])
-def test_lag_that_was_not_seen_has_no_rate(gap: range) -> None:
-    """Four samples around the start or within the rise are missing: nothing is guessed."""
-    lags = {s: None if s in gap else lag for s, lag in rising(60).items()}
-
-    found = measured(lags, change(18, 1, 4))
-
-    assert (found.records_per_second, bool(found.reason)) == (None, True)
-
-
-def test_a_scale_out_before_the_next_sample_has_no_rate() -> None:
-    """Replicas rose 0.4 s after the spike's start, and lag is read once a second."""
-    found = measured(rising(60), change(10.4, 1, 4))
-
-    assert (found.records_per_second, bool(found.reason)) == (None, True)
-
-
-def test_lag_that_never_rose_has_no_rate() -> None:
-    """The pods that were there kept up with the spike."""
-    found = measured(dict.fromkeys(range(60), 50))
+@pytest.mark.parametrize(
+    ("lags", "changes"),
+    [
+        ({s: None if 7 <= s < 11 else lag for s, lag in rising(60).items()}, (change(18, 1, 4),)),
+        ({s: None if 11 <= s < 15 else lag for s, lag in rising(60).items()}, (change(18, 1, 4),)),
+        (rising(60), (change(10.4, 1, 4),)),  # replicas rose before the next sample
+        (dict.fromkeys(range(60), 50), ()),  # the pods kept up with the spike
+    ],
+)
+def test_lag_that_was_not_seen_to_rise_has_no_rate(
+    lags: dict[int, int | None], changes: tuple[ReplicaChange, ...]
+) -> None:
+    """Nothing is guessed, and the reason is given."""
+    found = measured(lags, *changes)
 
     assert (found.records_per_second, bool(found.reason)) == (None, True)
 
