@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.fakes.group_story import SECOND, change, lag_by_second
 
 from lagbench.core.measures.evidence.load_window import SpikeWindow
-from lagbench.core.measures.evidence.series import LagSeries, lag_series
 from lagbench.core.measures.lag.build_up import BuildUp, build_up
 from lagbench.core.measures.replicas.steps import ReplicaChange
-
-SECOND = 1_000_000_000
 
 
 def spike(start: float, end: float) -> SpikeWindow:
@@ -22,30 +20,6 @@ def spike(start: float, end: float) -> SpikeWindow:
     )
 
 
-def change(second: float, before: int, after: int) -> ReplicaChange:
-    """Return a change of the wanted replicas."""
-    return ReplicaChange(
-        at=round(second * SECOND),
-        replicas_before=before,
-        replicas_after=after,
-        by="hpa",
-        reason="",
-        precision_seconds=0.0,
-        is_reversal=False,
-        is_flip=False,
-    )
-
-
-def samples(lags: dict[int, int | None]) -> LagSeries:
-    """Return one partition's lag by second; None is a commit that is not known."""
-    return lag_series(
-        at=[second * SECOND for second in lags],
-        partition=[0] * len(lags),
-        end_offset=[100_000] * len(lags),
-        committed=[None if lag is None else 100_000 - lag for lag in lags.values()],
-    )
-
-
 def rising(seconds: int, per_second: int = 800, start: int = 10) -> dict[int, int | None]:
     """Return lag 50 until ``start``, and then a rise of ``per_second``."""
     return {s: 50 + max(0, s - start) * per_second for s in range(seconds)}
@@ -55,7 +29,8 @@ def measured(
     lags: dict[int, int | None], *changes: ReplicaChange, spikes: tuple[SpikeWindow, ...] = ()
 ) -> BuildUp:
     """Return the build-up of one spike at 10 s (or of ``spikes``) until 60 s."""
-    found = build_up(samples(lags), spikes or (spike(10, 30),), changes, until_at=60 * SECOND)
+    series = lag_by_second(list(lags.values()))
+    found = build_up(series, spikes or (spike(10, 30),), changes, until_at=60 * SECOND)
     assert found is not None
     return found
 
@@ -120,4 +95,4 @@ def test_lag_that_was_not_seen_to_rise_has_no_rate(
 
 def test_no_spike_has_no_build_up() -> None:
     """A steady load has nothing to build up."""
-    assert build_up(samples(rising(60)), (), (), until_at=60 * SECOND) is None
+    assert build_up(lag_by_second(list(rising(60).values())), (), (), until_at=60 * SECOND) is None

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.fakes.group_story import SECOND, lag_by_second
 
 from lagbench.core.measures.evidence.gaps import Gap
-from lagbench.core.measures.evidence.series import LagSeries, RateSeries, lag_series
+from lagbench.core.measures.evidence.series import LagSeries, RateSeries
 from lagbench.core.measures.lag.drain import (
     Drain,
     DrainThreshold,
@@ -13,18 +14,7 @@ from lagbench.core.measures.lag.drain import (
 from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall, max_rise
 from lagbench.core.telemetry.records import ReplicaSample
 
-SECOND = 1_000_000_000
 NO_RATE = RateSeries(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-
-
-def lags(*values: float | None) -> LagSeries:
-    """Total lag per second, all in one partition."""
-    return lag_series(
-        at=[i * SECOND for i in range(len(values))],
-        partition=[7] * len(values),
-        end_offset=[10_000_000] * len(values),
-        committed=[None if value is None else 10_000_000 - int(value) for value in values],
-    )
 
 
 def replicas(*pairs: tuple[int, int]) -> list[ReplicaSample]:
@@ -60,37 +50,26 @@ def test_drained_at_the_first_sample_at_the_threshold(
     values: tuple[float | None, ...], seconds: float | None, precision: float | None
 ) -> None:
     """The spike was over at 1 s; without a threshold (a CPU policy) nothing is drained."""
-    found = drain(lags(*values))
+    found = drain(lag_by_second(values))
 
     assert (found.drain_seconds, found.precision_seconds) == (seconds, precision)
     assert found.drained_at == (None if seconds is None else (1 + seconds) * SECOND)
-    assert drain(lags(*values), threshold=None).drain_seconds is None
-
-
-def sampled(*pairs: tuple[float, int]) -> LagSeries:
-    """Total lag at uneven seconds."""
-    return lag_series(
-        at=[round(second * SECOND) for second, _ in pairs],
-        partition=[7] * len(pairs),
-        end_offset=[10_000] * len(pairs),
-        committed=[10_000 - lag for _, lag in pairs],
-    )
+    assert drain(lag_by_second(values), threshold=None).drain_seconds is None
 
 
 @pytest.mark.parametrize(
     ("later", "high"),
     [
-        (((60.9, 0),), 59.9),  # the next sample begins when this one was read
-        (((60.1, 0),), 59.1),
-        (((65.9, 0),), 60.4),  # a gap after it: no reading takes longer than 1.5 s
-        ((), 60.4),
+        ([60.9], 59.9),  # the next sample begins when this one was read
+        ([60.1], 59.1),
+        ([65.9], 60.4),  # a gap after it: no reading takes longer than 1.5 s
+        ([], 60.4),
     ],
 )
-def test_lag_may_have_come_down_while_its_sample_was_read(
-    later: tuple[tuple[float, int], ...], high: float
-) -> None:
+def test_lag_may_have_come_down_while_its_sample_was_read(later: list[float], high: float) -> None:
     """The sample of 59.9 s shows 0: its stamp is older than the reading, so 58.9 s is too early."""
-    found = drain(sampled((0, 900), (1, 900), (58.9, 900), (59.9, 0), *later))
+    lags, at = [900, 900, 900, 0, *[0] * len(later)], [0, 1, 58.9, 59.9, *later]
+    found = drain(lag_by_second(lags, at=at))
 
     assert found.drain_seconds == pytest.approx(58.9)
     assert found.drain_interval == pytest.approx((57.9, high))
@@ -98,7 +77,7 @@ def test_lag_may_have_come_down_while_its_sample_was_read(
 
 def test_skew_limit_is_the_hottest_partition_over_one_pods_rate() -> None:
     """900 messages at 500 a second."""
-    found = drain(lags(900, 900, 0))
+    found = drain(lag_by_second([900, 900, 0]))
 
     assert found.skew_limited_seconds == pytest.approx(1.8)
     assert found.hottest_partition == 7
@@ -125,7 +104,7 @@ def test_lag_falls_without_a_rise_or_a_plateau(
     values: tuple[float | None, ...], falls: bool | None, rise: int, plateau: float
 ) -> None:
     """A rise of 2 % of the peak over any 5 s is sampling noise; 15 s without a minimum are not."""
-    found = drain(lags(*values))
+    found = drain(lag_by_second(values))
 
     assert found.falls_monotonically is falls
     assert (found.max_rise_records, found.longest_plateau_seconds) == (rise, plateau)
@@ -134,7 +113,7 @@ def test_lag_falls_without_a_rise_or_a_plateau(
 def test_one_second_of_work_is_tolerated() -> None:
     """At 3000/s two samples may differ by 3000 because of the commit interval."""
     rate = RateSeries(0, np.full(100, 300), np.full(100, 300))
-    series = lags(10_000, 10_000, 8000, 9000, 5000, 50)
+    series = lag_by_second([10_000, 10_000, 8000, 9000, 5000, 50])
 
     found = lag_fall(series, rate, (SECOND, 9 * SECOND), 5 * SECOND)
 
@@ -155,7 +134,7 @@ def test_full_parallelism_needs_the_pods_ready(
 ) -> None:
     """Without it nothing says how the lag fell."""
     assert full_parallelism(replicas(*pairs), ended_at * SECOND, 99 * SECOND) == window
-    assert lag_fall(lags(1, 2), NO_RATE, None, None).falls_monotonically is None
+    assert lag_fall(lag_by_second([1, 2]), NO_RATE, None, None).falls_monotonically is None
 
 
 def test_max_rise_looks_5_seconds_ahead() -> None:
@@ -167,7 +146,7 @@ def test_max_rise_looks_5_seconds_ahead() -> None:
 
 def test_without_replicas_nobody_knows_full_parallelism() -> None:
     """Lag falls, then rises where replicas were not seen: neither a fall nor a failure."""
-    series = lags(9000, 9000, 8000, 7000, 7500, 7900, 8000, 5000, 50)
+    series = lag_by_second([9000, 9000, 8000, 7000, 7500, 7900, 8000, 5000, 50])
     missing = [Gap(3 * SECOND, 7 * SECOND)]
     window = (SECOND, 99 * SECOND)
 

@@ -2,22 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.fakes.group_story import SECOND, lag_by_second
 
-from lagbench.core.measures.evidence.series import LagSeries, lag_series
+from lagbench.core.measures.evidence.series import lag_series
 from lagbench.core.measures.lag.lag import Seconds, first_crossing, lag_measure
 
-SECOND = 1_000_000_000
 NO_TIME_LAG = Seconds(p50=None, p95=None, p99=None, max=None)
-
-
-def one_partition(lags: list[float | None]) -> LagSeries:
-    """One sample a second; None is a partition whose commit is not known."""
-    return lag_series(
-        at=[i * SECOND for i in range(len(lags))],
-        partition=[0] * len(lags),
-        end_offset=[1000] * len(lags),
-        committed=[None if lag is None else int(1000 - lag) for lag in lags],
-    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +51,7 @@ def test_a_crossing_lies_between_two_samples(
     is_interpolated: bool | None,
 ) -> None:
     """The threshold is 200."""
-    found = first_crossing(one_partition(lags), round(after * SECOND), 200)
+    found = first_crossing(lag_by_second(lags), round(after * SECOND), 200)
 
     if found is None:
         assert at is None
@@ -93,7 +83,7 @@ def test_measure_names_peaks_and_counts_unknown_samples() -> None:
 def test_without_samples_every_number_is_missing() -> None:
     """No sample: None, not zero."""
     lag = lag_measure(
-        one_partition([]), from_at=0, until_at=1, spike_ended_at=None, time_lag_seconds=NO_TIME_LAG
+        lag_by_second([]), from_at=0, until_at=1, spike_ended_at=None, time_lag_seconds=NO_TIME_LAG
     )
 
     assert lag.peak_records is None

@@ -1,27 +1,12 @@
 """What the pods' time was used for."""
 
 import pytest
+from tests.fakes.group_story import SECOND, event, timeline
 
-from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.pod_timeline import PodTimeline
+from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.evidence.topic_partitions import TopicPartitions
 from lagbench.core.measures.pods.pod_time import idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.measures.rebalance.episodes import episode_spans
-
-SECOND = 1_000_000_000
-
-
-def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = None) -> GroupEvent:
-    """Return an event at ``second``."""
-    return GroupEvent(
-        round(second * SECOND), pod, kind, None if owned is None else frozenset(owned)
-    )
-
-
-def timeline(pod: str, created: int, ready: int | None, gone: int | None) -> PodTimeline:
-    """Return a timeline in seconds."""
-    instants = [None if s is None else s * SECOND for s in (created, ready, gone)]
-    return PodTimeline(pod, created * SECOND, instants[1], instants[2], 0.0, 0.0)
 
 
 def test_pod_time_is_cut_to_the_measurement_window() -> None:

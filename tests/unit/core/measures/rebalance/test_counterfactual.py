@@ -2,22 +2,14 @@
 
 import numpy as np
 import pytest
+from tests.fakes.group_story import event
 
-from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.series import BIN_NS
+from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.rebalance.counterfactual import Counterfactual, pod_rate_per_second
 from lagbench.core.measures.rebalance.counting_owners import CountingOwners, counting_owners
 from lagbench.core.measures.rebalance.partition_work import PartitionWork, PodRates
 
-SECOND = 10 * BIN_NS
 BINS = 400
-
-
-def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = None) -> GroupEvent:
-    """Return an event at ``second``."""
-    return GroupEvent(
-        round(second * SECOND), pod, kind, None if owned is None else frozenset(owned)
-    )
 
 
 def work(arrivals: list[float], waiting: list[float]) -> PartitionWork:

@@ -1,9 +1,9 @@
 """Episodes of the group and what set them off."""
 
 import pytest
+from tests.fakes.group_story import SECOND, change, event, timeline
 
-from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.pod_timeline import PodTimeline
+from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.rebalance.episodes import (
     episode_spans,
     episode_trigger,
@@ -11,38 +11,12 @@ from lagbench.core.measures.rebalance.episodes import (
 from lagbench.core.measures.replicas.pods import ReplicaPods, replica_pods
 from lagbench.core.measures.replicas.steps import ReplicaChange
 
-SECOND = 1_000_000_000
-
-
-def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = None) -> GroupEvent:
-    """Return an event at ``second``."""
-    return GroupEvent(
-        round(second * SECOND), pod, kind, None if owned is None else frozenset(owned)
-    )
-
-
-def change(second: float, before: int, after: int) -> ReplicaChange:
-    """Return a scale step by the HPA."""
-    return ReplicaChange(
-        at=round(second * SECOND),
-        replicas_before=before,
-        replicas_after=after,
-        by="hpa",
-        reason="",
-        precision_seconds=0,
-        is_reversal=False,
-        is_flip=False,
-    )
-
 
 def triggers(
     events: list[GroupEvent], steps: list[ReplicaChange], created: dict[str, float] | None = None
 ) -> list[str]:
     """Return what set off each episode; ``created``: seconds at which pods were created."""
-    timelines = {
-        pod: PodTimeline(pod, round(at * SECOND), None, None, 0.0, None)
-        for pod, at in (created or {}).items()
-    }
+    timelines = {pod: timeline(pod, at) for pod, at in (created or {}).items()}
     pods = replica_pods(steps, events, timelines)
     return [episode_trigger(span, pods)[0] for span in episode_spans(events)]
 

@@ -8,29 +8,17 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fakes.group_story import SECOND, change
 
 from lagbench.core.measures.replicas.flapping import mark_flips
 from lagbench.core.measures.replicas.self_made import mark_self_made
-from lagbench.core.measures.replicas.steps import ReplicaChange
 
 
 def marked(
     steps: Sequence[tuple[int, int, int]], spikes: Sequence[tuple[int, int]]
 ) -> list[bool | None]:
     """Return the marks of the steps (at, before, after) under these spikes."""
-    changes = [
-        ReplicaChange(
-            at=at,
-            replicas_before=before,
-            replicas_after=after,
-            by="hpa",
-            reason="",
-            precision_seconds=0.0,
-            is_reversal=False,
-            is_flip=False,
-        )
-        for at, before, after in steps
-    ]
+    changes = [change(at / SECOND, before, after) for at, before, after in steps]
     flips = mark_flips(changes, spikes[-1][1] if spikes else None)
     return [change.is_self_made for change in mark_self_made(flips, spikes)]
 
