@@ -27,40 +27,30 @@ def test_each_percentile_is_judged_by_itself(
 
 
 @pytest.mark.parametrize("name", [P95, P99])
-def test_a_percentile_that_was_not_recorded_is_undetermined(run: TamperedRun, name: str) -> None:
-    """A folder without that percentile leaves its SLO open, and with it the run."""
+@pytest.mark.parametrize(
+    ("gone", "fidelity", "limit", "status"),
+    [
+        (True, "processes", 300, "undetermined"),  # a folder without that percentile
+        (True, "processes", None, "not_judged"),  # what nobody asked for decides nothing
+        # The pods stamp what they have done: without a bound of their clocks it is not known.
+        (False, "kubernetes", 300, "undetermined"),
+    ],
+)
+def test_a_percentile_that_is_not_known_passes_nothing(
+    run: TamperedRun, name: str, *, gone: bool, fidelity: str, limit: int | None, status: str
+) -> None:
+    """With a limit the run is undetermined, without one it passes."""
     found = run.folder.read_json("accounting.json")["time_lag_seconds"]
     rank = name.split("_")[2]
-    run.set_accounting(time_lag_seconds={k: v for k, v in found.items() if k != rank})
-    run.set_slos(**{name: 300})
+    if gone:
+        run.set_accounting(time_lag_seconds={k: v for k, v in found.items() if k != rank})
+    run.edit_json("manifest.json", lambda manifest: {**manifest, "fidelity": fidelity})
+    run.set_slos(**{name: limit})
 
     verdict = run.judge()
 
-    assert verdict.status == slo(verdict, name).status == "undetermined"
-
-
-@pytest.mark.parametrize("name", [P95, P99])
-def test_a_missing_percentile_without_a_limit_leaves_the_verdict(
-    run: TamperedRun, name: str
-) -> None:
-    """What nobody asked for decides nothing."""
-    found = run.folder.read_json("accounting.json")["time_lag_seconds"]
-    run.set_accounting(time_lag_seconds={**found, name.split("_")[2]: None})
-
-    verdict = run.judge()
-
-    assert (verdict.status, slo(verdict, name).status) == ("pass", "not_judged")
-
-
-@pytest.mark.parametrize("name", [P95, P99])
-def test_a_percentile_by_clocks_that_nobody_bounded_is_undetermined(
-    run: TamperedRun, name: str
-) -> None:
-    """The pods stamp what they have done: without a bound of their clocks nothing is decided."""
-    run.edit_json("manifest.json", lambda found: {**found, "fidelity": "kubernetes"})
-    run.set_slos(**{name: 300})
-
-    assert slo(run.judge(), name).status == "undetermined"
+    assert slo(verdict, name).status == status
+    assert verdict.status == ("pass" if limit is None else "undetermined")
 
 
 def cluster_with_bounds(
@@ -115,19 +105,14 @@ def test_a_producer_whose_clock_is_not_bounded_leaves_the_time_lag_open(run: Tam
     assert "the producer" in found.reason
 
 
-def test_on_one_node_the_difference_of_two_stamps_is_exact(run: TamperedRun) -> None:
-    """Both are of the node's clock, whatever its offset is."""
-    cluster_with_bounds(run, pods_seconds=2, producer=True, nodes=1)
-
-    assert run.measure().lag.clock_error_seconds == 0
-
-
-def test_one_clock_makes_a_percentile_exact(run: TamperedRun) -> None:
-    """On the embedded bench the interval is the value itself."""
+def test_on_one_clock_the_difference_of_two_stamps_is_exact(run: TamperedRun) -> None:
+    """On the embedded bench, and where both are of one node's clock, whatever its offset is."""
     found = run.measure().lag
-
     assert found.clock_error_seconds == 0
     assert found.time_lag_interval(12.5) == (12.5, 12.5)
+
+    cluster_with_bounds(run, pods_seconds=2, producer=True, nodes=1)
+    assert run.measure().lag.clock_error_seconds == 0
 
 
 @pytest.mark.parametrize(("share", "status"), [(0.3, "fail"), (0.01, "pass")])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.core.measures.reaction.test_reaction import LOAD, ns
+from tests.fakes.group_story import ns
+from tests.unit.core.measures.reaction.test_reaction import LOAD
 
 from lagbench.core.measures.evidence.series import LagSeries, lag_series
 from lagbench.core.measures.reaction.due import Due, Standing, pods_due
