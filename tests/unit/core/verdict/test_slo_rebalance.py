@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.measured_run import changed, quick_spike_measures
 
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.rebalance.rate_dip import NOTHING_TO_DO
@@ -13,11 +13,6 @@ from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.slos import slo_results
 
 GOOD = quick_spike_measures()
-
-
-def changed(part: str, **fields: Any) -> Measures:
-    """Return the good run's measures with ``fields`` of ``part`` changed."""
-    return GOOD.model_copy(update={part: getattr(GOOD, part).model_copy(update=fields)})
 
 
 def with_steps(*updates: dict[str, Any]) -> Measures:
