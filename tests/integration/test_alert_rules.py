@@ -13,9 +13,14 @@ import pytest
 import yaml
 from tests.integration.prometheus_process import debian_program
 
-from lagbench.alerts.policy_alerts import rules_of_bench, rules_of_policy
-from lagbench.alerts.rule_files import RuleGroup, as_yaml, rule_file
-from lagbench.alerts.rules import AlertRule
+from lagbench.alerts import (
+    AlertRule,
+    RuleGroup,
+    as_yaml,
+    rule_file,
+    rules_of_bench,
+    rules_of_policy,
+)
 from lagbench.catalog.catalog import policy_file
 
 pytestmark = pytest.mark.slow

@@ -30,7 +30,7 @@ from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.alerts.policy_alerts import rules_of_bench
+from lagbench.alerts import rules_of_bench
 from lagbench.core.cluster.jobs import producer_job_for_run
 from lagbench.core.cluster.manifests import (
     RunTarget,

@@ -129,8 +129,13 @@ def alerts(
 
     Exit code 2: the file contains no policy, or one that KEDA or Kubernetes would reject.
     """
-    from lagbench.alerts.policy_alerts import names_no_namespace, rules_of_documents
-    from lagbench.alerts.rule_files import as_yaml, prometheus_rule, rule_file
+    from lagbench.alerts import (
+        as_yaml,
+        names_no_namespace,
+        prometheus_rule,
+        rule_file,
+        rules_of_documents,
+    )
     from lagbench.catalog.catalog import read_objects
 
     where, documents = read_objects(files)

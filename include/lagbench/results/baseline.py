@@ -6,7 +6,6 @@ last counts; deleting its folder restores the previous one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -68,14 +67,8 @@ def read_baseline(folder: RunFolder) -> Baseline | None:
 
 def pinned_baselines(root: Path) -> dict[str, Baseline]:
     """Return the current baseline of each cell."""
-    every = sorted(_baselines(root), key=lambda baseline: (baseline.pinned_at, baseline.run_id))
+    folders = [RunFolder(root / summary.run_id) for summary in list_runs(root)]
+    marked = [folder for folder in folders if (folder.path / BASELINE_FILE).exists()]
+    every = [found for folder in marked if (found := read_baseline(folder)) is not None]
+    every.sort(key=lambda baseline: (baseline.pinned_at, baseline.run_id))
     return {baseline.cell: baseline for baseline in every}
-
-
-def _baselines(root: Path) -> Iterator[Baseline]:
-    for summary in list_runs(root):
-        folder = RunFolder(root / summary.run_id)
-        if (folder.path / BASELINE_FILE).exists():
-            baseline = read_baseline(folder)
-            if baseline is not None:
-                yield baseline

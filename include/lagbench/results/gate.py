@@ -66,8 +66,8 @@ def judge_night(folder: RunFolder, *, now: int, root: Path | None = None) -> Gat
             f"run {folder.run_id} has no readable cell: scenario.yaml, or the manifest's field "
             "cell, is missing or was changed"
         )
-    record = _judged(folder, cell, root, now)
-    record = record.model_copy(update={"notes": change_notes(root, cell)})
+    notes = change_notes(root, cell)
+    record = _judged(folder, cell, root, now).model_copy(update={"notes": notes})
     folder.write_json(COMPARISON_FILE, record.model_dump(mode="json"))
     return record
 
@@ -77,13 +77,13 @@ def accept(folder: RunFolder, *, now: int) -> tuple[Baseline, Baseline | None]:
 
     :raises WrongInput: the run is not a rehearsal that the gate has seen, or did not pass.
     """
-    cell = cell_of(folder)
+    cell, verdict, allowed = cell_of(folder), folder.summary().verdict, ""
     if cell is None or read_record(folder) is None:
         allowed = "a run of daily_spike_rehearsal that the gate has compared"
-        raise _refused(folder, allowed)
-    verdict = folder.summary().verdict
-    if verdict != PASSED:
-        raise _refused(folder, f"a run whose verdict is pass (it is {verdict})")
+    elif verdict != PASSED:
+        allowed = f"a run whose verdict is pass (it is {verdict})"
+    if cell is None or allowed:
+        raise WrongInput(where="baseline", field="run", value=folder.run_id, allowed=allowed)
     before = pinned_baselines(folder.path.parent).get(cell)
     return pin_baseline(folder, cell=cell, reason="accepted", now=now), before
 
@@ -106,61 +106,49 @@ def references(root: Path) -> dict[str, str]:
 
 
 def _judged(folder: RunFolder, cell: str, root: Path, now: int) -> GateRecord:
-    pinned = pinned_baselines(root).get(cell)
-    last = _last_night(folder, cell, root)
+    pinned, last = pinned_baselines(root).get(cell), _last_night(folder, cell, root)
     passed = folder.summary().verdict == PASSED
+
+    def record(status: GateStatus, *reasons: str, **found: Comparison | None) -> GateRecord:
+        return GateRecord(run_id=folder.run_id, cell=cell, status=status, reasons=reasons, **found)
+
     if pinned is None and last is None and not passed:
-        reason = "its verdict is not pass, and there is no baseline to compare it with"
-        return GateRecord(run_id=folder.run_id, cell=cell, status="undetermined", reasons=(reason,))
-    measures = _measures(folder)
+        return record(
+            "undetermined",
+            "its verdict is not pass, and there is no baseline to compare it with",
+        )
+    measures = folder.read_model(folder.measures, Measures)
     if pinned is not None and pinned.run_id == folder.run_id:
-        return _baseline_itself(folder, cell, "this run is the baseline of its cell")
+        return record("baseline", "this run is the baseline of its cell")
     if pinned is None and last is None:
         pin_baseline(folder, cell=cell, reason="first pass", now=now)
-        return _baseline_itself(
-            folder, cell, "the first rehearsal of this cell that passed: now its baseline"
-        )
-    against_baseline = against_last = None
+        first = "the first rehearsal of this cell that passed: now its baseline"
+        return record("baseline", first)
+    found: dict[str, Comparison] = {}
     if pinned is not None:
-        against_baseline = compare_measures(measures, _measures(RunFolder(root / pinned.run_id)))
+        found["baseline"] = _against(RunFolder(root / pinned.run_id), measures)
     if last is not None and (pinned is None or last.run_id != pinned.run_id):
-        against_last = compare_measures(measures, _measures(last))
-    record = _of_comparisons(folder, cell, against_baseline, against_last)
-    if pinned is None and passed and record.status == "within":
-        # The baseline's folder was deleted: a run that is within the last night replaces it.
-        pin_baseline(folder, cell=cell, reason="first pass", now=now)
-    return record
-
-
-def _of_comparisons(
-    folder: RunFolder, cell: str, baseline: Comparison | None, last: Comparison | None
-) -> GateRecord:
-    """Return the worse of both, with the reasons of that status."""
-    named = GateRecord(
-        run_id=folder.run_id,
-        cell=cell,
-        status="within",
-        reasons=(),
-        baseline=baseline,
-        last_night=last,
-    )
-    statuses = [found.status for _, found in named.comparisons]
+        found["last_night"] = _against(last, measures)
+    statuses = [comparison.status for comparison in found.values()]
     status: GateStatus = "within"
     if "regressed" in statuses:
         status = "regressed"
     elif "undetermined" in statuses:
         status = "undetermined"
-    reasons = tuple(
-        f"against {name} {found.reference_run_id}: {reason}"
-        for name, found in named.comparisons
-        if found.status == status
-        for reason in found.reasons
-    )
-    return named.model_copy(update={"status": status, "reasons": reasons})
+    reasons = [
+        f"against {name} {comparison.reference_run_id}: {reason}"
+        for name, comparison in record(status, **found).comparisons
+        if comparison.status == status
+        for reason in comparison.reasons
+    ]
+    if pinned is None and passed and status == "within":
+        # The baseline's folder was deleted: a run that is within the last night replaces it.
+        pin_baseline(folder, cell=cell, reason="first pass", now=now)
+    return record(status, *reasons, **found)
 
 
-def _baseline_itself(folder: RunFolder, cell: str, reason: str) -> GateRecord:
-    return GateRecord(run_id=folder.run_id, cell=cell, status="baseline", reasons=(reason,))
+def _against(reference: RunFolder, measures: Measures) -> Comparison:
+    return compare_measures(measures, reference.read_model(reference.measures, Measures))
 
 
 def _last_night(folder: RunFolder, cell: str, root: Path) -> RunFolder | None:
@@ -185,11 +173,3 @@ def _cell_as_reference(folder: RunFolder) -> str | None:
     if record.status not in ("baseline", "within") and not is_accepted:
         return None
     return cell_of(folder)
-
-
-def _measures(folder: RunFolder) -> Measures:
-    return folder.read_model(folder.measures, Measures)
-
-
-def _refused(folder: RunFolder, allowed: str) -> WrongInput:
-    return WrongInput(where="baseline", field="run", value=folder.run_id, allowed=allowed)

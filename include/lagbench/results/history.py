@@ -54,6 +54,13 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
         return None
     manifest, verdict = _object(folder, folder.manifest), _object(folder, folder.verdict)
     rest = {name: manifest[name] for name in manifest if name == CELL_FIELD or name not in _COLUMNS}
+    has_measured = None
+    with suppress(ValidationError):
+        has_measured = Verdict.model_validate(verdict).is_result()
+    measures = _measures(folder)
+    if folder.second is not None:  # its measures have its name in front
+        of_second = _measures(folder.second)
+        measures |= {f"{SECOND_GROUP_PREFIX}{name}": value for name, value in of_second.items()}
     try:
         return HistoryRow(
             run_id=folder.run_id,
@@ -65,8 +72,8 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
             cell=cell_of(folder),
             verdict=verdict.get("status"),
             is_invalid=bool(verdict.get("invalid")),
-            has_measured=_has_measured(verdict),
-            measures=_measures_of_run(folder),
+            has_measured=has_measured,
+            measures=measures,
             manifest=flat_manifest(rest),
         )
     except ValidationError as wrong:
@@ -74,13 +81,6 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
         field = ".".join(map(str, first["loc"]))
         found = f"{field} is {shown(first['input'], name=field)}"
         raise NotReady(f"run {folder.reference} is not one that lagbench wrote: {found}") from wrong
-
-
-def _has_measured(verdict: Mapping[str, Any]) -> bool | None:
-    """Return whether the run's values can be compared; None: the verdict does not show it."""
-    with suppress(ValidationError):
-        return Verdict.model_validate(verdict).is_result()
-    return None
 
 
 def _object(folder: RunFolder, path: Path) -> dict[str, Any]:
@@ -147,8 +147,7 @@ def read_history(root: Path) -> list[HistoryRow]:
     if not path.exists():
         return []
     try:
-        table = pq.ParquetFile(path).read()
-        return [_row(values) for values in table.to_pylist()]
+        return [_row(values) for values in pq.ParquetFile(path).read().to_pylist()]
     except (OSError, pa.ArrowException, ValidationError) as broken:
         raise NotReady(
             f"{HISTORY_FILE} cannot be read: {broken}; make it again: lagbench history --rebuild"
@@ -177,16 +176,7 @@ def _rows_of_folders(root: Path) -> tuple[list[HistoryRow], list[str]]:
     return rows, left_out
 
 
-def _measures_of_run(folder: RunFolder) -> Mapping[str, float | None]:
-    """Return the measures of all groups; those of a second one have its name in front."""
-    measures = dict(_measures(folder))
-    if folder.second is not None:
-        of_second = _measures(folder.second)
-        measures |= {f"{SECOND_GROUP_PREFIX}{name}": value for name, value in of_second.items()}
-    return measures
-
-
-def _measures(folder: RunFolder) -> Mapping[str, float | None]:
+def _measures(folder: RunFolder) -> dict[str, float | None]:
     """Return the named measures; all None if the folder has none that can be read."""
     with suppress(LagbenchError, ValidationError):
         measures = folder.read_model(folder.measures, Measures)
@@ -195,35 +185,31 @@ def _measures(folder: RunFolder) -> Mapping[str, float | None]:
 
 
 def _row(values: Mapping[str, Any]) -> HistoryRow:
-    manifest = {
-        name.removeprefix(_MANIFEST): value
-        for name, value in values.items()
-        if name.startswith(_MANIFEST) and value is not None
-    }
-    measures = {
-        name: value
-        for name, value in values.items()
-        if name not in _COLUMNS and not name.startswith(_MANIFEST)
-    }
-    known = {name: values.get(name) for name in _COLUMNS}
+    known: dict[str, Any] = {name: values.get(name) for name in _COLUMNS}
+    measures, manifest = dict[str, Any](), dict[str, Any]()
+    for name, value in values.items():
+        if name.startswith(_MANIFEST):
+            manifest |= {} if value is None else {name.removeprefix(_MANIFEST): value}
+        elif name not in _COLUMNS:
+            measures[name] = value
     return HistoryRow.model_validate({**known, "measures": measures, "manifest": manifest})
 
 
 def _write(root: Path, rows: Sequence[HistoryRow]) -> None:
     """Replace the file, atomically, by the rows, oldest first."""
     ordered = sorted(rows, key=lambda row: (row.created_at, row.run_id))
-    measures = list(dict.fromkeys([*NAMED, *(name for row in ordered for name in row.measures)]))
+    measures = dict.fromkeys([*NAMED, *(name for row in ordered for name in row.measures)])
     manifest = sorted({name for row in ordered for name in row.manifest})
     columns = {
-        name: pa.array([getattr(r, name) for r in ordered], t) for name, t in _COLUMNS.items()
-    }
-    columns |= {
-        name: pa.array([row.measures.get(name) for row in ordered], pa.float64())
-        for name in measures
-    }
-    columns |= {
-        f"{_MANIFEST}{name}": pa.array([row.manifest.get(name) for row in ordered], pa.string())
-        for name in manifest
+        **{name: pa.array([getattr(r, name) for r in ordered], t) for name, t in _COLUMNS.items()},
+        **{
+            name: pa.array([r.measures.get(name) for r in ordered], pa.float64())
+            for name in measures
+        },
+        **{
+            f"{_MANIFEST}{name}": pa.array([r.manifest.get(name) for r in ordered], pa.string())
+            for name in manifest
+        },
     }
     part = root / f".{HISTORY_FILE}.part"
     pq.write_table(pa.table(columns), part)

@@ -27,25 +27,19 @@ def measure_run(folder: RunFolder) -> Measures:
     require_seals(folder)
     try:
         run = read_evidence(folder)
-        measures = _with_note(compute_measures(folder.reference, run), run.manifest)
+        measures = compute_measures(folder.reference, run)
     except (AttributeError, KeyError, TypeError, ValueError) as broken:
         problem = f"{type(broken).__name__}: {broken}"
         raise NotReady(
             f"run {folder.reference}: a file or table was not written by lagbench ({problem[:200]})"
         ) from broken
+    if note := unsealed_note(run.manifest):
+        notes = (*measures.validity.notes, note)
+        validity = measures.validity.model_copy(update={"notes": notes})
+        measures = measures.model_copy(update={"validity": validity})
     folder.write_json(folder.measures, measures.model_dump(mode="json"))
     predict_again(folder, run)
     return measures
-
-
-def _with_note(measures: Measures, manifest: Mapping[str, Any]) -> Measures:
-    note = unsealed_note(manifest)
-    if not note:
-        return measures
-    notes = (*measures.validity.notes, note)
-    return measures.model_copy(
-        update={"validity": measures.validity.model_copy(update={"notes": notes})}
-    )
 
 
 def judge_run(folder: RunFolder) -> Verdict:
@@ -124,9 +118,8 @@ def rejudge_run(folder: RunFolder) -> Verdict:
 def _undetermined(folder: RunFolder, problem: LagbenchError) -> Verdict:
     """Write and return the verdict on a folder that cannot be measured; it has no page."""
     _drop_pages(folder)
-    verdict = Verdict(
-        run_id=folder.reference, status="undetermined", reasons=(str(problem),), slos=()
-    )
+    why = (str(problem),)
+    verdict = Verdict(run_id=folder.reference, status="undetermined", reasons=why, slos=())
     return _write_verdict(folder, verdict)
 
 

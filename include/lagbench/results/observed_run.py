@@ -40,6 +40,7 @@ from lagbench.core.telemetry import (
     encode_record,
 )
 from lagbench.errors import NotReady
+from lagbench.results.seals import seal_evidence
 
 RECORDS_FILE = "records.jsonl"
 POLICY_CHECK_FILE = "policy_check.json"
@@ -48,36 +49,27 @@ LOAD_FILE = "observed_load.csv"
 LIMITS_FIELD, POD_RATE_FIELD = "slos", "pod_rate"
 """Of the manifest's ``conf``: what the user gave for the verdict."""
 
-_TEXT, _LONG, _INT = pa.string(), pa.int64(), pa.int32()
-_TELEMETRY = pa.schema([("at", _LONG), ("source", _TEXT), ("kind", _TEXT), ("record", _TEXT)])
-_LAG = pa.schema(
-    [
-        ("at", _LONG),
-        ("partition", _INT),
-        ("end_offset", _LONG),
-        ("committed", _LONG),
-        ("lag", _LONG),
-    ]
-)
-_REPLICAS = pa.schema([("at", _LONG), ("spec", _INT), ("current", _INT), ("ready", _INT)])
-_TIMELINE = pa.schema(
-    [("at", _LONG), ("offered", _LONG), ("processed", _LONG), ("processed_again", _LONG)]
-)
-_PARTITION_GAPS = pa.schema(
-    [("partition", _INT), ("next_done_at", _LONG), ("gap_seconds", pa.float64())]
-)
-_BAD_MESSAGES = pa.schema(
-    [
-        ("class", _TEXT),
-        ("partition", _INT),
-        ("pod", _TEXT),
-        ("other_pod", _TEXT),
-        ("cause", _TEXT),
-        ("cause_pod", _TEXT),
-        ("at", _LONG),
-        ("seq", _LONG),
-    ]
-)
+_TABLES = {
+    "telemetry": {"at": "int64", "source": "string", "kind": "string", "record": "string"},
+    "lag": {
+        "at": "int64",
+        "partition": "int32",
+        "end_offset": "int64",
+        "committed": "int64",
+        "lag": "int64",
+    },
+    "replicas": {"at": "int64", "spec": "int32", "current": "int32", "ready": "int32"},
+    "timeline": dict.fromkeys(("at", "offered", "processed", "processed_again"), "int64"),
+    "partition_gaps": {"partition": "int32", "next_done_at": "int64", "gap_seconds": "float64"},
+    "bad_messages": {
+        "class": "string",
+        "partition": "int32",
+        **dict.fromkeys(("pod", "other_pod", "cause", "cause_pod"), "string"),
+        "at": "int64",
+        "seq": "int64",
+    },
+}
+"""Columns and types of the tables that a rehearsal's Spark jobs write."""
 
 
 def observed_limits(
@@ -133,16 +125,21 @@ def complete_run(folder: RunFolder) -> Observation:
     lag = _lag_series(records)
     work = None if lag is None else work_by_commits(lag)
     if lag is None or work is None:
-        why = "no reading of the offsets succeeded twice"
-        raise NotReady(f"run {folder.reference}: {why}; {_first_gap(records)}")
-    seen = _completed(Observation(**manifest[OBSERVED_FIELD]), records)
-    if given_pod_rate is not None:
-        seen = replace(
-            seen, pod_rate_per_second=given_pod_rate, pod_rate_source="given by --pod-rate"
-        )
-    else:
+        gaps = [str(getattr(r, "reason", "")) for r in records if getattr(r, "what", "") == "lag"]
+        why = f"no reading of the offsets succeeded twice; {[*gaps, 'it ended too soon'][0]}"
+        raise NotReady(f"run {folder.reference}: {why}")
+    replicas = [record.spec for record in records if isinstance(record, ReplicaSample)]
+    members = [record.members for record in records if isinstance(record, GroupSample)]
+    per_second, source = given_pod_rate, "given by --pod-rate"
+    if given_pod_rate is None:
         rate = observed_pod_rate(records, lag)
-        seen = replace(seen, pod_rate_per_second=rate.per_second, pod_rate_source=rate.source)
+        per_second, source = rate.per_second, rate.source
+    seen = replace(
+        Observation(**manifest[OBSERVED_FIELD]),
+        pods_at_start=next(iter([*replicas[:1], *members[:1]]), None),
+        pod_rate_per_second=per_second,
+        pod_rate_source=source,
+    )
     slos = observed_limits(
         conf.get(LIMITS_FIELD) or {},
         has_workload=seen.deployment is not None,
@@ -151,8 +148,8 @@ def complete_run(folder: RunFolder) -> Observation:
     _write_scenario(folder, seen, lag, slos)
     started_at = int(lag.at[0])
     folder.update_manifest(**{OBSERVED_FIELD: seen.as_dict(), "stream_started_at": started_at})
-    _write_tables(folder, records)
-    _write(folder, "timeline", _timeline(work.rate))
+    _write_tables(folder, records, work.rate)
+    seal_evidence(folder)
     return seen
 
 
@@ -162,25 +159,6 @@ def _ended(records: list[TelemetryRecord]) -> list[TelemetryRecord]:
         return records
     last = records[-1]
     return [*records, Phase(at=last.at, source=last.source, name=STOPPING_PHASE, state="started")]
-
-
-def _timeline(rate: RateSeries) -> pa.Table:
-    bins = rate.processed.size
-    columns = {
-        "at": [rate.at_bin(index) for index in range(bins)],
-        "offered": rate.offered,
-        "processed": rate.processed,
-        "processed_again": [0] * bins,
-    }
-    return pa.table(columns, schema=_TIMELINE)
-
-
-def _completed(seen: Observation, records: Sequence[TelemetryRecord]) -> Observation:
-    """Return the observation with the replicas, else the members, of the first reading."""
-    replicas = (record.spec for record in records if isinstance(record, ReplicaSample))
-    members = (record.members for record in records if isinstance(record, GroupSample))
-    first = next(replicas, None)
-    return replace(seen, pods_at_start=next(members, None) if first is None else first)
 
 
 def _lag_series(records: Iterable[TelemetryRecord]) -> LagSeries | None:
@@ -196,11 +174,6 @@ def _lag_series(records: Iterable[TelemetryRecord]) -> LagSeries | None:
     first = min(row[0] for row in rows)
     there = sum(row[0] == first for row in rows)
     return lag_series(at, partition, end, committed, first_partitions=there)
-
-
-def _first_gap(records: Sequence[TelemetryRecord]) -> str:
-    gaps = [r for r in records if getattr(r, "what", "") == "lag"]
-    return str(getattr(gaps[0], "reason", "")) if gaps else "it ended too soon"
 
 
 def _write_scenario(
@@ -228,41 +201,30 @@ def _write_scenario(
     folder.write_text(LOAD_FILE, "\n".join(["second,rate", *lines]) + "\n")
 
 
-def _write_tables(folder: RunFolder, records: Sequence[TelemetryRecord]) -> None:
-    lines = [
-        {
-            "at": record.at,
-            "source": record.source,
-            "kind": record.__struct_config__.tag,
-            "record": encode_record(record).decode(),
-        }
-        for record in records
-    ]
-    lag = [
-        {
-            "at": record.at,
-            "partition": partition,
-            "end_offset": end,
-            "committed": committed,
-            "lag": None if committed is None else max(0, end - committed),
-        }
-        for record in records
-        if isinstance(record, LagSample)
-        for partition, end, committed in record.partitions
-    ]
-    replicas = [
-        {"at": r.at, "spec": r.spec, "current": r.current, "ready": r.ready}
-        for r in records
-        if isinstance(r, ReplicaSample)
-    ]
-    _write(folder, "telemetry", pa.Table.from_pylist(lines, schema=_TELEMETRY))
-    _write(folder, "lag", pa.Table.from_pylist(lag, schema=_LAG))
-    _write(folder, "replicas", pa.Table.from_pylist(replicas, schema=_REPLICAS))
-    _write(folder, "partition_gaps", pa.Table.from_pylist([], schema=_PARTITION_GAPS))
-    _write(folder, "bad_messages", pa.Table.from_pylist([], schema=_BAD_MESSAGES))
-
-
-def _write(folder: RunFolder, name: str, table: pa.Table) -> None:
-    path = folder.table(name)
-    path.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path / "part-0.parquet")
+def _write_tables(folder: RunFolder, records: Sequence[TelemetryRecord], rate: RateSeries) -> None:
+    samples = [r for r in records if isinstance(r, LagSample)]
+    rows: dict[str, list[tuple[Any, ...]]] = {
+        "telemetry": [
+            (r.at, r.source, r.__struct_config__.tag, encode_record(r).decode()) for r in records
+        ],
+        "lag": [
+            (sample.at, partition, end, at, None if at is None else max(0, end - at))
+            for sample in samples
+            for partition, end, at in sample.partitions
+        ],
+        "replicas": [
+            (r.at, r.spec, r.current, r.ready) for r in records if isinstance(r, ReplicaSample)
+        ],
+        "timeline": [
+            (rate.at_bin(index), offered, processed, 0)
+            for index, (offered, processed) in enumerate(
+                zip(rate.offered.tolist(), rate.processed.tolist(), strict=True)
+            )
+        ],
+    }
+    for name, columns in _TABLES.items():
+        schema = pa.schema([(column, getattr(pa, kind)()) for column, kind in columns.items()])
+        content = [dict(zip(columns, row, strict=True)) for row in rows.get(name, ())]
+        path = folder.table(name)
+        path.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(content, schema=schema), path / "part-0.parquet")

@@ -12,8 +12,6 @@ from lagbench.core.scenario import Scenario
 from lagbench.core.simulation import RunPrediction, SimulatedEnvironment, predict
 from lagbench.errors import WrongInput
 
-_NO_PHASE = "no sync of the HPA was recorded"
-
 
 def predict_run(
     folder: RunFolder,
@@ -47,24 +45,21 @@ def predict_again(folder: RunFolder, run: RunEvidence) -> None:
     made = read_prediction(folder)
     if made is None or made.before is None:
         return
-    phase = hpa_sync_at_seconds(run)
-    if phase is None:
-        made = made.model_copy(update={"after": None, "after_reason": _NO_PHASE})
-    else:
-        again = predict(
-            run.scenario,
-            run.policy,
-            hpa_sync_at_seconds=phase,
-            environment=_at_start_of(run),
-            swapped=run.swapped,
+    phase, started_at = hpa_sync_at_seconds(run), run.load.stream_started_at
+    again, reason = None, "no sync of the HPA was recorded"
+    if phase is not None:
+        around = SimulatedEnvironment()
+        if started_at is not None:  # it decides about cron windows
+            around = SimulatedEnvironment(starts_at_seconds=started_at // NANOSECONDS)
+        again, reason = (
+            predict(
+                run.scenario,
+                run.policy,
+                hpa_sync_at_seconds=phase,
+                environment=around,
+                swapped=run.swapped,
+            ),
+            "",
         )
-        made = made.model_copy(update={"after": again, "after_reason": ""})
+    made = made.model_copy(update={"after": again, "after_reason": reason})
     folder.write_json(folder.prediction, made.model_dump(mode="json"))
-
-
-def _at_start_of(run: RunEvidence) -> SimulatedEnvironment:
-    """Return the environment with the stream's start, which decides about cron windows."""
-    started_at = run.load.stream_started_at
-    if started_at is None:
-        return SimulatedEnvironment()
-    return SimulatedEnvironment(starts_at_seconds=started_at // NANOSECONDS)

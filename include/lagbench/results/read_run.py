@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.adapters.runs.run_manifest import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.core.clocks import clock_set, on_recorders_clock
 from lagbench.core.measures import RunEvidence, first_partitions
 from lagbench.core.measures.accounting import CommitMove, commits_moved_back
@@ -21,12 +23,10 @@ from lagbench.core.measures.evidence import (
     observation_of,
     observed_members,
     pod_lives,
-    timeline_gaps,
     with_pods_of_members,
     without_stale,
 )
 from lagbench.core.measures.rebalance import (
-    CommittedWork,
     PartitionWork,
     rate_of_commits,
     rates_by_life,
@@ -48,6 +48,11 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     """
     stamped, unknown = run_tables.read_telemetry(folder)
     manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
+    if manifest.get(FORMAT_FIELD) != CURRENT_FORMAT:
+        raise NotReady(
+            f"run {folder.reference} was made by an earlier version of lagbench: its folder has "
+            f"another format than {CURRENT_FORMAT}, and cannot be measured"
+        )
     clocks = clock_set(stamped, manifest["fidelity"])
     named = on_recorders_clock(stamped, clocks)
     observed = observation_of(manifest)
@@ -60,15 +65,19 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     policy, limits = _policy(folder, observed)
     read = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
     lag, stale = without_stale(read, records)
-    bins, offered = run_tables.read_offered(folder)
-    by_commits = None if observed is None else _committed_work(lag)
-    if by_commits is not None:
-        rate = by_commits.rate
+    accounting = folder.read_json(folder.accounting) if folder.accounting.exists() else None
+    if observed is not None:
+        by_commits = work_by_commits(lag)
+        if by_commits is None:
+            raise NotReady("the offsets of the group were not read twice: nothing can be measured")
+        rate, work = by_commits.rate, by_commits.work
     else:
         rate = run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None))
         if not knows_work(level):
             rate = rate_of_commits(rate, lag)
-    accounting = folder.read_json(folder.accounting) if folder.accounting.exists() else None
+        lives = pod_lives(named)
+        work = _work(folder, scenario, rate, lag, accounting=accounting or {}, lives=lives)
+    earliest_median = run_tables.read_earliest_median(folder)
     return RunEvidence(
         manifest=manifest,
         scenario=scenario,
@@ -82,31 +91,15 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         rate=rate,
         handovers=run_tables.read_handovers(folder),
         bad_messages=run_tables.read_bad_messages(folder),
-        work=by_commits.work
-        if by_commits is not None
-        else _by_life(
-            run_tables.read_partition_work(
-                folder,
-                rate,
-                scenario.partitions,
-                message_seconds=(accounting or {}).get("message_seconds"),
-            )
-            if knows_work(level)
-            else None,
-            pod_lives(named),
-            rate,
-        )
-        or work_by_lag(rate, lag, int((accounting or {}).get("lost") or 0)),
-        earliest_median_seconds=run_tables.read_earliest_median(folder),
+        work=work,
+        earliest_median_seconds=earliest_median,
         commit_moves=_commit_moves(folder),
         stored_scalers=folder.read_json(folder.autoscaler) if folder.autoscaler.exists() else {},
         swapped=_swapped(folder, scenario),
         misplaced=misplaced_messages(folder, scenario.partition_plan),
-        latest_seconds=run_tables.read_latest(folder),
         stale_lag=stale,
         ledger=run_tables.read_ledger(folder) if level is None and observed is None else None,
         clock_skews=run_tables.read_clock_skews(folder),
-        timeline_gaps=timeline_gaps(bins, offered, accounting),
     )
 
 
@@ -120,19 +113,25 @@ def _policy(folder: RunFolder, observed: Observation | None) -> tuple[CheckedPol
     return policy, policy.limits
 
 
-def _committed_work(lag: LagSeries) -> CommittedWork:
-    """Return the work of an observed group.
-
-    :raises NotReady: its offsets were not read twice.
-    """
-    found = work_by_commits(lag)
-    if found is None:
-        raise NotReady("the offsets of the group were not read twice: nothing can be measured")
-    return found
-
-
-def _by_life(work: PartitionWork | None, lives: PodLives, rate: RateSeries) -> PartitionWork | None:
-    if work is None or work.pod_rates is None or not lives.began_at:
+def _work(
+    folder: RunFolder,
+    scenario: Scenario,
+    rate: RateSeries,
+    lag: LagSeries,
+    *,
+    accounting: Mapping[str, Any],
+    lives: PodLives,
+) -> PartitionWork:
+    """Return the work by partition; without its table the totals are spread by the lag."""
+    work = None
+    if knows_work(scenario.consumer.accounting):
+        cost = accounting.get("message_seconds")
+        work = run_tables.read_partition_work(
+            folder, rate, scenario.partitions, message_seconds=cost
+        )
+    if work is None:
+        return work_by_lag(rate, lag, int(accounting.get("lost") or 0))
+    if work.pod_rates is None or not lives.began_at:
         return work
     return replace(work, pod_rates=rates_by_life(work.pod_rates, lives, rate.started_at))
 

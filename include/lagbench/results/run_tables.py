@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import NANOSECONDS, Ints, Ledger
+from lagbench.core.measures import NANOSECONDS, Ledger
 from lagbench.core.measures.accounting import BadMessage
 from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries, lag_series
 from lagbench.core.measures.rebalance import (
@@ -44,15 +40,10 @@ def read_table(folder: RunFolder, name: str) -> pa.Table:
             f"run {folder.reference} has no table {name}; "
             "its Spark jobs have not run or did not finish"
         )
-    try:
-        return pa.concat_tables(_read_parts(parts))
+    try:  # not as a dataset: Spark's _SUCCESS is beside it
+        return pa.concat_tables([pq.ParquetFile(part).read() for part in parts])
     except (OSError, pa.ArrowException) as broken:
         raise NotReady(f"run {folder.reference}: table {name} cannot be read: {broken}") from broken
-
-
-def _read_parts(parts: list[Path]) -> Iterator[pa.Table]:
-    for part in parts:
-        yield pq.ParquetFile(part).read()  # not a dataset: Spark's _SUCCESS is beside it
 
 
 def read_telemetry(folder: RunFolder) -> tuple[list[TelemetryRecord], int]:
@@ -84,19 +75,11 @@ def read_lag(folder: RunFolder, *, first_partitions: int | None = None) -> LagSe
 
 
 def read_earliest_median(folder: RunFolder) -> float | None:
-    """Return the lowest median of the time lag in any bin; None without the table, or a row."""
+    """Return the lowest median time lag of any bin; None: there is no row."""
     if not any(folder.table("latency").glob("*.parquet")):
         return None
     medians = read_table(folder, "latency").column("p50_seconds").drop_null().to_pylist()
     return min(medians, default=None)
-
-
-def read_latest(folder: RunFolder) -> float | None:
-    """Return the longest time lag of any bin; None without the table, or a row."""
-    if not any(folder.table("latency").glob("*.parquet")):
-        return None
-    longest = read_table(folder, "latency").column("max_seconds").drop_null().to_pylist()
-    return max(longest, default=None)
 
 
 def read_commits(folder: RunFolder) -> list[tuple[int, int, int | None]]:
@@ -156,13 +139,6 @@ def _read_pod_rates(folder: RunFolder, rate: RateSeries) -> PodRates:
     return PodRates(pods, done)
 
 
-def read_offered(folder: RunFolder) -> tuple[Ints, int]:
-    """Return the instants of the timeline's rows, and the sum of their offered messages."""
-    table = read_table(folder, "timeline")
-    at = np.asarray(table.column("at").to_numpy(), dtype=np.int64)
-    return at, int(np.asarray(table.column("offered").to_numpy(), dtype=np.int64).sum())
-
-
 def read_handovers(folder: RunFolder) -> list[Handover]:
     """Return the handovers of partitions between pods."""
     rows = read_table(folder, "partition_gaps").to_pylist()
@@ -171,20 +147,16 @@ def read_handovers(folder: RunFolder) -> list[Handover]:
 
 def read_bad_messages(folder: RunFolder) -> list[BadMessage]:
     """Return the bad messages."""
-    return [_bad_message(row) for row in read_table(folder, "bad_messages").to_pylist()]
-
-
-def _bad_message(row: dict[str, Any]) -> BadMessage:
-    return BadMessage(
-        message_class=row["class"],
-        partition=row["partition"],
-        pod=row["pod"],
-        other_pod=row["other_pod"],
-        cause=row["cause"] or "none",
-        cause_pod=row["cause_pod"],
-        at=row["at"],
-        seq=row["seq"],
-    )
+    rows = read_table(folder, "bad_messages").to_pylist()
+    columns = ("partition", "pod", "other_pod", "cause_pod", "at", "seq")
+    return [
+        BadMessage(
+            message_class=row["class"],
+            cause=row["cause"] or "none",
+            **{name: row[name] for name in columns},
+        )
+        for row in rows
+    ]
 
 
 def read_ledger(folder: RunFolder) -> Ledger | None:

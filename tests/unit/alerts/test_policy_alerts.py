@@ -12,9 +12,7 @@ import pytest
 import yaml
 from tests.unit.grafana.exported_metrics import OF_KEDA, exported_alias_names, exported_names
 
-from lagbench.alerts.__main__ import committed_text
-from lagbench.alerts.policy_alerts import rules_of_bench, rules_of_policy
-from lagbench.alerts.rules import AlertRule
+from lagbench.alerts import AlertRule, committed_text, rules_of_bench, rules_of_policy
 from lagbench.catalog.catalog import policy_file
 from lagbench.cli import main
 from lagbench.errors import ExitCode
@@ -22,20 +20,44 @@ from lagbench.project import PROJECT_ROOT
 
 MONITORING = PROJECT_ROOT / "k8s" / "base" / "monitoring"
 POLICIES = sorted((PROJECT_ROOT / "k8s" / "policies").glob("*.yaml"))
-ON_LAG = {
-    "ConsumersIdleBeyondPartitions",
+STUCK, IDLE, CEILING = (
     "ConsumersStuckBelowPartitions",
+    "ConsumersIdleBeyondPartitions",
     "LagNotFallingAtCeiling",
-}
-OF_KEDA_OBJECT = "namespace, scaledObject"
-ON_OBJECT = {"NoMetricAndNoFallback", "ScaledObjectNotReady", "ScalerErrors"}
+)
+ON_LAG = {STUCK, IDLE, CEILING}
+UNREAD = "NoMetricAndNoFallback"
+ON_OBJECT = {UNREAD, "ScaledObjectNotReady", "ScalerErrors"}
 _METRIC = re.compile(r"\b((?:kafka|kube|keda|lagbench)_[a-z_]+)\b(?![\"=])")
+HPA = yaml.safe_load("""
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: own, namespace: n}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: c}
+  maxReplicas: 3
+  metrics:
+  - type: Resource
+    resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}
+""")
+CPU = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "70"}}
+FORMULA = {"scalingModifiers": {"formula": "lag / 10", "target": "1000"}}
 
 
-def manifest(name: str, **spec: object) -> dict[str, Any]:
-    """Return a policy of the catalog with fields of its spec replaced."""
+def manifest(
+    name: str,
+    *,
+    annotations: dict[str, str] | None = None,
+    trigger: dict[str, Any] | None = None,
+    metadata: dict[str, str] | None = None,
+    **spec: object,
+) -> dict[str, Any]:
+    """Return a policy of the catalog, changed in its spec, its annotations and its trigger."""
     found: dict[str, Any] = yaml.safe_load(policy_file(name).read_text())
     found["spec"] |= spec
+    found["metadata"]["annotations"] = annotations or {}
+    found["spec"]["triggers"][0] |= trigger or {}
+    found["spec"]["triggers"][0]["metadata"] |= metadata or {}
     return found
 
 
@@ -44,20 +66,64 @@ def rules(given: dict[str, Any]) -> dict[str, AlertRule]:
     return {rule.name: rule for rule in rules_of_policy(given, where="test")}
 
 
-def test_a_query_for_lag_is_watched_as_lag() -> None:
-    """The rules ask for the group and topic that the query of a prometheus trigger names."""
-    stuck = rules(manifest("prometheus-lag"))["ConsumersStuckBelowPartitions"]
+def standard(sync: int | None = None, tolerance: str | None = None, **more: Any) -> dict[str, Any]:
+    """Return lag-standard, changed, with flags of the HPA in its annotations."""
+    flags = {"lagbench.io/hpa-sync-seconds": sync, "lagbench.io/hpa-tolerance": tolerance}
+    told = {name: str(value) for name, value in flags.items() if value is not None}
+    return manifest("lag-standard", annotations=told, **more)
 
-    assert 'kafka_consumergroup_lag_sum{consumergroup="enrich",topic="events"}' in stuck.expr
-    assert "500" in stuck.expr
+
+ALL = ON_LAG | ON_OBJECT
+SELECTED = 'kafka_consumergroup_lag_sum{consumergroup="enrich",topic="events"}'
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "texts"),
+    [
+        (standard(), ALL, [SELECTED, "> 1.1 * 10000 * max(", "< 24\n"]),
+        (manifest("prometheus-lag"), ALL, [SELECTED, "500"]),
+        # Something else than lag, whose unit is unknown.
+        (manifest("prometheus-lag", metadata={"query": "up"}), ON_OBJECT, []),
+        # A threshold of all replicas together is not multiplied.
+        (standard(trigger={"metricType": "Value"}), ALL, ["> 1.1 * 10000\n"]),
+        (standard(tolerance="0.2"), ALL, ["> 1.2 * 10000 * max("]),
+        (standard(tolerance="0"), ALL, ["> 10000 * max("]),
+        # Neither seconds nor a formula's result are a threshold in records.
+        (
+            manifest("persistent-lag-aggressive", metadata={"lagMetric": "seconds"}),
+            ALL - {STUCK},
+            ["\nand sum("],
+        ),
+        (standard(trigger={"name": "lag"}, advanced=FORMULA), ALL - {STUCK}, ["> 0\n"]),
+        (standard(triggers=[CPU]), ON_OBJECT, []),
+        (HPA, {UNREAD}, []),
+    ],
+)
+def test_a_policy_gets_the_rules_that_it_has_numbers_for(
+    given: dict[str, Any], names: set[str], texts: list[str]
+) -> None:
+    """The texts stand in the rule on stuck consumers, else in that at the ceiling."""
+    found = rules(given)
+
+    assert set(found) == names
+    for text in texts:
+        assert text in found.get(STUCK, found[CEILING]).expr
+
+
+def test_names_are_those_of_the_policy() -> None:
+    """Group, topic and object stand in the labels."""
+    assert rules(manifest("lag-standard"))[STUCK].labels == {
+        "namespace": "lagbench",
+        "scaledobject": "consumer",
+        "topic": "events",
+        "consumergroup": "enrich",
+    }
 
 
 def test_a_group_s_name_is_no_template_of_prometheus() -> None:
     """Prometheus runs the templates in labels; promtool has shown this text as the name again."""
-    found = manifest("lag-quick")
     name = 'a {{{ query "up" | first | value }}} 😀'
-    found["spec"]["triggers"][0]["metadata"]["consumerGroup"] = name
-    rule = rules(found)["LagNotFallingAtCeiling"]
+    rule = rules(manifest("lag-quick", metadata={"consumerGroup": name}))[CEILING]
 
     label = rule.as_dict()["labels"]["consumergroup"]
 
@@ -65,17 +131,50 @@ def test_a_group_s_name_is_no_template_of_prometheus() -> None:
     assert json.dumps(name, ensure_ascii=False) in rule.expr
 
 
-def test_a_query_for_something_else_is_not_watched() -> None:
-    """The query's unit is unknown, so that only the rules on the object are created."""
-    found = manifest("prometheus-lag")
-    found["spec"]["triggers"][0]["metadata"]["query"] = "up"
+ONE_POD = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 120}]}
+SLOW, SLOWER = (
+    {"horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": rule}}}
+    for rule in (ONE_POD, ONE_POD | {"stabilizationWindowSeconds": 90})
+)
+FALLBACK = {"fallback": {"failureThreshold": 7, "replicas": 6}, "pollingInterval": 10}
 
-    assert rules(found).keys() == ON_OBJECT
+
+@pytest.mark.parametrize(
+    ("given", "name", "seconds", "text"),
+    [
+        # Stabilisation window and longest period of scaleUp, and two syncs.
+        (standard(advanced=SLOWER), STUCK, 240, " 240 s"),
+        (standard(advanced=SLOW), STUCK, 150, " 150 s"),
+        (standard(sync=5, advanced=SLOW), STUCK, 130, " 130 s"),
+        # A fallback engages after its failures, one per poll; without one a minute is enough.
+        (standard(pollingInterval=30), UNREAD, 60, "has no fallback"),
+        (standard(**FALLBACK), UNREAD, 8 * 15 + 2 * 15, "to 6 replicas after 7"),
+        (standard(sync=5, **FALLBACK), UNREAD, 8 * 10 + 2 * 5, "to 6 replicas after 7"),
+    ],
+)
+def test_a_policy_is_given_the_time_that_it_needs(
+    given: dict[str, Any], name: str, seconds: int, text: str
+) -> None:
+    """The annotation of the sync counts, too."""
+    rule = rules(given)[name]
+
+    assert rule.for_seconds == seconds
+    assert text in rule.description
 
 
-def test_the_committed_rules_are_what_the_code_writes() -> None:
-    """``python -m lagbench.alerts`` was run after the last change."""
-    assert (MONITORING / "alerts.yml").read_text(encoding="utf-8") == committed_text()
+@pytest.mark.parametrize("thresholds", [("500", "2000"), ("2000", "500")])
+def test_the_lowest_of_several_thresholds_on_one_lag_decides(thresholds: tuple[str, str]) -> None:
+    """The HPA takes the highest proposal, whichever trigger comes first in the file."""
+    found = manifest("lag-default")
+    (trigger,) = found["spec"]["triggers"]
+    found["spec"]["triggers"] = [
+        {"name": f"t{n}", **trigger, "metadata": {**trigger["metadata"], "lagThreshold": limit}}
+        for n, limit in enumerate(thresholds)
+    ]
+
+    (stuck,) = [rule for rule in rules_of_policy(found, where="test") if rule.name == STUCK]
+    assert "500" in stuck.expr
+    assert "2000" not in stuck.expr
 
 
 def test_prometheus_finds_the_rules_where_they_are_put() -> None:
@@ -86,27 +185,30 @@ def test_prometheus_finds_the_rules_where_they_are_put() -> None:
     compose = yaml.safe_load((PROJECT_ROOT / "docker-compose.yaml").read_text())
     files = {made["name"]: made["files"] for made in kustomization["configMapGenerator"]}
 
+    assert (MONITORING / "alerts.yml").read_text(encoding="utf-8") == committed_text()
     assert config["rule_files"] == of_compose["rule_files"] == ["alerts.yml"]
     assert "alerts.yml" in files["prometheus"]
     mounted = "./k8s/base/monitoring/alerts.yml:/etc/prometheus/alerts.yml:ro"
     assert mounted in compose["services"]["prometheus"]["volumes"]
 
 
-def test_the_rules_of_the_bench_ask_what_the_bench_exports() -> None:
-    """Ours by the programs' own rendering, KEDA's by its source."""
-    names = {name for rule in rules_of_bench() for name in _METRIC.findall(rule.expr)}
+def test_the_rules_of_the_bench_ask_what_the_bench_exports_for_each_group() -> None:
+    """Partitions of both groups are not counted together, nor one's lag held to other replicas.
 
-    assert {rule.name for rule in rules_of_bench()} == ON_LAG | ON_OBJECT
+    A target of the HPA alone does not say whether it counts records, so no rule uses it.
+    """
+    found = {rule.name: rule.expr for rule in rules_of_bench()}
+    names = {name for expr in found.values() for name in _METRIC.findall(expr)}
+
+    assert found.keys() == ON_LAG | ON_OBJECT
     assert names
-    assert names <= exported_names() | OF_KEDA
-
-
-def test_the_rules_of_the_bench_keep_the_two_groups_of_a_run_apart() -> None:
-    """Partitions of both groups are not counted together, nor one's lag held to other replicas."""
-    for rule in rules_of_bench():
-        by = set(re.findall(r"\bby \(([^)]*)\)", rule.expr))
-
-        assert by == {OF_KEDA_OBJECT if rule.name == "ScalerErrors" else "run_id, run_group"}
+    assert names <= (exported_names() | OF_KEDA) - {"lagbench_hpa_metric_target"}
+    for name, expr in found.items():
+        of_run = name != "ScalerErrors"
+        by = "run_id, run_group" if of_run else "namespace, scaledObject"
+        assert set(re.findall(r"\bby \(([^)]*)\)", expr)) == {by}
+    for name in (STUCK, CEILING):
+        assert "> min by (run_id, run_group) (lagbench_scales_above_records)\n" in found[name]
 
 
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
@@ -117,166 +219,6 @@ def test_the_rules_of_a_policy_ask_names_that_the_bench_can_tell_too(path: Path)
     names = {name for rule in found for name in _METRIC.findall(rule.expr)}
     assert names
     assert names <= exported_alias_names() | OF_KEDA
-
-
-def test_bounds_and_names_are_those_of_the_policy() -> None:
-    """Group, topic, threshold, ceiling and object stand in the rules and in their labels."""
-    stuck = rules(manifest("lag-standard"))["ConsumersStuckBelowPartitions"]
-
-    assert 'consumergroup="enrich",topic="events"' in stuck.expr
-    assert "> 1.1 * 10000 * max(" in stuck.expr
-    assert "< 24\n" in stuck.expr
-    assert stuck.labels == {
-        "namespace": "lagbench",
-        "scaledobject": "consumer",
-        "topic": "events",
-        "consumergroup": "enrich",
-    }
-
-
-def test_a_policy_that_climbs_slowly_is_given_its_time() -> None:
-    """Stabilisation window and longest period of scaleUp, and two syncs."""
-    up = {
-        "stabilizationWindowSeconds": 90,
-        "policies": [{"type": "Pods", "value": 1, "periodSeconds": 120}],
-    }
-    behavior = {"horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": up}}}
-
-    slow = rules(manifest("lag-standard", advanced=behavior))["ConsumersStuckBelowPartitions"]
-
-    assert slow.for_seconds == 240
-    assert "[240s])" in slow.expr
-
-
-def test_a_faster_sync_shortens_the_waits() -> None:
-    """The annotation of the policy counts: two syncs of 5 s, and polls that are no shorter."""
-    up = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 120}]}
-    behavior = {"horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": up}}}
-    given = manifest("lag-standard", advanced=behavior, pollingInterval=10)
-    given["spec"]["fallback"] = {"failureThreshold": 7, "replicas": 6}
-    usual = rules(given)
-    given["metadata"]["annotations"] = {"lagbench.io/hpa-sync-seconds": "5"}
-    fast = rules(given)
-
-    stuck, without_metric = "ConsumersStuckBelowPartitions", "NoMetricAndNoFallback"
-    assert (usual[stuck].for_seconds, fast[stuck].for_seconds) == (150, 130)
-    assert usual[without_metric].for_seconds == 8 * 15 + 2 * 15
-    assert fast[without_metric].for_seconds == 8 * 10 + 2 * 5
-
-
-@pytest.mark.parametrize(
-    ("fallback", "seconds", "text"),
-    [
-        pytest.param(None, 60, "has no fallback", id="none"),
-        pytest.param(
-            {"failureThreshold": 3, "replicas": 6}, 150, "to 6 replicas after 3", id="one"
-        ),
-    ],
-)
-def test_a_fallback_has_the_time_that_it_needs(
-    fallback: dict[str, int] | None, seconds: int, text: str
-) -> None:
-    """It engages after its failures, one per poll; without one a minute is enough to know."""
-    given = manifest("lag-standard", pollingInterval=30)
-    if fallback is not None:
-        given["spec"]["fallback"] = fallback
-
-    without_metric = rules(given)["NoMetricAndNoFallback"]
-
-    assert without_metric.for_seconds == seconds
-    assert text in without_metric.description
-
-
-@pytest.mark.parametrize("thresholds", [("500", "2000"), ("2000", "500")])
-def test_the_lowest_of_several_thresholds_on_one_lag_decides(thresholds: tuple[str, str]) -> None:
-    """The HPA takes the highest proposal, whichever trigger comes first in the file."""
-    found = manifest("lag-default")
-    (trigger,) = found["spec"]["triggers"]
-    found["spec"]["triggers"] = [
-        {
-            **trigger,
-            "name": f"t{number}",
-            "metadata": {**trigger["metadata"], "lagThreshold": limit},
-        }
-        for number, limit in enumerate(thresholds)
-    ]
-
-    made = [rule for rule in rules_of_policy(found, where="test") if "Stuck" in rule.name]
-
-    (stuck,) = made
-    assert "500" in stuck.expr
-    assert "2000" not in stuck.expr
-
-
-def test_a_threshold_of_all_replicas_together_is_not_multiplied() -> None:
-    """With metricType Value the HPA compares the whole lag."""
-    given = manifest("lag-standard")
-    given["spec"]["triggers"][0]["metricType"] = "Value"
-
-    assert "> 1.1 * 10000\n" in rules(given)["ConsumersStuckBelowPartitions"].expr
-
-
-def test_the_tolerance_of_the_policy_counts() -> None:
-    """The threshold of the rules has the annotation's tolerance, not that of Kubernetes."""
-    given = manifest("lag-standard")
-    given["metadata"]["annotations"] = {"lagbench.io/hpa-tolerance": "0.2"}
-    wide = rules(given)["ConsumersStuckBelowPartitions"].expr
-    given["metadata"]["annotations"] = {"lagbench.io/hpa-tolerance": "0"}
-    none = rules(given)["ConsumersStuckBelowPartitions"].expr
-
-    assert "> 1.2 * 10000 * max(" in wide
-    assert "> 10000 * max(" in none
-
-
-def test_the_bench_compares_lag_with_the_targets_that_count_records_only() -> None:
-    """A target of the HPA alone does not say whether it counts records, so no rule uses it."""
-    found = {rule.name: rule.expr for rule in rules_of_bench()}
-
-    for name in ("ConsumersStuckBelowPartitions", "LagNotFallingAtCeiling"):
-        assert "> min by (run_id, run_group) (lagbench_scales_above_records)\n" in found[name]
-    assert not any("lagbench_hpa_metric_target" in expr for expr in found.values())
-
-
-def test_a_trigger_on_seconds_has_no_threshold_in_records() -> None:
-    """It is watched for idle consumers and for lag that does not fall."""
-    given = manifest("persistent-lag-aggressive")
-    given["spec"]["triggers"][0]["metadata"]["lagMetric"] = "seconds"
-
-    found = rules(given)
-
-    assert set(found) == (ON_LAG | ON_OBJECT) - {"ConsumersStuckBelowPartitions"}
-    assert "\nand sum(" in found["LagNotFallingAtCeiling"].expr
-
-
-def test_a_formula_leaves_no_threshold_in_records() -> None:
-    """Its result is held against its own target, so the trigger's lagThreshold counts nothing."""
-    given = manifest("lag-standard")
-    given["spec"]["triggers"][0] |= {"name": "lag"}
-    given["spec"]["advanced"] = {"scalingModifiers": {"formula": "lag / 10", "target": "1000"}}
-
-    found = rules(given)
-
-    assert set(found) == (ON_LAG | ON_OBJECT) - {"ConsumersStuckBelowPartitions"}
-    assert "10000" not in found["LagNotFallingAtCeiling"].expr
-
-
-def test_a_policy_without_lag_is_watched_for_its_metric_only() -> None:
-    """CPU alone says nothing of partitions; an HPA of one's own has no ScaledObject either."""
-    cpu = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "70"}}
-    resource = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
-    hpa = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "own", "namespace": "n"},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "c"},
-            "maxReplicas": 3,
-            "metrics": [{"type": "Resource", "resource": resource}],
-        },
-    }
-
-    assert set(rules(manifest("lag-standard", triggers=[cpu]))) == ON_OBJECT
-    assert set(rules(hpa)) == {"NoMetricAndNoFallback"}
 
 
 def printed(
@@ -293,12 +235,13 @@ def printed(
 def test_several_policies_in_a_file_are_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And what is no policy is passed over; for the operator each is an object."""
+    """What is no policy is passed over, alone it is refused; for the operator each is an object."""
     first, second = manifest("lag-standard"), manifest("lag-quick")
     second["metadata"]["name"] = "second"
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
-    path = tmp_path / "both.yaml"
+    path, none = tmp_path / "both.yaml", tmp_path / "none.yaml"
     path.write_text(yaml.safe_dump_all([first, other, second]))
+    none.write_text(yaml.safe_dump(other))
 
     code, text = printed([str(path)], monkeypatch, capsys)
     assert code == ExitCode.PASS
@@ -307,22 +250,9 @@ def test_several_policies_in_a_file_are_groups(
 
     code, text = printed([str(path), "--operator"], monkeypatch, capsys)
     assert code == ExitCode.PASS
-    objects = list(yaml.safe_load_all(text))
-    assert [(found["kind"], found["metadata"]["name"]) for found in objects] == [
-        ("PrometheusRule", "consumer-alerts"),
-        ("PrometheusRule", "second-alerts"),
-    ]
+    objects = [(each["kind"], each["metadata"]["name"]) for each in yaml.safe_load_all(text)]
+    assert objects == [("PrometheusRule", "consumer-alerts"), ("PrometheusRule", "second-alerts")]
 
-
-def test_a_file_without_a_policy_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With the kind that it has and those that are allowed."""
-    path = tmp_path / "other.yaml"
-    path.write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}")
-
-    code, text = printed([str(path)], monkeypatch, capsys)
-
+    code, text = printed([str(none)], monkeypatch, capsys)
     assert code == ExitCode.WRONG_INPUT
     assert "ConfigMap" in text
-    assert "ScaledObject" in text

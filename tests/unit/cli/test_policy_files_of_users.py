@@ -15,7 +15,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lagbench.alerts.policy_alerts import rules_of_documents
+from lagbench.alerts import rules_of_documents
 from lagbench.catalog.catalog import checked_cell, load_policy, policy_file
 from lagbench.catalog.kubernetes_yaml import parse_objects
 from lagbench.cli import main

@@ -15,7 +15,7 @@ from tests.unit.findings.kept import (
 
 from lagbench.core.compare import Bound, Pair, compare_pairs
 from lagbench.core.measures import Measures
-from lagbench.core.measures.rebalance.step_costs import step_costs
+from lagbench.core.measures.rebalance.step_costs import StepCosts
 
 BOUND_POINTS = 10.0
 
@@ -30,8 +30,8 @@ def dip_pairs(attempt_of_pair_4: int) -> list[Pair]:
             continue
         summary = measures.rebalances
         steps = {
-            "scale_ups": step_costs(summary.episodes, "scale_up"),
-            "scale_downs": step_costs(summary.episodes, "scale_down"),
+            "scale_ups": StepCosts.of(e for e in summary.episodes if e.trigger == "scale_up"),
+            "scale_downs": StepCosts.of(e for e in summary.episodes if e.trigger == "scale_down"),
         }
         chosen[pair, cell] = measures.model_copy(
             update={"rebalances": summary.model_copy(update=steps)}

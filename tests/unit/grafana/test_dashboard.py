@@ -16,8 +16,7 @@ from tests.dashboard_file import (
 )
 from tests.unit.grafana.exported_metrics import OF_KEDA, OF_PROMETHEUS, exported_names
 
-from lagbench.grafana.dashboard import dashboard_text
-from lagbench.grafana.layout import COLUMNS
+from lagbench.grafana import COLUMNS, dashboard_text
 from lagbench.project import PROJECT_ROOT
 
 QUERIES = dashboard_queries()

@@ -9,7 +9,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.verdict.verdict import SloResult, SloStatus, Verdict
+from lagbench.core.verdict.slo import SloResult, SloStatus
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.junit import junit_xml, write_junit
 
 STATUSES: tuple[SloStatus, ...] = ("pass", "fail", "undetermined", "not_judged")

@@ -65,9 +65,11 @@ def later_by(seconds: float) -> Callable[[PlannedRun], dict[str, Any]]:
     return how
 
 
-def test_a_real_difference_is_found(tmp_path: Path) -> None:
-    """Six pairs with the same sign and 30 s apart differ beyond the bound of 5 s."""
-    result = play(tmp_path, started(tmp_path), later_by(30))
+def test_a_real_difference_is_found_and_shown(tmp_path: Path) -> None:
+    """Six pairs 30 s apart differ beyond the bound of 5 s; the page has each of the twelve runs."""
+    folder = started(tmp_path)
+    result = play(tmp_path, folder, later_by(30))
+    page = folder.page.read_text()
 
     found = result.comparisons[0].difference("reaction_seconds")
     assert found is not None
@@ -75,23 +77,18 @@ def test_a_real_difference_is_found(tmp_path: Path) -> None:
     assert found.difference == pytest.approx(30.35)
     assert any(note.endswith(": equal in pairs 1, 2, 3, 4, 5, 6") for note in result.notes)
     assert not result.has_gap
-
-
-def test_the_page_shows_every_run_and_the_difference(tmp_path: Path) -> None:
-    """result.md has the question, the verdict, and a line for each of the twelve runs."""
-    folder = started(tmp_path)
-    result = play(tmp_path, folder, later_by(30))
-    page = folder.page.read_text()
-
     assert read_result(folder) == result
     assert "Does it differ?" in page
     assert "| differs |" in page
     assert all(f"| {run.run_id} |" in page for run in result.runs)
+    # A finished execution does not go on: the next call makes new runs.
+    assert find_unfinished(made(), target="embedded", root=tmp_path) is None
 
 
 def test_a_stopped_execution_goes_on(tmp_path: Path) -> None:
     """The recorded runs are kept, even without their run folders; others are still missing."""
     folder = started(tmp_path)
+    assert list_runs(tmp_path) == []  # an execution is no run
     run = read_progress(folder).missing[0]
     of_run = write_run(tmp_path, run)
     record_run(folder, run, of_run, now=2)
@@ -135,13 +132,6 @@ def test_an_execution_goes_on_after_a_setting_was_added(tmp_path: Path) -> None:
     require_same(folder, made(), target="embedded")
     with pytest.raises(WrongInput, match="settings"):
         require_same(folder, made(order_seed=2), target="embedded")
-
-
-def test_a_finished_execution_does_not_go_on(tmp_path: Path) -> None:
-    """The next call makes new runs."""
-    play(tmp_path, started(tmp_path), later_by(0))
-
-    assert find_unfinished(made(), target="embedded", root=tmp_path) is None
 
 
 def test_a_gap_leaves_its_pair_out(tmp_path: Path) -> None:
@@ -208,29 +198,20 @@ def test_a_cell_that_is_meant_to_fail_is_a_result(tmp_path: Path) -> None:
     assert [note.split()[0] for note in fails.notes if "6 failed" in note] == ["calm"]
 
 
-def test_phases_that_differ_are_said(tmp_path: Path) -> None:
-    """A pair at two phases, one with an unknown phase, and the others at equal ones."""
+def test_phases_and_pauses_that_differ_are_said(tmp_path: Path) -> None:
+    """A pair at two phases, one with an unknown phase, and one that was finished the next day."""
 
     def how(run: PlannedRun) -> dict[str, Any]:
         phase: float | None = 0.2 if run.cell == "calm" else 14.8
         if run.key == "pair_1_eager":
             phase = 7.0
-        return {"phase": None if run.key == "pair_2_eager" else phase}
+        began_at = 20 * HOUR if run.key == "pair_4_eager" else 1
+        return {"phase": None if run.key == "pair_2_eager" else phase, "began_at": began_at}
 
     notes = play(tmp_path, started(tmp_path), how).notes
 
     ends = {note.rpartition(": ")[2] for note in notes}
     assert ends >= {"equal in pairs 3, 4, 5, 6", "NOT equal in pair 1", "not recorded in pair 2"}
-
-
-def test_runs_that_did_not_follow_each_other_are_said(tmp_path: Path) -> None:
-    """A pair that was finished the next day is noted with the time between its runs."""
-
-    def how(run: PlannedRun) -> dict[str, Any]:
-        return {"began_at": 20 * HOUR if run.key == "pair_4_eager" else 1}
-
-    notes = play(tmp_path, started(tmp_path), how).notes
-
     assert any(re.search("pair 4: .* 1,200 min", note) for note in notes)
 
 
@@ -279,45 +260,41 @@ def identity(calm: Any, eager: Any, **changed: Any) -> Experiment:
     return experiment(**{"kind": "identity", "pairs": 1, "cells": cells, **changed})
 
 
-def test_an_identity_experiment_needs_one_pair(tmp_path: Path) -> None:
-    """A claim that a run meets is shown, one that it misses is refuted; nothing is compared."""
-    result = play(tmp_path, started(tmp_path, identity(0, {"above": 0})), lambda _: {})
-
-    assert (result.kind, result.comparisons, result.noise) == ("identity", (), None)
-    assert [(found.verdict, found.values) for found in result.shown] == [
-        ("shown", (0.0,)),
-        ("refuted", (0.0,)),
-    ]
-    assert [run.values for run in result.runs] == [{"lost": 0.0}, {"lost": 0.0}]
-    assert not result.has_gap
+UNMEASURED = [{"name": "calm", "shows": {"first_event_wait_seconds": {"at_most": 60}}}]
 
 
-def test_a_claim_without_its_run_is_undetermined(tmp_path: Path) -> None:
-    """A gap shows nothing; a refuted claim stays refuted, whatever the missing run had."""
+@pytest.mark.parametrize(
+    ("what", "gap", "shown"),
+    [
+        # A claim that a run meets is shown, one that it misses is refuted.
+        (identity(0, {"above": 0}), "", [("shown", (0.0,)), ("refuted", (0.0,))]),
+        # A gap shows nothing; a refuted claim stays refuted, whatever the missing run had.
+        (
+            identity(0, {"above": 0}, pairs=2),
+            "pair_1",
+            [("undetermined", (None, 0.0)), ("refuted", (None, 0.0))],
+        ),
+        # The runs have no idle stretch, so the wait after it is missing, which is not 0.
+        (identity(0, 0, cells=UNMEASURED), "", [("undetermined", (None,))]),
+    ],
+)
+def test_an_identity_experiment_shows_claims_and_compares_nothing(
+    tmp_path: Path, what: Experiment, gap: str, shown: list[tuple[str, tuple[float | None, ...]]]
+) -> None:
+    """One pair is enough for it."""
 
     def how(run: PlannedRun) -> dict[str, Any]:
-        return {"verdict": "undetermined" if run.key.startswith("pair_1") else "pass"}
+        return {"verdict": "undetermined" if gap and run.key.startswith(gap) else "pass"}
 
-    result = play(tmp_path, started(tmp_path, identity(0, {"above": 0}, pairs=2)), how)
+    folder = started(tmp_path, what)
+    result = play(tmp_path, folder, how)
 
-    assert [(found.verdict, found.values) for found in result.shown] == [
-        ("undetermined", (None, 0.0)),
-        ("refuted", (None, 0.0)),
-    ]
-    assert result.has_gap
-
-
-def test_a_claim_on_something_that_was_not_measured_is_undetermined(tmp_path: Path) -> None:
-    """The run has no idle stretch, so the wait after it is missing, which is not 0."""
-    cells = [{"name": "calm", "shows": {"first_event_wait_seconds": {"at_most": 60}}}]
-    only = identity(0, 0, cells=cells)
-
-    result = play(tmp_path, started(tmp_path, only), lambda _: {})
-    page = started(tmp_path / "page", only)
-    play(tmp_path / "page", page, lambda _: {})
-
-    assert [found.verdict for found in result.shown] == ["undetermined"]
-    assert re.search(r"\| calm \| [^|]* \| at most 60 \| – \|", page.page.read_text())
+    assert (result.kind, result.comparisons, result.noise) == ("identity", (), None)
+    assert [(found.verdict, found.values) for found in result.shown] == shown
+    assert result.has_gap is any(verdict == "undetermined" for verdict, _ in shown)
+    for found in result.shown:
+        values = ", ".join("–" if value is None else f"{value:.0f}" for value in found.values)
+        assert f"| {found.expected} | {values} | {found.verdict} |" in folder.page.read_text()
 
 
 def test_a_comparison_may_also_show_something(tmp_path: Path) -> None:
@@ -344,13 +321,6 @@ def test_too_few_pairs_renew_no_noise_floor(tmp_path: Path) -> None:
 
     assert found.noise is None
     assert "6 or more" in found.notes[0]
-
-
-def test_an_execution_is_no_run(tmp_path: Path) -> None:
-    """The list of runs does not show the folder of the experiments."""
-    started(tmp_path)
-
-    assert list_runs(tmp_path) == []
 
 
 @pytest.mark.parametrize(

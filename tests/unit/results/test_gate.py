@@ -14,7 +14,7 @@ from tests.fakes.run_folder_builder import SCENARIO_YAML
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results.baseline import pinned_baselines
-from lagbench.results.gate import COMPARISON_FILE, accept, judge_night, read_record, references
+from lagbench.results.gate import accept, judge_night, read_record, references
 
 GOOD = quick_spike_measures()
 PEAK = GOOD.lag.peak_records or 0
@@ -166,18 +166,6 @@ def test_comparing_a_night_again_says_the_same(tmp_path: Path) -> None:
 
     assert [night.status for night in again] == ["baseline", "within"]
     assert pinned_baselines(tmp_path)[again[0].cell].pinned_at == 1
-
-
-def test_a_cleared_night_is_a_night_more(tmp_path: Path) -> None:
-    """The first try's record stays as it was, and a regression of it is no reference."""
-    rehearse(tmp_path, "night-1", created_at=1)
-    rehearse(tmp_path, "night-2", created_at=2, **peak(3))
-    kept = (tmp_path / "night-2" / COMPARISON_FILE).read_bytes()
-
-    second_try = rehearse(tmp_path, "night-2-again", created_at=3)
-
-    assert (second_try.status, second_try.last_night) == ("within", None)
-    assert (tmp_path / "night-2" / COMPARISON_FILE).read_bytes() == kept
 
 
 def test_a_baseline_whose_folder_is_gone_is_replaced(tmp_path: Path) -> None:

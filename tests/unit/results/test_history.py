@@ -60,29 +60,21 @@ def test_judging_again_replaces_the_line(tmp_path: Path) -> None:
 
 
 def test_the_columns_are_measures_and_the_manifest(tmp_path: Path) -> None:
-    """Other programs read the file: plain columns, NULL for what was not measured."""
-    write_run(tmp_path, "a", seed=3)
-    append_history(RunFolder(tmp_path / "a"))
+    """Other programs read the file; machine and versions read back equal those of the manifest."""
+    folder = write_run(tmp_path, "a", seed=3)
+    append_history(folder)
 
     table = pq.read_table(tmp_path / HISTORY_FILE)
+    (row,) = read_history(tmp_path)
 
     assert {"run_id", "cell", "verdict", "manifest.machine.cores", *NAMED} <= {*table.column_names}
     assert table.column("manifest.versions.kafka-broker").to_pylist() == ["4.3.1"]
     assert table.column("seed").to_pylist() == [3]
-
-
-def test_the_environment_survives_the_file(tmp_path: Path) -> None:
-    """Machine and versions that were read back equal those of the manifest."""
-    folder = write_run(tmp_path, "a")
-    append_history(folder)
-
-    (row,) = read_history(tmp_path)
-
     assert row.environment == Environment.of_manifest(folder.read_json(folder.manifest))
 
 
 def test_rebuilding_gives_the_same_history(tmp_path: Path) -> None:
-    """From the folders alone, oldest first, without runs that were never judged."""
+    """Oldest first, without runs that were never judged; lines of deleted folders stay."""
     for number in (2, 1, 3):
         append_history(write_run(tmp_path, f"run-{number}", created_at=number))
     RunFolder.create("unjudged", tmp_path)
@@ -92,16 +84,9 @@ def test_rebuilding_gives_the_same_history(tmp_path: Path) -> None:
     assert rebuild_history(tmp_path) == (3, 0, ())
     assert read_history(tmp_path) == before
     assert [row.run_id for row in before] == ["run-1", "run-2", "run-3"]
-
-
-def test_lines_of_deleted_folders_stay(tmp_path: Path) -> None:
-    """Housekeeping deletes folders; the history keeps what they measured."""
-    for number in (1, 2):
-        append_history(write_run(tmp_path, f"run-{number}", created_at=number))
     shutil.rmtree(tmp_path / "run-1")
-
-    assert rebuild_history(tmp_path) == (2, 1, ())
-    assert [row.run_id for row in read_history(tmp_path)] == ["run-1", "run-2"]
+    assert rebuild_history(tmp_path) == (3, 1, ())
+    assert read_history(tmp_path) == before
 
 
 def test_a_broken_history_is_made_again_by_the_next_run(tmp_path: Path) -> None:

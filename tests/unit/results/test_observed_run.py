@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.catalog.catalog_files import catalog_folder
 from lagbench.core.measures import Measures
 from lagbench.core.measures.evidence import Observation
 from lagbench.core.scenario.trace_csv import trace_points
@@ -214,41 +213,30 @@ def test_a_drain_on_a_cluster_is_judged_by_the_observers_clock(tmp_path: Path) -
     folder.update_manifest(fidelity="kubernetes")
     measures, verdict = _judged(folder, {"drain_seconds": 60})
     assert measures.drain.drain_interval is not None
-    assert next(slo for slo in verdict.slos if slo.name == "drain_seconds").status == "pass"
     assert verdict.status == "pass", verdict.reasons
-
-
-def test_the_observed_load_can_be_rehearsed(tmp_path: Path) -> None:
-    """The file of the load is a trace, with the spike in it."""
-    folder = _folder(tmp_path, _records())
-    _judged(folder)
+    # The observed load can be rehearsed: its file is a trace, with the spike in it.
     points = trace_points(folder.read_text(LOAD_FILE), where=LOAD_FILE)
     assert max(point.rate_per_second for point in points) == pytest.approx(300, rel=0.05)
-    assert catalog_folder().is_dir()
-
-
-def test_without_a_pods_rate_no_spike_is_denied(tmp_path: Path) -> None:
-    """The group was never seen busy: drain, floor and the return to it neither pass nor fail."""
-    measures, verdict = _judged(_folder(tmp_path, _idle_records()), {"drain_seconds": 60})
-    by_name = {slo.name: slo for slo in verdict.slos}
-    assert measures.load.spikes == 0
-    assert verdict.status == "undetermined"
-    open_slos = {"drain_seconds", "baseline_at_floor", "flips"}
-    assert {name for name, slo in by_name.items() if slo.status == "undetermined"} == open_slos
-    assert "--pod-rate" in by_name["drain_seconds"].reason
 
 
 @pytest.mark.parametrize(
-    ("name", "limit"), [("reaction_seconds", 5), ("lag_falls_at_full_parallelism", True)]
+    ("name", "limit"),
+    [
+        ("drain_seconds", 60),
+        ("reaction_seconds", 5),
+        ("lag_falls_at_full_parallelism", True),
+    ],
 )
-def test_without_a_pods_rate_a_limit_that_needs_a_spike_passes_nothing(
-    tmp_path: Path, name: str, limit: float
-) -> None:
-    """Whether there was an occasion is not known, so the limit that the user set stays open."""
-    _, verdict = _judged(_folder(tmp_path, _idle_records()), {name: limit})
-    found = next(slo for slo in verdict.slos if slo.name == name)
-    assert found.status == "undetermined"
-    assert any(reason.startswith(found.title) for reason in verdict.reasons)
+def test_without_a_pods_rate_no_spike_is_denied(tmp_path: Path, name: str, limit: float) -> None:
+    """The group was never seen busy: what needs a spike neither passes nor fails."""
+    measures, verdict = _judged(_folder(tmp_path, _idle_records()), {name: limit})
+    by_name = {slo.name: slo for slo in verdict.slos}
+    assert measures.load.spikes == 0
+    assert verdict.status == "undetermined"
+    assert any(reason.startswith(by_name[name].title) for reason in verdict.reasons)
+    still_open = {other for other, slo in by_name.items() if slo.status == "undetermined"}
+    assert still_open == {name, "baseline_at_floor", "flips"}
+    assert name != "drain_seconds" or "--pod-rate" in by_name[name].reason
 
 
 def test_a_missed_drain_fails(tmp_path: Path) -> None:

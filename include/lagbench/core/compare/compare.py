@@ -15,7 +15,6 @@ from lagbench.core.measures import (
     NAMED,
     MeasureModel,
     Measures,
-    NamedMeasure,
     short_beside,
     short_text,
 )
@@ -32,18 +31,9 @@ class Bound:
     absolute: float = 0.0
     relative: float = 0.0
 
-    @property
-    def measure(self) -> NamedMeasure[Measures]:
-        """The measure that is bounded."""
-        return NAMED[self.name]
-
     def width(self, reference: float) -> float:
         """Return the difference from the reference that does not count, in the measure's unit."""
         return max(self.absolute, self.relative * abs(reference))
-
-    def allowed(self, reference: float) -> float:
-        """Return the highest value that does not count as a regression."""
-        return reference + self.width(reference)
 
 
 BOUNDS: tuple[Bound, ...] = (
@@ -109,26 +99,32 @@ def compare_measures(
 
     Numbers of another fidelity are never compared: every measure is then undetermined.
     """
-    reasons: list[str] = []
-    if now.fidelity != reference.fidelity:
-        reasons.append(f"fidelity {now.fidelity} against {reference.fidelity}: not comparable")
-    compared = tuple(_compared(bound, now, reference, not reasons) for bound in bounds)
-    regressed = [m for m in compared if m.status == "regressed"]
-    unsure = [m for m in compared if m.status == "undetermined"]
-    if regressed:
-        return _comparison(now, reference, "regressed", [_text(m) for m in regressed], compared)
-    if reasons or unsure:
-        reasons = reasons or [_text(m) for m in unsure]
-        return _comparison(now, reference, "undetermined", reasons, compared)
-    return _comparison(now, reference, "within", [], compared)
+    is_comparable = now.fidelity == reference.fidelity
+    compared = tuple(_compared(bound, now, reference, is_comparable) for bound in bounds)
+    statuses = {measure.status for measure in compared}
+    status: Literal["within", "regressed", "undetermined"] = "within"
+    if "regressed" in statuses:
+        status = "regressed"
+    elif not is_comparable or "undetermined" in statuses:
+        status = "undetermined"
+    reasons = [_text(measure) for measure in compared if measure.status == status != "within"]
+    if not is_comparable:
+        reasons = [f"fidelity {now.fidelity} against {reference.fidelity}: not comparable"]
+    return Comparison(
+        run_id=now.run_id,
+        reference_run_id=reference.run_id,
+        status=status,
+        reasons=tuple(reasons),
+        measures=compared,
+    )
 
 
 def _compared(
     bound: Bound, now: Measures, reference: Measures, is_comparable: bool
 ) -> ComparedMeasure:
-    measure = bound.measure
+    measure = NAMED[bound.name]
     value, before = measure.read(now), measure.read(reference)
-    allowed = None if before is None else bound.allowed(before)
+    allowed = None if before is None else before + bound.width(before)
     status: Literal["within", "regressed", "undetermined", "not_compared"]
     if not is_comparable:
         status = "undetermined"
@@ -146,22 +142,6 @@ def _compared(
         value=value,
         allowed=allowed,
         status=status,
-    )
-
-
-def _comparison(
-    now: Measures,
-    reference: Measures,
-    status: Literal["within", "regressed", "undetermined"],
-    reasons: Sequence[str],
-    compared: tuple[ComparedMeasure, ...],
-) -> Comparison:
-    return Comparison(
-        run_id=now.run_id,
-        reference_run_id=reference.run_id,
-        status=status,
-        reasons=tuple(reasons),
-        measures=compared,
     )
 
 

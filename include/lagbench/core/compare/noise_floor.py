@@ -13,11 +13,11 @@ import numpy as np
 from lagbench.core.compare.comparable import ComparedRun
 from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.environment import Environment
-from lagbench.core.compare.pairs import IDENTITY_COUNTS, Pair, t_quantile
+from lagbench.core.compare.pair_statistics import CONFIDENCE, t_quantile
+from lagbench.core.compare.pairs import IDENTITY_COUNTS, Pair
 from lagbench.core.measures import NAMED, Fidelity, MeasureModel
 from lagbench.errors import WrongInput
 
-CONFIDENCE = 0.95
 FEWEST_PAIRS = 6
 """Below it the factor of the root mean square is over 2.5, and one pair decides the floor."""
 
@@ -72,23 +72,20 @@ def bounds_of(
     """
     gate = {bound.name: bound for bound in BOUNDS if bound.name not in IDENTITY_COUNTS}
     given = {bound.name: bound for bound in stated}
-    _require_tested(given, [name for name in NAMED if name not in IDENTITY_COUNTS])
     known = gate | given
-    _require_tested(measures or (), list(known))
+    tested = [name for name in NAMED if name not in IDENTITY_COUNTS]
+    for names, allowed in ((given, tested), (measures or (), list(known))):
+        for name in names:
+            if name not in allowed:
+                raise WrongInput(
+                    where="compare", field="measure", value=name, allowed=", ".join(allowed)
+                )
     names = [name for name in known if measures is None or name in measures]
     noise = {} if floor is None else {found.name: found.half_width for found in floor.noise}
     return [
         Bound(name, absolute=noise[name]) if name in noise and name not in given else known[name]
         for name in names
     ]
-
-
-def _require_tested(names: Iterable[str], allowed: Sequence[str]) -> None:
-    for name in names:
-        if name not in allowed:
-            raise WrongInput(
-                where="compare", field="measure", value=name, allowed=", ".join(allowed)
-            )
 
 
 def closest_floor(

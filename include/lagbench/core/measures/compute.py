@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import sqrt
+from collections.abc import Iterator
 from typing import Any
 
 from lagbench.core.measures.accounting import (
@@ -13,27 +12,20 @@ from lagbench.core.measures.accounting import (
     never_done,
 )
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
-from lagbench.core.measures.doubts import Window, doubts_of, stale_readings, undone_edits
+from lagbench.core.measures.doubts import (
+    Window,
+    doubts_of,
+    stale_readings,
+    undone_edits,
+    validity_of,
+)
 from lagbench.core.measures.end_state import EndState, end_state
 from lagbench.core.measures.evidence import (
-    MEMBERS_FORMAT,
-    Validity,
-    clock_steps,
-    contradictions_of_the_producer,
-    doubts_of_the_actions,
-    doubts_of_the_load,
-    folder_format,
-    generator,
     group_gaps,
     group_strangers,
     held_back,
-    log_ahead,
-    log_behind,
     lost_rebalances,
-    telemetry_gaps,
     unrecorded_members,
-    unrecorded_text,
-    validity,
 )
 from lagbench.core.measures.lag import (
     Drain,
@@ -64,15 +56,9 @@ from lagbench.core.measures.scaling import (
     unwatched_pods,
 )
 from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
-from lagbench.core.policy import START_PRECISION_SECONDS
 from lagbench.core.scenario import kind_of
-from lagbench.core.scenario.stream import failing_seqs, partition_shares, tail_of_run
+from lagbench.core.scenario.stream import failing_seqs
 from lagbench.errors import NotReady
-
-SKEW_DEVIATIONS, SKEW_TOLERANCE = 6.0, 0.005
-"""Beyond chance, and beyond what the shares of the rarest keys are rounded by."""
-EARLY_SECONDS = 0.1
-"""A larger clock offset is reported; a smaller one is within the precision of the clocks."""
 
 
 def compute_measures(run_id: str, run: RunEvidence) -> Measures:
@@ -84,109 +70,86 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
     if from_at is None or until_at is None:
         raise NotReady(f"run {run_id} has no telemetry: nothing can be measured")
     group = replica_group(run, from_at, until_at)
-    cost = rebalance_measures(run, group, from_at, until_at)
+    rebalances, stood_still = rebalance_measures(run, group, from_at, until_at)
     window = Window(from_at, until_at, group.changes)
     drain = _drain(run, until_at)
     accounting = _accounting(run)
-    return _with_notes(
-        Measures(
-            run_id=run_id,
-            scenario=run.scenario.name,
-            policy=str(run.manifest.get("policy") or run.scenario.policy),
-            seed=int(run.manifest.get("seed", run.scenario.seed)),
-            fidelity=run.manifest["fidelity"],
-            balancer=run.balancer,
-            consumer_kind=run.scenario.consumer.kind,
-            accounting_level=run.accounting_level,
-            observation=run.observation,
-            measured_from_at=from_at,
-            measured_until_at=until_at,
-            run_seconds=(until_at - from_at) / NANOSECONDS,
-            load=run.load,
-            validity=_validity(run, from_at, until_at),
-            reaction=_reaction(run, group, until_at),
-            lag=_lag(run, group, accounting, from_at, until_at),
-            drain=drain,
-            rebalances=cost.rebalances,
-            scaling=scaling_measure(run, group, from_at, until_at),
-            paid_for_itself=_paid(run, group, cost.episodes, drain, until_at),
-            accounting=accounting,
-            observer_cost=observer_cost(run.records, from_at, until_at),
-            start_cost=start_cost(run.records, run.timelines),
-            end_state=_end_state(run, until_at),
-            standstill=cost.standstill,
-            doubts=doubts_of(run, window),
-            work_unknown=_work_unknown(run),
-            **_members(run, from_at, until_at),
-            actions=run.actions,
-            spark=spark_measures(run.records, from_at, until_at),
-        ),
-        run,
-        window,
+    found = Measures(
+        run_id=run_id,
+        scenario=run.scenario.name,
+        policy=str(run.manifest.get("policy") or run.scenario.policy),
+        seed=int(run.manifest.get("seed", run.scenario.seed)),
+        fidelity=run.manifest["fidelity"],
+        balancer=run.balancer,
+        consumer_kind=run.scenario.consumer.kind,
+        accounting_level=run.accounting_level,
+        observation=run.observation,
+        measured_from_at=from_at,
+        measured_until_at=until_at,
+        run_seconds=(until_at - from_at) / NANOSECONDS,
+        load=run.load,
+        reaction=_reaction(run, group, until_at),
+        lag=_lag(run, group, accounting, from_at, until_at),
+        drain=drain,
+        rebalances=rebalances,
+        scaling=scaling_measure(run, group, from_at, until_at),
+        paid_for_itself=_paid(run, group, rebalances.episodes, drain, until_at),
+        accounting=accounting,
+        observer_cost=observer_cost(run.records, from_at, until_at),
+        start_cost=start_cost(run.records, run.timelines),
+        end_state=_end_state(run, until_at),
+        standstill=stood_still,
+        validity=validity_of(run, window),
+        doubts=doubts_of(run, window),
+        actions=run.actions,
+        spark=spark_measures(run.records, from_at, until_at),
+        **_of_rehearsal(run, from_at, until_at),
     )
+    notes = observation_notes(run, found) if run.observation else _notes(found, run, window)
+    known = tuple(filter(None, (*found.validity.notes, *notes)))
+    validity_with_notes = found.validity.model_copy(update={"notes": known})
+    return found.model_copy(update={"validity": validity_with_notes})
 
 
-def _members(run: RunEvidence, from_at: int, until_at: int) -> dict[str, Any]:
-    """Return who else was in the group; every member of an observed group is its own."""
+def _of_rehearsal(run: RunEvidence, from_at: int, until_at: int) -> dict[str, Any]:
+    """Return who else was in the group, and what is unknown of its work.
+
+    Each member of an observed group is its own, and nothing but commits was ever due.
+    """
     if run.observation is not None:
         return {}
-    gaps = group_gaps(
-        run.records,
-        from_at=from_at,
-        until_at=until_at,
-        names_members=folder_format(run.manifest) >= MEMBERS_FORMAT,
-        hidden=run.hidden,
-    )
-    strangers = group_strangers(
-        run.records,
-        run.hidden,
-        members_per_pod=run.scenario.consumer.members_per_pod,
-        session_seconds=run.scenario.longest_session_seconds,
-    )
-    return {"group_strangers": strangers, "group_gaps": gaps}
+    unknown = (unrecorded_members(run.records, run.accounting), lost_rebalances(run.records))
+    return {
+        "group_strangers": group_strangers(
+            run.records,
+            run.hidden,
+            members_per_pod=run.scenario.consumer.members_per_pod,
+            session_seconds=run.scenario.longest_session_seconds,
+        ),
+        "group_gaps": group_gaps(
+            run.records, from_at=from_at, until_at=until_at, hidden=run.hidden
+        ),
+        "work_unknown": "; ".join(filter(None, unknown)),
+    }
 
 
-def _with_notes(found: Measures, run: RunEvidence, window: Window) -> Measures:
-    """Add notes that do not affect the verdict but that a reader should know.
+def _notes(found: Measures, run: RunEvidence, window: Window) -> Iterator[str]:
+    """Return notes that do not affect the verdict but that a reader should know.
 
-    These are: rebalances that no scaling explains, a scale-down that was cut off or met an idle
-    group, and data that the folder's format never recorded.
+    These are: rebalances that no scaling explains, and a scale-down that was cut off or met an
+    idle group.
     """
-    kind = kind_of(run.scenario.consumer.kind)
-    if run.observation is not None:
-        notes = (*found.validity.notes, *observation_notes(run, found))
-        known = tuple(note for note in notes if note)
-        return found.model_copy(
-            update={"validity": found.validity.model_copy(update={"notes": known})}
-        )
-    notes = (
-        *found.validity.notes,
-        *run.manifest.get("own_consumer_notes", ()),
-        *(rebalance_count(found).reasons if kind.reports_owners else ()),
-        *scale_down(found).reasons,
-        moved_back(found),
-        moved_text(found.accounting),
-        repeats_text(found.accounting.repeats_by_batch),
-        *undone_edits(run, window),
-        *stale_readings(run, window),
-        idle_scale_downs_text(found.scaling.changes, run.rate),
-        unrecorded_text(folder_format(run.manifest)),
-        *published_findings(run.records),
-    )
-    known = tuple(note for note in notes if note)
-    return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": known})})
-
-
-def _missed_start(run: RunEvidence) -> list[str]:
-    """Report by how much the stream missed the start for which cron windows were placed."""
-    planned = run.manifest.get("stream_planned_at")
-    started_at = next(iter(run.recorded_starts_at), None)
-    if planned is None or started_at is None:
-        return []
-    late = (started_at - planned) / NANOSECONDS
-    if abs(late) < START_PRECISION_SECONDS:
-        return []
-    return [f"the stream started {late:+.1f} s from its planned start: cron windows are elsewhere"]
+    yield from run.manifest.get("own_consumer_notes", ())
+    if kind_of(run.scenario.consumer.kind).reports_owners:
+        yield from rebalance_count(found).reasons
+    yield from scale_down(found).reasons
+    yield moved_back(found)
+    yield moved_text(found.accounting)
+    yield repeats_text(found.accounting.repeats_by_batch)
+    yield from undone_edits(run, window)
+    yield from stale_readings(run, window)
+    yield idle_scale_downs_text(found.scaling.changes, run.rate)
+    yield from published_findings(run.records)
 
 
 def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
@@ -208,78 +171,6 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
     )
 
 
-def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
-    gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
-    if run.observation is not None:
-        steps = clock_steps(run.records, from_at, until_at, run.load.stream_started_at)
-        return validity(None, gaps, steps)
-    doubts = [
-        *doubts_of_the_actions(run.actions, run.records, run.scenario.actions),
-        *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at, run.hidden),
-        *contradictions_of_the_producer(
-            run.records,
-            scenario_total=run.offered.total,
-            tail=tail_of_run(
-                run.manifest, run.scenario, started_replicas=run.limits.started_replicas
-            ),
-            noted_tail=run.manifest.get("tail"),
-        ),
-        *log_behind(run.lag, run.offered, run.load.stream_started_at, run.hidden),
-        *log_ahead(run.lag, run.offered, run.load.stream_started_at),
-        *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
-        *_done_before_due(run),
-        *_misplaced(run),
-        *_other_keys(run),
-        *_missed_start(run),
-    ]
-    return validity(generator(run.records, run.offered.total), gaps, doubts)
-
-
-def _work_unknown(run: RunEvidence) -> str:
-    if run.observation is not None:
-        return ""  # nothing but commits was ever due
-    parts = (
-        unrecorded_members(run.records, run.accounting),
-        lost_rebalances(run.records),
-        run.timeline_gaps,
-    )
-    return "; ".join(part for part in parts if part)
-
-
-def _done_before_due(run: RunEvidence) -> list[str]:
-    """Report messages done before they were due: a clock stepped, or the clocks disagree."""
-    medians = [run.earliest_median_seconds, _percentiles(run, "time_lag_seconds").p50]
-    earliest = min((seconds for seconds in medians if seconds is not None), default=0.0)
-    if earliest >= -EARLY_SECONDS:
-        return []
-    why = "the clocks of the producer and of the pods do not agree, or one stepped"
-    return [f"messages were done {-earliest:.1f} s before they were due (median): {why}"]
-
-
-def _misplaced(run: RunEvidence) -> list[str]:
-    if not run.misplaced:
-        return []
-    return [f"{run.misplaced:,} messages are in another partition than planned"]
-
-
-def _other_keys(run: RunEvidence) -> list[str]:
-    """Report a partition with another share of the messages than the planned keys give it.
-
-    A user's samples may have keys of their own, and partitions that were added move keys.
-    """
-    counts = (run.accounting or {}).get("partition_counts") or {}
-    total, scenario = sum(counts.values()), run.scenario
-    if not total or scenario.payload is not None or scenario.partition_plan.growths:
-        return []
-    shares = partition_shares(scenario.keys, scenario.partitions, scenario.seed)
-    for partition, share in enumerate(shares.tolist()):
-        due, found = share * total, counts.get(str(partition), 0)
-        if abs(found - due) > SKEW_DEVIATIONS * sqrt(due) + SKEW_TOLERANCE * total:
-            text = f"partition {partition} has {found:,} of {total:,} messages"
-            return [f"{text}, the planned keys give it {due:,.0f}: another seed or skew"]
-    return []
-
-
 def _percentiles(run: RunEvidence, name: str) -> Seconds:
     found = (run.accounting or {}).get(name) or {}
     return Seconds(**{part: found.get(part) for part in ("p50", "p95", "p99", "max")})
@@ -289,7 +180,6 @@ def _accounting(run: RunEvidence) -> Accounting:
     return accounting_measure(
         run.accounting,
         run.bad_messages,
-        run_format=folder_format(run.manifest),
         fence=run.fence,
         unknown_telemetry=run.unknown_records,
         commit_moves=run.commit_moves,
@@ -347,31 +237,29 @@ def _paid(
     drain: Drain,
     until_at: int,
 ) -> PaidForItself:
+    has_all_pods = run.timelines and not unwatched_pods(run, run.from_at or 0, until_at)
     return paid_for_itself(
         run.rate,
         group.changes,
         episodes,
-        run.timelines.values() if _has_all_pods(run, until_at) else None,
+        run.timelines.values() if has_all_pods else None,
         spike_started_at=run.load.first_spike_started_at,
         ended_at=until_at if drain.drained_at is None else drain.drained_at,
     )
 
 
-def _has_all_pods(run: RunEvidence, until_at: int) -> bool:
-    return bool(run.timelines) and not unwatched_pods(run, run.from_at or 0, until_at)
-
-
 def _end_state(run: RunEvidence, until_at: int) -> EndState:
-    fence = run.fence or {}
+    ends, committed = (
+        None
+        if (found := (run.fence or {}).get(name)) is None
+        else {int(partition): at for partition, at in found.items()}
+        for name in ("events", "committed")
+    )
     return end_state(
         run.records,
-        ends=_by_partition(fence.get("events")),
-        committed=_by_partition(fence.get("committed")),
+        ends=ends,
+        committed=committed,
         floor=run.policies.last.floor_replicas,
         until_at=until_at,
         has_members=kind_of(run.scenario.consumer.kind).has_members,
     )
-
-
-def _by_partition(offsets: Mapping[str, Any] | None) -> dict[int, Any] | None:
-    return None if offsets is None else {int(partition): at for partition, at in offsets.items()}

@@ -8,7 +8,13 @@ from typing import ClassVar
 
 from pydantic import AliasChoices, Field
 
-from lagbench.core.measures.evidence import LoadWindow, gaps_text, pod_of_life, unwatched_text
+from lagbench.core.measures.evidence import (
+    GroupEvent,
+    LoadWindow,
+    gaps_text,
+    pod_of_life,
+    unwatched_text,
+)
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
 from lagbench.core.measures.pods import SurplusPod, idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.measures.rebalance import EpisodeSpan, episode_spans
@@ -45,16 +51,11 @@ def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
     if run.load.stream_started_at is not None:
         windows = [(spike.started_at, spike.ended_at) for spike in run.load.spike_windows]
         changes = tuple(mark_self_made(changes, windows))
-    return Group(changes, _spans(run))
-
-
-def _spans(run: RunEvidence) -> list[EpisodeSpan]:
-    """Return the rebalances; the members that an observation finds first did not join then."""
-    if run.observation is None:
-        return episode_spans(run.events)
-    found_at = min((r.at for r in run.records if isinstance(r, GroupMembers)), default=0)
-    found = [event for event in run.events if event.at <= found_at]
-    return episode_spans(run.events[len(found) :], found=found)
+    found: list[GroupEvent] = []
+    if run.observation is not None:  # the members that it finds first did not join then
+        found_at = min((r.at for r in run.records if isinstance(r, GroupMembers)), default=0)
+        found = [event for event in run.events if event.at <= found_at]
+    return Group(changes, episode_spans(run.events[len(found) :], found=found))
 
 
 def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Scaling:
@@ -238,48 +239,38 @@ class Scaling(MeasureModel):
     )
 
     named: ClassVar[tuple[NamedMeasure[Scaling], ...]] = (
-        NamedMeasure("flips", "Flapping", "flips", 0, lambda scaling: scaling.flips),
-        NamedMeasure(
-            "self_made_flips",
-            "Self-made flips",
-            "flips",
-            0,
-            lambda scaling: scaling.self_made_flips,
-        ),
+        NamedMeasure("flips", "Flapping", "flips", 0, lambda m: m.flips),
+        NamedMeasure("self_made_flips", "Self-made flips", "flips", 0, lambda m: m.self_made_flips),
         NamedMeasure(
             "load_following_flips",
             "Load-following flips",
             "flips",
             0,
-            lambda scaling: scaling.load_following_flips,
+            lambda m: m.load_following_flips,
         ),
-        NamedMeasure(
-            "replica_changes", "Replica changes", "", 0, lambda scaling: scaling.change_count
-        ),
-        NamedMeasure("max_replicas", "Most replicas", "", 0, lambda scaling: scaling.max_replicas),
-        NamedMeasure(
-            "pod_minutes", "Pod time", "pod-minutes", 1, lambda scaling: scaling.pod_minutes
-        ),
+        NamedMeasure("replica_changes", "Replica changes", "", 0, lambda m: m.change_count),
+        NamedMeasure("max_replicas", "Most replicas", "", 0, lambda m: m.max_replicas),
+        NamedMeasure("pod_minutes", "Pod time", "pod-minutes", 1, lambda m: m.pod_minutes),
         NamedMeasure(
             "idle_pod_minutes",
             "Pod time without work",
             "pod-minutes",
             1,
-            lambda scaling: scaling.idle_pod_minutes,
+            lambda m: m.idle_pod_minutes,
         ),
         NamedMeasure(
             "surplus_pods",
             "Pods that never got a partition",
             "",
             0,
-            lambda scaling: None if scaling.max_members is None else len(scaling.surplus_pods),
+            lambda m: None if m.max_members is None else len(m.surplus_pods),
         ),
         NamedMeasure(
             "surplus_records",
             "Messages done by pods without a partition",
             "messages",
             0,
-            lambda scaling: scaling.surplus_records,
+            lambda m: m.surplus_records,
         ),
     )
 

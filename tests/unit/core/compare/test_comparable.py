@@ -61,48 +61,36 @@ def fields(first: ComparedRun, second: ComparedRun) -> list[str]:
     return [reason.split(":")[0] for reason in comparable(first, second)]
 
 
-def test_two_runs_of_a_cell_are_comparable() -> None:
-    """There is no reason against it."""
-    assert comparable(RUN, OTHER) == []
-
-
-def test_policy_text_limits_and_permission_may_differ() -> None:
-    """Policies are compared with each other; a description or a limit changes no run."""
-    other = with_scenario(
-        policy="other", description="Said otherwise.", slos={"flips": 3}, allow_overscale=True
-    )
-
-    assert comparable(RUN, other) == []
-
-
-def test_a_failed_verdict_is_a_result() -> None:
-    """A cell that misses its SLOs is comparable."""
-    assert comparable(RUN, replace(OTHER, verdict=verdict("fail"))) == []
+CLUSTER = OTHER.measures.model_copy(update={"fidelity": "kubernetes"})
+BYTES_MORE = MACHINE | {"speed": 0.97, "memory_bytes": 8_000_004_096}
 
 
 @pytest.mark.parametrize(
-    ("found", "reason"),
+    ("other", "why"),
     [
-        (None, ""),
-        (verdict("undetermined"), "because"),
-        (verdict("fail", invalid=("late",)), "late"),
-        (verdict("undetermined", invalid=("late",)), "late"),
+        (OTHER, []),
+        # Policies are compared with each other; a description or a limit changes no run.
+        (with_scenario(policy="other", description="So.", slos={"flips": 3}), []),
+        (with_scenario(allow_overscale=True), []),
+        (replace(OTHER, verdict=verdict("fail")), []),  # a result
+        (replace(OTHER, verdict=None), ["b has no verdict yet"]),
+        (replace(OTHER, verdict=verdict("undetermined")), ["b gave no result"]),
+        (replace(OTHER, verdict=verdict("fail", invalid=("late",))), ["b is invalid"]),
+        (replace(OTHER, measures=CLUSTER), ["fidelity"]),
+        (replace(OTHER, target="u"), ["another target"]),
+        (with_manifest(machine=MACHINE | {"cores": 4}), ["machine.cores"]),
+        (
+            with_manifest(machine=MACHINE | {"memory_bytes": 16_000_000_000}),
+            ["machine.memory_gibibytes"],
+        ),
+        (with_manifest(machine=BYTES_MORE), []),  # the speed of a core is no kind of machine
+        (with_manifest(versions={"python": "3.12", "kafka": "4.3.1"}), ["versions.python"]),
+        (with_manifest(versions={"python": "3.11"}), ["versions.kafka"]),
     ],
 )
-def test_a_gap_is_not_comparable(found: Verdict | None, reason: str) -> None:
-    """No verdict, an undetermined one, or another load than planned."""
-    (said,) = comparable(RUN, replace(OTHER, verdict=found))
-
-    assert said.startswith("b ")
-    assert said.endswith(reason)
-
-
-def test_another_fidelity_or_target_is_not_comparable() -> None:
-    """Processes are not a cluster, and one cluster is not another."""
-    cluster = OTHER.measures.model_copy(update={"fidelity": "kubernetes"})
-
-    assert fields(RUN, replace(OTHER, measures=cluster)) == ["fidelity"]
-    assert fields(RUN, replace(OTHER, target="u")) == ["another target"]
+def test_what_shaped_the_numbers_must_be_the_same(other: ComparedRun, why: list[str]) -> None:
+    """And recorded in both."""
+    assert fields(RUN, other) == why
 
 
 def test_each_other_field_of_the_scenario_is_named() -> None:
@@ -144,22 +132,6 @@ def test_a_users_manifest_is_compared_by_its_content() -> None:
     assert comparable(first, other, varied=["consumer.manifest"]) == []
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"machine": MACHINE | {"cores": 4}}, "machine.cores"),
-        ({"machine": MACHINE | {"memory_bytes": 16_000_000_000}}, "machine.memory_gibibytes"),
-        ({"versions": {"python": "3.12", "kafka": "4.3.1"}}, "versions.python"),
-        ({"versions": {"python": "3.11"}}, "versions.kafka"),
-    ],
-)
-def test_another_kind_of_machine_or_version_is_not_comparable(
-    change: dict[str, Any], field: str
-) -> None:
-    """What shaped the numbers must be the same, and recorded in both."""
-    assert fields(RUN, with_manifest(**change)) == [field]
-
-
 @pytest.mark.parametrize("name", ["keda", "keda-rules"])
 def test_a_policy_that_does_not_use_keda_is_compared_with_one_that_does(name: str) -> None:
     """Only a ScaledObject has a version of KEDA; two versions of it are not comparable."""
@@ -170,14 +142,6 @@ def test_a_policy_that_does_not_use_keda_is_compared_with_one_that_does(name: st
 
     assert comparable(RUN, scaled_object) == []
     assert fields(scaled_object, newer) == [f"versions.{name}"]
-
-
-def test_the_measured_speed_of_a_core_is_no_kind_of_machine() -> None:
-    """It differs with each measurement; so do some bytes of memory."""
-    other = with_manifest(machine=MACHINE | {"speed": 0.97, "memory_bytes": 8_000_004_096})
-
-    assert comparable(RUN, other) == []
-    assert other.environment.key == RUN.environment.key
 
 
 def test_a_run_folder_without_a_machine_has_no_facts() -> None:

@@ -36,29 +36,28 @@ def state_of(
     return end_state(records, ends=ends, committed=committed, floor=2, until_at=100 * SECOND)
 
 
-def test_drained_is_decided_for_each_partition() -> None:
-    """One partition is 3 behind: not drained, although the other is ahead of nothing."""
-    found = state_of({0: 10, 1: 10}, {0: 10, 1: 7})
+@pytest.mark.parametrize(
+    ("ends", "committed", "is_drained", "partitions", "records"),
+    [
+        ({0: 10, 1: 10}, {0: 10, 1: 7}, False, (1,), 3),
+        ({0: 0}, {0: None}, True, (), 0),  # nothing was ever written
+        ({0: 5}, {0: None}, False, (0,), 5),
+        (None, None, None, (), None),  # without a fence nothing is known
+    ],
+)
+def test_drained_is_decided_for_each_partition(
+    ends: dict[int, int] | None,
+    committed: dict[int, int | None] | None,
+    is_drained: bool | None,
+    partitions: tuple[int, ...],
+    records: int | None,
+) -> None:
+    """Without samples neither replicas nor the group are known."""
+    found = state_of(ends, committed)
 
-    assert found.is_drained is False
-    assert found.undrained_partitions == (1,)
-    assert found.undrained_records == 3
-
-
-def test_a_partition_without_commit_is_drained_only_when_empty() -> None:
-    """No commit on an empty partition is fine; on a written one everything is left."""
-    assert state_of({0: 0}, {0: None}).is_drained is True
-    assert state_of({0: 5}, {0: None}).undrained_records == 5
-
-
-def test_without_fence_nothing_is_known() -> None:
-    """None, not drained."""
-    found = state_of(None, None)
-
-    assert found.is_drained is None
-    assert found.undrained_records is None
-    assert found.is_group_stable is None
-    assert found.is_at_floor is None
+    assert (found.is_drained, found.undrained_partitions) == (is_drained, partitions)
+    assert found.undrained_records == records
+    assert (found.is_group_stable, found.is_at_floor) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -131,33 +130,25 @@ STOP = [
 ]
 
 
-def test_the_fence_ends_the_measurement_window() -> None:
-    """The phase that stops the consumers began at 80."""
-    phase = Phase(at=80, source="dag", name="fence_run", state="started")
+@pytest.mark.parametrize(
+    ("records", "events", "to_zero", "ends_at"),
+    [
+        # The phase that stops the consumers.
+        ([Phase(at=80, source="dag", name="fence_run", state="started")], STOP, False, 80),
+        # The scale-down at 50, before the stream's end, belongs to the run; the stop at 90 not.
+        ([replicas(2, at=95)], STOP, False, 90),
+        ([replicas(2, at=95)], STOP, True, 95),  # the last stop is the policy's own
+        ([replicas(2, at=95)], STOP[:4], False, 95),  # a member stays
+        ([], [], False, None),
+    ],
+)
+def test_the_measurement_window_ends_before_the_bench_stops_the_pods(
+    records: list[TelemetryRecord], events: list[GroupEvent], *, to_zero: bool, ends_at: int | None
+) -> None:
+    """The stream ended at 60."""
+    found = measured_until(records, events, stream_ended_at=60, may_scale_to_zero=to_zero)
 
-    assert measured_until([phase], STOP, stream_ended_at=60, may_scale_to_zero=False) == 80
-
-
-def test_without_the_phase_the_final_stop_does() -> None:
-    """The scale-down at 50, before the stream's end, belongs to the run; the stop at 90 not."""
-    records = [replicas(2, at=95)]
-
-    assert measured_until(records, STOP, stream_ended_at=60, may_scale_to_zero=False) == 90
-
-
-def test_a_policy_may_scale_to_zero() -> None:
-    """Then the last stop is its own, and the records end the period."""
-    records = [replicas(2, at=95)]
-
-    assert measured_until(records, STOP, stream_ended_at=60, may_scale_to_zero=True) == 95
-    assert measured_until([], [], stream_ended_at=None, may_scale_to_zero=False) is None
-
-
-def test_members_that_stay_are_no_final_stop() -> None:
-    """One pod lives on."""
-    records = [replicas(2, at=95)]
-
-    assert measured_until(records, STOP[:4], stream_ended_at=40, may_scale_to_zero=False) == 95
+    assert found == ends_at
 
 
 def usage(second: float, cpu: float, component: str = "broker") -> UsageSample:

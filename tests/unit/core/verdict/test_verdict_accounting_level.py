@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.measured_run import quick_spike_measures, result
 
 from lagbench.core.scenario import level_of
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.verdict.verdict import Verdict, judge
+from lagbench.core.verdict.verdict import judge
 
 GOOD = quick_spike_measures()
 COMMITS = GOOD.model_copy(update={"accounting_level": "commits"})
 LIMITS = level_of("commits").default_limits()
-
-
-def status(verdict: Verdict, name: str) -> str:
-    """Return the status of one SLO."""
-    return next(slo.status for slo in verdict.slos if slo.name == name)
 
 
 def test_the_verdict_names_first_what_the_level_leaves_out() -> None:
@@ -42,7 +37,7 @@ def test_a_limit_that_the_level_cannot_judge_leaves_the_run_undetermined() -> No
     """The user asked for lost messages, and committed offsets do not show them: no pass."""
     verdict = judge(COMMITS, Slos.model_validate({**LIMITS, "lost": 0}))
 
-    assert verdict.status == status(verdict, "lost") == "undetermined"
+    assert verdict.status == result(verdict, "lost").status == "undetermined"
     assert "lost" not in verdict.judged_without[0]
 
 
@@ -74,7 +69,7 @@ def test_an_output_without_headers_proves_no_loss() -> None:
 
     verdict = judge(run, limits)
 
-    assert verdict.status == status(verdict, "lost") == "undetermined"
+    assert verdict.status == result(verdict, "lost").status == "undetermined"
     fewer = known.model_copy(update={"foreign_ledger_records": 49})
     assert judge(run.model_copy(update={"accounting": fewer}), limits).status == "fail"
 
@@ -86,4 +81,4 @@ def test_a_limit_on_failed_messages_is_named_too() -> None:
 
     verdict = judge(run, Slos.model_validate(limits))
 
-    assert verdict.status == status(verdict, "failed") == "undetermined"
+    assert verdict.status == result(verdict, "failed").status == "undetermined"

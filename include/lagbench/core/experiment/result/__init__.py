@@ -8,20 +8,20 @@ from lagbench.core.experiment.result.judge import (
     measured_names,
     pairs_of,
 )
-from lagbench.core.experiment.result.markdown import as_markdown
-from lagbench.core.experiment.result.predicted import (
-    PREDICTED_HEADINGS,
-    not_simulated,
-    predicted_values,
-)
-from lagbench.core.experiment.result.rows import (
+from lagbench.core.experiment.result.markdown import (
     HEADINGS,
     SHOWN_HEADINGS,
+    as_markdown,
     difference_row,
     in_order,
     not_measured,
     shown_row,
     tested,
+)
+from lagbench.core.experiment.result.predicted import (
+    PREDICTED_HEADINGS,
+    not_simulated,
+    predicted_values,
 )
 
 __all__ = [

@@ -19,6 +19,7 @@ from lagbench.core.compare import (
     differing_facts,
 )
 from lagbench.core.compare.pairs import IDENTITY_COUNTS
+from lagbench.core.experiment.expected_value import ExpectedValue
 from lagbench.core.experiment.experiment import Experiment, ExperimentCell
 from lagbench.core.experiment.progress import Execution, Progress, RunRecord
 from lagbench.core.experiment.result.experiment_result import (
@@ -26,9 +27,10 @@ from lagbench.core.experiment.result.experiment_result import (
     CellOutcome,
     ExperimentResult,
     RunLine,
+    ShownValue,
+    ShownVerdict,
 )
-from lagbench.core.experiment.result.shown import shown_values
-from lagbench.core.experiment.schedule import PlannedRun
+from lagbench.core.experiment.schedule import PlannedRun, Schedule
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.measures import NAMED
 from lagbench.core.scenario import phase_distance_seconds
@@ -58,36 +60,57 @@ def judge_experiment(
 
     :param noise: the noise floor that is shown beside the differences; None: there is none.
     """
-    bounds = bounds_of(experiment)
-    first, *others = experiment.cells
-    if experiment.kind == "identity":
-        others = []
+    schedule, is_identity = execution.schedule, experiment.kind == "identity"
+    kind: Literal["comparison", "noise floor"] = "comparison"
+    if experiment.is_noise_floor:
+        kind = "noise floor"
+    first, *others = (cell.name for cell in experiment.cells)
     names = measured_names(experiment)
-    comparisons = tuple(
-        _comparison(experiment, progress, runs, (first, other), bounds) for other in others
-    )
     return ExperimentResult(
         experiment=experiment.name,
         title=experiment.title,
         question=experiment.question,
         scenario=experiment.scenario,
         target=execution.target,
-        pairs=execution.schedule.pairs,
-        order_seed=execution.schedule.order_seed,
-        kind=_kind(experiment),
+        pairs=schedule.pairs,
+        order_seed=schedule.order_seed,
+        kind="identity" if is_identity else kind,
         cells=tuple(_outcome(cell, progress, runs) for cell in experiment.cells),
-        runs=tuple(_line(run, progress, runs, names) for run in execution.schedule.runs),
-        comparisons=comparisons,
+        runs=tuple(_line(run, progress, runs, names) for run in schedule.runs),
+        comparisons=()
+        if is_identity
+        else tuple(_comparison(experiment, progress, runs, (first, other)) for other in others),
         noise=noise,
         notes=tuple(_notes(experiment, progress, runs)),
-        shown=shown_values(experiment, progress.schedule, runs),
+        shown=tuple(
+            _shown(cell.name, name, expected, schedule, runs)
+            for cell in experiment.cells
+            for name, expected in cell.shows.items()
+        ),
     )
 
 
-def _kind(experiment: Experiment) -> Literal["comparison", "noise floor", "identity"]:
-    if experiment.kind == "identity":
-        return "identity"
-    return "noise floor" if experiment.is_noise_floor else "comparison"
+def _shown(
+    cell: str, name: str, expected: ExpectedValue, schedule: Schedule, runs: Runs
+) -> ShownValue:
+    """Return a claim on every planned run of a cell, in the order of the pairs."""
+    measure, values, holds = NAMED[name], list[float | None](), list[bool | None]()
+    for number in sorted(run.pair for run in schedule.runs if run.cell == cell):
+        kept = runs.get((number, cell))
+        value = None if kept is None else measure.read(kept.measures)
+        bounds = None if value is None else (value, value)
+        if kept is not None and value is not None and measure.interval is not None:
+            bounds = measure.interval(kept.measures)  # None: a clock is not bounded
+        values.append(value)
+        holds.append(None if bounds is None else expected.holds(*bounds))
+    verdict: ShownVerdict = "undetermined" if None in holds else "shown"
+    return ShownValue(
+        cell=cell,
+        name=name,
+        expected=expected.text,
+        values=tuple(values),
+        verdict="refuted" if False in holds else verdict,
+    )
 
 
 def bounds_of(experiment: Experiment) -> tuple[Bound, ...]:
@@ -152,10 +175,8 @@ def _comparison(
     experiment: Experiment,
     progress: Progress,
     runs: Runs,
-    cells: tuple[ExperimentCell, ExperimentCell],
-    bounds: Sequence[Bound],
+    names: tuple[str, str],
 ) -> CellComparison:
-    names = cells[0].name, cells[1].name
     pairs, left_out = pairs_of(experiment, progress, runs, names)
     differences: tuple[Difference, ...] = ()
     if len(pairs) >= _FEWEST_PAIRS:
@@ -163,7 +184,7 @@ def _comparison(
         # left out for its values, but a measure may be missing in a run because it was bad.
         # Each comparison is a family of its own: nothing corrects over the cells.
         measured = [Pair(first.measures, second.measures) for first, second in pairs.values()]
-        differences = compare_pairs(measured, bounds, looks=(len(measured),))
+        differences = compare_pairs(measured, bounds_of(experiment), looks=(len(measured),))
     return CellComparison(
         first=names[0],
         second=names[1],
@@ -208,8 +229,22 @@ def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[s
         last = progress.attempts(run)[-1]
         why = last.reasons[0] if last.reasons else "no reason given"
         yield f"gap: {run.key} gave no result {len(progress.attempts(run))} times ({why})"
-    yield from _phase_notes(progress)
-    yield from _pause_notes(progress)
+    equal, pauses = dict[str, list[int]](), list[str]()
+    for number in range(1, progress.schedule.pairs + 1):
+        planned = [run for run in progress.schedule.runs if run.pair == number]
+        records = [record for run in planned if (record := progress.measured(run))]
+        if len(records) < len(planned):
+            continue
+        equal.setdefault(_phases(records), []).append(number)
+        records.sort(key=lambda record: record.began_at)
+        longest = max((b.began_at - a.ended_at for a, b in pairwise(records)), default=0)
+        if longest > LONGEST_PAUSE_SECONDS * NS_PER_SECOND:
+            minutes = longest / NS_PER_SECOND / 60
+            pauses.append(f"pair {number}: its runs are {minutes:,.0f} min apart, not back to back")
+    for how in ("equal", "NOT equal", "not recorded"):
+        if how == "equal" or how in equal:
+            yield f"phase of the HPA's sync: {how} in {_numbers(equal.get(how, []))}"
+    yield from pauses
     for name, values in differing_facts(run.environment for run in runs.values()).items():
         yield f"the runs differ in {name}: {', '.join(values)}"
     for cell in experiment.cells:
@@ -221,43 +256,14 @@ def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[s
             )
 
 
-def _phase_notes(progress: Progress) -> Iterator[str]:
-    """Say in which pairs the HPA's phase was equal: it moves the reaction by up to 15 s."""
-    equal, other, unknown = [], [], []
-    for number, records in _records_by_pair(progress):
-        phases = [record.hpa_sync_at_seconds for record in records]
-        known = [phase for phase in phases if phase is not None]
-        if len(known) < len(phases):
-            unknown.append(number)
-        elif all(
-            phase_distance_seconds(known[0], phase) <= PHASE_TOLERANCE_SECONDS for phase in known
-        ):
-            equal.append(number)
-        else:
-            other.append(number)
-    yield f"phase of the HPA's sync: equal in {_numbers(equal)}"
-    if other:
-        yield f"phase of the HPA's sync: NOT equal in {_numbers(other)}"
-    if unknown:
-        yield f"phase of the HPA's sync: not recorded in {_numbers(unknown)}"
-
-
-def _pause_notes(progress: Progress) -> Iterator[str]:
-    for number, records in _records_by_pair(progress):
-        ordered = sorted(records, key=lambda record: record.began_at)
-        pauses = [after.began_at - before.ended_at for before, after in pairwise(ordered)]
-        pause = max(pauses, default=0) / NS_PER_SECOND
-        if pause > LONGEST_PAUSE_SECONDS:
-            yield f"pair {number}: its runs are {pause / 60:,.0f} min apart, not back to back"
-
-
-def _records_by_pair(progress: Progress) -> Iterator[tuple[int, list[RunRecord]]]:
-    """Yield each pair all of whose runs are measured, with their records."""
-    for number in range(1, progress.schedule.pairs + 1):
-        planned = [run for run in progress.schedule.runs if run.pair == number]
-        found = [record for run in planned if (record := progress.measured(run))]
-        if len(found) == len(planned):
-            yield number, found
+def _phases(records: Sequence[RunRecord]) -> str:
+    """Return whether the HPA's phase was equal: it moves the reaction by up to 15 s."""
+    phases = [record.hpa_sync_at_seconds for record in records]
+    known = [phase for phase in phases if phase is not None]
+    if len(known) < len(phases):
+        return "not recorded"
+    distances = [phase_distance_seconds(known[0], phase) for phase in known]
+    return "equal" if max(distances) <= PHASE_TOLERANCE_SECONDS else "NOT equal"
 
 
 def _numbers(pairs: Sequence[int]) -> str:

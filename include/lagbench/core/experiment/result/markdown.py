@@ -1,31 +1,85 @@
-"""Write the result of an experiment as Markdown: ``result.md``."""
+"""Show the result of an experiment: its rows for the terminal, and the page ``result.md``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lagbench.core.compare import Difference, NoiseFloor
 from lagbench.core.experiment.result.experiment_result import (
     CellComparison,
     ExperimentResult,
-    RunLine,
-)
-from lagbench.core.experiment.result.rows import (
-    HEADINGS,
-    SHOWN_HEADINGS,
-    difference_row,
-    in_order,
-    not_measured,
-    shown_row,
-    tested,
+    ShownValue,
 )
 from lagbench.core.measures import NAMED
 
+HEADINGS = (
+    "measure",
+    "{first}",
+    "{second}",
+    "difference (95 % interval)",
+    "noise floor",
+    "bound",
+    "Holm p",
+    "verdict",
+)
+"""The titles of the columns; the names of both cells are inserted."""
+SHOWN_HEADINGS = ("cell", "measure", "expected", "in each run", "verdict")
+_UNKNOWN = "–"
+
+
+def tested(differences: Sequence[Difference]) -> list[Difference]:
+    """Return the differences that have a verdict; the others are only listed."""
+    return [found for found in differences if found.verdict != "listed"]
+
+
+def in_order(differences: Sequence[Difference]) -> list[Difference]:
+    """Return the differences that have a verdict, then those that are listed and were measured."""
+    shown = [found for found in differences if not _is_unknown(found)]
+    return sorted(shown, key=lambda found: found.verdict == "listed")
+
+
+def not_measured(differences: Sequence[Difference]) -> str | None:
+    """Return which listed measures no pair has in either cell; None: there are none."""
+    titles = [found.title for found in differences if _is_unknown(found)]
+    return f"not measured in these cells: {', '.join(titles)}" if titles else None
+
+
+def _is_unknown(found: Difference) -> bool:
+    means = (found.mean_first, found.mean_second)
+    return found.verdict == "listed" and means == (None, None)
+
+
+def difference_row(found: Difference, noise: NoiseFloor | None) -> tuple[str, ...]:
+    """Return one measure's row; a dash where there is no value."""
+    floor = None if noise is None else noise.of_measure(found.name)
+    change = found.change(found.difference)
+    if found.low is not None and found.high is not None:
+        change += f" ({found.change(found.low)} to {found.change(found.high)})"
+    return (
+        found.heading,
+        found.number(found.mean_first),
+        found.number(found.mean_second),
+        change,
+        _within(found, None if floor is None else floor.half_width),
+        _within(found, found.bound),
+        _UNKNOWN if found.holm_p is None else f"{found.holm_p:.2g}",
+        found.verdict,
+    )
+
+
+def _within(found: Difference, width: float | None) -> str:
+    return _UNKNOWN if width is None else f"±{found.number(width)}"
+
+
+def shown_row(found: ShownValue) -> tuple[str, ...]:
+    """Return the row of a claim that needs no test; a dash where there is no value."""
+    measure = NAMED[found.name]
+    values = ", ".join(measure.number(value) for value in found.values)
+    return (found.cell, measure.heading, found.expected, values, found.verdict)
+
 
 def as_markdown(result: ExperimentResult, figure: str | None = None) -> str:
-    """Return the result as a page: question, differences, every run, notes.
-
-    :param figure: the file of the picture beside the page; None: there is none.
-    """
+    """Return the page: question, differences, every run, notes; ``figure``: a file beside it."""
     return "\n".join(_lines(result, figure)) + "\n"
 
 
@@ -55,7 +109,16 @@ def _lines(result: ExperimentResult, figure: str | None) -> Iterator[str]:
     for cell in result.cells:
         counts = (cell.passed, cell.failed, cell.undetermined, cell.gaps)
         yield _row((cell.name, cell.policy, cell.expects, *map(str, counts)))
-    yield from _runs(result.runs)
+    names = list(result.runs[0].values) if result.runs else []
+    headings = ["pair", "cell", "seed", "HPA's sync, s", "verdict"]
+    yield from _section(
+        "Runs, in their order", [*headings, *(NAMED[name].heading for name in names), "run"]
+    )
+    for run in result.runs:
+        phase = "–" if run.hpa_sync_at_seconds is None else f"{run.hpa_sync_at_seconds:.1f}"
+        values = [NAMED[name].number(run.values[name]) for name in names]
+        told = (str(run.pair), run.cell, str(run.seed), phase, run.verdict, *values)
+        yield _row((*told, run.run_id or "–"))
     yield ""
     yield "## Notes"
     yield ""
@@ -75,19 +138,6 @@ def _comparison(comparison: CellComparison, result: ExperimentResult) -> Iterato
     unknown = not_measured(comparison.differences)
     yield from () if unknown is None else (f"* {unknown}",)
     yield from (f"* left out: {reason}" for reason in comparison.left_out)
-
-
-def _runs(runs: Sequence[RunLine]) -> Iterator[str]:
-    names = list(runs[0].values) if runs else []
-    headings = ["pair", "cell", "seed", "HPA's sync, s", "verdict"]
-    yield from _section(
-        "Runs, in their order", [*headings, *(NAMED[name].heading for name in names), "run"]
-    )
-    for run in runs:
-        phase = "–" if run.hpa_sync_at_seconds is None else f"{run.hpa_sync_at_seconds:.1f}"
-        values = [NAMED[name].number(run.values[name]) for name in names]
-        cells = (str(run.pair), run.cell, str(run.seed), phase, run.verdict, *values)
-        yield _row((*cells, run.run_id or "–"))
 
 
 def _section(title: str, headings: Sequence[str]) -> Iterator[str]:

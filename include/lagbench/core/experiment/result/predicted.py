@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.compare.pairs import Interval, sign_flip_p
+from lagbench.core.compare.pair_statistics import Interval, sign_flip_p
 from lagbench.core.experiment.experiment import Experiment
 from lagbench.core.experiment.result.judge import bounds_of, measured_names
 from lagbench.core.experiment.schedule import Schedule

@@ -51,9 +51,8 @@ def build_up(
         for start, end in pairwise(bounds)
         if start < end <= until_at
     ]
-    if not found:
-        return None
-    return max(found, key=lambda each: _rank(each.records_per_second))
+    fastest = [each for each in found if each.records_per_second is not None] or found
+    return max(fastest, key=lambda each: each.records_per_second or 0.0, default=None)
 
 
 def _of_spike(
@@ -67,7 +66,7 @@ def _of_spike(
     first = int(np.searchsorted(known_at, start_at, side="right")) - 1
     end = int(np.searchsorted(known_at, watched_until, side="right"))
     if first < 0:
-        return _unknown(start_at, "there is no lag sample before the spike")
+        return BuildUp(started_at=start_at, reason="there is no lag sample before the spike")
     inside = totals[first:end]
     last = first + int(np.argmax(inside))
     is_peak = scaled_at is None or bool(inside[-1] < inside.max())
@@ -79,12 +78,14 @@ def _of_spike(
         *gaps_between(known_at.tolist(), start_at, watched_until),
     ]
     if gaps:
-        return _unknown(start_at, gaps_text("lag", gaps))
+        return BuildUp(started_at=start_at, reason=gaps_text("lag", gaps))
     seconds = int(known_at[last] - known_at[first]) / NANOSECONDS
     if is_peak and last == first:
-        return _unknown(start_at, "lag did not rise")
+        return BuildUp(started_at=start_at, reason="lag did not rise")
     if seconds == 0:
-        return _unknown(start_at, "replicas rose before the second sample of the lag")
+        return BuildUp(
+            started_at=start_at, reason="replicas rose before the second sample of the lag"
+        )
     return BuildUp(
         started_at=start_at,
         ended_at=ended_at,
@@ -94,11 +95,3 @@ def _of_spike(
         sampled_seconds=seconds,
         records_per_second=float(totals[last] - totals[first]) / seconds,
     )
-
-
-def _unknown(start_at: int, reason: str) -> BuildUp:
-    return BuildUp(started_at=start_at, reason=reason)
-
-
-def _rank(rate: float | None) -> float:
-    return -np.inf if rate is None else rate

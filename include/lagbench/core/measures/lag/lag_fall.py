@@ -48,10 +48,10 @@ class LagFall:
     """The fall of lag: monotonic or not (None: no window to judge), and the facts."""
 
     falls_monotonically: bool | None
-    max_rise_records: int | None
-    tolerance_records: float | None
-    longest_plateau_seconds: float | None
     text: str
+    max_rise_records: int | None = None
+    tolerance_records: float | None = None
+    longest_plateau_seconds: float | None = None
     lag_gaps: tuple[Gap, ...] = ()  # all that leaves the answer open
 
 
@@ -87,19 +87,19 @@ def lag_fall(
     in the producer's client.
     """
     if window is None:
-        return _unknown("never at full parallelism after the spike")
+        return LagFall(None, "never at full parallelism after the spike")
     start_at, end_at = window
     end_at = end_at if drained_at is None else min(end_at, drained_at)
     missing = [gap for gap in replicas_gaps if gap.started_at < end_at]
     if end_at <= start_at:
         if missing:
-            return _unknown(f"{gaps_text('replicas', missing)} before the lag was drained")
-        return LagFall(True, 0, None, 0.0, "drained before full parallelism was reached")
+            return LagFall(None, f"{gaps_text('replicas', missing)} before the lag was drained")
+        return LagFall(True, "drained before full parallelism was reached", 0, None, 0.0)
     total = series.total
     inside = (series.at >= start_at) & (series.at <= end_at) & ~np.isnan(total)
     at, lag = series.at[inside], total[inside]
     if at.size < 2:
-        return _unknown("fewer than two lag samples at full parallelism")
+        return LagFall(None, "fewer than two lag samples at full parallelism")
     per_second = rate.processed_between(start_at, end_at) * NANOSECONDS / (end_at - start_at)
     tolerance = max(PEAK_SHARE * float(np.nanmax(total)), per_second)
     lag_gaps = _merged(
@@ -119,7 +119,7 @@ def lag_fall(
         falls, open_gaps = None, () if missing else tuple(lag_gaps)
         texts = [gaps_text("lag", lag_gaps), gaps_text("replicas", missing)]
         text = f"{text}; {' and '.join(filter(None, texts))}"
-    return LagFall(falls, int(rise), tolerance, plateau, text, open_gaps)
+    return LagFall(falls, text, int(rise), tolerance, plateau, open_gaps)
 
 
 def _waits(held: Sequence[HeldBack], start_at: int, end_at: int, hidden: Hidden) -> list[Gap]:
@@ -160,7 +160,3 @@ def max_rise(at: Ints, lag: Reals) -> float:
     reach = np.searchsorted(at, at + round(RISE_WINDOW_SECONDS * NANOSECONDS), side="right")
     rises = [float(lag[i : reach[i]].max() - lag[i]) for i in range(at.size)]
     return max(0.0, *rises)
-
-
-def _unknown(text: str) -> LagFall:
-    return LagFall(None, None, None, None, text)

@@ -22,15 +22,15 @@ from lagbench.core.measures.replicas import ReplicaChange
 class PaidForItself(MeasureModel):
     """The messages that the added pods cleared, compared with the cost of their rebalances."""
 
-    started_at: int | None
-    ended_at: int | None
-    base_rate_per_second: float | None  # before the first added pod worked
-    cleared_records: float | None  # by the added pods, before the dips are subtracted
-    lost_to_dips_records: float | None
-    net_records: float | None
-    added_pod_minutes: float | None
-    net_records_per_pod_minute: float | None
-    has_paid: bool | None
+    started_at: int | None = None
+    ended_at: int | None = None
+    base_rate_per_second: float | None = None  # before the first added pod worked
+    cleared_records: float | None = None  # by the added pods, before the dips are subtracted
+    lost_to_dips_records: float | None = None
+    net_records: float | None = None
+    added_pod_minutes: float | None = None
+    net_records_per_pod_minute: float | None = None
+    has_paid: bool | None = None
     reason: str  # why it was not measured; empty when it was
 
 
@@ -50,11 +50,11 @@ def paid_for_itself(
     rises = [c.at for c in changes if c.replicas_after > c.replicas_before]
     starts = [at for at in rises if spike_started_at is not None and at >= spike_started_at]
     if not starts:
-        return _unmeasured("the policy added no pod after a load step")
+        return PaidForItself(reason="the policy added no pod after a load step")
     start = starts[0]
     base = mean_rate_before(rate, start)
     if base is None or ended_at <= start:
-        return _unmeasured("no rate before the first rise, or the run ended with it")
+        return PaidForItself(reason="no rate before the first rise, or the run ended with it")
     seconds = (ended_at - start) / NANOSECONDS
     net = rate.processed_between(start, ended_at) - base * seconds
     areas = [
@@ -64,7 +64,10 @@ def paid_for_itself(
     ]
     known = [area for area in areas if area is not None]
     lost = sum(known) if len(known) == len(areas) else None
-    minutes = None if timelines is None else _added_minutes(timelines, start, ended_at)
+    minutes = None
+    if timelines is not None:
+        added = [pod for pod in timelines if pod.created_at >= start - NANOSECONDS]
+        minutes = sum(pod.seconds_between(start, ended_at) for pod in added) / 60
     return PaidForItself(
         started_at=start,
         ended_at=ended_at,
@@ -76,25 +79,4 @@ def paid_for_itself(
         net_records_per_pod_minute=net / minutes if minutes else None,
         has_paid=net > 0,
         reason="" if lost is not None else "the dip of a scale step was not measured",
-    )
-
-
-def _added_minutes(timelines: Iterable[PodTimeline], start: int, ended_at: int) -> float:
-    """Return the pod-minutes of the pods that were created at the first rise or later."""
-    added = (timeline for timeline in timelines if timeline.created_at >= start - NANOSECONDS)
-    return sum(timeline.seconds_between(start, ended_at) for timeline in added) / 60
-
-
-def _unmeasured(reason: str) -> PaidForItself:
-    return PaidForItself(
-        started_at=None,
-        ended_at=None,
-        base_rate_per_second=None,
-        cleared_records=None,
-        lost_to_dips_records=None,
-        net_records=None,
-        added_pod_minutes=None,
-        net_records_per_pod_minute=None,
-        has_paid=None,
-        reason=reason,
     )

@@ -28,7 +28,8 @@ pollingInterval. The HPA may read KEDA's polled values (useCachedMetrics); this 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from operator import add, sub
 from typing import ClassVar, Literal
 
 from lagbench.core.measures.evidence import Clocks, clocks_measure
@@ -102,8 +103,8 @@ class Reaction(MeasureModel):
             "Scale-out reaction",
             "s",
             1,
-            lambda reaction: reaction.assigned_seconds,
-            lambda reaction: reaction.assigned_interval,
+            lambda of: of.assigned_seconds,
+            lambda of: of.assigned_interval,
         ),
     )
 
@@ -116,29 +117,41 @@ class Reaction(MeasureModel):
 
 def reaction(given: ReactionInput) -> Reaction:
     """Return the chain of the step at ``given.step_at``; a link without a stamp stays None."""
-    threshold, count = given.crossing_records, given.replicas_at_step
+    count, threshold = given.replicas_at_step, given.crossing_records
     clock, clock_text = ruling_clock(count)
     stamps, pod = reaction_stamps(given, clock)
-    return _chain(
-        _place(stamps, TITLES_OF_TASKS if given.has_tasks else TITLES),
-        _assigned(stamps),
-        pod,
+    links = _place(stamps, TITLES_OF_TASKS if given.has_tasks else TITLES)
+    start, end = links[0].at, links[-1].at
+    total = parts_sum = None
+    if start is not None and end is not None:
+        total = (end - start) / NANOSECONDS
+        parts_sum = sum(link.part_seconds for link in links if link.part_seconds is not None)
+    missing = [link for link in links if link.at is None]
+    reason = "the load had no step" if start is None else ""
+    if missing and not reason:
+        named = ", ".join(f"{link.name} ({link.title})" for link in missing)
+        reason = "; ".join(filter(None, (f"not recorded: {named}", missing[0].note)))
+    is_crossed = None  # a no needs lag samples without a gap
+    if threshold is not None and "t1" in stamps:
+        is_crossed = stamps["t1"].at is not None or (None if given.lag_gaps else False)
+    return Reaction(
+        links=links,
+        pod=pod,
+        is_complete=not missing,
+        reason=reason,
+        total_seconds=total,
+        **_assigned(stamps),
+        parts_sum_seconds=parts_sum,
+        parts_sum_to_total=None
+        if parts_sum is None or total is None
+        else abs(parts_sum - total) <= SUM_TOLERANCE_SECONDS,
         threshold_records=threshold,
         threshold_text=given.limits.scales_above_text(count),
-        is_threshold_crossed=_is_crossed(given, stamps),
+        is_threshold_crossed=is_crossed,
         ruling_clock=clock,
         ruling_clock_text=clock_text,
         clocks=clocks_measure(given.clocks),
     )
-
-
-def _is_crossed(given: ReactionInput, stamps: Mapping[str, Stamp]) -> bool | None:
-    """Return whether lag crossed the threshold; a no needs lag samples without a gap."""
-    if given.crossing_records is None or "t1" not in stamps:
-        return None
-    if stamps["t1"].at is not None:
-        return True
-    return None if given.lag_gaps else False
 
 
 def _place(stamps: Mapping[str, Stamp], titles: Mapping[str, str]) -> tuple[ReactionLink, ...]:
@@ -146,24 +159,27 @@ def _place(stamps: Mapping[str, Stamp], titles: Mapping[str, str]) -> tuple[Reac
     previous: int | None = None
     for name, title in titles.items():
         stamp = stamps.get(name, Stamp(None))
-        at, part, note = stamp.at, None, stamp.note
+        at, part, notes = stamp.at, None, [stamp.note]
+        precision = None if at is None else stamp.precision_seconds
         if at is not None and previous is not None:
             if at < previous:
                 early = (previous - at) / NANOSECONDS
-                note = f"{note}; " * bool(note) + f"stamped {early:.3f} s before the previous link"
+                notes.append(f"stamped {early:.3f} s before the previous link")
                 at = previous
             part = (at - previous) / NANOSECONDS
-        previous = at if at is not None else previous
-        precision = None if stamp.at is None else stamp.precision_seconds
-        if part is not None and precision is not None and precision > part > 0:
-            note = f"{note}; " * bool(note) + f"its precision of {precision:.3f} s exceeds the part"
-        stamped_at = stamp.at if stamp.stamped_at is None else stamp.stamped_at
-        fields = {"name": name, "title": title, "at": at, "stamped_at": stamped_at, "note": note}
-        links.append(
-            ReactionLink.model_validate(
-                {**fields, "part_seconds": part, "precision_seconds": precision}
-            )
-        )
+            if precision is not None and precision > part > 0:
+                notes.append(f"its precision of {precision:.3f} s exceeds the part")
+        previous = previous if at is None else at
+        fields = {
+            "name": name,
+            "title": title,
+            "at": at,
+            "stamped_at": stamp.at if stamp.stamped_at is None else stamp.stamped_at,
+            "part_seconds": part,
+            "precision_seconds": precision,
+            "note": "; ".join(filter(None, notes)),
+        }
+        links.append(ReactionLink.model_validate(fields))
     return tuple(links)
 
 
@@ -171,65 +187,16 @@ def _assigned(stamps: Mapping[str, Stamp]) -> dict[str, float | None]:
     """Return max(t5, t7) - t0 from the stamps, and the interval in which it lies."""
     step, ready, owned = (stamps.get(name, Stamp(None)) for name in ("t0", "t5", "t7"))
     if step.at is None or ready.at is None or owned.at is None:
-        return {}
+        return {"assigned_seconds": None}
     value = (max(ready.at, owned.at) - step.at) / NANOSECONDS
-    known = [s.precision_seconds for s in (step, ready, owned) if s.precision_seconds is not None]
-    if len(known) < 3:
+    errors = [stamp.precision_seconds for stamp in (step, ready, owned)]
+    known = [error for error in errors if error is not None]
+    if len(known) < len(errors):
         return {"assigned_seconds": value}
-    after_ready = (ready.at - step.at) / NANOSECONDS
-    after_owned = (owned.at - step.at) / NANOSECONDS
-    of_step, of_ready, of_owned = known
+    after = [(stamp.at - step.at) / NANOSECONDS for stamp in (ready, owned) if stamp.at is not None]
+    of_step, *others = known
     return {
         "assigned_seconds": value,
-        "assigned_low_seconds": max(after_ready - of_ready, after_owned - of_owned) - of_step,
-        "assigned_high_seconds": max(after_ready + of_ready, after_owned + of_owned) + of_step,
+        "assigned_low_seconds": max(map(sub, after, others)) - of_step,
+        "assigned_high_seconds": max(map(add, after, others)) + of_step,
     }
-
-
-def _chain(
-    links: tuple[ReactionLink, ...],
-    assigned: Mapping[str, float | None],
-    pod: str | None,
-    *,
-    threshold_records: float | None,
-    threshold_text: str,
-    is_threshold_crossed: bool | None,
-    ruling_clock: RulingClock,
-    ruling_clock_text: str,
-    clocks: Clocks,
-) -> Reaction:
-    at = {link.name: link.at for link in links}
-    start, end = at["t0"], at["t8"]
-    total = None if start is None or end is None else (end - start) / NANOSECONDS
-    parts = [link.part_seconds for link in links if link.part_seconds is not None]
-    parts_sum = sum(parts) if total is not None else None
-    missing = [f"{link.name} ({link.title})" for link in links if link.at is None]
-    return Reaction(
-        links=links,
-        pod=pod,
-        is_complete=not missing,
-        reason=_missing_text(missing, links),
-        total_seconds=total,
-        assigned_seconds=assigned.get("assigned_seconds"),
-        assigned_low_seconds=assigned.get("assigned_low_seconds"),
-        assigned_high_seconds=assigned.get("assigned_high_seconds"),
-        parts_sum_seconds=parts_sum,
-        parts_sum_to_total=None
-        if parts_sum is None or total is None
-        else abs(parts_sum - total) <= SUM_TOLERANCE_SECONDS,
-        threshold_records=threshold_records,
-        threshold_text=threshold_text,
-        is_threshold_crossed=is_threshold_crossed,
-        ruling_clock=ruling_clock,
-        ruling_clock_text=ruling_clock_text,
-        clocks=clocks,
-    )
-
-
-def _missing_text(missing: Sequence[str], links: Sequence[ReactionLink]) -> str:
-    if not missing:
-        return ""
-    if links[0].at is None:
-        return "the load had no step"
-    first = next(link for link in links if link.at is None)
-    return f"not recorded: {', '.join(missing)}" + (f"; {first.note}" if first.note else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet
+from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measures.evidence import (
     Gap,
     LagSeries,
@@ -66,6 +66,12 @@ class ReactionInput:
         return gaps_between(self.lag.known_at, self.step_at, self.until_at)
 
 
+def first_rise(changes: Sequence[ReplicaChange], step_at: int | None) -> ReplicaChange | None:
+    """Return the first rise of the desired replicas at or after the load step."""
+    rises = (c for c in changes if c.replicas_after > c.replicas_before)
+    return next((c for c in rises if step_at is not None and c.at >= step_at), None)
+
+
 def reaction_stamps(
     given: ReactionInput, clock: RulingClock
 ) -> tuple[dict[str, Stamp], str | None]:
@@ -73,48 +79,32 @@ def reaction_stamps(
     step_at, threshold = given.step_at, given.crossing_records
     if step_at is None:
         return {}, None
-    change = next((c for c in given.changes if _is_rise(c) and c.at >= step_at), None)
+
+    def on_clock_of(source: str | None, stamp: Stamp) -> Stamp:
+        return stamp if source is None else stamp.on(given.clocks.of_pod(source))
+
+    reported = StreamStarted | LoadStep | ProducerProgress | StreamFinished
+    producer = next((r.source for r in given.records if isinstance(r, reported)), "")
+    change = first_rise(given.changes, step_at)
     crossed = _crossed(given, step_at, threshold)
     read, reader = autoscaler_reading(given.records, crossed, threshold, clock, change)
     stamps = {
-        "t0": _planned(given, step_at),
+        "t0": on_clock_of(producer, Stamp(step_at, 0.0, "planned instant")),
         "t1": crossed,
-        "t2": _by(given, read, reader),
+        "t2": on_clock_of(reader, read),
     }
-    if change is None:
-        pod, of_pod = _first_new_pod(given, _late_pods(given, step_at))
-        return {**stamps, **of_pod}, pod
-    changed = Stamp(change.at, change.precision_seconds, f"by {change.by}")
-    stamps["t3"] = _by(given, changed, _scaler(given, change.at))
-    early = round(max(change.precision_seconds, 1.0) * NANOSECONDS)
-    since = [
-        timeline
-        for timeline in given.timelines.values()
-        if timeline.created_at >= change.at - early
-    ]
-    pod, of_pod = _first_new_pod(given, since)
+    pods = list(given.timelines.values())
+    if change is None:  # only those that were desired before the step and not Ready then
+        pods = [pod for pod in pods if pod.ready_at is None or pod.ready_at > step_at]
+        pods = pods if given.awaits_pods else []
+    else:
+        changed = Stamp(change.at, change.precision_seconds, f"by {change.by}")
+        scalers = (r for r in given.records if isinstance(r, Scaled) and r.at == change.at)
+        stamps["t3"] = on_clock_of(next((r.source for r in scalers), None), changed)
+        early = round(max(change.precision_seconds, 1.0) * NANOSECONDS)
+        pods = [pod for pod in pods if pod.created_at >= change.at - early]
+    pod, of_pod = _first_new_pod(given, pods)
     return {**stamps, **of_pod}, pod
-
-
-def _planned(given: ReactionInput, step_at: int) -> Stamp:
-    """Return the planned instant of the step, which is on the producer's clock."""
-    reported = StreamStarted | LoadStep | ProducerProgress | StreamFinished
-    source = next((r.source for r in given.records if isinstance(r, reported)), "")
-    return Stamp(step_at, 0.0, "planned instant").on(given.clocks.of_pod(source))
-
-
-def _scaler(given: ReactionInput, at: int) -> str | None:
-    """Return the source of the record of the replica change at ``at``."""
-    return next((r.source for r in given.records if isinstance(r, Scaled) and r.at == at), None)
-
-
-def _by(given: ReactionInput, stamp: Stamp, source: str | None) -> Stamp:
-    """Return a stamp with the error of ``source``'s clock; None: it is the recorder's own."""
-    return stamp if source is None else stamp.on(given.clocks.of_pod(source))
-
-
-def _is_rise(change: ReplicaChange) -> bool:
-    return change.replicas_after > change.replicas_before
 
 
 def ruling_clock(replicas: int | None) -> tuple[RulingClock, str]:
@@ -136,18 +126,6 @@ def _crossed(given: ReactionInput, step_at: int, threshold: float | None) -> Sta
         return Stamp(None, None, f"{note}; {gaps}" if gaps else note)
     how = "interpolated between two samples" if crossing.is_interpolated else "first sample"
     return Stamp(crossing.at, crossing.precision_seconds, how)
-
-
-def _late_pods(given: ReactionInput, step_at: int) -> list[PodTimeline]:
-    """Return the pods that were desired before the step, and Ready after it or never."""
-    if not given.awaits_pods:
-        return []
-    timelines = given.timelines.values()
-    return [
-        timeline
-        for timeline in timelines
-        if timeline.ready_at is None or timeline.ready_at > step_at
-    ]
 
 
 def _first_new_pod(
@@ -179,20 +157,17 @@ def _pod_stamps(given: ReactionInput, timeline: PodTimeline) -> dict[str, Stamp]
         "t5": Stamp(timeline.ready_at, timeline.ready_precision_seconds, timeline.note),
     }
     if given.has_tasks:
-        return of_pod | _first_task([r for r in own if isinstance(r, SparkTask)], clock)
+        # A worker of Spark: a task is its partition and its work at once.
+        tasks = [r for r in own if isinstance(r, SparkTask)]
+        first = min(tasks, key=lambda task: task.at, default=None)
+        began, ended = (None, None) if first is None else (first.started_at, first.at)
+        ended_stamp = Stamp(ended, 0.0).on(clock)
+        return of_pod | {"t6": Stamp(began, 0.0).on(clock), "t7": ended_stamp, "t8": ended_stamp}
     return of_pod | {
         "t6": Stamp(min(joined, default=None), 0.0).on(clock),
         "t7": _first_owned(own, since_at=max([*joined[:1], timeline.created_at])).on(clock),
         "t8": Stamp(min(done, default=None), 0.0).on(clock),
     }
-
-
-def _first_task(tasks: Sequence[SparkTask], clock: Clock | None) -> dict[str, Stamp]:
-    """Return the links of a worker of Spark: a task is its partition and its work at once."""
-    first = min(tasks, key=lambda task: task.at, default=None)
-    began, ended = (None, None) if first is None else (first.started_at, first.at)
-    done = Stamp(ended, 0.0).on(clock)
-    return {"t6": Stamp(began, 0.0).on(clock), "t7": done, "t8": done}
 
 
 def _first_owned(own: Sequence[TelemetryRecord], *, since_at: int) -> Stamp:

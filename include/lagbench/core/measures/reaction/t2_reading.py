@@ -9,7 +9,7 @@ about a poll except its scaling.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -44,28 +44,6 @@ class Stamp:
         return Stamp(self.at, precision, _joined(self.note, moved), self.at + shift)
 
 
-@dataclass(frozen=True, slots=True)
-class Sought:
-    """The condition for a reading: a total above the threshold, not before the crossing."""
-
-    threshold: float | None
-    since_at: int | None
-
-    @classmethod
-    def after(cls, crossed: Stamp, threshold: float | None) -> Sought:
-        """Search from one precision before the crossing on."""
-        if crossed.at is None:
-            return cls(threshold, None)
-        early = round((crossed.precision_seconds or 0) * NANOSECONDS)
-        return cls(threshold, crossed.at - early)
-
-    def is_met(self, at: int, values: Sequence[float | None]) -> bool:
-        """Return whether a reading is above the threshold after the crossing."""
-        if self.threshold is None or self.since_at is None or at < self.since_at:
-            return False
-        return any(value is not None and value > self.threshold for value in values)
-
-
 def autoscaler_reading(
     records: Sequence[TelemetryRecord],
     crossed: Stamp,
@@ -74,50 +52,45 @@ def autoscaler_reading(
     change: ReplicaChange | None,
 ) -> tuple[Stamp, str | None]:
     """Return the first reading above the threshold and its clock's owner (None: the recorder)."""
-    sought = Sought.after(crossed, threshold)
+    since_at = None  # one precision before the crossing
+    if crossed.at is not None and threshold is not None:
+        since_at = crossed.at - round((crossed.precision_seconds or 0) * NANOSECONDS)
+
+    def is_sought(at: int, values: Iterable[float | None]) -> bool:
+        if threshold is None or since_at is None or at < since_at:
+            return False
+        return any(value is not None and value > threshold for value in values)
+
     kind = KedaPoll if clock == "keda_poll" else HpaSync
     readings = sorted((r for r in records if isinstance(r, kind)), key=lambda record: record.at)
-    if readings:
-        return _reported(readings, sought, clock, change)
-    seen = None if clock == "keda_poll" else _shown(records, sought, change)
-    if seen is not None:
-        return seen, None
-    if change is not None and change.by in ("hpa", "keda"):
-        note = f"not reported: {change.by} reads and scales in one pass, so not after t3"
-        return Stamp(change.at, change.precision_seconds, note), None
-    return Stamp(None, None, "no reading above the threshold was recorded"), None
-
-
-def _reported(
-    readings: Sequence[HpaSync | KedaPoll],
-    sought: Sought,
-    clock: RulingClock,
-    change: ReplicaChange | None,
-) -> tuple[Stamp, str | None]:
-    """Return the reading as the autoscaler reported it.
-
-    A policy that reads something else (CPU) never shows one above the threshold. The reading is
-    then the sync that changed the replicas.
-    """
     for reading in readings:
-        if sought.is_met(reading.at, list(reading.metrics.values())):
+        if is_sought(reading.at, reading.metrics.values()):
             return Stamp(reading.at, 0.0, clock.replace("_", " ")), reading.source
     before = [reading for reading in readings if change is not None and reading.at <= change.at]
-    if before:
-        stamp = Stamp(before[-1].at, 0.0, "the sync that changed the replicas")
-        return stamp, before[-1].source
+    if before:  # the policy reads something else (CPU), which is never above the threshold
+        note = "the sync that changed the replicas"
+        return Stamp(before[-1].at, 0.0, note), before[-1].source
+    if not readings:
+        seen = None if clock == "keda_poll" else _shown(records, is_sought, change)
+        if seen is not None:
+            return seen, None
+        if change is not None and change.by in ("hpa", "keda"):
+            note = f"not reported: {change.by} reads and scales in one pass, so not after t3"
+            return Stamp(change.at, change.precision_seconds, note), None
     return Stamp(None, None, "no reading above the threshold was recorded"), None
 
 
 def _shown(
-    records: Sequence[TelemetryRecord], sought: Sought, change: ReplicaChange | None
+    records: Sequence[TelemetryRecord],
+    is_sought: Callable[[int, Iterable[float | None]], bool],
+    change: ReplicaChange | None,
 ) -> Stamp | None:
     """Return the first status of an HPA that the recorder saw above the threshold."""
     samples = sorted((r for r in records if isinstance(r, HpaSample)), key=lambda s: (s.name, s.at))
     found = [
         (sample.at, before.at)
         for before, sample in pairwise(samples)
-        if before.name == sample.name and sought.is_met(sample.at, list(sample.totals.values()))
+        if before.name == sample.name and is_sought(sample.at, sample.totals.values())
     ]
     if not found:
         return None

@@ -9,13 +9,12 @@ these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from lagbench.core.measures.evidence import TopicPartitions, gaps_text, unwatched_text
 from lagbench.core.measures.reaction.chain import Reaction, ReactionOutcome, reaction
 from lagbench.core.measures.reaction.due import Due, Standing, pods_due, standing
-from lagbench.core.measures.reaction.stamps import ReactionInput
+from lagbench.core.measures.reaction.stamps import ReactionInput, first_rise
 from lagbench.core.measures.replicas import ReplicaChange, replica_gaps
 
 _RANK: dict[ReactionOutcome, int] = {"did_not_come": 3, "reacted": 2, "unknown": 1, "not_due": 0}
@@ -64,24 +63,20 @@ def _badness(chain: Reaction) -> tuple[int, float]:
 
 
 def _of_step(given: ReactionInput, due: Due, at_step: Standing, *, window_ends_at: int) -> Reaction:
-    chain = reaction(given)
-    rise = first_rise(given.changes, given.step_at)
+    chain, rise = reaction(given), first_rise(given.changes, given.step_at)
     is_own = rise is not None and rise.at < window_ends_at
     is_answer = due.is_due or (due.is_due is None and is_own) or due.is_answered_by(rise)
-    if chain.assigned_seconds is not None and is_answer:
-        return _with_outcome(chain, "reacted", due.text)
-    if due.is_due is False:
-        # A later rise answered something else: it is not part of this step's chain.
-        return _with_outcome(_cut(chain), "not_due", due.text)
-    if due.is_due is None:
-        return _with_outcome(chain, "unknown", f"it is not known whether a pod was due: {due.text}")
-    return _with_outcome(chain, *_missing(given, chain, due, at_step, rise))
-
-
-def first_rise(changes: Sequence[ReplicaChange], step_at: int | None) -> ReplicaChange | None:
-    """Return the first rise of the desired replicas at or after the load step."""
-    rises = (c for c in changes if c.replicas_after > c.replicas_before)
-    return next((c for c in rises if step_at is not None and c.at >= step_at), None)
+    outcome: ReactionOutcome = "reacted"
+    text = due.text
+    if chain.assigned_seconds is None or not is_answer:
+        if due.is_due is False:
+            # A later rise answered something else: it is not part of this step's chain.
+            outcome, chain = "not_due", _cut(chain)
+        elif due.is_due is None:
+            outcome, text = "unknown", f"it is not known whether a pod was due: {due.text}"
+        else:
+            outcome, text = _missing(given, chain, due, at_step, rise)
+    return chain.model_copy(update={"outcome": outcome, "outcome_text": text})
 
 
 def _missing(
@@ -92,68 +87,43 @@ def _missing(
     rise: ReplicaChange | None,
 ) -> tuple[ReactionOutcome, str]:
     """Return whether the due pod did not come, or whether that is unknown."""
+    step_at = given.step_at or 0
     if rise is None:
-        doubt, what = _rise_in_a_gap(given, at_step), "no pod was added"
+        what, doubt = "no pod was added", ""
+        if gaps := replica_gaps(given.records, step_at, given.until_at):
+            doubt = gaps_text("replicas", gaps, given.step_at)
+        elif at_step.is_incomplete:
+            wanted, ready = at_step.wanted, at_step.ready
+            doubt = f"{wanted} replicas were wanted at the load step, {ready} were Ready"
     else:
-        doubt = unwatched_text(
-            given.records,
-            given.timelines,
-            given.step_at or 0,
-            given.until_at,
-            members_are_pods=given.members_are_pods,
+        what, doubt = (
+            "no new pod was created",
+            unwatched_text(
+                given.records,
+                given.timelines,
+                step_at,
+                given.until_at,
+                members_are_pods=given.members_are_pods,
+            ),
         )
-        what = "no new pod was created"
     if doubt:
         return "unknown", f"{due.text}; {doubt}"
     if chain.pod is None:
         return "did_not_come", f"{due.text}, but {what}"
-    seen = {link.name for link in chain.links if link.at is not None}
-    if not seen & {"t5", "t6", "t7", "t8"}:
+    if all(link.at is None for link in chain.links if link.name in ("t5", "t6", "t7", "t8")):
         return "did_not_come", f"{due.text}, but {chain.pod} never became Ready"
     return "unknown", f"{chain.pod} was created, but {chain.reason}"
 
 
-def _rise_in_a_gap(given: ReactionInput, at_step: Standing) -> str:
-    """Return why it is unknown whether a pod was added; empty when it is known."""
-    gaps = replica_gaps(given.records, given.step_at or 0, given.until_at)
-    if gaps:
-        return gaps_text("replicas", gaps, given.step_at)
-    if at_step.is_incomplete:
-        return f"{at_step.wanted} replicas were wanted at the load step, {at_step.ready} were Ready"
-    return ""
-
-
-def _with_outcome(chain: Reaction, outcome: ReactionOutcome, text: str) -> Reaction:
-    return chain.model_copy(update={"outcome": outcome, "outcome_text": text})
-
-
 def _cut(chain: Reaction) -> Reaction:
     """Return the chain without the links from t2 on."""
+    why = "no pod was due"
+    none = dict.fromkeys(("at", "stamped_at", "part_seconds", "precision_seconds"))
     links = tuple(
-        link
-        if link.name in ("t0", "t1")
-        else link.model_copy(
-            update={
-                "at": None,
-                "stamped_at": None,
-                "part_seconds": None,
-                "precision_seconds": None,
-                "note": "no pod was due",
-            }
-        )
+        link if link.name in ("t0", "t1") else link.model_copy(update={**none, "note": why})
         for link in chain.links
     )
-    return chain.model_copy(
-        update={
-            "links": links,
-            "pod": None,
-            "is_complete": False,
-            "reason": "no pod was due",
-            "total_seconds": None,
-            "assigned_seconds": None,
-            "assigned_low_seconds": None,
-            "assigned_high_seconds": None,
-            "parts_sum_seconds": None,
-            "parts_sum_to_total": None,
-        }
-    )
+    of_pod = ("pod", "total_seconds", "parts_sum_seconds", "parts_sum_to_total")
+    judged = ("assigned_seconds", "assigned_low_seconds", "assigned_high_seconds")
+    update = {"links": links, "is_complete": False, "reason": why}
+    return chain.model_copy(update={**update, **dict.fromkeys((*of_pod, *judged))})

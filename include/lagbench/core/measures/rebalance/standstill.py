@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -31,19 +30,18 @@ from lagbench.core.telemetry import ReplicaSample
 BIN_SECONDS = BIN_NS / NANOSECONDS
 COSTS_PER_LIMIT = 3
 PRECISION_BINS = 2 + IN_FLIGHT_BINS + 1
-Flags = npt.NDArray[np.bool_]
 
 
 class Standstill(MeasureModel):
     """The longest time without work done although work waited: ``rebalance/standstill.py``."""
 
-    group_seconds: float | None  # None: no data on the group's work
-    group_low_seconds: float | None
-    group_high_seconds: float | None
-    group_started_at: int | None
-    partition: int | None  # with the longest standstill; None: not known
-    partition_seconds: float | None
-    partition_started_at: int | None
+    group_seconds: float | None = None  # None: no data on the group's work
+    group_low_seconds: float | None = None
+    group_high_seconds: float | None = None
+    group_started_at: int | None = None
+    partition: int | None = None  # with the longest standstill; None: not known
+    partition_seconds: float | None = None
+    partition_started_at: int | None = None
     message_seconds: float  # cost of one message: work in flight is work
     reason: str  # why a part was not measured; empty when all was
 
@@ -65,12 +63,6 @@ class Standstill(MeasureModel):
         return None if low is None or high is None else (low, high)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    first: int
-    bins: int
-
-
 def standstill(
     rate: RateSeries,
     work: PartitionWork,
@@ -86,24 +78,30 @@ def standstill(
     """
     first, last = rate.bin_of(from_at), rate.bin_of(until_at)
     if first >= last:
-        return _not_measured(message_seconds, "there is no sample of the group's rate")
+        reason = "there is no sample of the group's rate"
+        return Standstill(message_seconds=message_seconds, reason=reason)
     counted = np.ones(last - first, dtype=bool)
     for start, end in asleep:
         counted[max(rate.bin_of(start) - first, 0) : max(rate.bin_of(end) - first + 1, 0)] = False
     waits = group_waiting(rate, work.lost, work.backlog)[first:last] > 0
     group = _longest((rate.processed[first:last] == 0) & waits & counted)
-    partition, worst = _worst_partition(work, first, last, counted)
-    low = max(0.0, group.bins * BIN_SECONDS - message_seconds)
+    partition, worst = None, None
+    for number, done in enumerate(work.done if work.done is not None else ()):
+        stands = (done[first:last] == 0) & (work.waiting[number, first:last] > 0) & counted
+        run = _longest(stands)
+        if worst is None or run[1] > worst[1]:
+            partition, worst = number, run
+    low = max(0.0, group[1] * BIN_SECONDS - message_seconds)
     return Standstill(
         group_seconds=low,
         group_low_seconds=low,
         group_high_seconds=low if low == 0 else low + PRECISION_BINS * BIN_SECONDS,
-        group_started_at=rate.at_bin(first + group.first) if low else None,
+        group_started_at=rate.at_bin(first + group[0]) if low else None,
         partition=partition,
         partition_seconds=None
         if worst is None
-        else max(0.0, worst.bins * BIN_SECONDS - message_seconds),
-        partition_started_at=None if worst is None else rate.at_bin(first + worst.first),
+        else max(0.0, worst[1] * BIN_SECONDS - message_seconds),
+        partition_started_at=None if worst is None else rate.at_bin(first + worst[0]),
         message_seconds=message_seconds,
         reason=work.note if worst is None else "",
     )
@@ -137,39 +135,11 @@ def asleep_periods(
     return [(start, end) for start, end in found if any(start - slack <= at <= end for at in zero)]
 
 
-def _longest(stands: Flags) -> _Run:
-    """Return the longest run of true."""
+def _longest(stands: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """Return start and length of the longest run of true."""
     edges = np.diff(np.concatenate([[0], stands.astype(np.int8), [0]]))
     starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     if not starts.size:
-        return _Run(0, 0)
+        return 0, 0
     longest = int(np.argmax(ends - starts))
-    return _Run(int(starts[longest]), int(ends[longest] - starts[longest]))
-
-
-def _worst_partition(
-    work: PartitionWork, first: int, last: int, counted: Flags
-) -> tuple[int | None, _Run | None]:
-    if work.done is None:
-        return None, None
-    worst: tuple[int | None, _Run | None] = (None, None)
-    for partition in range(work.done.shape[0]):
-        waits = work.waiting[partition, first:last] > 0
-        run = _longest((work.done[partition, first:last] == 0) & waits & counted)
-        if worst[1] is None or run.bins > worst[1].bins:
-            worst = (partition, run)
-    return worst
-
-
-def _not_measured(message_seconds: float, reason: str) -> Standstill:
-    return Standstill(
-        group_seconds=None,
-        group_low_seconds=None,
-        group_high_seconds=None,
-        group_started_at=None,
-        partition=None,
-        partition_seconds=None,
-        partition_started_at=None,
-        message_seconds=message_seconds,
-        reason=reason,
-    )
+    return int(starts[longest]), int(ends[longest] - starts[longest])

@@ -7,11 +7,11 @@ mean is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
 from lagbench.core.measures.model import MeasureModel
-from lagbench.core.measures.rebalance.episodes import EpisodeTrigger, RebalanceEpisode
+from lagbench.core.measures.rebalance.episodes import RebalanceEpisode
 from lagbench.core.measures.rebalance.rate_dip import NO_WORK_REASONS
 
 
@@ -26,25 +26,25 @@ class StepCosts(MeasureModel):
     max_area_seconds: float | None = None
     max_recovery_seconds: float | None = None
 
+    @classmethod
+    def of(cls, episodes: Iterable[RebalanceEpisode]) -> StepCosts:
+        """Return the summary of episodes."""
+        own = list(episodes)
+        busy = [episode for episode in own if episode.reason not in NO_WORK_REASONS]
+        dips = [episode.dip_percent for episode in busy]
+        areas = [episode.area_seconds for episode in busy]
+        return cls(
+            steps=len(busy),
+            idle_steps=len(own) - len(busy),
+            mean_dip_percent=of_all(dips, fmean),
+            max_dip_percent=of_all(dips, max),
+            mean_area_seconds=of_all(areas, fmean),
+            max_area_seconds=of_all(areas, max),
+            max_recovery_seconds=of_all([episode.recovery_seconds for episode in busy], max),
+        )
 
-def step_costs(episodes: Sequence[RebalanceEpisode], trigger: EpisodeTrigger) -> StepCosts:
-    """Return the summary of the episodes with that trigger."""
-    own = [episode for episode in episodes if episode.trigger == trigger]
-    busy = [episode for episode in own if episode.reason not in NO_WORK_REASONS]
-    dips = [episode.dip_percent for episode in busy]
-    areas = [episode.area_seconds for episode in busy]
-    return StepCosts(
-        steps=len(busy),
-        idle_steps=len(own) - len(busy),
-        mean_dip_percent=_of_all(dips, fmean),
-        max_dip_percent=_of_all(dips, max),
-        mean_area_seconds=_of_all(areas, fmean),
-        max_area_seconds=_of_all(areas, max),
-        max_recovery_seconds=_of_all([episode.recovery_seconds for episode in busy], max),
-    )
 
-
-def _of_all(
+def of_all(
     values: Sequence[float | None], summarise: Callable[[list[float]], float]
 ) -> float | None:
     """Return the summary of all values; None if there is none, or if one is not known."""

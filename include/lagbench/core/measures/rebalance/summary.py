@@ -37,7 +37,7 @@ from lagbench.core.measures.rebalance.rate_dip import (
     mean_rate_before,
     rate_dip,
 )
-from lagbench.core.measures.rebalance.step_costs import StepCosts, step_costs
+from lagbench.core.measures.rebalance.step_costs import StepCosts, of_all
 from lagbench.core.measures.rebalance.undisturbed import Noise, Undisturbed
 from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods, replica_pods
 from lagbench.core.measures.statistics import Reals
@@ -48,27 +48,13 @@ def _of_steps(
     name: str, title: str, of: Callable[[Rebalances], StepCosts]
 ) -> tuple[NamedMeasure[Rebalances], ...]:
     """Return mean dip, mean area and longest recovery of one kind of step as named measures."""
+    dip, area = f"Dip per {title}", f"Area per {title}"
+    longest = f"Longest recovery of a {title}"
     return (
+        NamedMeasure(f"{name}_dip_percent", dip, "%", 1, lambda m: of(m).mean_dip_percent),
+        NamedMeasure(f"{name}_area_seconds", area, "s", 2, lambda m: of(m).mean_area_seconds),
         NamedMeasure(
-            f"{name}_dip_percent",
-            f"Dip per {title}",
-            "%",
-            1,
-            lambda cost: of(cost).mean_dip_percent,
-        ),
-        NamedMeasure(
-            f"{name}_area_seconds",
-            f"Area per {title}",
-            "s",
-            2,
-            lambda cost: of(cost).mean_area_seconds,
-        ),
-        NamedMeasure(
-            f"{name}_recovery_seconds",
-            f"Longest recovery of a {title}",
-            "s",
-            1,
-            lambda cost: of(cost).max_recovery_seconds,
+            f"{name}_recovery_seconds", longest, "s", 1, lambda m: of(m).max_recovery_seconds
         ),
     )
 
@@ -92,43 +78,41 @@ class Rebalances(MeasureModel):
     of_actions: StepCosts = StepCosts()  # episodes that an action of the run caused
 
     named: ClassVar[tuple[NamedMeasure[Rebalances], ...]] = (
-        NamedMeasure("rebalances", "Rebalances", "", 0, lambda cost: cost.after_start),
+        NamedMeasure("rebalances", "Rebalances", "", 0, lambda m: m.after_start),
+        NamedMeasure("rebalance_dip_percent", "Rebalance dip", "%", 1, lambda m: m.max_dip_percent),
         NamedMeasure(
-            "rebalance_dip_percent", "Rebalance dip", "%", 1, lambda cost: cost.max_dip_percent
-        ),
-        NamedMeasure(
-            "rebalance_area_seconds", "Rebalance area", "s", 2, lambda cost: cost.max_area_seconds
+            "rebalance_area_seconds", "Rebalance area", "s", 2, lambda m: m.max_area_seconds
         ),
         NamedMeasure(
             "rebalance_recovery_seconds",
             "Rebalance recovery",
             "s",
             1,
-            lambda cost: cost.max_recovery_seconds,
+            lambda m: m.max_recovery_seconds,
         ),
-        *_of_steps("scale_up", "scale-up step", lambda cost: cost.scale_ups),
-        *_of_steps("scale_down", "scale-down step", lambda cost: cost.scale_downs),
-        *_of_steps("action", "rebalance by an action", lambda cost: cost.of_actions),
+        *_of_steps("scale_up", "scale-up step", lambda m: m.scale_ups),
+        *_of_steps("scale_down", "scale-down step", lambda m: m.scale_downs),
+        *_of_steps("action", "rebalance by an action", lambda m: m.of_actions),
         NamedMeasure(
             "partitions_handed_over",
             "Partitions handed to another pod",
             "",
             0,
-            lambda cost: None if cost.partition_gaps is None else cost.partition_gaps.handovers,
+            lambda m: None if m.partition_gaps is None else m.partition_gaps.handovers,
         ),
         NamedMeasure(
             "partition_gap_p95_seconds",
             "Gap of a handed-over partition p95",
             "s",
             2,
-            lambda cost: None if cost.partition_gaps is None else cost.partition_gaps.p95_seconds,
+            lambda m: None if m.partition_gaps is None else m.partition_gaps.p95_seconds,
         ),
         NamedMeasure(
             "partition_gap_max_seconds",
             "Longest gap of a handed-over partition",
             "s",
             2,
-            lambda cost: None if cost.partition_gaps is None else cost.partition_gaps.max_seconds,
+            lambda m: None if m.partition_gaps is None else m.partition_gaps.max_seconds,
         ),
     )
 
@@ -159,48 +143,39 @@ def rebalance_episodes(
     spans: Sequence[EpisodeSpan], group: GroupWork, protocol: RebalanceProtocol | None
 ) -> tuple[RebalanceEpisode, ...]:
     """Return the episodes of ``spans`` (ascending) with trigger and dip."""
-    rate = group.rate
-    if not spans:
-        return ()
-    if not rate.processed.size:
-        return tuple(
-            _episode(
-                number,
-                span,
-                _pods(group),
-                RateDip(None, 0.0, "there is no sample of the rate"),
-                None,
-                hidden=group.hidden,
-            )
-            for number, span in enumerate(spans, start=1)
+    rate, nothing = group.rate, RateDip(None, 0.0, "there is no sample of the rate")
+    noises: list[Noise | None] = [None] * len(spans)
+    dips = [nothing] * len(spans)
+    if spans and rate.processed.size:
+        owners = counting_owners(group.events, rate.started_at, group.work.waiting.shape[0])
+        moving = _disturbed(spans, rate, [0.0] * len(spans))
+        shown = pod_rate_per_second(
+            group.work, owners, [*moving, *_slow(group)], group.nominal_rate_per_second
         )
-    owners = counting_owners(group.events, rate.started_at, group.work.waiting.shape[0])
-    moving = _disturbed(spans, rate, [0.0] * len(spans))
-    shown = pod_rate_per_second(
-        group.work, owners, [*moving, *_slow(group)], group.nominal_rate_per_second
+        rate_of_pod = float("inf") if shown is None else shown
+        expectation = Counterfactual(group.work, owners, rate_of_pod, group.slowness)
+        starts = [*(span.started_at for span in spans[1:]), None]
+        dips = [_dip(*pair, group, expectation) for pair in zip(spans, starts, strict=True)]
+        calm = Undisturbed(
+            rate,
+            expectation,
+            rate.bin_of(group.from_at),
+            rate.bin_of(group.until_at),
+            _disturbed(spans, rate, [dip.over_seconds for dip in dips]),
+        )
+        noises = [
+            None
+            if dip.window_seconds is None or dip.expected_rate_per_second is None
+            else calm.noise(round(dip.window_seconds * WINDOW_BINS), dip.expected_rate_per_second)
+            for dip in dips
+        ]
+    pods = _pods(group)
+    return tuple(
+        _episode(number, span, pods, dip, noise, group=group).model_copy(
+            update={"protocol": protocol}
+        )
+        for number, (span, dip, noise) in enumerate(zip(spans, dips, noises, strict=True), start=1)
     )
-    rate_of_pod = float("inf") if shown is None else shown
-    expectation = Counterfactual(group.work, owners, rate_of_pod, group.slowness)
-    starts = [*(span.started_at for span in spans[1:]), None]
-    dips = [_dip(*pair, group, expectation) for pair in zip(spans, starts, strict=True)]
-    calm = Undisturbed(
-        rate,
-        expectation,
-        rate.bin_of(group.from_at),
-        rate.bin_of(group.until_at),
-        _disturbed(spans, rate, [dip.over_seconds for dip in dips]),
-    )
-    pods, episodes = _pods(group), []
-    for number, (span, dip) in enumerate(zip(spans, dips, strict=True), start=1):
-        noise = None
-        if dip.window_seconds is not None and dip.expected_rate_per_second is not None:
-            bins = round(dip.window_seconds * WINDOW_BINS)
-            noise = calm.noise(bins, dip.expected_rate_per_second)
-        mean = mean_rate_before(rate, span.started_at)
-        found = _episode(number, span, pods, dip, noise, hidden=group.hidden)
-        update = {"mean_rate_before_per_second": mean, "protocol": protocol}
-        episodes.append(found.model_copy(update=update))
-    return tuple(episodes)
 
 
 def _slow(group: GroupWork) -> list[tuple[int, int]]:
@@ -265,28 +240,23 @@ def rebalances(
     """
     steps = [episode for episode in episodes if episode.trigger in ("scale_up", "scale_down")]
     busy = [episode for episode in steps if episode.reason not in NO_WORK_REASONS]
-    areas = _all_known([episode.dip_area_messages for episode in busy])
+    costs = StepCosts.of(steps)
     return Rebalances(
         episodes=tuple(episodes),
         count=len(episodes),
         scale_step_count=len(steps),
-        max_dip_percent=max(_all_known([e.dip_percent for e in busy]), default=None),
-        total_dip_area_messages=sum(areas) if areas else None,
-        max_recovery_seconds=max(_all_known([e.recovery_seconds for e in busy]), default=None),
+        max_dip_percent=costs.max_dip_percent,
+        total_dip_area_messages=of_all([episode.dip_area_messages for episode in busy], sum),
+        max_recovery_seconds=costs.max_recovery_seconds,
         partition_gaps=gaps,
-        max_short_dip_percent=max(_all_known([e.short_dip_percent for e in busy]), default=None),
-        max_area_seconds=max(_all_known([e.area_seconds for e in busy]), default=None),
+        max_short_dip_percent=of_all([episode.short_dip_percent for episode in busy], max),
+        max_area_seconds=costs.max_area_seconds,
         unanswered_step_ats=unanswered,
         detail=detail,
-        scale_ups=step_costs(episodes, "scale_up"),
-        scale_downs=step_costs(episodes, "scale_down"),
-        of_actions=step_costs(episodes, "action"),
+        scale_ups=StepCosts.of(e for e in episodes if e.trigger == "scale_up"),
+        scale_downs=StepCosts.of(e for e in episodes if e.trigger == "scale_down"),
+        of_actions=StepCosts.of(e for e in episodes if e.trigger == "action"),
     )
-
-
-def _all_known(values: Sequence[float | None]) -> list[float]:
-    known = [value for value in values if value is not None]
-    return known if len(known) == len(values) else []
 
 
 def _pods(group: GroupWork) -> ReplicaPods:
@@ -355,10 +325,10 @@ def _episode(
     dip: RateDip,
     noise: Noise | None,
     *,
-    hidden: Hidden,
+    group: GroupWork,
 ) -> RebalanceEpisode:
     trigger, text, steps = episode_trigger(span, pods)
-    trigger, text = caused_by_action(span, trigger, text, hidden)
+    trigger, text = caused_by_action(span, trigger, text, group.hidden)
     unowned = ""
     if span.ended_at is None:
         unowned = f"partitions {list(span.unowned)} were left without an owner"
@@ -377,7 +347,9 @@ def _episode(
         members_after=span.members_after,
         protocol=None,
         partitions_moved=span.partitions_moved,
-        mean_rate_before_per_second=None,
+        mean_rate_before_per_second=mean_rate_before(group.rate, span.started_at)
+        if group.rate.processed.size
+        else None,
         min_rate_per_second=dip.min_rate_per_second,
         dip_percent=dip.dip_percent,
         dip_area_messages=dip.area_messages,

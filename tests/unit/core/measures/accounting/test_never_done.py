@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.measures.accounting.accounting import Accounting, BadMessage
-from lagbench.core.measures.accounting.never_done import never_done
+from lagbench.core.measures.accounting.accounting import Accounting, BadMessage, never_done
 
 PLANNED = 100
 NONE = {"lost": 0, "not_yet_consumed": 0, "not_in_log": 0, "lost_in_broker": 0}

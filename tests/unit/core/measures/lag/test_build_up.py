@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.fakes.group_story import SECOND, change, lag_by_second
 
 from lagbench.core.measures.evidence.load_window import SpikeWindow
-from lagbench.core.measures.evidence.series import LagSeries, lag_series
 from lagbench.core.measures.lag.build_up import BuildUp, build_up
 from lagbench.core.measures.replicas.steps import ReplicaChange
-
-SECOND = 1_000_000_000
 
 
 def spike(start: float, end: float) -> SpikeWindow:
@@ -22,30 +20,6 @@ def spike(start: float, end: float) -> SpikeWindow:
     )
 
 
-def change(second: float, before: int, after: int) -> ReplicaChange:
-    """Return a change of the wanted replicas."""
-    return ReplicaChange(
-        at=round(second * SECOND),
-        replicas_before=before,
-        replicas_after=after,
-        by="hpa",
-        reason="",
-        precision_seconds=0.0,
-        is_reversal=False,
-        is_flip=False,
-    )
-
-
-def samples(lags: dict[int, int | None]) -> LagSeries:
-    """Return one partition's lag by second; None is a commit that is not known."""
-    return lag_series(
-        at=[second * SECOND for second in lags],
-        partition=[0] * len(lags),
-        end_offset=[100_000] * len(lags),
-        committed=[None if lag is None else 100_000 - lag for lag in lags.values()],
-    )
-
-
 def rising(seconds: int, per_second: int = 800, start: int = 10) -> dict[int, int | None]:
     """Return lag 50 until ``start``, and then a rise of ``per_second``."""
     return {s: 50 + max(0, s - start) * per_second for s in range(seconds)}
@@ -55,7 +29,8 @@ def measured(
     lags: dict[int, int | None], *changes: ReplicaChange, spikes: tuple[SpikeWindow, ...] = ()
 ) -> BuildUp:
     """Return the build-up of one spike at 10 s (or of ``spikes``) until 60 s."""
-    found = build_up(samples(lags), spikes or (spike(10, 30),), changes, until_at=60 * SECOND)
+    series = lag_by_second(list(lags.values()))
+    found = build_up(series, spikes or (spike(10, 30),), changes, until_at=60 * SECOND)
     assert found is not None
     return found
 
@@ -71,24 +46,22 @@ def test_the_rate_is_that_until_replicas_rise() -> None:
     assert (found.from_records, found.to_records, found.sampled_seconds) == (50, 3250, 4)
 
 
-def test_a_peak_before_the_scale_out_ends_it() -> None:
-    """Lag fell by itself from 14 s on: the fall is no part of the build-up."""
-    lags = rising(15) | {second: 3250 - 10 * (second - 14) for second in range(15, 60)}
-
-    found = measured(lags, change(20, 1, 4))
-
-    assert (found.records_per_second, found.until) == (800, "peak")
-    assert found.ended_at == 14 * SECOND
-
-
-def test_without_a_scale_out_the_peak_ends_it() -> None:
-    """No policy answered: the rate is the mean until the peak."""
-    lags = rising(31) | dict.fromkeys(range(31, 60), 100)
-
-    found = measured(lags)
+@pytest.mark.parametrize(
+    ("lags", "changes", "ended"),
+    [
+        # Lag fell by itself from 14 s on: the fall is no part of the build-up.
+        (rising(15) | {s: 3250 - 10 * (s - 14) for s in range(15, 60)}, (change(20, 1, 4),), 14),
+        (rising(31) | dict.fromkeys(range(31, 60), 100), (), 30),  # no policy answered
+    ],
+)
+def test_a_peak_ends_it(
+    lags: dict[int, int | None], changes: tuple[ReplicaChange, ...], ended: int
+) -> None:
+    """The rate is the mean until the peak."""
+    found = measured(lags, *changes)
 
     assert (found.records_per_second, found.until) == (800, "peak")
-    assert found.ended_at == 30 * SECOND
+    assert found.ended_at == ended * SECOND
 
 
 def test_the_fastest_of_several_spikes_counts() -> None:
@@ -102,30 +75,24 @@ def test_the_fastest_of_several_spikes_counts() -> None:
     assert (found.records_per_second, found.started_at) == (900, 30 * SECOND)
 
 
-@pytest.mark.parametrize("gap", [range(7, 11), range(11, 15)])
-def test_lag_that_was_not_seen_has_no_rate(gap: range) -> None:
-    """Four samples around the start or within the rise are missing: nothing is guessed."""
-    lags = {s: None if s in gap else lag for s, lag in rising(60).items()}
-
-    found = measured(lags, change(18, 1, 4))
-
-    assert (found.records_per_second, bool(found.reason)) == (None, True)
-
-
-def test_a_scale_out_before_the_next_sample_has_no_rate() -> None:
-    """Replicas rose 0.4 s after the spike's start, and lag is read once a second."""
-    found = measured(rising(60), change(10.4, 1, 4))
-
-    assert (found.records_per_second, bool(found.reason)) == (None, True)
-
-
-def test_lag_that_never_rose_has_no_rate() -> None:
-    """The pods that were there kept up with the spike."""
-    found = measured(dict.fromkeys(range(60), 50))
+@pytest.mark.parametrize(
+    ("lags", "changes"),
+    [
+        ({s: None if 7 <= s < 11 else lag for s, lag in rising(60).items()}, (change(18, 1, 4),)),
+        ({s: None if 11 <= s < 15 else lag for s, lag in rising(60).items()}, (change(18, 1, 4),)),
+        (rising(60), (change(10.4, 1, 4),)),  # replicas rose before the next sample
+        (dict.fromkeys(range(60), 50), ()),  # the pods kept up with the spike
+    ],
+)
+def test_lag_that_was_not_seen_to_rise_has_no_rate(
+    lags: dict[int, int | None], changes: tuple[ReplicaChange, ...]
+) -> None:
+    """Nothing is guessed, and the reason is given."""
+    found = measured(lags, *changes)
 
     assert (found.records_per_second, bool(found.reason)) == (None, True)
 
 
 def test_no_spike_has_no_build_up() -> None:
     """A steady load has nothing to build up."""
-    assert build_up(samples(rising(60)), (), (), until_at=60 * SECOND) is None
+    assert build_up(lag_by_second(list(rising(60).values())), (), (), until_at=60 * SECOND) is None

@@ -2,29 +2,15 @@
 
 import numpy as np
 import pytest
+from tests.fakes.group_story import SECOND, change, timeline
 
-from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.pods.paid_for_itself import PaidForItself, paid_for_itself
 from lagbench.core.measures.rebalance.episodes import RebalanceEpisode
 from lagbench.core.measures.replicas.steps import ReplicaChange
 
-SECOND = 1_000_000_000
-RISE = ReplicaChange(
-    at=20 * SECOND,
-    replicas_before=2,
-    replicas_after=4,
-    by="hpa",
-    reason="",
-    precision_seconds=0,
-    is_reversal=False,
-    is_flip=False,
-)
-TIMELINES = [
-    PodTimeline("old", 0, 0, None, 0, 0),
-    PodTimeline("new-a", 20 * SECOND, 21 * SECOND, None, 0, 0),
-    PodTimeline("new-b", 20 * SECOND, 21 * SECOND, 50 * SECOND, 0, 0),
-]
+RISE = change(20, 2, 4)
+TIMELINES = [timeline("old", 0, 0), timeline("new-a", 20, 21), timeline("new-b", 20, 21, 50)]
 
 
 def ledger(

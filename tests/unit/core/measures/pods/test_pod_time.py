@@ -1,27 +1,12 @@
 """What the pods' time was used for."""
 
 import pytest
+from tests.fakes.group_story import SECOND, event, timeline
 
-from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.pod_timeline import PodTimeline
+from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.evidence.topic_partitions import TopicPartitions
 from lagbench.core.measures.pods.pod_time import idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.measures.rebalance.episodes import episode_spans
-
-SECOND = 1_000_000_000
-
-
-def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = None) -> GroupEvent:
-    """Return an event at ``second``."""
-    return GroupEvent(
-        round(second * SECOND), pod, kind, None if owned is None else frozenset(owned)
-    )
-
-
-def timeline(pod: str, created: int, ready: int | None, gone: int | None) -> PodTimeline:
-    """Return a timeline in seconds."""
-    instants = [None if s is None else s * SECOND for s in (created, ready, gone)]
-    return PodTimeline(pod, created * SECOND, instants[1], instants[2], 0.0, 0.0)
 
 
 def test_pod_time_is_cut_to_the_measurement_window() -> None:
@@ -31,15 +16,20 @@ def test_pod_time_is_cut_to_the_measurement_window() -> None:
     assert timeline("a", 70, 71, None).seconds_between(5 * SECOND, 65 * SECOND) == 0
 
 
-def test_idle_ratio_of_half_used_pods() -> None:
-    """100 pod-seconds with 4 writes in flight hold 400 s of work; 100 000 x 2 ms are 200 s."""
-    assert idle_ratio(100, 100_000, 2000.0) == 0.5
-    assert idle_ratio(0, 1, 2000.0) is None
-
-
-def test_idle_ratio_never_falls_below_zero() -> None:
-    """Rounding of process_ms may count a little more work than time."""
-    assert idle_ratio(1, 1001, 1000.0) == 0
+@pytest.mark.parametrize(
+    ("pod_seconds", "records", "rate", "ratio"),
+    [
+        (100, 100_000, 2000.0, 0.5),
+        (0, 1, 2000.0, None),
+        (1, 1001, 1000.0, 0),  # rounding of process_ms may count a little more work than time
+        (1, 1001, None, 1),  # a record costs nothing
+    ],
+)
+def test_idle_ratio_is_what_the_capacity_did_not_do(
+    pod_seconds: float, records: int, rate: float | None, ratio: float | None
+) -> None:
+    """Capacity is pod time x the rate of one pod."""
+    assert idle_ratio(pod_seconds, records, rate) == ratio
 
 
 def test_zero_partition_time_counts_from_ready_to_the_first_partition() -> None:
@@ -81,61 +71,37 @@ def crowd(members: int) -> list[GroupEvent]:
     return [*joins, *grants]
 
 
-def test_surplus_pods_are_named_with_their_evidence() -> None:
-    """Four members on two partitions: two got none and did nothing."""
-    events = crowd(4)
+@pytest.mark.parametrize(
+    ("members", "records_done", "pods", "is_idle"),
+    [
+        (4, {"p0": 10, "p1": 20}, [("p2", 0), ("p3", 0)], True),
+        (4, {"p0": 1, "p3": 5}, [("p2", 0), ("p3", 5)], False),
+        (3, None, [("p2", None)], None),  # assignments alone do not show it
+        (2, {}, [], None),  # as many members as partitions: no occasion to judge
+    ],
+)
+def test_surplus_pods_are_named_with_their_evidence(
+    members: int,
+    records_done: dict[str, int] | None,
+    pods: list[tuple[str, int | None]],
+    *,
+    is_idle: bool | None,
+) -> None:
+    """There are two partitions."""
+    events = crowd(members)
 
     found = surplus(
         events,
         episode_spans(events),
         TopicPartitions(2),
-        zero_seconds={"p2": 30.0, "p3": 29.0},
-        records_done={"p0": 10, "p1": 20},
+        zero_seconds={"p2": 30.0},
+        records_done=records_done,
     )
 
-    assert [(pod.pod, pod.records_done) for pod in found.pods] == [("p2", 0), ("p3", 0)]
-    assert found.pods[0].zero_partition_seconds == 30
-    assert found.is_idle is True
-    assert found.max_members == 4
-
-
-def test_a_surplus_pod_that_did_records_is_not_idle() -> None:
-    """p3 shows up in the ledger without ever owning a partition."""
-    events = crowd(4)
-
-    found = surplus(
-        events,
-        episode_spans(events),
-        TopicPartitions(2),
-        zero_seconds={},
-        records_done={"p0": 1, "p3": 5},
-    )
-
-    assert found.is_idle is False
-    assert "p3" in found.text
-
-
-def test_surplus_without_accounting_proves_nothing() -> None:
-    """Assignments alone do not show that nothing was processed."""
-    events = crowd(3)
-
-    found = surplus(
-        events, episode_spans(events), TopicPartitions(2), zero_seconds={}, records_done=None
-    )
-
-    assert found.is_idle is None
-    assert found.pods[0].records_done is None
-
-
-def test_as_many_members_as_partitions_have_no_surplus() -> None:
-    """There was no occasion to judge."""
-    events = crowd(2)
-
-    found = surplus(
-        events, episode_spans(events), TopicPartitions(2), zero_seconds={}, records_done={}
-    )
-
-    assert (found.is_idle, found.max_members, found.pods) == (None, 2, ())
+    assert [(pod.pod, pod.records_done) for pod in found.pods] == pods
+    assert (found.is_idle, found.max_members) == (is_idle, members)
+    assert [pod.zero_partition_seconds for pod in found.pods[:1]] == [30] * (members > 2)
+    assert is_idle is not False or "p3" in found.text
 
 
 def test_members_have_partitions_of_their_own_after_a_growth() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.core.measures.reaction.test_reaction import LOAD, ns
+from tests.fakes.group_story import ns
+from tests.unit.core.measures.reaction.test_reaction import LOAD
 
 from lagbench.core.measures.evidence.series import LagSeries, lag_series
 from lagbench.core.measures.reaction.due import Due, Standing, pods_due
@@ -64,6 +65,29 @@ def crossing(policy: PolicyLimits, replicas: int = 4) -> float | None:
         replicas_at_step=replicas,
         until_at=ns(UNTIL_SECOND),
     ).crossing_records
+
+
+def test_lag_that_was_not_seen_may_have_needed_pods() -> None:
+    """With a gap in the samples, low lag in all others does not show that no pod was due."""
+    seen = steady_lag(100)
+    known = [second for second in range(UNTIL_SECOND + 1) if not 60 < second < 90]
+    gapped = lag_series(
+        at=[ns(second) for second in known],
+        partition=[0] * len(known),
+        end_offset=[1_000_000] * len(known),
+        committed=[999_900] * len(known),
+    )
+    for series, is_due in ((seen, False), (gapped, None)):
+        found = pods_due(
+            series,
+            limits(kafka(20_000)),
+            Standing(4, 4),
+            partitions=12,
+            step_at=ns(STEP_SECOND),
+            until_at=ns(UNTIL_SECOND),
+            load_needs=None,
+        )
+        assert found.is_due is is_due
 
 
 def test_a_target_of_the_whole_group_is_not_multiplied_by_the_replicas() -> None:

@@ -2,22 +2,14 @@
 
 import numpy as np
 import pytest
+from tests.fakes.group_story import event
 
-from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.series import BIN_NS
+from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.rebalance.counterfactual import Counterfactual, pod_rate_per_second
-from lagbench.core.measures.rebalance.counting_owners import NOBODY, CountingOwners, counting_owners
+from lagbench.core.measures.rebalance.counting_owners import CountingOwners, counting_owners
 from lagbench.core.measures.rebalance.partition_work import PartitionWork, PodRates
 
-SECOND = 10 * BIN_NS
 BINS = 400
-
-
-def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = None) -> GroupEvent:
-    """Return an event at ``second``."""
-    return GroupEvent(
-        round(second * SECOND), pod, kind, None if owned is None else frozenset(owned)
-    )
 
 
 def work(arrivals: list[float], waiting: list[float]) -> PartitionWork:
@@ -47,9 +39,49 @@ def expected(found: PartitionWork, by: CountingOwners, first: float, last: float
 START = [event(0, "a", "assigned", {0}), event(0, "b", "assigned", {1})]
 
 
-def test_pods_do_what_waits_up_to_what_they_can() -> None:
-    """Partition 0 has more than a pod can do, partition 1 30 a bin: 50 and 30."""
-    assert expected(work([0, 30], [9000, 0]), owners(*START), 1, 2) == [80.0] * 10
+BUSY = work([0, 0], [9000, 9000])
+HANDED_OVER = [event(0, "a", "assigned", {0, 1}), event(5, "b", "joined")]
+
+
+@pytest.mark.parametrize(
+    ("found", "by", "first", "bins"),
+    [
+        # Partition 0 has more than a pod can do, partition 1 30 a bin.
+        (work([0, 30], [9000, 0]), owners(*START), 1, [80.0] * 10),
+        (work([0, 0], [0, 0]), owners(*START), 1, [0.0] * 10),
+        # A hot partition left alone: one pod works, the other has nothing.
+        (work([0, 0], [10_000, 0]), owners(*START), 1, [50.0] * 10),
+        (  # a added pod counts from the instant it owns a partition
+            BUSY,
+            owners(*HANDED_OVER, event(5, "a", "revoked", {0}), event(6, "b", "assigned", {1})),
+            5,
+            [50.0] * 10 + [100.0] * 10,
+        ),
+        (  # an eager rebalance takes nobody out: old owners count until new ones are assigned
+            BUSY,
+            owners(
+                *START,
+                *(event(5, pod, "revoked", set()) for pod in "ab"),
+                *(event(6, pod, "assigned", {number}) for number, pod in enumerate("ab")),
+            ),
+            5,
+            [100.0] * 20,
+        ),
+        (  # a pod that died counts on: what its death costs is what its partitions wait
+            BUSY,
+            owners(*START, event(5, "b", "died"), event(50, "a", "assigned", {0, 1})),
+            4,
+            [100.0] * 20,
+        ),
+        # A partition whose owner was never known counts for nobody.
+        (BUSY, owners(event(0, "a", "assigned", {0})), 1, [50.0] * 10),
+    ],
+)
+def test_pods_do_what_waits_up_to_what_they_can(
+    found: PartitionWork, by: CountingOwners, first: int, bins: list[float]
+) -> None:
+    """A pod does 50 a bin."""
+    assert expected(found, by, first, first + len(bins) / 10) == bins
 
 
 def test_pods_are_expected_to_do_no_more_than_a_slow_downstream_lets_them() -> None:
@@ -63,43 +95,6 @@ def test_pods_are_expected_to_do_no_more_than_a_slow_downstream_lets_them() -> N
     assert bins.tolist() == [100.0] * 5 + [25.0] * 5
 
 
-def test_an_idle_group_is_expected_to_do_nothing() -> None:
-    """No backlog and no arrivals."""
-    assert expected(work([0, 0], [0, 0]), owners(*START), 1, 2) == [0.0] * 10
-
-
-def test_a_hot_partition_left_alone_is_no_dip() -> None:
-    """Ten thousand messages wait in one partition: one pod works, the other has nothing."""
-    assert expected(work([0, 0], [10_000, 0]), owners(*START), 1, 2) == [50.0] * 10
-
-
-def test_an_added_pod_counts_from_the_instant_it_owns_a_partition() -> None:
-    """Pod b joins at 5 s; a gives up partition 1 at once, b gets it at 6 s."""
-    found = owners(
-        event(0, "a", "assigned", {0, 1}),
-        event(5, "b", "joined"),
-        event(5, "a", "revoked", {0}),
-        event(6, "b", "assigned", {1}),
-    )
-
-    bins = expected(work([0, 0], [9000, 9000]), found, 5, 7)
-
-    assert bins == [50.0] * 10 + [100.0] * 10
-
-
-def test_an_eager_rebalance_takes_nobody_out() -> None:
-    """All gave up everything for a second: the old owners count until new ones are assigned."""
-    found = owners(
-        *START,
-        event(5, "a", "revoked", set()),
-        event(5, "b", "revoked", set()),
-        event(6, "a", "assigned", {0}),
-        event(6, "b", "assigned", {1}),
-    )
-
-    assert expected(work([0, 0], [9000, 9000]), found, 5, 7) == [100.0] * 20
-
-
 def test_a_leaving_pod_counts_until_it_is_asked_to_stop() -> None:
     """Then the rest must do what it can: all that is offered, not two pods' work."""
     found = owners(
@@ -111,21 +106,6 @@ def test_a_leaving_pod_counts_until_it_is_asked_to_stop() -> None:
 
     assert expected(work([0, 0], [9000, 9000]), found, 4, 6) == [100.0] * 10 + [50.0] * 10
     assert expected(work([10, 20], [0, 0]), found, 4, 6) == [30.0] * 20
-
-
-def test_a_pod_that_died_counts_on() -> None:
-    """Nobody told it to stop: what its death costs is what its partitions wait."""
-    found = owners(*START, event(5, "b", "died"), event(50, "a", "assigned", {0, 1}))
-
-    assert expected(work([0, 0], [9000, 9000]), found, 4, 6) == [100.0] * 20
-
-
-def test_a_partition_of_a_stranger_counts_for_nobody() -> None:
-    """Its owner was never known."""
-    found = owners(event(0, "a", "assigned", {0}))
-
-    assert found.at(10).tolist() == [0, NOBODY]
-    assert expected(work([0, 0], [9000, 9000]), found, 1, 2) == [50.0] * 10
 
 
 @pytest.mark.parametrize(

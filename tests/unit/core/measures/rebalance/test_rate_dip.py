@@ -65,124 +65,123 @@ def test_a_full_stop_of_half_a_second() -> None:
     assert dip.reason == ""
 
 
-def test_a_stop_that_added_pods_make_up_for_is_seen() -> None:
-    """0.6 s of nothing at 1000/s, then 3000/s: no second has less than before the step."""
-    processed = bins((20, 100), (0.6, 0), (20, 300))
-    expected = bins((20.6, 100), (20, 300))
+@pytest.mark.parametrize(
+    ("processed", "expected", "given", "shown"),
+    [
+        pytest.param(  # 0.6 s of nothing, then 3000/s: no second has less than before the step
+            bins((20, 100), (0.6, 0), (20, 300)),
+            bins((20.6, 100), (20, 300)),
+            {},
+            {
+                "dip_percent": 100 * 600 / 1800,
+                "short_dip_percent": 100,
+                "area_seconds": 0.6,
+            },
+            id="a stop that added pods make up for",
+        ),
+        pytest.param(  # a second after a load step 1000/s are expected and 250/s done
+            bins((19, 25), (1, 100), (30, 25)),
+            bins((19, 25), (31, 100)),
+            {},
+            {"dip_percent": 75},
+            id="a step that falls in with the load",
+        ),
+        pytest.param(  # after 1 s at half rate 1500/s: it was 500 behind at worst
+            bins((20, 100), (1, 50), (20, 150)),
+            None,
+            {},
+            {"area_messages": 500, "dip_percent": 50},
+            id="catching up does not shrink the area",
+        ),
+        pytest.param(  # the fall is counted from its own beginning
+            bins((20, 100), (3, 120), (0.5, 0), (20, 100)),
+            None,
+            {"settled": 24},
+            {"area_messages": 500},
+            id="work done ahead does not hide a stop",
+        ),
+        pytest.param(  # the lab's 20 % for 5 s is the limit of the area
+            bins((20, 100), (5, 80), (20, 100)),
+            None,
+            {"settled": 25},
+            {"area_seconds": 1.0, "dip_percent": 20},
+            id="a fifth less for five seconds",
+        ),
+        pytest.param(
+            bins((20, 100), (20, 180)),
+            None,
+            {},
+            {"dip_percent": 0, "area_messages": 0, "recovery_seconds": 0},
+            id="a rate that rises",
+        ),
+        pytest.param(
+            bins((20, 100), (30, 50)),
+            None,
+            {"following": 30},
+            {"recovery_seconds": None, "observed_seconds": 10},
+            id="never back while it was watched",
+        ),
+        pytest.param(
+            bins((23, 100), (5, 0), (5, 100)),
+            None,
+            {"following": 23},
+            {"dip_percent": 0},
+            id="the next episode ends the watch",
+        ),
+        pytest.param(
+            bins((26, 100), (35, 0), (5, 100)), None, {}, {"dip_percent": 100}, id="5 s after"
+        ),
+        pytest.param(
+            bins((27.1, 100), (35, 0), (5, 100)), None, {}, {"dip_percent": 0}, id="6 s after"
+        ),
+        pytest.param(
+            bins((60, 100), (10, 0), (40, 100)),
+            None,
+            {"settled": 90},
+            {"dip_percent": 100},
+            id="watched until it has settled",
+        ),
+        pytest.param(  # 16 messages a second: widened until 20 are expected in a window
+            bins((20, 2), (10, 0), (30, 2)),
+            [1.6] * 600,
+            {"settled": 30},
+            {"window_seconds": 1.5, "dip_percent": 100},
+            id="a slow group has wider windows",
+        ),
+        pytest.param(  # at 0.5 s a message pods end their work in bursts
+            [*[0.0] * 4, 100.0] * 100,
+            [20.0] * 500,
+            {"message_seconds": 0.5},
+            {"window_seconds": 5, "dip_percent": 0},
+            id="a window holds ten messages of a pod",
+        ),
+    ],
+)
+def test_a_dip_is_what_the_group_fell_behind(
+    processed: list[float],
+    expected: list[float] | None,
+    given: dict[str, float],
+    shown: dict[str, float | None],
+) -> None:
+    """1000/s are expected where nothing else is said; the episode lasts from 20 to 21 s."""
+    dip = dip_of(processed, expected, **given)
 
-    dip = dip_of(processed, expected)
-
-    assert dip.area_seconds == pytest.approx(0.6)
-    assert dip.short_dip_percent == pytest.approx(100)
-    assert dip.dip_percent == pytest.approx(100 * 600 / 1800)
+    assert {name: getattr(dip, name) for name in shown} == pytest.approx(shown, abs=0.01)
 
 
-def test_a_step_that_falls_in_with_the_load_is_not_mixed_with_the_quiet_before() -> None:
-    """A second after a load step 1000/s are expected and 250/s done: 75 %, not 31 %."""
-    processed = bins((19, 25), (1, 100), (30, 25))
-
-    dip = dip_of(processed, bins((19, 25), (31, 100)))
-
-    assert dip.dip_percent == pytest.approx(75)
-
-
-def test_catching_up_does_not_shrink_the_area() -> None:
-    """After 1 s at half rate the group does 1500/s: it was 500 behind at worst."""
-    dip = dip_of(bins((20, 100), (1, 50), (20, 150)))
-
-    assert dip.area_messages == pytest.approx(500)
-    assert dip.dip_percent == pytest.approx(50)
-
-
-def test_work_done_ahead_does_not_hide_a_stop() -> None:
-    """1200/s for 3 s and then a stop of 0.5 s: the fall is counted from its own beginning."""
-    dip = dip_of(bins((20, 100), (3, 120), (0.5, 0), (20, 100)), settled=24)
-
-    assert dip.area_messages == pytest.approx(500)
-
-
-def test_a_fifth_less_for_five_seconds_is_an_area_of_one_second() -> None:
-    """The lab's 20 % for 5 s is the limit of the area."""
-    dip = dip_of(bins((20, 100), (5, 80), (20, 100)), settled=25)
-
-    assert dip.area_seconds == pytest.approx(1.0)
-    assert dip.dip_percent == pytest.approx(20)
-
-
-def test_a_rate_that_rises_has_no_dip() -> None:
-    """A scale-up without a pause: 0 %, recovered at once, nothing lost."""
-    dip = dip_of(bins((20, 100), (20, 180)))
-
-    assert (dip.dip_percent, dip.area_messages, dip.recovery_seconds) == (0, 0, 0)
-
-
-def test_a_dip_without_recovery_has_no_time_of_it() -> None:
-    """Half the pods are gone and the work is not: never back while it was watched."""
-    dip = dip_of(bins((20, 100), (30, 50)), following=30)
-
-    assert dip.recovery_seconds is None
-    assert dip.observed_seconds == 10
-
-
-def test_the_next_episode_ends_the_watch() -> None:
-    """A stop that belongs to the next episode is not this one's dip."""
-    assert dip_of(bins((23, 100), (5, 0), (5, 100)), following=23).dip_percent == 0
-
-
-def test_windows_start_up_to_five_seconds_after() -> None:
-    """A standstill that begins exactly 5 s after the end of the episode is its dip."""
-    assert dip_of(bins((26, 100), (35, 0), (5, 100))).dip_percent == pytest.approx(100)
-    assert dip_of(bins((27.1, 100), (35, 0), (5, 100))).dip_percent == 0
-
-
-def test_an_episode_is_watched_until_it_has_settled() -> None:
-    """Partitions without an owner for 70 s: a stop 40 s into it is found."""
-    processed = bins((60, 100), (10, 0), (40, 100))
-
-    assert dip_of(processed, settled=90).dip_percent == pytest.approx(100)
-
-
-def test_a_slow_group_is_measured_in_wider_windows() -> None:
-    """16 messages a second: a window is widened until 20 are expected in it."""
-    dip = dip_of(bins((20, 2), (10, 0), (30, 2)), [1.6] * 600, settled=30)
-
-    assert dip.window_seconds is not None
-    assert 1.25 <= dip.window_seconds < 1.6
-    assert dip.dip_percent == pytest.approx(100)
-
-
-def test_a_window_holds_ten_messages_of_a_pod() -> None:
-    """At 0.5 s a message, pods end their work in bursts: 5 s tell a dip, 1 s does not."""
-    burst = [*[0.0] * 4, 100.0] * 100
-
-    dip = dip_of(burst, [20.0] * 500, message_seconds=0.5)
-
-    assert dip.window_seconds == 5
-    assert dip.dip_percent == pytest.approx(0)
-
-
-def test_a_group_with_nothing_to_do_has_no_dip() -> None:
-    """Fewer than 20 messages to do in all the time watched: a reason that speaks for itself."""
-    dip = dip_of(bins((60, 0)), available=19)
-
+@pytest.mark.parametrize(
+    ("dip", "is_idle"),
+    [
+        (dip_of(bins((60, 0)), available=19), True),
+        # A thousand messages wait and four are expected in a minute: that is slow, not idle.
+        (dip_of(bins((90, 0)), [0.007] * 900, available=1000), False),
+        (dip_of(bins((20, 100), (0.5, 0)), settled=20), False),  # less than a window of data
+    ],
+)
+def test_what_was_not_measured_is_not_always_idle(dip: RateDip, *, is_idle: bool) -> None:
+    """Only a group with nothing to do has nothing to lose."""
     assert dip.dip_percent is None
-    assert dip.reason in NO_WORK_REASONS
-
-
-def test_a_group_that_is_too_slow_to_be_measured_is_not_idle() -> None:
-    """A thousand messages wait, four are expected in a minute: not measured, and not idle."""
-    dip = dip_of(bins((90, 0)), [0.007] * 900, available=1000)
-
-    assert dip.dip_percent is None
-    assert dip.reason not in NO_WORK_REASONS
-
-
-def test_an_episode_at_the_end_of_the_data_is_not_judged() -> None:
-    """0.5 s of data after it is less than a window."""
-    dip = dip_of(bins((20, 100), (0.5, 0)), settled=20)
-
-    assert dip.dip_percent is None
-    assert dip.reason not in NO_WORK_REASONS
+    assert (dip.reason in NO_WORK_REASONS) is is_idle
 
 
 @given(st.lists(st.integers(0, 200), min_size=120, max_size=200))

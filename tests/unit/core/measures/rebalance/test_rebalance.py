@@ -1,9 +1,9 @@
 """Episodes of the group and what set them off."""
 
 import pytest
+from tests.fakes.group_story import SECOND, change, event, timeline
 
-from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.pod_timeline import PodTimeline
+from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.rebalance.episodes import (
     episode_spans,
     episode_trigger,
@@ -11,38 +11,12 @@ from lagbench.core.measures.rebalance.episodes import (
 from lagbench.core.measures.replicas.pods import ReplicaPods, replica_pods
 from lagbench.core.measures.replicas.steps import ReplicaChange
 
-SECOND = 1_000_000_000
-
-
-def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = None) -> GroupEvent:
-    """Return an event at ``second``."""
-    return GroupEvent(
-        round(second * SECOND), pod, kind, None if owned is None else frozenset(owned)
-    )
-
-
-def change(second: float, before: int, after: int) -> ReplicaChange:
-    """Return a scale step by the HPA."""
-    return ReplicaChange(
-        at=round(second * SECOND),
-        replicas_before=before,
-        replicas_after=after,
-        by="hpa",
-        reason="",
-        precision_seconds=0,
-        is_reversal=False,
-        is_flip=False,
-    )
-
 
 def triggers(
     events: list[GroupEvent], steps: list[ReplicaChange], created: dict[str, float] | None = None
 ) -> list[str]:
     """Return what set off each episode; ``created``: seconds at which pods were created."""
-    timelines = {
-        pod: PodTimeline(pod, round(at * SECOND), None, None, 0.0, None)
-        for pod, at in (created or {}).items()
-    }
+    timelines = {pod: timeline(pod, at) for pod, at in (created or {}).items()}
     pods = replica_pods(steps, events, timelines)
     return [episode_trigger(span, pods)[0] for span in episode_spans(events)]
 
@@ -91,29 +65,37 @@ def test_a_cooperative_scale_up_is_one_episode() -> None:
     assert trigger == "scale_up"
 
 
-def test_two_steps_far_apart_are_two_episodes() -> None:
-    """More than 2 s of quiet with everything owned ends an episode."""
-    more = [
-        event(30, "a", "revoked", {0}),
-        event(30.5, "c", "assigned", {1}),
-        event(33, "b", "revoked", {2}),
-        event(33.5, "d", "assigned", {3}),
-    ]
-
-    assert len(episode_spans([*START, *more])) == 3
-
-
-def test_an_episode_waits_for_the_next_heartbeat() -> None:
-    """Under KIP-848 pod a hears of the new member 4 s after it joined: still one episode."""
-    more = [
-        event(30, "c", "joined"),
-        event(34, "a", "revoked", {0}),
-        event(34.5, "c", "assigned", {1}),
-    ]
-
+@pytest.mark.parametrize(
+    ("more", "joined"),
+    [
+        pytest.param(
+            [
+                event(30, "a", "revoked", {0}),
+                event(30.5, "c", "assigned", {1}),
+                event(33, "b", "revoked", {2}),
+                event(33.5, "d", "assigned", {3}),
+            ],
+            [(30, ("c",)), (33, ("d",))],
+            id="more than 2 s of quiet with everything owned ends an episode",
+        ),
+        pytest.param(
+            [
+                event(30, "c", "joined"),
+                event(34, "a", "revoked", {0}),
+                event(34.5, "c", "assigned", {1}),
+            ],
+            [(30, ("c",))],
+            id="under KIP-848 a hears of the new member at its next heartbeat",
+        ),
+    ],
+)
+def test_an_episode_ends_with_quiet(
+    more: list[GroupEvent], joined: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    """The start is one of its own."""
     spans = episode_spans([*START, *more])
 
-    assert [(span.started_at // SECOND, span.joined) for span in spans[1:]] == [(30, ("c",))]
+    assert [(span.started_at // SECOND, span.joined) for span in spans[1:]] == joined
 
 
 def test_a_scale_down_begins_with_the_sigterm() -> None:
@@ -155,55 +137,48 @@ def test_partitions_without_owner_leave_the_end_open() -> None:
     assert span.unowned == (2, 3)
 
 
+BEFORE = {"a": -1.0, "b": -1.0}
+
+
 @pytest.mark.parametrize(
-    "steps",
-    [[], [change(20, 3, 2)], [change(40, 2, 3)]],
-    ids=["no step", "a step down", "a step afterwards"],
+    ("more", "steps", "created", "found"),
+    [
+        # A join needs a step before it that created the pod.
+        (members(30, ("c", {0})), [], BEFORE | {"c": 29}, ["other"]),
+        (members(30, ("c", {0})), [change(20, 3, 2)], BEFORE | {"c": 29}, ["other"]),
+        (members(30, ("c", {0})), [change(40, 2, 3)], BEFORE | {"c": 29}, ["other"]),
+        # A node that needs ten minutes to start the pod makes its join no less a scale step.
+        (members(620, ("c", {0})), [change(20, 2, 3)], BEFORE | {"c": 20.1}, ["scale_up"]),
+        (members(620, ("c", {0})), [change(20, 2, 3)], {}, ["scale_up"]),
+        # A step makes no more pods than it asked for: d replaces one that was deleted by hand.
+        (
+            [*members(21, ("c", {0})), *members(300, ("d", {1}))],
+            [change(20, 2, 3)],
+            BEFORE | {"c": 20.1, "d": 299.0},
+            ["scale_up", "other"],
+        ),
+        # A container that was started again is no new pod.
+        (
+            [
+                *members(21, ("c", {0})),
+                event(50, "c", "left"),
+                event(50.5, "a", "assigned", {0, 1}),
+                *members(60, ("c", {0})),
+            ],
+            [change(20, 2, 3)],
+            BEFORE | {"c": 20.1},
+            ["scale_up", "other", "other"],
+        ),
+    ],
 )
-def test_a_join_needs_a_step_that_created_the_pod(steps: list[ReplicaChange]) -> None:
-    """Nothing that wanted one more pod before it came: not explained by scaling."""
-    more = members(30, ("c", {0}))
-
-    assert triggers([*START, *more], steps, {"a": -1, "b": -1, "c": 29}) == ["start", "other"]
-
-
-@pytest.mark.parametrize("seconds", [119, 121, 600])
-def test_pods_belong_to_the_step_that_created_them(seconds: float) -> None:
-    """A node that needs ten minutes to start them makes their join no less a scale step."""
-    more = members(20 + seconds, ("c", {0}))
-    created = {"a": -1.0, "b": -1.0, "c": 20.1}
-
-    assert triggers([*START, *more], [change(20, 2, 3)], created) == ["start", "scale_up"]
-    assert triggers([*START, *more], [change(20, 2, 3)]) == ["start", "scale_up"]
-
-
-def test_a_step_makes_no_more_pods_than_it_asked_for() -> None:
-    """Pod d replaces one that was deleted by hand, long after the step of one pod."""
-    more = [*members(21, ("c", {0})), *members(300, ("d", {1}))]
-    created = {"a": -1.0, "b": -1.0, "c": 20.1, "d": 299.0}
-
-    assert triggers([*START, *more], [change(20, 2, 3)], created) == [
-        "start",
-        "scale_up",
-        "other",
-    ]
-
-
-def test_a_pod_that_comes_back_is_no_new_one() -> None:
-    """Its container was started again: the step that created the pod is long over."""
-    more = [
-        *members(21, ("c", {0})),
-        event(50, "c", "left"),
-        event(50.5, "a", "assigned", {0, 1}),
-        *members(60, ("c", {0})),
-    ]
-    created = {"a": -1.0, "b": -1.0, "c": 20.1}
-
-    assert triggers([*START, *more], [change(20, 2, 3)], created)[1:] == [
-        "scale_up",
-        "other",
-        "other",
-    ]
+def test_a_pod_belongs_to_the_step_that_created_it(
+    more: list[GroupEvent],
+    steps: list[ReplicaChange],
+    created: dict[str, float],
+    found: list[str],
+) -> None:
+    """However long a node took to start it."""
+    assert triggers([*START, *more], steps, created) == ["start", *found]
 
 
 def test_a_partition_without_a_known_owner_merges_nothing() -> None:

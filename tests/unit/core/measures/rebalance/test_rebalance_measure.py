@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.fakes.group_story import SECOND, change, event, timeline
 
-from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.pod_timeline import PodTimeline
+from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.rebalance.episodes import RebalanceEpisode, episode_spans
 from lagbench.core.measures.rebalance.partition_work import PartitionWork
@@ -73,29 +73,6 @@ def test_a_step_of_an_idle_group_is_left_out() -> None:
 
     assert rebalances([EPISODE, idle], None).max_dip_percent == 10
     assert rebalances([idle], None).max_dip_percent is None
-
-
-SECOND = 1_000_000_000
-
-
-def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = None) -> GroupEvent:
-    """Return an event at ``second``."""
-    owns = None if owned is None else frozenset(owned)
-    return GroupEvent(round(second * SECOND), pod, kind, owns)
-
-
-def change(second: float, before: int, after: int) -> ReplicaChange:
-    """Return a scale step by the HPA."""
-    return ReplicaChange(
-        at=round(second * SECOND),
-        replicas_before=before,
-        replicas_after=after,
-        by="hpa",
-        reason="",
-        precision_seconds=0,
-        is_reversal=False,
-        is_flip=False,
-    )
 
 
 def group(
@@ -207,8 +184,8 @@ def test_a_step_without_any_rebalance_is_unanswered() -> None:
 
 def test_a_step_whose_pods_left_before_they_joined_moved_nothing() -> None:
     """Up by one and down again within a second: Kubernetes saw the pod come and go."""
-    timeline = PodTimeline("c", 19 * SECOND, None, 20 * SECOND, 0.0, None)
     steps = (change(19, 2, 3), change(19.5, 3, 2))
-    found = replace(group(list(START), [(60, 1000)], changes=steps), timelines={"c": timeline})
+    pods = {"c": timeline("c", 19, gone=20)}
+    found = replace(group(list(START), [(60, 1000)], changes=steps), timelines=pods)
 
     assert unanswered_steps(episodes(found), found) == ()

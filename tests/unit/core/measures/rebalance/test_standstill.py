@@ -4,14 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.fakes.group_story import SECOND, change, event
 
-from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
 from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
 from lagbench.core.measures.rebalance.partition_work import PartitionWork, waiting_after
 from lagbench.core.measures.rebalance.standstill import Standstill, asleep_periods, standstill
-from lagbench.core.measures.replicas.steps import ReplicaChange
-
-SECOND = 10 * BIN_NS
 
 
 def bins(*periods: tuple[float, int]) -> np.ndarray:
@@ -137,31 +134,16 @@ def test_a_run_without_a_rate_is_not_known() -> None:
     assert of(none, none).group_seconds is None
 
 
-def event(second: float, kind: EventKind, owned: set[int] | None = None) -> GroupEvent:
-    """Return an event of the only pod."""
-    owns = None if owned is None else frozenset(owned)
-    return GroupEvent(round(second * SECOND), "a", kind, owns)
-
-
 def test_scaled_to_zero_the_wait_is_the_reactions() -> None:
     """From the last member's end to the first assignment, if zero replicas were wanted."""
     events = [
-        event(0, "assigned", {0}),
-        event(30, "sigterm"),
-        event(30.5, "left"),
-        event(80, "joined"),
-        event(81, "assigned", {0}),
+        event(0, "a", "assigned", {0}),
+        event(30, "a", "sigterm"),
+        event(30.5, "a", "left"),
+        event(80, "a", "joined"),
+        event(81, "a", "assigned", {0}),
     ]
-    to_zero = ReplicaChange(
-        at=30 * SECOND,
-        replicas_before=1,
-        replicas_after=0,
-        by="keda",
-        reason="",
-        precision_seconds=0,
-        is_reversal=False,
-        is_flip=False,
-    )
+    to_zero = change(30, 1, 0, by="keda")
     offered = bins((100, 10))
     processed = bins((30, 10), (51, 0), (19, 10))
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from lagbench.core.measures.checks import Check, rebalances_within
 from lagbench.core.measures.rebalance.watched_group import GroupLook, WatchedGroup
 
@@ -28,47 +32,29 @@ def check(watched: WatchedGroup, *, limit: int = 1, ended_at: float | None = Non
     return rebalances_within(watched, max_rebalances=limit, ended_at_seconds=end, gap_seconds=10)
 
 
-def test_a_group_that_stays_as_it_is_has_no_rebalance() -> None:
-    """The order in which a broker lists the members does not count."""
-    assert watch((0, AB), (1, {"b": [1], "a": [0]}), (2, AB)).rebalances == 0
-
-
-def test_a_changed_assignment_is_a_rebalance() -> None:
-    """A member joined, and between the two looks the group was never seen rebalancing."""
-    assert watch((0, A), (1, AB)).rebalances == 1
-
-
-def test_the_same_partitions_in_a_new_member_are_a_rebalance() -> None:
-    """A restarted consumer has another member id, though all partitions have an owner as before."""
-    assert watch((0, {"old": [0, 1]}), (1, {"new": [0, 1]})).rebalances == 1
-
-
-def test_a_rebalance_in_progress_counts_once() -> None:
-    """However many looks see it, also with its result; one at the first look counts too."""
-    seen = watch((0, A), (1, {}, REBALANCING), (5, {}, "COMPLETING_REBALANCING"), (9, AB), (10, AB))
-
-    assert seen.rebalances == 1
-    assert watch((0, {}, REBALANCING), (1, AB), (9, AB)).rebalances == 1
-
-
-def test_a_rebalance_that_leaves_the_assignment_is_seen_while_it_lasts() -> None:
-    """Only its state shows it."""
-    assert watch((0, AB), (1, {}, REBALANCING), (2, AB)).rebalances == 1
-
-
-def test_the_two_rounds_of_an_incremental_rebalance_are_one() -> None:
-    """They follow each other within the two seconds that separate the episodes of a run."""
-    assert watch((0, A), (1, {"a": [0], "b": []}), (2, AB)).rebalances == 1
-
-
-def test_a_later_movement_is_another_rebalance() -> None:
-    """After two quiet seconds a join is a rebalance of its own."""
-    assert watch((0, A), (1, AB), (2, AB), (3.5, A)).rebalances == 2
-
-
-def test_looks_far_apart_count_each_changed_assignment() -> None:
-    """The group was settled in between."""
-    assert watch((0, A), (5, AB), (10, A)).rebalances == 2
+@pytest.mark.parametrize(
+    ("looks", "rebalances"),
+    [
+        # The order in which a broker lists the members does not count.
+        ([(0, AB), (1, {"b": [1], "a": [0]}), (2, AB)], 0),
+        ([(0, A), (1, AB)], 1),
+        # A restarted consumer has another member id, with the same partitions.
+        ([(0, {"old": [0, 1]}), (1, {"new": [0, 1]})], 1),
+        # One in progress counts once, however many looks see it, also at the first look.
+        (
+            [(0, A), (1, {}, REBALANCING), (5, {}, "COMPLETING_REBALANCING"), (9, AB), (10, AB)],
+            1,
+        ),
+        ([(0, {}, REBALANCING), (1, AB), (9, AB)], 1),
+        ([(0, AB), (1, {}, REBALANCING), (2, AB)], 1),  # its result is the same assignment
+        ([(0, A), (1, {"a": [0], "b": []}), (2, AB)], 1),  # two rounds of an incremental one
+        ([(0, A), (1, AB), (2, AB), (3.5, A)], 2),  # after two quiet seconds
+        ([(0, A), (5, AB), (10, A)], 2),
+    ],
+)
+def test_a_rebalance_is_a_movement_between_two_looks(looks: list[Any], rebalances: int) -> None:
+    """Instant, partitions by member, state (STABLE)."""
+    assert watch(*looks).rebalances == rebalances
 
 
 def test_the_claim_holds_up_to_the_limit() -> None:

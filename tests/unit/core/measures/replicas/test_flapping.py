@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.replica_records import SECOND, samples, scaled
@@ -52,32 +53,23 @@ def test_steps_that_do_not_lead_to_the_sample_are_not_believed() -> None:
     assert change.by == "unknown"
 
 
-def test_one_rise_and_one_fall_is_one_reversal_and_no_flip() -> None:
-    """A spike answered as intended: up in two steps, down in two after its end."""
-    found = changes([2, 6, 12, 12, 7, 2], spike_end=3)
+@pytest.mark.parametrize(
+    ("specs", "spike_end", "reversals", "flips"),
+    [
+        ([2, 6, 12, 12, 7, 2], 3, [0, 0, 1, 0], [0, 0, 0, 0]),  # a spike answered as intended
+        ([2, 8, 2, 8, 8, 2], 4, [0, 1, 1, 1], [0, 1, 1, 0]),  # a sawtooth; the return is none
+        ([2, 8, 8, 2, 4, 2], 2, [0, 1, 1, 1], [0, 0, 1, 1]),  # up again after the return
+        ([2, 3, 2], None, [0, 1], [0, 1]),  # a steady load has nothing to return from
+    ],
+)
+def test_a_reversal_without_a_cause_is_a_flip(
+    specs: list[int], spike_end: float | None, reversals: list[int], flips: list[int]
+) -> None:
+    """Only the return to the floor is a reversal without being a flip."""
+    found = changes(specs, spike_end)
 
-    assert sum(c.is_reversal for c in found) == 1
-    assert sum(c.is_flip for c in found) == 0
-
-
-def test_a_sawtooth_that_is_followed_flips() -> None:
-    """Up, down, up during the bursts, down after: two flips; the last fall is the return."""
-    found = changes([2, 8, 2, 8, 8, 2], spike_end=4)
-
-    assert [c.is_reversal for c in found] == [False, True, True, True]
-    assert [c.is_flip for c in found] == [False, True, True, False]
-
-
-def test_going_up_again_after_the_return_is_a_flip() -> None:
-    """The load has ended: the second rise and the second fall are nobody's wish."""
-    found = changes([2, 8, 8, 2, 4, 2], spike_end=2)
-
-    assert [c.is_flip for c in found] == [False, False, True, True]
-
-
-def test_under_steady_load_every_reversal_flips() -> None:
-    """There is no spike to return from."""
-    assert [c.is_flip for c in changes([2, 3, 2])] == [False, True]
+    assert [c.is_reversal for c in found] == [bool(each) for each in reversals]
+    assert [c.is_flip for c in found] == [bool(each) for each in flips]
 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=30), st.integers(0, 30))
@@ -90,58 +82,42 @@ def test_flips_are_reversals_and_at_most_one_is_forgiven(specs: list[int], end: 
     assert reversals - 1 <= flips <= reversals
 
 
-def test_baseline_counts_samples_before_the_spike_only() -> None:
-    """At the floor until the spike at 3 s, scaled afterwards: the baseline held."""
-    holds, _ = baseline_at_floor(
-        samples([2, 2, 2, 6]),
-        changes([2, 2, 2, 6]),
-        floor=2,
+STEPS: list[TelemetryRecord] = [scaled(100, 2, 6), scaled(150, 6, 2)]
+
+
+@pytest.mark.parametrize(
+    ("records", "floor", "spike_at", "holds", "numbers"),
+    [
+        (samples([2, 2, 2, 6]), 2, 3, True, ["3", "2"]),  # scaled after the spike
+        (samples([2, 3, 2, 6]), 2, 3, False, ["3", "1", "2"]),
+        # A policy that scales to zero has two floors: a pod after the first message is one.
+        (samples([0, 1, 0, 6]), 0, 3, True, ["3", "0", "1"]),
+        (samples([0, 2, 0, 6]), 0, 3, False, ["2", "1", "0", "1"]),
+        ([], 2, None, None, []),
+        (samples([2]), 2, 600, None, ["600"]),  # one sample, and nobody knows where else
+        ([*samples([2]), *STEPS, *samples([2], 301)], 2, 302, False, ["6", "100", "2"]),
+    ],
+)
+def test_the_baseline_is_at_its_floor_until_the_spike(
+    records: list[TelemetryRecord],
+    floor: int,
+    spike_at: int | None,
+    holds: bool | None,
+    numbers: list[str],
+) -> None:
+    """None: not seen throughout."""
+    found, text = baseline_at_floor(
+        records,
+        replica_changes(records, from_at=0, until_at=10**18, last_spike_ended_at=None),
+        floor=floor,
+        started=max(floor, 1),
         stream_started_at=0,
-        first_spike_started_at=3 * SECOND,
-        until_at=9 * SECOND,
+        first_spike_started_at=None if spike_at is None else spike_at * SECOND,
+        until_at=900 * SECOND,
     )
 
-    assert holds is True
-
-
-def test_baseline_off_the_floor_says_when() -> None:
-    """Scaled on noise 1 s after the stream began."""
-    holds, text = baseline_at_floor(
-        samples([2, 3, 2, 6]),
-        changes([2, 3, 2, 6]),
-        floor=2,
-        stream_started_at=0,
-        first_spike_started_at=3 * SECOND,
-        until_at=9 * SECOND,
-    )
-
-    assert holds is False
-    assert re.findall(r"\d+", text)[:3] == ["3", "1", "2"]
-
-
-def test_a_policy_that_scales_to_zero_has_two_floors() -> None:
-    """No pod before the first message, one after it; a second one is off the floor."""
-    for replicas, expected in (([0, 1, 0, 6], True), ([0, 2, 0, 6], False)):
-        holds, _ = baseline_at_floor(
-            samples(replicas),
-            changes(replicas),
-            floor=0,
-            started=1,
-            stream_started_at=0,
-            first_spike_started_at=3 * SECOND,
-            until_at=9 * SECOND,
-        )
-
-        assert holds is expected
-
-
-def test_baseline_without_samples_is_unknown() -> None:
-    """Nothing seen is not at the floor."""
-    holds, _ = baseline_at_floor(
-        [], [], floor=2, stream_started_at=0, first_spike_started_at=None, until_at=1
-    )
-
-    assert holds is None
+    assert found is holds
+    assert set(numbers) <= set(re.findall(r"\d+", text))
 
 
 def test_what_happened_between_two_equal_samples_flips() -> None:
@@ -152,42 +128,6 @@ def test_what_happened_between_two_equal_samples_flips() -> None:
     found = replica_changes(records, from_at=0, until_at=400 * SECOND, last_spike_ended_at=None)
 
     assert [c.is_flip for c in found] == [False, True, True, True]
-
-
-def test_a_baseline_that_was_not_seen_throughout_is_unknown() -> None:
-    """One sample in 600 s: at the floor there, and nobody knows where else."""
-    holds, text = baseline_at_floor(
-        samples([2]),
-        [],
-        floor=2,
-        stream_started_at=0,
-        first_spike_started_at=600 * SECOND,
-        until_at=900 * SECOND,
-    )
-
-    assert holds is None
-    assert "600.0 s" in text
-
-
-def test_a_baseline_off_the_floor_between_two_samples_is_off() -> None:
-    """Nobody sampled the 6 replicas, but the autoscaler made them."""
-    records: list[TelemetryRecord] = [
-        *samples([2]),
-        scaled(100, 2, 6),
-        scaled(150, 6, 2),
-        *samples([2], 301),
-    ]
-    holds, text = baseline_at_floor(
-        records,
-        replica_changes(records, from_at=0, until_at=400 * SECOND, last_spike_ended_at=None),
-        floor=2,
-        stream_started_at=0,
-        first_spike_started_at=302 * SECOND,
-        until_at=400 * SECOND,
-    )
-
-    assert holds is False
-    assert re.findall(r"\d+", text)[:3] == ["6", "100", "2"]
 
 
 def test_what_came_before_the_measurement_window_is_no_change_of_it() -> None:

@@ -69,87 +69,61 @@ def test_the_event_of_another_workloads_hpa_is_no_reason() -> None:
     assert (change.by, change.reason) == ("user", "written by kubectl")
 
 
-def test_two_steps_within_a_second_are_both_kept() -> None:
-    """KEDA activates 0 to 1, the HPA continues to 4."""
-    found = changes(
-        sample(1, 0),
-        watched_step(1.2, 0, 1, "keda"),
-        watched_step(1.7, 1, 4, "kube-controller-manager"),
-        sample(2, 4),
-    )
-
-    assert [(c.replicas_after, c.by) for c in found] == [(1, "keda"), (4, "hpa")]
-
-
-def test_a_sample_may_be_read_before_the_watch_reports() -> None:
-    """The sample at 2 s shows 6 already, the watch at 2.01 s: one change, not two."""
-    found = changes(sample(1, 2), sample(2, 6), watched_step(2.01, 2, 6, "kubectl"), sample(3, 6))
-
-    assert [(c.at, c.replicas_after) for c in found] == [(round(2.01 * SECOND), 6)]
-
-
-def test_what_the_autoscaler_reports_itself_comes_first() -> None:
-    """On the embedded bench it stamps its own step exactly."""
-    reported = scaled(1.3, 2, 6)
-
-    (change,) = changes(sample(1, 2), reported, watched_step(1.4, 2, 6), sample(2, 6))
-
-    assert (change.at, change.precision_seconds, change.reason) == (reported.at, 0, "because")
-
-
-def test_what_both_tell_is_one_step() -> None:
-    """Up and back within one second, told by the autoscaler and 300 ms later by the watch."""
-    found = changes(
-        sample(1, 2),
-        scaled(1.2, 2, 6),
-        watched_step(1.5, 2, 6),
-        scaled(1.6, 6, 2),
-        watched_step(1.9, 6, 2),
-        sample(2, 2),
-        sample(3, 2),
-    )
-
-    assert [(c.at, c.replicas_after) for c in found] == [
-        (round(1.2 * SECOND), 6),
-        (round(1.6 * SECOND), 2),
+@pytest.mark.parametrize(
+    ("records", "found"),
+    [
+        pytest.param(
+            [sample(1, 0), watched_step(1.2, 0, 1, "keda"), watched_step(1.7, 1, 4), sample(2, 4)],
+            [(1.2, 1), (1.7, 4)],
+            id="two steps within a second: KEDA activates, the HPA continues",
+        ),
+        pytest.param(
+            [sample(1, 2), sample(2, 6), watched_step(2.01, 2, 6, "kubectl"), sample(3, 6)],
+            [(2.01, 6)],
+            id="a sample may be read before the watch reports",
+        ),
+        pytest.param(
+            [sample(1, 2), scaled(1.3, 2, 6), watched_step(1.4, 2, 6), sample(2, 6)],
+            [(1.3, 6)],
+            id="the autoscaler stamps its own step exactly",
+        ),
+        pytest.param(
+            [
+                *(sample(1, 2), scaled(1.2, 2, 6), watched_step(1.5, 2, 6), scaled(1.6, 6, 2)),
+                *(watched_step(1.9, 6, 2), sample(2, 2), sample(3, 2)),
+            ],
+            [(1.2, 6), (1.6, 2)],
+            id="what both tell is one step",
+        ),
+        pytest.param(
+            [
+                *(sample(1, 2), sample(2, 2), sample(3, 6), sample(4, 2)),
+                *(scaled(1.97, 2, 6), scaled(3.2, 6, 2)),
+            ],
+            [(1.97, 6), (3.2, 2)],
+            id="a step near a sample counts once",
+        ),
+        pytest.param(
+            [sample(1, 2), sample(9, 2), watched_step(3, 2, 6), watched_step(6, 6, 2)],
+            [(3, 6), (6, 2)],
+            id="the watch shows what came back between two samples",
+        ),
+        pytest.param(
+            [sample(1, 2), scaled(100, 2, 6), sample(301, 2)],
+            [(100, 6), (301, 2)],
+            id="the way back was told by nobody: the next sample is its bound",
+        ),
+        pytest.param(
+            [sample(1, 2), sample(2, 2), scaled(100, 2, 6), scaled(200, 6, 2)],
+            [(100, 6), (200, 2)],
+            id="steps after the last sample count",
+        ),
+    ],
+)
+def test_each_step_counts_once(
+    records: list[TelemetryRecord], found: list[tuple[float, int]]
+) -> None:
+    """Whoever reported it: seconds, and the replicas after it."""
+    assert [(c.at, c.replicas_after) for c in changes(*records)] == [
+        (round(second * SECOND), replicas) for second, replicas in found
     ]
-
-
-def test_a_step_near_a_sample_counts_once() -> None:
-    """Stamped at 1.97 s, done after the sample at 2 s, which still shows the old number."""
-    found = changes(
-        sample(1, 2),
-        sample(2, 2),
-        sample(3, 6),
-        sample(4, 2),
-        scaled(1.97, 2, 6),
-        scaled(3.2, 6, 2),
-    )
-
-    assert [c.replicas_after for c in found] == [6, 2]
-
-
-def test_the_watch_shows_what_went_and_came_back_between_two_samples() -> None:
-    """Both samples say 2; the watch saw 6 in between."""
-    found = changes(
-        sample(1, 2), sample(9, 2), watched_step(3, 2, 6, "keda"), watched_step(6, 6, 2, "keda")
-    )
-
-    assert [(c.replicas_after, c.is_reversal) for c in found] == [(6, False), (2, True)]
-
-
-def test_steps_in_a_gap_between_samples_count_as_far_as_they_go() -> None:
-    """The way back from 6 was told by nobody: the sample after the period is its bound."""
-    found = changes(sample(1, 2), scaled(100, 2, 6), sample(301, 2))
-
-    assert [(c.at, c.replicas_after, c.by) for c in found] == [
-        (100 * SECOND, 6, "hpa"),
-        (301 * SECOND, 2, "unknown"),
-    ]
-
-
-def test_steps_after_the_last_sample_count() -> None:
-    """The recorder fell silent at 2 s."""
-    found = changes(sample(1, 2), sample(2, 2), scaled(100, 2, 6), scaled(200, 6, 2))
-
-    assert [c.replicas_after for c in found] == [6, 2]
