@@ -200,6 +200,8 @@ def _recorder(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.Rec
     final = [(p, int(end), int(end)) for p, end in enumerate(ends[-1])]
     at = instant(epoch, story.end_seconds + 2)
     yield t.LagSample(at=at, source=source, partitions=list(final))
+    for second in range(0, int(story.end_seconds) + 1, 10):
+        yield t.GroupMembers(at=instant(epoch, second), source=source, members=[])
     for at, spec, current, ready in tables(story, outcome, epoch)["replicas"]:
         yield t.ReplicaSample(at=at, source=source, spec=spec, current=current, ready=ready)
         members, state = ready, "STABLE"

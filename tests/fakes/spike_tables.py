@@ -23,6 +23,7 @@ def manifest(epoch: int, run_id: str) -> dict[str, Any]:
     """Return a manifest with fixed versions."""
     return {
         "run_id": run_id,
+        "folder_format": 2,
         "created_at": epoch - 12_000_000_000,
         "scenario": "quick_spike",
         "policy": "lag-fast",
@@ -195,11 +196,16 @@ def accounting(story: SpikeStory, outcome: Outcome) -> dict[str, Any]:
     all_waits = np.concatenate(list(_waits(story, outcome).values()))
     none = ("lost", "duplicated", "duplicated_messages", "reordered", "zombie", "not_yet_consumed",
             "produced_twice", "not_in_log", "not_in_log_excused", "unknown_message", "expired",
-            "log_holes", "produced_failed", "produced_unknown")  # fmt: skip
+            "log_holes", "produced_failed", "produced_unknown", "foreign", "processed_foreign",
+            "foreign_ledger_records", "foreign_telemetry_records", "zombie_in_doubt",
+            "reordered_in_doubt", "not_in_log_failed", "not_in_log_unknown",
+            "outside_run")  # fmt: skip
+    lists = ("strangers", "unknown_ownership", "unbounded_pods", "unledgered_bound")
     counts = ("produced_acked", "planned", "in_log", "processed_records", "processed_distinct")
     return {
         **dict.fromkeys(counts, total),
         **dict.fromkeys(none, 0),
+        **{key: [] for key in lists},
         "by_pod": {pod: {"processed": n, "duplicated": 0} for pod, n in sorted(by_pod.items())},
         "by_cause": {},
         "time_lag_seconds": dict(

@@ -28,7 +28,6 @@ from lagbench.core.verdict.verdict import SloResult, Verdict, judge
 from lagbench.results.measure import judge_run, measure_run
 
 RECORDED = Path(__file__).parent.parent / "data" / "runs"
-FORMAT_1_TINY = RECORDED / "format1_tiny"
 SECOND = 1_000_000_000
 
 Row = dict[str, Any]
@@ -168,7 +167,7 @@ class TamperedRun:
         )
 
 
-def tampered(root: Path, recorded: Path = FORMAT_1_TINY) -> TamperedRun:
+def tampered(root: Path, recorded: Path) -> TamperedRun:
     """Return a copy of ``recorded`` below ``root``, to be tampered with."""
     path = root / "tampered-20261122-155419-90c1"
     shutil.copytree(recorded, path)
@@ -191,10 +190,10 @@ TRACE = {
     "kind": "trace",
     "file": "trace.csv",
     "points": [
-        {"second": 0, "rate_per_second": 150},
-        {"second": 8, "rate_per_second": 1500},
-        {"second": 28, "rate_per_second": 150},
-        {"second": 32, "rate_per_second": 0},
+        {"second": 0, "rate_per_second": 150, "is_spike": False},
+        {"second": 8, "rate_per_second": 1500, "is_spike": True},
+        {"second": 18, "rate_per_second": 150, "is_spike": False},
+        {"second": 22, "rate_per_second": 0, "is_spike": False},
     ],
 }
 
@@ -205,24 +204,30 @@ def new_pods(run: TamperedRun) -> set[str]:
     return {record["pod"] for record in seen if run.seconds(record["created_at"]) > 0}
 
 
-def without_scaling(run: TamperedRun) -> None:
-    """Leave the replicas at 1: no step, no new pod."""
-    pods = new_pods(run)
+def without_pods(run: TamperedRun, pods: set[str]) -> None:
+    """Leave out all that is known of ``pods``: as if they had never come."""
 
     def edit(record: Row) -> Row | None:
         if record["source"] in pods or record.get("pod") in pods:
             return None
-        if record["kind"] in ("scaled", "replicas_changed"):
-            return None
-        if record["kind"] == "replica_sample":
-            return {**record, "spec": 1, "current": 1, "ready": 1}
-        if record["kind"] == "hpa_sync":
-            return {**record, "spec_replicas": 1, "desired": 1}
-        if record["kind"] == "group_sample":
-            return {**record, "members": 1}
+        if record["kind"] == "group_members":
+            kept = [member for member in record["members"] if member["client_id"] not in pods]
+            return {**record, "members": kept}
         return record
 
     run.edit_records(edit)
+
+
+def without_scaling(run: TamperedRun) -> None:
+    """Leave the replicas at 1: no step, no new pod."""
+    without_pods(run, new_pods(run))
+    at_one = {
+        "replica_sample": {"spec": 1, "current": 1, "ready": 1},
+        "hpa_sync": {"spec_replicas": 1, "desired": 1},
+        "group_sample": {"members": 1},
+    }
+    run.edit_records(lambda record: {**record, **at_one.get(record["kind"], {})})
+    run.drop_records("scaled", "replicas_changed")
 
 
 def set_lag(run: TamperedRun, lag_at: Any) -> None:

@@ -85,7 +85,7 @@ def contradictions(content: dict[str, Any], below_fence: int, listed: Counter[st
         for _ in range(count)
     ]
     fence = {"events": {"0": below_fence}}
-    reasons = reconciliation(accounting_measure(content, bad, run_format=2, fence=fence)).reasons
+    reasons = reconciliation(accounting_measure(content, bad, fence=fence)).reasons
     return [reason for reason in reasons if "contradicts" in reason or "lacks" in reason]
 
 

@@ -40,6 +40,7 @@ from lagbench.core.telemetry import (
     encode_record,
 )
 from lagbench.errors import NotReady
+from lagbench.results.seals import seal_evidence
 
 RECORDS_FILE = "records.jsonl"
 POLICY_CHECK_FILE = "policy_check.json"
@@ -148,6 +149,7 @@ def complete_run(folder: RunFolder) -> Observation:
     started_at = int(lag.at[0])
     folder.update_manifest(**{OBSERVED_FIELD: seen.as_dict(), "stream_started_at": started_at})
     _write_tables(folder, records, work.rate)
+    seal_evidence(folder)
     return seen
 
 

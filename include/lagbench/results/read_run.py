@@ -10,6 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.adapters.runs.run_manifest import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.core.clocks import clock_set, on_recorders_clock
 from lagbench.core.measures import RunEvidence, first_partitions
 from lagbench.core.measures.accounting import CommitMove, commits_moved_back
@@ -22,7 +23,6 @@ from lagbench.core.measures.evidence import (
     observation_of,
     observed_members,
     pod_lives,
-    timeline_gaps,
     with_pods_of_members,
     without_stale,
 )
@@ -48,6 +48,11 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     """
     stamped, unknown = run_tables.read_telemetry(folder)
     manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
+    if manifest.get(FORMAT_FIELD) != CURRENT_FORMAT:
+        raise NotReady(
+            f"run {folder.reference} was made by an earlier version of lagbench: its folder has "
+            f"another format than {CURRENT_FORMAT}, and cannot be measured"
+        )
     clocks = clock_set(stamped, manifest["fidelity"])
     named = on_recorders_clock(stamped, clocks)
     observed = observation_of(manifest)
@@ -60,7 +65,6 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     policy, limits = _policy(folder, observed)
     read = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
     lag, stale = without_stale(read, records)
-    bins, offered = run_tables.read_offered(folder)
     accounting = folder.read_json(folder.accounting) if folder.accounting.exists() else None
     if observed is not None:
         by_commits = work_by_commits(lag)
@@ -73,7 +77,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
             rate = rate_of_commits(rate, lag)
         lives = pod_lives(named)
         work = _work(folder, scenario, rate, lag, accounting=accounting or {}, lives=lives)
-    earliest_median, latest = run_tables.read_latency(folder)
+    earliest_median = run_tables.read_earliest_median(folder)
     return RunEvidence(
         manifest=manifest,
         scenario=scenario,
@@ -93,11 +97,9 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         stored_scalers=folder.read_json(folder.autoscaler) if folder.autoscaler.exists() else {},
         swapped=_swapped(folder, scenario),
         misplaced=misplaced_messages(folder, scenario.partition_plan),
-        latest_seconds=latest,
         stale_lag=stale,
         ledger=run_tables.read_ledger(folder) if level is None and observed is None else None,
         clock_skews=run_tables.read_clock_skews(folder),
-        timeline_gaps=timeline_gaps(bins, offered, accounting),
     )
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import NANOSECONDS, Ints, Ledger
+from lagbench.core.measures import NANOSECONDS, Ledger
 from lagbench.core.measures.accounting import BadMessage
 from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries, lag_series
 from lagbench.core.measures.rebalance import (
@@ -74,15 +74,12 @@ def read_lag(folder: RunFolder, *, first_partitions: int | None = None) -> LagSe
     return lag_series(**columns, first_partitions=first_partitions)
 
 
-def read_latency(folder: RunFolder) -> tuple[float | None, float | None]:
-    """Return the lowest median and the longest time lag of any bin; None: there is no row."""
+def read_earliest_median(folder: RunFolder) -> float | None:
+    """Return the lowest median time lag of any bin; None: there is no row."""
     if not any(folder.table("latency").glob("*.parquet")):
-        return None, None
-    table = read_table(folder, "latency")
-    medians, longest = (
-        table.column(name).drop_null().to_pylist() for name in ("p50_seconds", "max_seconds")
-    )
-    return min(medians, default=None), max(longest, default=None)
+        return None
+    medians = read_table(folder, "latency").column("p50_seconds").drop_null().to_pylist()
+    return min(medians, default=None)
 
 
 def read_commits(folder: RunFolder) -> list[tuple[int, int, int | None]]:
@@ -140,13 +137,6 @@ def _read_pod_rates(folder: RunFolder, rate: RateSeries) -> PodRates:
     counts = table.column("processed").to_numpy()
     np.add.at(done, (pod[inside], second[inside]), counts[inside])
     return PodRates(pods, done)
-
-
-def read_offered(folder: RunFolder) -> tuple[Ints, int]:
-    """Return the instants of the timeline's rows, and the sum of their offered messages."""
-    table = read_table(folder, "timeline")
-    at = np.asarray(table.column("at").to_numpy(), dtype=np.int64)
-    return at, int(np.asarray(table.column("offered").to_numpy(), dtype=np.int64).sum())
 
 
 def read_handovers(folder: RunFolder) -> list[Handover]:

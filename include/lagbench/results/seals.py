@@ -1,7 +1,9 @@
-"""Seal the inputs of a run before its stream: a verdict belongs to the limits and policy of then.
+"""Seal the inputs of a run before its stream, and the evidence once it is accounted for.
 
-A digest is one of what a file says: comments and the order of keys do not count. A folder of an
-older version has no seals; it is judged, and the verdict says so.
+A verdict belongs to the limits and the policy of then. Tables and counts are computed from what was
+recorded, so they contradict each other only where somebody changed one: such a folder is refused. A
+digest is one of what a file says: comments and the order of keys do not count. A folder of an older
+version has no seals; it is judged, and the verdict says so.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from lagbench.errors import WrongInput
 SEALED_FIELD = "sealed"
 """Of the manifest: digests by the name of the file."""
 _INPUTS = ("scenario.yaml", "conf.json", "policy*.yaml", "own-*.yaml", "payload.txt")
+EVIDENCE_FIELD = "sealed_evidence"
+"""The same for what the accounting read and wrote."""
+_EVIDENCE = ("accounting.json", "fence.json", "tables/*/*.parquet")
 _JUDGED = ("scenario.yaml", "policy*.yaml", "accounting.json", "fence.json", "measures.json")
 
 
@@ -29,23 +34,32 @@ def seal(folder: RunFolder) -> None:
         folder.update_manifest(**{SEALED_FIELD: _digests(folder, _INPUTS)})
 
 
+def seal_evidence(folder: RunFolder) -> None:
+    """Note the digests of what was accounted for; a repeated accounting is sealed again."""
+    folder.update_manifest(**{EVIDENCE_FIELD: _digests(folder, _EVIDENCE)})
+
+
 def require_seals(folder: RunFolder) -> None:
-    """Reject a folder with an input that was changed, added or removed after its stream began.
+    """Reject a folder of which a file was changed, added or removed after it was sealed.
 
     :raises WrongInput: it names the file.
     """
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
-    sealed: Mapping[str, str] | None = manifest.get(SEALED_FIELD)
-    if sealed is None:
-        return
-    for name in sorted(_changed(sealed, _digests(folder, _INPUTS))):
-        raise WrongInput(
-            where=f"run {folder.reference}",
-            field=name,
-            value="changed since the stream began",
-            allowed="the file as the run had it; lagbench report RUN --set slos.NAME=VALUE asks "
-            "what the verdict would be with another limit",
-        )
+    for field, patterns, since in (
+        (SEALED_FIELD, _INPUTS, "the stream began"),
+        (EVIDENCE_FIELD, _EVIDENCE, "the run was accounted for"),
+    ):
+        sealed: Mapping[str, str] | None = manifest.get(field)
+        if sealed is None:
+            continue
+        for name in sorted(_changed(sealed, _digests(folder, patterns))):
+            raise WrongInput(
+                where=f"run {folder.reference}",
+                field=name,
+                value=f"changed since {since}",
+                allowed="the file as the run had it; lagbench report RUN --set slos.NAME=VALUE asks"
+                " what the verdict would be with another limit",
+            )
 
 
 def unsealed_note(manifest: Mapping[str, Any]) -> str:
@@ -72,7 +86,10 @@ def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
 
 def _digests(folder: RunFolder, patterns: Iterable[str]) -> dict[str, str]:
     files = {path for pattern in patterns for path in folder.path.glob(pattern)}
-    return {path.name: _digest(path.name, path.read_bytes()) for path in sorted(files)}
+    return {
+        str(path.relative_to(folder.path)): _digest(path.name, path.read_bytes())
+        for path in sorted(files)
+    }
 
 
 def _digest(name: str, content: bytes) -> str:

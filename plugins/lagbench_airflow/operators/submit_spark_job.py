@@ -83,6 +83,7 @@ class SubmitSparkJobOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
         """Put the run in place, execute the provider's operator, and fetch the run."""
+        from lagbench.results.seals import seal_evidence
         from lagbench_airflow.hooks.spark import SparkTarget
 
         target = SparkTarget.read(self.spark_conn_id)
@@ -95,6 +96,8 @@ class SubmitSparkJobOperator(CellOperator):
         if staging is not None:
             staging.fetch(cell.folder)
         require_tables(cell.folder, WRITTEN_TABLES, seen_by_spark=self._job.run_folder)
+        for group in cell.folder.groups:
+            seal_evidence(group)
         return {"job": self._job.name, "tables": _tables(cell.folder.tables)}
 
     def on_kill(self) -> None:

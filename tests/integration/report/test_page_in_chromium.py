@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -26,7 +26,7 @@ from lagbench.results.measure import judge_run, measure_run
 
 pytestmark = pytest.mark.browser
 
-RECORDED = PROJECT_ROOT / "tests/data/runs/format1_tiny"
+RECORDED = PROJECT_ROOT / "tests/data/runs/stand_in_pass.tar.xz"
 PLOT = "document.querySelectorAll('.plot')[{}]"
 SHOWN = "lagbench.report.shown()"
 INKED = """
@@ -53,8 +53,10 @@ OF_THE_LINE = """
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """Provide the recorded run with its report."""
-    path = tmp_path_factory.mktemp("runs") / RECORDED.name
-    shutil.copytree(RECORDED, path)
+    root = tmp_path_factory.mktemp("runs")
+    with tarfile.open(RECORDED) as archive:
+        archive.extractall(root, filter="data")
+    (path,) = root.iterdir()
     found = RunFolder(path)
     measure_run(found)
     judge_run(found)

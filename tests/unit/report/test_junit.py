@@ -4,7 +4,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.verdict.verdict import SloResult, SloStatus, Verdict
+from lagbench.core.verdict.slo import SloResult, SloStatus
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.junit import junit_xml, write_junit
 
 

@@ -40,13 +40,13 @@ def standing(run: TamperedRun, from_seconds: float, until_seconds: float) -> Non
     run.edit_records(in_record, "lag_sample")
 
 
-def test_readings_that_stand_still_are_missing(passed: TamperedRun) -> None:
+def test_readings_that_stand_still_are_missing(run: TamperedRun) -> None:
     """Offsets from a cache for 20 s after the spike, while the pods' commits went on."""
-    passed.set_slos(drain_seconds=15)
-    assert passed.judge().status == "pass"
-    standing(passed, 17, 37)
+    run.set_slos(drain_seconds=15)
+    assert run.judge().status == "pass"
+    standing(run, 17, 37)
 
-    verdict = passed.judge()
+    verdict = run.judge()
 
     assert verdict.status == "undetermined"
     assert slo(verdict, "drain_seconds").status == "undetermined"
@@ -54,49 +54,49 @@ def test_readings_that_stand_still_are_missing(passed: TamperedRun) -> None:
     assert "from +17" in gap
 
 
-def test_a_topic_that_was_made_again_proves_nothing(passed: TamperedRun) -> None:
+def test_a_topic_that_was_made_again_proves_nothing(run: TamperedRun) -> None:
     """Its offsets begin at 0 again at +30 s."""
 
     def edit(row: Row) -> Row:
-        if passed.seconds(row["at"]) < 30:
+        if run.seconds(row["at"]) < 30:
             return row
         return {**row, "end_offset": row["end_offset"] // 10, "committed": row["committed"] // 10}
 
-    passed.edit_rows("lag", edit)
-    passed.drop_records("lag_sample")
+    run.edit_rows("lag", edit)
+    run.drop_records("lag_sample")
 
-    status, codes = outcome(passed)
+    status, codes = outcome(run)
     assert (status, codes) == ("undetermined", {"fallen_offsets"})
-    assert slo(passed.judge(), "lost").status == "undetermined"
+    assert slo(run.judge(), "lost").status == "undetermined"
 
 
-def test_an_end_offset_that_is_back_at_once_is_a_wrong_reading(passed: TamperedRun) -> None:
+def test_an_end_offset_that_is_back_at_once_is_a_wrong_reading(run: TamperedRun) -> None:
     """A new leader knew of half of the records for one second; the sample is left out."""
-    instants = sorted({row["at"] for row in passed.rows("lag")})
-    one = next(at for at in instants if passed.seconds(at) > 30)
+    instants = sorted({row["at"] for row in run.rows("lag")})
+    one = next(at for at in instants if run.seconds(at) > 30)
 
     def edit(row: Row) -> Row:
         return {**row, "end_offset": row["end_offset"] // 2} if row["at"] == one else row
 
-    passed.edit_rows("lag", edit)
-    passed.edit_records(lambda r: None if r["at"] == one else r, "lag_sample")
+    run.edit_rows("lag", edit)
+    run.edit_records(lambda r: None if r["at"] == one else r, "lag_sample")
 
-    assert outcome(passed) == ("pass", set())
+    assert outcome(run) == ("pass", set())
 
 
-def test_samples_behind_the_pods_are_stale(passed: TamperedRun) -> None:
+def test_samples_behind_the_pods_are_stale(run: TamperedRun) -> None:
     """The API server answers for 20 s with the replicas of before the scale-up."""
 
     def edit(record: Row) -> Row:
-        is_old = 9.8 < passed.seconds(record["at"]) < 32
+        is_old = 9.8 < run.seconds(record["at"]) < 32
         return {**record, "current": 1, "ready": 1} if is_old else record
 
-    passed.edit_records(edit, "replica_sample")
+    run.edit_records(edit, "replica_sample")
 
-    assert outcome(passed) == ("undetermined", {"stale_replicas"})
+    assert outcome(run) == ("undetermined", {"stale_replicas"})
 
 
-def test_stamps_that_are_an_hour_off_are_no_reaction(passed: TamperedRun) -> None:
+def test_stamps_that_are_an_hour_off_are_no_reaction(run: TamperedRun) -> None:
     """The API server's clock is an hour ahead of the recorder's, and nobody asked it."""
     hour = 3600 * SECOND
 
@@ -104,9 +104,9 @@ def test_stamps_that_are_an_hour_off_are_no_reaction(passed: TamperedRun) -> Non
         stamps = ("created_at", "ready_at", "started_at", "deleted_at")
         return {**record, **{name: record[name] and record[name] + hour for name in stamps}}
 
-    passed.edit_records(edit, "pod_seen")
+    run.edit_records(edit, "pod_seen")
 
-    status, codes = outcome(passed)
+    status, codes = outcome(run)
     assert (status, "stamps_apart" in codes) == ("undetermined", True)
 
 
@@ -132,104 +132,92 @@ def pods_at(run: TamperedRun, at_seconds: float) -> dict[str, list[int]]:
     return {pod: partitions for pod, partitions in owned.items() if partitions}
 
 
-def test_two_owners_of_one_partition_are_named(passed: TamperedRun) -> None:
+def test_two_owners_of_one_partition_are_named(run: TamperedRun) -> None:
     """The broker describes it so in one reading."""
-    first, second, *rest = pods_at(passed, 30).items()
+    first, second, *rest = pods_at(run, 30).items()
     both = (second[0], [*second[1], *first[1]])
-    passed.drop_records("group_members", from_seconds=29, until_seconds=31)
-    passed.add_records(members(passed, 30, first, both, *rest))
+    run.drop_records("group_members", from_seconds=29, until_seconds=31)
+    run.add_records(members(run, 30, first, both, *rest))
 
-    assert outcome(passed) == ("undetermined", {"two_owners"})
+    assert outcome(run) == ("undetermined", {"two_owners"})
 
 
-def test_other_owners_than_the_pods_report_are_named(passed: TamperedRun) -> None:
+def test_other_owners_than_the_pods_report_are_named(run: TamperedRun) -> None:
     """Two pods with each other's partitions for 14 s; for a second it is a rebalance."""
-    first, second, *rest = pods_at(passed, 30).items()
+    first, second, *rest = pods_at(run, 30).items()
     swapped = ((first[0], second[1]), (second[0], first[1]), *rest)
-    right = members(passed, 23, *pods_at(passed, 30).items())
-    passed.add_records(members(passed, 22, *swapped), right)
-    assert outcome(passed) == ("pass", set())
+    right = members(run, 23, *pods_at(run, 30).items())
+    run.add_records(members(run, 22, *swapped), right)
+    assert outcome(run) == ("pass", set())
 
-    passed.drop_records("group_members", from_seconds=24, until_seconds=42)
-    passed.add_records(*(members(passed, second, *swapped) for second in (24, 30, 38)))
-    assert outcome(passed) == ("undetermined", {"other_owners"})
+    run.drop_records("group_members", from_seconds=24, until_seconds=42)
+    run.add_records(*(members(run, second, *swapped) for second in (24, 30, 38)))
+    assert outcome(run) == ("undetermined", {"other_owners"})
 
 
 @pytest.mark.parametrize("change", ["hole", "twice"])
-def test_a_ledger_that_is_not_whole_blames_nobody(passed: TamperedRun, change: str) -> None:
+def test_a_ledger_that_is_not_whole_blames_nobody(run: TamperedRun, change: str) -> None:
     """A batch of its own offsets is missing, or a file of it landed twice."""
-    path = passed.folder.table("processed")
+    path = run.folder.table("processed")
     rows = pa.concat_tables([pq.ParquetFile(part).read() for part in path.glob("*.parquet")])
     if change == "twice":
         pq.write_table(rows.slice(0, 100), path / "part-again.parquet")
-        passed.set_accounting(duplicated=100, processed_records=rows.num_rows + 100)
+        run.set_accounting(duplicated=100, processed_records=rows.num_rows + 100)
     else:
         first = rows.column("ledger_offset").to_pylist()[0]
-        passed.edit_rows("processed", lambda row: None if row["ledger_offset"] == first else row)
+        run.edit_rows("processed", lambda row: None if row["ledger_offset"] == first else row)
         fewer = sum(offset == first for offset in rows.column("ledger_offset").to_pylist())
         left = rows.num_rows - fewer
-        passed.set_accounting(lost=fewer, processed_records=left, processed_distinct=left)
+        run.set_accounting(lost=fewer, processed_records=left, processed_distinct=left)
 
-    status, codes = outcome(passed)
+    status, codes = outcome(run)
 
     assert (status, "ledger_holes" in codes) == ("undetermined", True)
 
 
-def test_a_pod_that_counted_more_than_its_rows_shows_a_hole(passed: TamperedRun) -> None:
+def test_a_pod_that_counted_more_than_its_rows_shows_a_hole(run: TamperedRun) -> None:
     """It ended in order; nobody lost what the ledger lacks."""
-    passed.edit_records(lambda r: {**r, "processed_total": r["processed_total"] + 7}, "pod_stopped")
+    run.edit_records(lambda r: {**r, "processed_total": r["processed_total"] + 7}, "pod_stopped")
 
-    assert outcome(passed) == ("undetermined", {"pods_totals"})
+    assert outcome(run) == ("undetermined", {"pods_totals"})
 
 
 @pytest.mark.parametrize("name", ["events", "committed"])
-def test_a_fence_that_lacks_a_partition_is_none(passed: TamperedRun, name: str) -> None:
+def test_a_fence_that_lacks_a_partition_is_none(run: TamperedRun, name: str) -> None:
     """Nothing is known of what its log held, or of what was committed."""
 
     def edit(fence: Row) -> Row:
         return {**fence, name: {p: at for p, at in fence[name].items() if p != "2"}}
 
-    passed.edit_json("fence.json", edit)
+    run.edit_json("fence.json", edit)
 
-    status, codes = outcome(passed)
+    status, codes = outcome(run)
     assert (status, "incomplete_fence" in codes) == ("undetermined", True)
 
 
 @pytest.mark.parametrize("off", [-30, 30])
-def test_a_pod_with_a_clock_of_its_own_is_found(passed: TamperedRun, off: int) -> None:
+def test_a_pod_with_a_clock_of_its_own_is_found(run: TamperedRun, off: int) -> None:
     """It worked 30 s before it was created, or after it was gone."""
-    pod = passed.records("pod_started")[-1]["source"]
+    pod = run.records("pod_started")[-1]["source"]
 
     def edit(record: Row) -> Row:
         return {**record, "at": record["at"] + off * SECOND} if record["source"] == pod else record
 
-    passed.edit_records(edit)
+    run.edit_records(edit)
 
-    status, codes = outcome(passed)
+    status, codes = outcome(run)
     assert (status, "pod_clock" in codes) == ("undetermined", True)
 
 
-def test_a_wait_that_ran_out_settled_nothing(passed: TamperedRun) -> None:
-    """The manifest says that the tail ended because the replicas had settled."""
-
-    def edit(record: Row) -> Row:
-        is_end = (record["name"], record["state"]) == ("replicas_settled", "finished")
-        return {**record, "detail": "timed out"} if is_end else record
-
-    passed.edit_records(edit, "phase")
-
-    assert outcome(passed) == ("undetermined", {"other_ending"})
-
-
-def test_another_skew_than_the_planned_one_is_another_load(passed: TamperedRun) -> None:
+def test_another_skew_than_the_planned_one_is_another_load(run: TamperedRun) -> None:
     """The log holds what keys of a steeper distribution send; the plan's keys are nearly even."""
-    counts = passed.folder.read_json("accounting.json")["partition_counts"]
+    counts = run.folder.read_json("accounting.json")["partition_counts"]
     moved = counts["0"] // 4
-    passed.set_accounting(
+    run.set_accounting(
         partition_counts={**counts, "0": counts["0"] - moved, "1": counts["1"] + moved}
     )
 
-    verdict = passed.judge()
+    verdict = run.judge()
 
     assert (verdict.status, len(verdict.invalid)) == ("undetermined", 1)
     assert not any(result.status == "pass" for result in verdict.slos)

@@ -14,75 +14,75 @@ from lagbench.results.measure import rejudge_run, what_if
 from lagbench.results.seals import SEALED_FIELD, seal
 
 
-def test_a_limit_that_was_loosened_afterwards_is_refused(passed: TamperedRun) -> None:
+def test_a_limit_that_was_loosened_afterwards_is_refused(run: TamperedRun) -> None:
     """By the name of the file, and the verdict of before stays."""
-    passed.set_slos(reaction_seconds=1)
-    seal(passed.folder)
-    assert passed.judge().status == "fail"
-    before = passed.folder.verdict.read_bytes()
+    run.set_slos(reaction_seconds=1)
+    seal(run.folder)
+    assert run.judge().status == "fail"
+    before = run.folder.verdict.read_bytes()
 
-    passed.set_slos(reaction_seconds=60)
+    run.set_slos(reaction_seconds=60)
 
     with pytest.raises(WrongInput, match=r"scenario\.yaml"):
-        rejudge_run(passed.folder)
-    assert passed.folder.verdict.read_bytes() == before
+        rejudge_run(run.folder)
+    assert run.folder.verdict.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["policy.yaml", "conf.json", "policy-0.yaml"])
-def test_each_input_is_sealed(passed: TamperedRun, name: str) -> None:
+def test_each_input_is_sealed(run: TamperedRun, name: str) -> None:
     """Changed or added: the run did not have it."""
-    seal(passed.folder)
-    passed.judge()
+    seal(run.folder)
+    run.judge()
 
-    path = passed.folder.path / name
+    path = run.folder.path / name
     before = path.read_text() if path.exists() else ""
     path.write_text(f"{before}  x: 1" if name == "policy.yaml" else json.dumps({"a": "b"}))
 
     with pytest.raises(WrongInput, match=name.replace(".", r"\.")):
-        rejudge_run(passed.folder)
+        rejudge_run(run.folder)
 
 
-def test_comments_and_a_second_seal_change_nothing(passed: TamperedRun) -> None:
+def test_comments_and_a_second_seal_change_nothing(run: TamperedRun) -> None:
     """A digest is of what the file says; a retried task keeps the first one."""
-    seal(passed.folder)
-    sealed = passed.folder.read_json("manifest.json")[SEALED_FIELD]
-    path = passed.folder.scenario
+    seal(run.folder)
+    sealed = run.folder.read_json("manifest.json")[SEALED_FIELD]
+    path = run.folder.scenario
     path.write_text(f"# read by a person\n{path.read_text()}")
-    seal(passed.folder)
+    seal(run.folder)
 
-    assert passed.folder.read_json("manifest.json")[SEALED_FIELD] == sealed
-    assert passed.judge().status == "pass"
+    assert run.folder.read_json("manifest.json")[SEALED_FIELD] == sealed
+    assert run.judge().status == "pass"
 
 
-def test_a_folder_without_seals_is_judged_and_says_so(passed: TamperedRun) -> None:
+def test_a_folder_without_seals_is_judged_and_says_so(run: TamperedRun) -> None:
     """Older versions sealed nothing."""
-    verdict = passed.judge()
+    verdict = run.judge()
     assert sum("not sealed" in note for note in verdict.notes) == 1
 
-    seal(passed.folder)
-    assert not any("not sealed" in note for note in passed.judge().notes)
+    seal(run.folder)
+    assert not any("not sealed" in note for note in run.judge().notes)
 
 
-def test_another_limit_is_asked_for_beside_the_verdict(passed: TamperedRun) -> None:
+def test_another_limit_is_asked_for_beside_the_verdict(run: TamperedRun) -> None:
     """what-if.json has it; verdict.json stays as it was."""
-    seal(passed.folder)
-    passed.judge()
-    before = passed.folder.verdict.read_bytes()
+    seal(run.folder)
+    run.judge()
+    before = run.folder.verdict.read_bytes()
 
-    assert what_if(passed.folder, {"reaction_seconds": 0.5}).status == "fail"
+    assert what_if(run.folder, {"reaction_seconds": 0.5}).status == "fail"
 
-    found = passed.folder.read_json("what-if.json")
+    found = run.folder.read_json("what-if.json")
     assert (found["set"], found["verdict"]["status"]) == ({"reaction_seconds": 0.5}, "fail")
-    assert passed.folder.verdict.read_bytes() == before
+    assert run.folder.verdict.read_bytes() == before
     with pytest.raises(WrongInput, match=r"slos\.reaction"):
-        what_if(passed.folder, {"reaction": 1})
+        what_if(run.folder, {"reaction": 1})
 
 
-def test_no_verdict_is_shown_of_other_files(passed: TamperedRun) -> None:
+def test_no_verdict_is_shown_of_other_files(run: TamperedRun) -> None:
     """The accounting was changed after the verdict; judged again it is shown."""
-    passed.judge()
-    print_verdict(Console(quiet=True), passed.folder)
-    passed.set_accounting(lost=3)
+    run.judge()
+    print_verdict(Console(quiet=True), run.folder)
+    run.set_accounting(lost=3)
 
     with pytest.raises(NotReady, match=r"accounting\.json"):
-        print_verdict(Console(quiet=True), passed.folder)
+        print_verdict(Console(quiet=True), run.folder)

@@ -1,8 +1,4 @@
-"""Baseline, flips and what was judged, in recorded runs that were tampered with.
-
-The recorded run: 150/s, from 8 s to 28 s 1,500/s, until 32 s 150/s again; 1 pod (250/s), at +10.2 s
-4 wanted; reaction 3.75 s; drained 13.6 s after the spike, at +41.6 s; 1 pod again at +55.5 s.
-"""
+"""Baseline, flips and what was judged, in recorded runs that were tampered with."""
 
 from __future__ import annotations
 
@@ -27,8 +23,8 @@ def test_a_load_that_begins_with_its_spike_has_no_baseline(run: TamperedRun) -> 
     points = [
         {"second": 0, "rate_per_second": 150, "is_spike": True},
         {"second": 8, "rate_per_second": 1500, "is_spike": True},
-        {"second": 28, "rate_per_second": 150, "is_spike": False},
-        {"second": 32, "rate_per_second": 0, "is_spike": False},
+        {"second": 18, "rate_per_second": 150, "is_spike": False},
+        {"second": 22, "rate_per_second": 0, "is_spike": False},
     ]
     run.set_scenario(profile={"kind": "trace", "file": "t.csv", "points": points})
 
@@ -46,13 +42,8 @@ def test_without_any_limit_nothing_passes(run: TamperedRun) -> None:
     assert verdict.reasons[-1].startswith("nothing was judged")
 
 
-def test_scale_downs_of_an_idle_group_are_noted(run: TamperedRun) -> None:
-    """The stream was over for 23 s: that nothing was lost then proves little."""
-    assert any("an idle group" in note for note in run.judge().notes)
-
-
 def test_pod_minutes_are_of_the_planned_window(run: TamperedRun) -> None:
-    """32 s of the stream; the rest stands beside it, and cannot dilute it."""
+    """22 s of the stream; the rest stands beside it, and cannot dilute it."""
     before = run.measure().scaling
     run.edit_records(
         lambda r: {**r, "at": r["at"] + 600 * SECOND} if r.get("name") == "fence_run" else r,
@@ -60,6 +51,6 @@ def test_pod_minutes_are_of_the_planned_window(run: TamperedRun) -> None:
     )
     after = run.measure().scaling
 
-    assert before.pod_minutes == pytest.approx(1.62, abs=0.01)
+    assert before.pod_minutes == pytest.approx(0.98, abs=0.01)
     assert (after.pod_minutes, after.idle_ratio) == (before.pod_minutes, before.idle_ratio)
-    assert before.pod_minutes_after == pytest.approx(1.61, abs=0.01)
+    assert before.pod_minutes_after == pytest.approx(1.67, abs=0.01)

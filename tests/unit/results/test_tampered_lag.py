@@ -1,8 +1,4 @@
-"""Lag that nobody saw, in recorded runs that were tampered with.
-
-The recorded run: 150/s, from 8 s to 28 s 1,500/s, until 32 s 150/s again; 1 pod (250/s), at +10.2 s
-4 wanted; reaction 3.75 s; drained 13.6 s after the spike, at +41.6 s; 1 pod again at +55.5 s.
-"""
+"""Lag that nobody saw, in recorded runs that were tampered with."""
 
 from __future__ import annotations
 
@@ -13,32 +9,32 @@ from tests.fakes.tampered_run import TamperedRun, drop_lag, set_lag, slo
 def test_a_recorder_that_died_after_the_spike_fails_nothing(run: TamperedRun) -> None:
     """Nobody looked whether lag came down within 10 s."""
     set_lag(run, lambda _second, row: row["lag"] or 0)
-    drop_lag(run, 28.5, 1e9)
-    run.drop_records("lag_sample", from_seconds=28.5)
+    drop_lag(run, 18.5, 1e9)
+    run.drop_records("lag_sample", from_seconds=18.5)
     run.set_slos(drain_seconds=10)
 
     assert slo(run.judge(), "drain_seconds").status == "undetermined"
 
 
 def test_lag_that_was_seen_above_beyond_the_limit_fails(run: TamperedRun) -> None:
-    """The last sample, 12 s after the spike, is still above."""
+    """The last sample, 11 s after the spike, is still above."""
     set_lag(run, lambda _second, row: row["lag"] or 0)
-    drop_lag(run, 40.5, 1e9)
+    drop_lag(run, 29.5, 1e9)
     run.set_slos(drain_seconds=10)
 
     assert slo(run.judge(), "drain_seconds").status == "fail"
 
 
 def test_a_drain_in_a_gap_is_as_wide_as_the_gap(run: TamperedRun) -> None:
-    """Gap from the spike's end to 13 s after: it was drained in 0 to 13.6 s."""
-    drop_lag(run, 28.5, 41)
+    """Gap from the spike's end to 12 s after: it was drained in 0 to 12.3 s."""
+    drop_lag(run, 18.5, 30)
     run.set_slos(drain_seconds=10)
 
     found = slo(run.judge(), "drain_seconds")
 
     assert found.status == "undetermined"
     assert found.low == pytest.approx(0, abs=1)
-    assert found.value == pytest.approx(13.6, abs=0.1)
+    assert found.value == pytest.approx(12.3, abs=0.1)
 
 
 def test_samples_that_know_nothing_are_a_gap(run: TamperedRun) -> None:
@@ -49,18 +45,18 @@ def test_samples_that_know_nothing_are_a_gap(run: TamperedRun) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "status"), [(12, "fail"), (13, "undetermined"), (14, "undetermined"), (15, "pass")]
+    ("limit", "status"), [(11, "fail"), (12, "undetermined"), (13, "undetermined"), (14, "pass")]
 )
 def test_a_limit_inside_two_samples_is_not_decided(
     run: TamperedRun, limit: float, status: str
 ) -> None:
-    """The sample of 12.6 s is above, and that of 13.6 s was read until 14.6 s at the latest."""
+    """The sample of 11.3 s is above, and that of 12.3 s was read until 13.3 s at the latest."""
     run.set_slos(drain_seconds=limit)
 
     assert slo(run.judge(), "drain_seconds").status == status
 
 
-@pytest.mark.parametrize("added_seconds", [10.0, 45.0])
+@pytest.mark.parametrize("added_seconds", [10.0, 35.0])
 def test_a_partition_added_in_mid_run_moves_no_earlier_number(
     run: TamperedRun, added_seconds: float
 ) -> None:

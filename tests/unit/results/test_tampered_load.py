@@ -1,8 +1,4 @@
-"""Loads other than planned, in recorded runs that were tampered with.
-
-The recorded run: 150/s, from 8 s to 28 s 1,500/s, until 32 s 150/s again; 1 pod (250/s), at +10.2 s
-4 wanted; reaction 3.75 s; drained 13.6 s after the spike, at +41.6 s; 1 pod again at +55.5 s.
-"""
+"""Loads other than planned, in recorded runs that were tampered with."""
 
 from __future__ import annotations
 
@@ -17,16 +13,8 @@ from tests.fakes.tampered_run import (
     without_scaling,
 )
 
-REACTION_SECONDS = pytest.approx(3.754, abs=0.001)
-
-
-def test_a_folder_of_format_1_passes(run: TamperedRun) -> None:
-    """The folder as it was recorded is judged pass, and a note says what it never recorded."""
-    verdict = run.judge()
-
-    assert verdict.status == "pass"
-    assert slo(verdict, "reaction_seconds").value == REACTION_SECONDS
-    assert any(note.startswith("this folder is of format 1") for note in verdict.notes)
+TOTAL = 22_483
+REACTION_SECONDS = pytest.approx(6.065, abs=0.001)
 
 
 def test_a_trace_is_judged_as_the_spike_that_it_is(run: TamperedRun) -> None:
@@ -74,12 +62,12 @@ def test_lost_load_steps_lose_no_judgement(run: TamperedRun) -> None:
 
 def test_a_load_that_the_scenario_does_not_have_is_invalid(run: TamperedRun) -> None:
     """A scenario made steady afterwards is not what the producer sent."""
-    run.set_scenario(profile={"kind": "steady", "rate_per_second": 150, "duration_seconds": 32})
+    run.set_scenario(profile={"kind": "steady", "rate_per_second": 150, "duration_seconds": 22})
 
     verdict = run.judge()
 
     assert verdict.status == "undetermined"
-    assert "31,800" in verdict.invalid[0]
+    assert any("16,800" in reason for reason in verdict.invalid)
 
 
 def test_a_stream_without_a_start_is_not_judged_by_its_spike(run: TamperedRun) -> None:
@@ -117,16 +105,16 @@ def test_without_the_producers_first_word_the_manifest_has_the_start(run: Tamper
 
 def refused(run: TamperedRun, count: int) -> None:
     """Let the broker have rejected ``count`` messages."""
-    acked = 31_800 - count
+    acked = TOTAL - count
     run.edit_records(lambda r: {**r, "acked": acked, "failed": count}, "stream_finished")
     run.set_accounting(produced_acked=acked, produced_failed=count)
 
 
-@pytest.mark.parametrize("count", [40, 25_000])
+@pytest.mark.parametrize("count", [40, 15_000])
 def test_refused_deliveries_are_another_load(run: TamperedRun, count: int) -> None:
     """However few: what Kafka took is not what was planned."""
     refused(run, count)
-    run.set_accounting(in_log=31_800 - count, processed_distinct=31_800 - count)
+    run.set_accounting(in_log=TOTAL - count, processed_distinct=TOTAL - count)
 
     verdict = run.judge()
 
@@ -137,7 +125,7 @@ def test_refused_deliveries_are_another_load(run: TamperedRun, count: int) -> No
 
 def test_an_empty_log_never_passes(run: TamperedRun) -> None:
     """All was rejected: nothing lagged, nothing was lost, and nothing was shown."""
-    refused(run, 31_800)
+    refused(run, TOTAL)
     without_scaling(run)
     run.set_accounting(in_log=0, processed_distinct=0, processed_records=0)
     run.edit_rows("lag", lambda row: {**row, "end_offset": 0, "committed": None, "lag": 0})
@@ -162,10 +150,10 @@ def test_an_empty_log_never_passes_even_where_nothing_was_planned_to_be_lost(
 
 
 def hold_back(run: TamperedRun, waiting: int) -> None:
-    """Let ``waiting`` messages wait in the producer's client from 12 s to 28 s."""
+    """Let ``waiting`` messages wait in the producer's client from 10 s to 18 s."""
 
     def edit(record: Row) -> Row:
-        is_inside = 12 <= run.seconds(record["at"]) <= 28
+        is_inside = 10 <= run.seconds(record["at"]) <= 18
         return {**record, "acked": record["sent"] - waiting} if is_inside else record
 
     run.edit_records(edit, "producer_progress")
@@ -195,11 +183,11 @@ def test_lag_is_not_drained_while_the_client_holds_messages_back(run: TamperedRu
     """Lag is low from the spike's end on, because the rest had not come: drained after that."""
 
     def edit(record: Row) -> Row:
-        is_inside = 27 <= run.seconds(record["at"]) <= 31.5
+        is_inside = 17 <= run.seconds(record["at"]) <= 21.5
         return {**record, "acked": record["sent"] - 9000} if is_inside else record
 
     run.edit_records(edit, "producer_progress")
-    set_lag(run, lambda second, row: 10 if second > 28 else row["lag"])
+    set_lag(run, lambda second, row: 10 if second > 18 else row["lag"])
 
     assert run.measure().drain.drain_seconds >= 3.0
 

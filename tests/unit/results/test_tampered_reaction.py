@@ -1,8 +1,4 @@
-"""Reactions that came, and did not, in recorded runs that were tampered with.
-
-The recorded run: 150/s, from 8 s to 28 s 1,500/s, until 32 s 150/s again; 1 pod (250/s), at +10.2 s
-4 wanted; reaction 3.75 s; drained 13.6 s after the spike, at +41.6 s; 1 pod again at +55.5 s.
-"""
+"""Reactions that came, and did not, in recorded runs that were tampered with."""
 
 from __future__ import annotations
 
@@ -14,12 +10,13 @@ from tests.fakes.tampered_run import (
     new_pods,
     set_lag,
     slo,
+    without_pods,
     without_scaling,
 )
 
 from lagbench.core.measures import NAMED
 
-REACTION_SECONDS = pytest.approx(3.754, abs=0.001)
+REACTION_SECONDS = pytest.approx(6.065, abs=0.001)
 
 
 def test_a_lost_watch_of_the_pods_fails_nobody(run: TamperedRun) -> None:
@@ -39,10 +36,7 @@ def test_a_watch_that_lost_the_new_pods_fails_nobody(run: TamperedRun) -> None:
 
 def test_pods_that_never_came_fail(run: TamperedRun) -> None:
     """Replicas rose, the watch was there, and no pod was created."""
-    pods = new_pods(run)
-    run.edit_records(
-        lambda r: None if r["source"] in pods or r.get("pod") in pods else r,
-    )
+    without_pods(run, new_pods(run))
 
     assert slo(run.judge(), "reaction_seconds").status == "fail"
 
@@ -84,7 +78,7 @@ def test_replicas_that_were_wanted_but_not_ready_are_not_there(run: TamperedRun)
 
 
 def test_pods_that_were_wanted_before_the_step_react_when_they_come(run: TamperedRun) -> None:
-    """4 were wanted before the spike, 3 of them are Ready 3.75 s after it."""
+    """4 were wanted before the spike, 3 of them are Ready 6.07 s after it."""
     run.drop_records("scaled", "replicas_changed")
     run.edit_records(lambda r: {**r, "spec": 4}, "replica_sample")
 
@@ -108,7 +102,7 @@ def test_lag_that_was_not_seen_may_have_asked_for_a_pod(run: TamperedRun) -> Non
     """10 s without a sample: no pod came, and whether one was due nobody knows."""
     without_scaling(run)
     set_lag(run, lambda _second, _row: 10)
-    drop_lag(run, 12, 22)
+    drop_lag(run, 10, 16)
 
     assert slo(run.judge(), "reaction_seconds").status == "undetermined"
 
@@ -116,7 +110,7 @@ def test_lag_that_was_not_seen_may_have_asked_for_a_pod(run: TamperedRun) -> Non
 def test_a_late_first_sample_of_lag_does_not_move_the_reaction(run: TamperedRun) -> None:
     """The crossing is a link of the chain; the value is of the stamps of step, Ready, assigned."""
     drop_lag(run, -1e9, 14)
-    run.set_slos(reaction_seconds=4)
+    run.set_slos(reaction_seconds=7)
 
     found = slo(run.judge(), "reaction_seconds")
 
@@ -124,10 +118,10 @@ def test_a_late_first_sample_of_lag_does_not_move_the_reaction(run: TamperedRun)
 
 
 def test_the_chain_is_of_the_burst_that_asked_for_pods(run: TamperedRun) -> None:
-    """A marked spike at 2 s crossed nothing; the one at 8 s was answered in 3.75 s."""
-    rates = ((0, 150, False), (2, 150, True), (4, 150, False), (8, 1500, True), (28, 150, False))
+    """A marked spike at 2 s crossed nothing; the one at 8 s was answered in 6.07 s."""
+    rates = ((0, 150, False), (2, 150, True), (4, 150, False), (8, 1500, True), (18, 150, False))
     points = [{"second": s, "rate_per_second": r, "is_spike": m} for s, r, m in (*rates,)]
-    end = {"second": 32, "rate_per_second": 0, "is_spike": False}
+    end = {"second": 22, "rate_per_second": 0, "is_spike": False}
     run.set_scenario(profile={"kind": "trace", "file": "t.csv", "points": [*points, end]})
 
     verdict = run.judge()
@@ -138,16 +132,16 @@ def test_the_chain_is_of_the_burst_that_asked_for_pods(run: TamperedRun) -> None
 
 
 def test_a_later_burst_that_no_pod_answered_fails(run: TamperedRun) -> None:
-    """The first burst of two was answered; after the second one lag stayed above for 20 s."""
+    """The first burst of two was answered; after the second one lag stayed above."""
     rates = (
         (0, 150, False),
         (8, 1500, True),
-        (14, 1500, False),
-        (16, 1500, True),
-        (28, 150, False),
+        (12, 1500, False),
+        (14.3, 1500, True),
+        (18, 150, False),
     )
     points = [{"second": s, "rate_per_second": r, "is_spike": m} for s, r, m in (*rates,)]
-    end = {"second": 32, "rate_per_second": 0, "is_spike": False}
+    end = {"second": 22, "rate_per_second": 0, "is_spike": False}
     run.set_scenario(profile={"kind": "trace", "file": "t.csv", "points": [*points, end]})
     run.edit_yaml("policy.yaml", lambda made: with_ceiling(made, 12))
     run.set_scenario(partitions=12)
@@ -160,6 +154,9 @@ def test_a_later_burst_that_no_pod_answered_fails(run: TamperedRun) -> None:
         for partition in range(4, 12)
     ]
     run.write_rows("lag", [*rows, *added])
+
+    run.drop_records("offsets_committed")
+    set_lag(run, lambda second, row: 2000 if 14 < second < 60 and row["lag"] else row["lag"])
 
     found = slo(run.judge_beyond_doubt(), "reaction_seconds")
 
@@ -183,7 +180,7 @@ def test_replicas_that_nobody_saw_before_the_step_are_not_known(run: TamperedRun
 def test_pods_that_nobody_watched_leave_the_pod_time_open(run: TamperedRun) -> None:
     """Members of the group without a record of their pods cost time that is in no sum."""
     pods = new_pods(run)
-    run.set_slos(pod_minutes=1.5)
+    run.set_slos(pod_minutes=0.9)
     whole = slo(run.judge(), "pod_minutes")
     run.edit_records(lambda r: None if r["pod"] in pods else r, "pod_seen")
 

@@ -44,67 +44,67 @@ def scaled_by_hand(run: TamperedRun, manager: str) -> None:
     set_samples(run, "hpa_sync", 9, 10, spec_replicas=4, status_replicas=4)
 
 
-def test_the_run_itself_has_no_doubt(passed: TamperedRun) -> None:
+def test_the_run_itself_has_no_doubt(run: TamperedRun) -> None:
     """Each change of replicas is a sync of the policy, and all that was read is as applied."""
-    assert outcome(passed) == ("pass", [])
+    assert outcome(run) == ("pass", [])
 
 
-def test_a_person_who_scales_is_no_policy(passed: TamperedRun) -> None:
+def test_a_person_who_scales_is_no_policy(run: TamperedRun) -> None:
     """The SLOs hold, by a hand: undetermined, with the author and the instant."""
-    scaled_by_hand(passed, "kubectl")
+    scaled_by_hand(run, "kubectl")
 
-    assert outcome(passed) == ("undetermined", ["other_author"])
-    (doubt,) = passed.measure().doubts
+    assert outcome(run) == ("undetermined", ["other_author"])
+    (doubt,) = run.measure().doubts
     assert doubt.text == "1 to 4 replicas at +8.5 s: written by kubectl, not by the policy"
-    assert slo(passed.judge(), "flips").reason.endswith("in doubt: other_author")
-    judged = {r.name: r.status for r in passed.judge().slos if r.status != "not_judged"}
+    assert slo(run.judge(), "flips").reason.endswith("in doubt: other_author")
+    judged = {r.name: r.status for r in run.judge().slos if r.status != "not_judged"}
     assert {name for name, status in judged.items() if status == "pass"} == IDENTITY
 
 
-def test_lost_messages_stay_lost_whoever_scaled(passed: TamperedRun) -> None:
+def test_lost_messages_stay_lost_whoever_scaled(run: TamperedRun) -> None:
     """What became of messages does not depend on the author of a scaling."""
-    scaled_by_hand(passed, "kubectl")
-    found = passed.folder.read_json("accounting.json")
+    scaled_by_hand(run, "kubectl")
+    found = run.folder.read_json("accounting.json")
     fewer = {name: found[name] - 1 for name in ("processed_distinct", "processed_records")}
-    passed.set_accounting(lost=1, **fewer)
+    run.set_accounting(lost=1, **fewer)
 
-    assert passed.judge().status == "fail"
-    assert slo(passed.judge(), "lost").status == "fail"
-    assert slo(passed.judge(), "reaction_seconds").status == "undetermined"
+    assert run.judge().status == "fail"
+    assert slo(run.judge(), "lost").status == "fail"
+    assert slo(run.judge(), "reaction_seconds").status == "undetermined"
 
 
-def test_a_change_that_nobody_reports_has_no_author(passed: TamperedRun) -> None:
+def test_a_change_that_nobody_reports_has_no_author(run: TamperedRun) -> None:
     """Samples show 1, then 4 replicas; autoscaler and watch say nothing of it."""
-    passed.drop_records("scaled", "replicas_changed", "kube_event", until_seconds=20)
-    set_samples(passed, "hpa_sample", -END, END, last_scaled_at=None)
+    run.drop_records("scaled", "replicas_changed", "kube_event", until_seconds=20)
+    set_samples(run, "hpa_sample", -END, END, last_scaled_at=None)
 
-    assert outcome(passed) == ("undetermined", ["other_author"])
+    assert outcome(run) == ("undetermined", ["other_author"])
 
 
-def test_on_a_cluster_the_status_of_the_hpa_names_its_step(passed: TamperedRun) -> None:
+def test_on_a_cluster_the_status_of_the_hpa_names_its_step(run: TamperedRun) -> None:
     """The watch was broken, but the HPA says that it scaled to 4 in that second."""
-    at = passed.records("scaled")[0]["at"]
-    passed.drop_records("scaled", "replicas_changed", "kube_event", until_seconds=20)
-    set_samples(passed, "hpa_sample", 9.8, 25, desired=4, last_scaled_at=at // 10**9 * 10**9)
+    at = run.records("scaled")[0]["at"]
+    run.drop_records("scaled", "replicas_changed", "kube_event", until_seconds=20)
+    set_samples(run, "hpa_sample", 9.8, 25, desired=4, last_scaled_at=at // 10**9 * 10**9)
 
-    assert outcome(passed) == ("pass", [])
+    assert outcome(run) == ("pass", [])
 
 
 @pytest.mark.parametrize(
     ("before", "after", "codes"), [(0, 1, []), (4, 6, ["other_author"]), (2, 1, [])]
 )
 def test_keda_scales_to_and_from_zero_only(
-    passed: TamperedRun, before: int, after: int, codes: list[str]
+    run: TamperedRun, before: int, after: int, codes: list[str]
 ) -> None:
     """Also to its floor; other numbers are the HPA's."""
     told = {"replicas_before": before, "replicas_after": after, "by": "keda"}
-    passed.edit_records(lambda r: {**r, **told} if r["replicas_after"] == 4 else r, "scaled")
-    set_samples(passed, "replica_sample", -END, 9.8, spec=before)
-    set_samples(passed, "replica_sample", 9.8, END, spec=after)
-    passed.drop_records("scaled", "replicas_changed", from_seconds=20)
-    passed.drop_records("replicas_changed")
+    run.edit_records(lambda r: {**r, **told} if r["replicas_after"] == 4 else r, "scaled")
+    set_samples(run, "replica_sample", -END, 9.8, spec=before)
+    set_samples(run, "replica_sample", 9.8, END, spec=after)
+    run.drop_records("scaled", "replicas_changed", from_seconds=20)
+    run.drop_records("replicas_changed")
 
-    found = [doubt.code for doubt in passed.measure().doubts if doubt.code == "other_author"]
+    found = [doubt.code for doubt in run.measure().doubts if doubt.code == "other_author"]
     assert found == codes
 
 
@@ -130,60 +130,60 @@ FALLBACK = {"conditions": ["Ready=True ScaledObjectReady", "Fallback=True Fallba
     ids=["target", "target-in-a-sync", "max", "min", "lag", "group", "tolerance", "pause", "fall"],
 )
 def test_another_policy_in_force_leaves_the_run_undetermined(
-    passed: TamperedRun, kind: str, span: tuple[float, float], fields: Row
+    run: TamperedRun, kind: str, span: tuple[float, float], fields: Row
 ) -> None:
     """The readings say so, with both values; the file in the folder is the applied one."""
-    set_samples(passed, kind, *span, **fields)
+    set_samples(run, kind, *span, **fields)
 
-    assert outcome(passed) == ("undetermined", ["other_policy"])
-    assert slo(passed.judge(), "lost").status == "pass"
+    assert outcome(run) == ("undetermined", ["other_policy"])
+    assert slo(run.judge(), "lost").status == "pass"
 
 
-def test_an_edit_that_no_sync_used_is_named_and_decides_nothing(passed: TamperedRun) -> None:
+def test_an_edit_that_no_sync_used_is_named_and_decides_nothing(run: TamperedRun) -> None:
     """Syncs were at +9.8, +25 and +40 s."""
-    set_samples(passed, "hpa_sample", 12, 16, **HIGHER)
+    set_samples(run, "hpa_sample", 12, 16, **HIGHER)
 
-    verdict = passed.judge()
+    verdict = run.judge()
 
-    assert (verdict.status, passed.measure().doubts) == ("pass", ())
+    assert (verdict.status, run.measure().doubts) == ("pass", ())
     assert sum("undone before a sync" in note for note in verdict.notes) == 1
 
 
 @pytest.mark.parametrize("at_seconds", [None, 5, 45])
 def test_a_second_or_no_autoscaler_is_not_the_policy(
-    passed: TamperedRun, at_seconds: float | None
+    run: TamperedRun, at_seconds: float | None
 ) -> None:
     """Another HPA on the same workload; or the ScaledObject was deleted by another client."""
     if at_seconds is None:
-        others = [{**r, "name": "by-cpu"} for r in passed.records("hpa_sample")]
-        passed.add_records(*(r for r in others if passed.seconds(r["at"]) > 20))
+        others = [{**r, "name": "by-cpu"} for r in run.records("hpa_sample")]
+        run.add_records(*(r for r in others if run.seconds(r["at"]) > 20))
     else:
-        passed.drop_records("scaled_object_sample", "hpa_sample", from_seconds=at_seconds)
-        passed.set_slos(reaction_seconds=1)
+        run.drop_records("scaled_object_sample", "hpa_sample", from_seconds=at_seconds)
+        run.set_slos(reaction_seconds=1)
 
-    status, codes = outcome(passed)
+    status, codes = outcome(run)
 
     assert (status, set(codes)) == ("undetermined", {"other_policy"})
 
 
-def test_readings_that_failed_are_no_deleted_object(passed: TamperedRun) -> None:
+def test_readings_that_failed_are_no_deleted_object(run: TamperedRun) -> None:
     """The API server was not reachable for 10 s: a gap says so."""
     for what, kind in (("hpa", "hpa_sample"), ("scaled_object", "scaled_object_sample")):
-        passed.drop_records(kind, from_seconds=20, until_seconds=30)
+        run.drop_records(kind, from_seconds=20, until_seconds=30)
         gap = {"kind": "read_gap", "source": RECORDER, "what": what, "reason": "timed out"}
-        passed.add_records(*({**gap, "at": passed.at(second)} for second in range(20, 30)))
+        run.add_records(*({**gap, "at": run.at(second)} for second in range(20, 30)))
 
-    assert outcome(passed) == ("pass", [])
+    assert outcome(run) == ("pass", [])
 
 
-def stored(passed: TamperedRun, at_seconds: float, kind: str, **changes: object) -> Row:
+def stored(run: TamperedRun, at_seconds: float, kind: str, **changes: object) -> Row:
     """Return the recorder's report of a stored scaling object."""
-    found = passed.folder.read_json("autoscaler.json")[kind]
+    found = run.folder.read_json("autoscaler.json")[kind]
     ((name, object_found),) = found.items()
     annotations = changes.pop("annotations", {})
     return {
         "kind": "scaling_object",
-        "at": passed.at(at_seconds),
+        "at": run.at(at_seconds),
         "source": RECORDER,
         "object_kind": kind,
         "name": name,
@@ -203,40 +203,40 @@ def stored(passed: TamperedRun, at_seconds: float, kind: str, **changes: object)
     ids=["cooldown", "fallback", "pause", "behavior"],
 )
 def test_each_field_of_the_stored_object_is_compared(
-    passed: TamperedRun, kind: str, changes: Row
+    run: TamperedRun, kind: str, changes: Row
 ) -> None:
     """The same object without the change, or back before the next sync, is in order."""
-    same = stored(passed, -2, kind)
-    passed.add_records(same)
-    assert outcome(passed) == ("pass", [])
+    same = stored(run, -2, kind)
+    run.add_records(same)
+    assert outcome(run) == ("pass", [])
 
-    passed.add_records(stored(passed, 12, kind, **changes), {**same, "at": passed.at(16)})
-    assert outcome(passed) == ("pass", [])
+    run.add_records(stored(run, 12, kind, **changes), {**same, "at": run.at(16)})
+    assert outcome(run) == ("pass", [])
 
-    passed.add_records(stored(passed, 20, kind, **changes), {**same, "at": passed.at(30)})
-    assert outcome(passed) == ("undetermined", ["other_policy"])
+    run.add_records(stored(run, 20, kind, **changes), {**same, "at": run.at(30)})
+    assert outcome(run) == ("undetermined", ["other_policy"])
 
 
-def test_an_edit_before_the_stream_is_in_force_from_its_start(passed: TamperedRun) -> None:
+def test_an_edit_before_the_stream_is_in_force_from_its_start(run: TamperedRun) -> None:
     """The recorder sends an object when it changed, and this one changed 2 s before the stream."""
-    passed.add_records(stored(passed, -2, "ScaledObject", cooldownPeriod=5))
+    run.add_records(stored(run, -2, "ScaledObject", cooldownPeriod=5))
 
-    assert outcome(passed) == ("undetermined", ["other_policy"])
+    assert outcome(run) == ("undetermined", ["other_policy"])
 
 
-def test_a_swapped_policy_of_another_kind_is_no_deleted_object(passed: TamperedRun) -> None:
+def test_a_swapped_policy_of_another_kind_is_no_deleted_object(run: TamperedRun) -> None:
     """From +12 s on a plain HPA scales, so there is no ScaledObject any more."""
     stamp = {"source": "actions", "number": 0, "action": "swap_policy"}
-    begun = {**stamp, "kind": "action_started", "targets": ["hpa"], "planned_at": passed.at(12)}
+    begun = {**stamp, "kind": "action_started", "targets": ["hpa"], "planned_at": run.at(12)}
     ended = {**stamp, "kind": "action_ended"}
-    passed.set_scenario(actions=[{"kind": "swap_policy", "at_seconds": 12, "policy": "hpa"}])
-    passed.add_records({**begun, "at": passed.at(12)}, {**ended, "at": passed.at(12.5)})
-    hpa = passed.folder.read_json("autoscaler.json")["HorizontalPodAutoscaler"]
+    run.set_scenario(actions=[{"kind": "swap_policy", "at_seconds": 12, "policy": "hpa"}])
+    run.add_records({**begun, "at": run.at(12)}, {**ended, "at": run.at(12.5)})
+    hpa = run.folder.read_json("autoscaler.json")["HorizontalPodAutoscaler"]
     ((name, found),) = hpa.items()
     policy = {"kind": "HorizontalPodAutoscaler", "metadata": {"name": name}, "spec": found["spec"]}
-    (passed.folder.path / "policy-0.yaml").write_text(json.dumps(policy))
-    passed.drop_records("scaled_object_sample", from_seconds=12)
+    (run.folder.path / "policy-0.yaml").write_text(json.dumps(policy))
+    run.drop_records("scaled_object_sample", from_seconds=12)
 
-    codes = [doubt.code for doubt in passed.measure().doubts]
+    codes = [doubt.code for doubt in run.measure().doubts]
 
     assert codes == []

@@ -19,13 +19,16 @@ from lagbench.adapters.process.processor_speed import this_processor
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.core.measures import Fidelity
-from lagbench.core.measures.evidence import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.project import PROJECT_ROOT
 
 VERSIONED_PACKAGES = ("lagbench", "apache-airflow", "pyspark", "confluent-kafka", "kubernetes")
 LOCK = "requirements.txt"
 MOST_CHANGED = 20
 """So many changed files are named, and all are counted."""
+
+FORMAT_FIELD = "folder_format"
+CURRENT_FORMAT = 2
+"""Folders of another format are not read: a new name for a field is a new format."""
 
 
 def write_manifest(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import sqrt
 from typing import Any
 
 from lagbench.core.measures.accounting import (
@@ -13,26 +12,20 @@ from lagbench.core.measures.accounting import (
     never_done,
 )
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
-from lagbench.core.measures.doubts import Window, doubts_of, stale_readings, undone_edits
+from lagbench.core.measures.doubts import (
+    Window,
+    doubts_of,
+    stale_readings,
+    undone_edits,
+    validity_of,
+)
 from lagbench.core.measures.end_state import EndState, end_state
 from lagbench.core.measures.evidence import (
-    MEMBERS_FORMAT,
-    clock_steps,
-    contradictions_of_the_producer,
-    doubts_of_the_actions,
-    doubts_of_the_load,
-    folder_format,
-    generator,
     group_gaps,
     group_strangers,
     held_back,
-    log_ahead,
-    log_behind,
     lost_rebalances,
-    telemetry_gaps,
     unrecorded_members,
-    unrecorded_text,
-    validity,
 )
 from lagbench.core.measures.lag import (
     Drain,
@@ -63,15 +56,9 @@ from lagbench.core.measures.scaling import (
     unwatched_pods,
 )
 from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
-from lagbench.core.policy import START_PRECISION_SECONDS
 from lagbench.core.scenario import kind_of
-from lagbench.core.scenario.stream import failing_seqs, partition_shares, tail_of_run
+from lagbench.core.scenario.stream import failing_seqs
 from lagbench.errors import NotReady
-
-SKEW_DEVIATIONS, SKEW_TOLERANCE = 6.0, 0.005
-"""Beyond chance, and beyond what the shares of the rarest keys are rounded by."""
-EARLY_SECONDS = 0.1
-"""A larger clock offset is reported; a smaller one is within the precision of the clocks."""
 
 
 def compute_measures(run_id: str, run: RunEvidence) -> Measures:
@@ -87,7 +74,6 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
     window = Window(from_at, until_at, group.changes)
     drain = _drain(run, until_at)
     accounting = _accounting(run)
-    doubted = _of_observation if run.observation is not None else _of_rehearsal
     found = Measures(
         run_id=run_id,
         scenario=run.scenario.name,
@@ -113,10 +99,11 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
         start_cost=start_cost(run.records, run.timelines),
         end_state=_end_state(run, until_at),
         standstill=stood_still,
+        validity=validity_of(run, window),
         doubts=doubts_of(run, window),
         actions=run.actions,
         spark=spark_measures(run.records, from_at, until_at),
-        **doubted(run, from_at, until_at),
+        **_of_rehearsal(run, from_at, until_at),
     )
     notes = observation_notes(run, found) if run.observation else _notes(found, run, window)
     known = tuple(filter(None, (*found.validity.notes, *notes)))
@@ -124,42 +111,15 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
     return found.model_copy(update={"validity": validity_with_notes})
 
 
-def _of_observation(run: RunEvidence, from_at: int, until_at: int) -> dict[str, Any]:
-    """Return what can be doubted of an observed group: each member is its own, commits suffice."""
-    gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
-    steps = clock_steps(run.records, from_at, until_at, run.load.stream_started_at)
-    return {"validity": validity(None, gaps, steps)}
-
-
 def _of_rehearsal(run: RunEvidence, from_at: int, until_at: int) -> dict[str, Any]:
-    """Return whether the load was the planned one, who else was in the group, what is unknown."""
-    started_at = run.load.stream_started_at
-    tail = tail_of_run(run.manifest, run.scenario, started_replicas=run.limits.started_replicas)
-    doubts = [
-        *doubts_of_the_actions(run.actions, run.records, run.scenario.actions),
-        *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at, run.hidden),
-        *contradictions_of_the_producer(
-            run.records,
-            scenario_total=run.offered.total,
-            tail=tail,
-            noted_tail=run.manifest.get("tail"),
-        ),
-        *log_behind(run.lag, run.offered, started_at, run.hidden),
-        *log_ahead(run.lag, run.offered, started_at),
-        *clock_steps(run.records, from_at, until_at, started_at),
-        *_done_before_due(run),
-        *_misplaced(run),
-        *_other_keys(run),
-        *_missed_start(run),
-    ]
-    gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
-    unknown = (
-        unrecorded_members(run.records, run.accounting),
-        lost_rebalances(run.records),
-        run.timeline_gaps,
-    )
+    """Return who else was in the group, and what is unknown of its work.
+
+    Each member of an observed group is its own, and nothing but commits was ever due.
+    """
+    if run.observation is not None:
+        return {}
+    unknown = (unrecorded_members(run.records, run.accounting), lost_rebalances(run.records))
     return {
-        "validity": validity(generator(run.records, run.offered.total), gaps, doubts),
         "group_strangers": group_strangers(
             run.records,
             run.hidden,
@@ -167,11 +127,7 @@ def _of_rehearsal(run: RunEvidence, from_at: int, until_at: int) -> dict[str, An
             session_seconds=run.scenario.longest_session_seconds,
         ),
         "group_gaps": group_gaps(
-            run.records,
-            from_at=from_at,
-            until_at=until_at,
-            names_members=folder_format(run.manifest) >= MEMBERS_FORMAT,
-            hidden=run.hidden,
+            run.records, from_at=from_at, until_at=until_at, hidden=run.hidden
         ),
         "work_unknown": "; ".join(filter(None, unknown)),
     }
@@ -180,8 +136,8 @@ def _of_rehearsal(run: RunEvidence, from_at: int, until_at: int) -> dict[str, An
 def _notes(found: Measures, run: RunEvidence, window: Window) -> Iterator[str]:
     """Return notes that do not affect the verdict but that a reader should know.
 
-    These are: rebalances that no scaling explains, a scale-down that was cut off or met an idle
-    group, and data that the folder's format never recorded.
+    These are: rebalances that no scaling explains, and a scale-down that was cut off or met an
+    idle group.
     """
     yield from run.manifest.get("own_consumer_notes", ())
     if kind_of(run.scenario.consumer.kind).reports_owners:
@@ -193,20 +149,7 @@ def _notes(found: Measures, run: RunEvidence, window: Window) -> Iterator[str]:
     yield from undone_edits(run, window)
     yield from stale_readings(run, window)
     yield idle_scale_downs_text(found.scaling.changes, run.rate)
-    yield unrecorded_text(folder_format(run.manifest))
     yield from published_findings(run.records)
-
-
-def _missed_start(run: RunEvidence) -> list[str]:
-    """Report by how much the stream missed the start for which cron windows were placed."""
-    planned = run.manifest.get("stream_planned_at")
-    started_at = next(iter(run.recorded_starts_at), None)
-    if planned is None or started_at is None:
-        return []
-    late = (started_at - planned) / NANOSECONDS
-    if abs(late) < START_PRECISION_SECONDS:
-        return []
-    return [f"the stream started {late:+.1f} s from its planned start: cron windows are elsewhere"]
 
 
 def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
@@ -228,40 +171,6 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
     )
 
 
-def _done_before_due(run: RunEvidence) -> list[str]:
-    """Report messages done before they were due: a clock stepped, or the clocks disagree."""
-    medians = [run.earliest_median_seconds, _percentiles(run, "time_lag_seconds").p50]
-    earliest = min((seconds for seconds in medians if seconds is not None), default=0.0)
-    if earliest >= -EARLY_SECONDS:
-        return []
-    why = "the clocks of the producer and of the pods do not agree, or one stepped"
-    return [f"messages were done {-earliest:.1f} s before they were due (median): {why}"]
-
-
-def _misplaced(run: RunEvidence) -> list[str]:
-    if not run.misplaced:
-        return []
-    return [f"{run.misplaced:,} messages are in another partition than planned"]
-
-
-def _other_keys(run: RunEvidence) -> list[str]:
-    """Report a partition with another share of the messages than the planned keys give it.
-
-    A user's samples may have keys of their own, and partitions that were added move keys.
-    """
-    counts = (run.accounting or {}).get("partition_counts") or {}
-    total, scenario = sum(counts.values()), run.scenario
-    if not total or scenario.payload is not None or scenario.partition_plan.growths:
-        return []
-    shares = partition_shares(scenario.keys, scenario.partitions, scenario.seed)
-    for partition, share in enumerate(shares.tolist()):
-        due, found = share * total, counts.get(str(partition), 0)
-        if abs(found - due) > SKEW_DEVIATIONS * sqrt(due) + SKEW_TOLERANCE * total:
-            text = f"partition {partition} has {found:,} of {total:,} messages"
-            return [f"{text}, the planned keys give it {due:,.0f}: another seed or skew"]
-    return []
-
-
 def _percentiles(run: RunEvidence, name: str) -> Seconds:
     found = (run.accounting or {}).get(name) or {}
     return Seconds(**{part: found.get(part) for part in ("p50", "p95", "p99", "max")})
@@ -271,7 +180,6 @@ def _accounting(run: RunEvidence) -> Accounting:
     return accounting_measure(
         run.accounting,
         run.bad_messages,
-        run_format=folder_format(run.manifest),
         fence=run.fence,
         unknown_telemetry=run.unknown_records,
         commit_moves=run.commit_moves,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import model_validator
 
 from lagbench.core.measures.accounting import Accounting
-from lagbench.core.measures.doubts import EVERYTHING, Doubt
+from lagbench.core.measures.doubts import EVERYTHING, Doubt, Validity
 from lagbench.core.measures.end_state import EndState
 from lagbench.core.measures.evidence import (
     GroupStranger,
@@ -19,7 +19,6 @@ from lagbench.core.measures.evidence import (
     Observation,
     PlayedAction,
     TelemetryGap,
-    Validity,
 )
 from lagbench.core.measures.lag import Drain, Lag
 from lagbench.core.measures.model import Fidelity, MeasureModel
@@ -57,11 +56,7 @@ class Measures(MeasureModel):
     start_cost: StartCost = StartCost()
     end_state: EndState
     group_strangers: tuple[GroupStranger, ...] = ()
-    group_gaps: tuple[TelemetryGap, ...] = Field(
-        (),
-        description="gaps in which the group's members are unknown",
-        validation_alias=AliasChoices("group_gaps", "group_unseen"),  # the name in older folders
-    )
+    group_gaps: tuple[TelemetryGap, ...] = ()  # in which the group's members are unknown
     actions: tuple[PlayedAction, ...] = ()  # of the scenario, as they were played
     standstill: Standstill | None = None  # None: measured before this field existed
     work_unknown: str = ""  # gaps in the records of the group's work; empty: none

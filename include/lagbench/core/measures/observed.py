@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from lagbench.core.measures.doubts import contradictions_of_members
 from lagbench.core.measures.evidence import (
-    contradictions_of_members,
     first_cuts,
     gaps_between,
     gaps_text,

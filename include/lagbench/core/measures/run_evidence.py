@@ -78,8 +78,6 @@ class RunEvidence:
     work: PartitionWork
     earliest_median_seconds: float | None = None
     commit_moves: Sequence[CommitMove] = ()
-    timeline_gaps: str = ""
-    latest_seconds: float | None = None  # the longest time lag of any bin
     misplaced: int = 0  # messages in another partition than planned, of a topic that grew
     swapped: Mapping[int, CheckedPolicy] = field(default_factory=dict)  # by the action's number
     stale_lag: Sequence[Gap] = ()  # times whose readings of the lag were stale, and are left out

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
 from lagbench.core.telemetry.record import Record
 
 
@@ -84,19 +82,13 @@ class PodStopped(Record, tag="pod_stopped"):
     """The consumer ended by itself; absent for a pod that was killed.
 
     ``abandoned`` are records begun or queued but not finished; None: the pod does not know.
-    ``is_graceful``: it finished and committed its work; earlier versions named it ``is_drained``.
+    ``is_graceful``: it finished and committed its work.
     """
 
     reason: str
     abandoned: int | None
     processed_total: int | None
     is_graceful: bool = False
-    is_drained: bool | msgspec.UnsetType = msgspec.UNSET
-
-    def __post_init__(self) -> None:
-        """Take over the value of the earlier name, which is read and not written."""
-        if self.is_drained is not msgspec.UNSET:
-            self.is_graceful, self.is_drained = self.is_drained, msgspec.UNSET
 
 
 class ConsumerProgress(Record, tag="consumer_progress"):

@@ -1,8 +1,7 @@
 """Judge SLOs on measures."""
 
-from lagbench.core.verdict.second_group import with_second_group
-from lagbench.core.verdict.slo import CLAIM, SECOND_GROUP_PREFIX, slo_of
-from lagbench.core.verdict.verdict import SloResult, Verdict, exit_code, judge
+from lagbench.core.verdict.slo import CLAIM, SECOND_GROUP_PREFIX, SloResult, slo_of
+from lagbench.core.verdict.verdict import Verdict, exit_code, judge, with_second_group
 
 __all__ = [
     "CLAIM",

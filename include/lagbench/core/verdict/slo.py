@@ -1,8 +1,4 @@
-"""Define an SLO, its outcome and its wording.
-
-To add an SLO on a measure, give its limit a field of ``Slos`` (``core/scenario/scenario.py``), with
-the measure's name, and judge it in the ``slos_on_*.py`` of its subject.
-"""
+"""Judge a value with its interval against a limit."""
 
 from __future__ import annotations
 
@@ -11,45 +7,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lagbench.core.measures import NAMED, MeasureModel, Measures, exact_text, short_beside
-from lagbench.core.measures.doubts import Part
 
 SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
 
-
 CLAIM = "must hold"
+CLAIMS: Mapping[str, str] = {
+    "lag_falls_at_full_parallelism": "Lag falls at full parallelism",
+    "baseline_at_floor": "Baseline at the floor",
+    "surplus_pods_idle": "Surplus pods idle",
+}
+"""Titles of the SLOs that ask yes or no: they have no measure."""
 SECOND_GROUP_PREFIX = "second_group."
 """Begins the names of a second group's SLOs and measures in the results of the run."""
 _FIGURES = 4
 """Figures of the ends of an interval; more where they would not show the limit between them."""
-
-
-_SCALING = frozenset[Part]({"policy", "replicas"})
-_RESTS_ON: Mapping[str, frozenset[Part]] = {
-    "reaction_seconds": _SCALING | {"lag", "group"},
-    "drain_seconds": frozenset({"policy", "lag"}),
-    "lag_falls_at_full_parallelism": _SCALING | {"lag"},
-    "rebalance_dip_percent": _SCALING | {"group", "work"},
-    "rebalance_recovery_seconds": _SCALING | {"group", "work"},
-    "rebalance_area_seconds": _SCALING | {"group", "work"},
-    "standstill_seconds": frozenset({"policy", "work"}),
-    "flips": _SCALING,
-    "pod_minutes": _SCALING,
-    "baseline_at_floor": _SCALING,
-    "surplus_pods_idle": _SCALING | {"group"},
-    "time_lag_p95_seconds": frozenset({"policy", "latency"}),
-    "time_lag_p99_seconds": frozenset({"policy", "latency"}),
-    "lost": frozenset({"messages"}),
-    "failed": frozenset({"messages"}),
-    "duplicated": frozenset({"messages"}),
-    "reordered": frozenset({"messages", "owners"}),
-    "zombies": frozenset({"messages", "owners"}),
-}
-"""The evidence of each SLO. The fate of messages does not depend on the author of a scaling."""
-
-
-def rests_on(name: str) -> frozenset[Part]:
-    """Return the parts of the evidence that the SLO ``name`` rests on."""
-    return _RESTS_ON[name]
 
 
 class SloResult(MeasureModel):
@@ -95,10 +66,23 @@ class SloResult(MeasureModel):
             return f"{exact_text(self.value)} {self.unit}"
         return measure.text(self.value, self.limit)
 
+    def opened(self, reason: str) -> SloResult:
+        """Return it as undetermined if it was judged by something that is now in doubt."""
+        if self.status not in ("pass", "fail"):
+            return self.model_copy(update={"is_too_close": False})
+        return self.model_copy(
+            update={"status": "undetermined", "reason": f"{self.reason}; {reason}"}
+        )
+
+    def without_value(self, status: SloStatus, reason: str) -> SloResult:
+        """Return it without what was measured."""
+        gone = {"value": None, "low": None, "high": None}
+        return self.model_copy(update={**gone, "status": status, "reason": reason})
+
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """An SLO before it is judged; ``limit`` None means that the scenario does not judge it."""
+    """An SLO before it is judged; ``limit`` None or False: the scenario does not judge it."""
 
     name: str
     title: str
@@ -106,11 +90,16 @@ class Slo:
     unit: str = ""
 
     @property
+    def is_claim(self) -> bool:
+        """True: it asks yes or no."""
+        return isinstance(self.limit, bool)
+
+    @property
     def threshold(self) -> str:
         """The limit in words."""
-        if self.limit is None:
+        if self.limit is None or self.limit is False:
             return "reported only"
-        return f"at most {exact_text(self.limit)} {self.unit}".strip()
+        return CLAIM if self.is_claim else f"at most {exact_text(self.limit)} {self.unit}".strip()
 
     def result(self, status: SloStatus, value: float | None, reason: str) -> SloResult:
         """Return the outcome; without a limit every status becomes ``not_judged``."""
@@ -118,12 +107,26 @@ class Slo:
             name=self.name,
             title=self.title,
             threshold=self.threshold,
-            limit=self.limit,
+            limit=None if self.is_claim else self.limit,
             value=value,
             unit=self.unit,
-            status="not_judged" if self.limit is None else status,
+            status="not_judged" if self.limit is None or self.limit is False else status,
             reason=reason,
         )
+
+    def unknown(self, reason: str, value: float | None = None) -> SloResult:
+        """Return the outcome of a measure that is missing, or that may be another one."""
+        return self.result("undetermined", value, reason)
+
+    def without_occasion(self, reason: str) -> SloResult:
+        """Return the outcome of a run in which there was nothing to judge."""
+        return self.result("pass", None, reason).model_copy(update={"status": "not_judged"})
+
+    def claim(self, holds: bool | None, reason: str) -> SloResult:
+        """Return the outcome of a yes-or-no SLO; None is undetermined."""
+        if holds is None:
+            return self.unknown(reason)
+        return self.result("pass" if holds else "fail", None, reason)
 
     def compare(
         self, value: float, reason: str, *, low: float | None = None, high: float | None = None
@@ -152,40 +155,23 @@ class Slo:
         """
         measure = NAMED[self.name]
         value = measure.read(measures)
-        if value is None:
-            return self.result("undetermined", None, reason)
-        if measure.interval is None:
-            return self.compare(value, reason)
+        if value is None or measure.interval is None:
+            return self.unknown(reason) if value is None else self.compare(value, reason)
         bounds = measure.interval(measures)
         if bounds is None:
-            return self.result("undetermined", value, f"{reason}; {unbounded}")
+            return self.unknown(f"{reason}; {unbounded}", value)
         return self.compare(value, reason, low=bounds[0], high=bounds[1])
 
-
-def claim_result(
-    name: str, title: str, *, is_judged: bool, holds: bool | None, reason: str
-) -> SloResult:
-    """Return the outcome of a yes-or-no SLO; None is undetermined."""
-    status: SloStatus = "undetermined"
-    if holds is not None:
-        status = "pass" if holds else "fail"
-    return SloResult(
-        name=name,
-        title=title,
-        threshold=CLAIM if is_judged else "reported only",
-        value=None,
-        unit="",
-        status=status if is_judged else "not_judged",
-        reason=reason,
-    )
-
-
-def not_applicable(result: SloResult) -> SloResult:
-    """Return ``result`` as not judged: the run gave no occasion to judge it."""
-    return result.model_copy(update={"status": "not_judged"})
+    def at_least(self, measures: Measures, value: float, reason: str, doubt: str) -> SloResult:
+        """Judge a count that may be higher by ``doubt`` (empty: it is whole)."""
+        if doubt and (self.limit is None or value <= self.limit):
+            return self.unknown(f"{reason}; {doubt}", value)
+        return self.judge(measures, reason)
 
 
 def slo_of(name: str, limit: float | None) -> Slo:
-    """Return the SLO on a measure of the registry, with its title and unit."""
+    """Return the SLO with its title and unit: of a measure, or a claim."""
+    if name in CLAIMS:
+        return Slo(name, CLAIMS[name], limit)
     measure = NAMED[name]
     return Slo(name, measure.title, limit, measure.unit)

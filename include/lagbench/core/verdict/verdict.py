@@ -16,35 +16,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from pydantic import Field
 
-from lagbench.core.measures import NAMED, MeasureModel, Measures, reconciliation
-from lagbench.core.scenario import Slos, knows_work
-from lagbench.core.verdict.accounting_level import judged_without, of_level
-from lagbench.core.verdict.not_asked import not_asked_of_kind
-from lagbench.core.verdict.slo import SloResult, SloStatus, rests_on
-from lagbench.core.verdict.slos_on_accounting import accounting_results, unsettled_end
-from lagbench.core.verdict.slos_on_lag import lag_results
-from lagbench.core.verdict.slos_on_rebalance import rebalance_results
-from lagbench.core.verdict.slos_on_scaling import scaling_results
-from lagbench.core.verdict.stranger_reasons import stranger_reasons
+from lagbench.core.measures import NAMED, MeasureModel, Measures, moment, reconciliation
+from lagbench.core.measures.evidence import GroupStranger
+from lagbench.core.scenario import Slos, kind_of, knows_work, level_of
+from lagbench.core.verdict.accounting_slos import unsettled_end
+from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX, SloResult, slo_of
+from lagbench.core.verdict.slos import RESTS_ON, slo_results
 from lagbench.errors import ExitCode
 
-__all__ = ["SloResult", "SloStatus", "Verdict", "VerdictStatus", "exit_code", "judge"]
-
-_BY_PODS_CLOCKS = (
-    "rebalance_dip_percent",
-    "rebalance_area_seconds",
-    "rebalance_recovery_seconds",
-    "standstill_seconds",
-    "time_lag_p95_seconds",
-    "time_lag_p99_seconds",
-)
-"""SLOs that depend on the pods' own stamps: times of work, and owners of partitions."""
-
+NAMED_STRANGERS = 5
 VerdictStatus = Literal["pass", "fail", "undetermined"]
 
 
@@ -98,25 +83,14 @@ class Verdict(MeasureModel):
 
 def judge(measures: Measures, slos: Slos) -> Verdict:
     """Return the verdict of ``measures`` under ``slos``."""
-    scaling = [*scaling_results(measures, slos), *rebalance_results(measures, slos)]
-    scaling += lag_results(measures, slos)
-    scaling = not_asked_of_kind(scaling, measures)
-    scaling = [_of_known_clocks(result, measures) for result in scaling]
-    scaling = of_level(scaling, measures)
-    messages = of_level(accounting_results(measures, slos), measures, slos)
-    invalid = measures.validity.reasons
-    unsure = [f"{r.title}: {r.reason}" for r in [*scaling, *messages] if r.status == "undetermined"]
-    if not measures.validity.is_valid:
-        scaling = [_of_another_load(result) for result in scaling]
-        messages = [r if r.status == "fail" else _of_another_load(r) for r in messages]
-    results = [*scaling, *messages]
-    if any(stranger.client_id is not None for stranger in measures.group_strangers):
-        results = [_of_another_load(result) for result in results]
-    elif measures.group_strangers:
-        results = [*scaling, *(_of_another_load(result) for result in messages)]
-    results = [_beyond_doubt(result, measures) for result in results]
+    own = _of_level(
+        [_of_kind(one, measures) for one in slo_results(measures, slos)], measures, slos
+    )
+    unsure = [f"{r.title}: {r.reason}" for r in own if r.status == "undetermined"]
+    results = [_of_the_whole_run(result, measures) for result in own]
     failed = [f"{r.title}: {r.reason}" for r in results if r.status == "fail"]
     judged = sum(result.status != "not_judged" for result in results)
+    invalid = measures.validity.reasons
     open_ends = [
         *stranger_reasons(measures),
         *(doubt.text for doubt in measures.doubts),
@@ -130,7 +104,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         status, reasons = "fail", [*invalid, *failed, *open_ends]
     elif not measures.validity.is_valid or open_ends or unsure:
         status, reasons = "undetermined", [*invalid, *open_ends, *unsure]
-    without = tuple(judged_without(results, measures))
+    without = _judged_without(results, measures)
     return Verdict(
         run_id=measures.run_id,
         status=status,
@@ -141,6 +115,81 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         open_ends=tuple(open_ends),
         slos=tuple(results),
     )
+
+
+def exit_code(verdict: Verdict) -> ExitCode:
+    """Return the exit code of the command line for ``verdict``."""
+    return {
+        "pass": ExitCode.PASS,
+        "fail": ExitCode.SLO_FAILED,
+        "undetermined": ExitCode.UNDETERMINED,
+    }[verdict.status]
+
+
+def _of_kind(result: SloResult, measures: Measures) -> SloResult:
+    """Return ``result`` as far as this kind of consumer and its clocks can show it."""
+    reasons, rests_on = kind_of(measures.consumer_kind).not_asked, RESTS_ON[result.name]
+    if result.name in reasons:
+        return result.without_value("not_judged", f"not asked: {reasons[result.name]}")
+    if measures.work_unknown and "work" in rests_on:
+        result = result.opened(measures.work_unknown)
+    clocks = measures.reaction.clocks
+    if clocks is not None and clocks.unbounded_pods and rests_on & {"work", "latency"}:
+        pods = len(clocks.unbounded_pods)
+        return result.opened(f"the clocks of {pods} pods are not bounded")
+    return result
+
+
+def _of_level(results: list[SloResult], measures: Measures, slos: Slos) -> list[SloResult]:
+    """Return ``results`` without what the level of accounting cannot judge.
+
+    Without a limit they are not judged, with one they are undetermined. A limit on failed messages,
+    which without a report of them have no result, gets one.
+    """
+    if measures.accounting_level is None:
+        return results
+    level = level_of(measures.accounting_level)
+    if all(result.name != "failed" for result in results):
+        results = [*results, slo_of("failed", slos.failed).unknown("")]
+    return [
+        result.without_value(
+            "not_judged" if result.status == "not_judged" else "undetermined",
+            f"{level.text} cannot judge it: {level.cannot_judge[result.name]}",
+        )
+        if result.name in level.cannot_judge
+        else result
+        for result in results
+    ]
+
+
+def _judged_without(results: list[SloResult], measures: Measures) -> tuple[str, ...]:
+    """Return what the verdict names first: the SLOs that the level of accounting leaves out."""
+    if measures.accounting_level is None:
+        return ()
+    asked = {result.name for result in results if result.status != "not_judged"}
+    names = (result.name for result in results)
+    text = level_of(measures.accounting_level).judged_without(names, but=asked)
+    return (text,) if text else ()
+
+
+def _of_the_whole_run(result: SloResult, measures: Measures) -> SloResult:
+    """Return ``result``, undetermined if the run as a whole does not show what it rests on."""
+    rests_on, strangers = RESTS_ON[result.name], measures.group_strangers
+    is_of_messages = "messages" in rests_on
+    is_found = is_of_messages and result.status == "fail"
+    codes = [doubt.code for doubt in measures.doubts if rests_on.intersection(doubt.about)]
+    is_open = (
+        (not measures.validity.is_valid and not is_found)
+        or any(stranger.client_id is not None for stranger in strangers)
+        or (strangers and is_of_messages)
+        or codes
+    )
+    if result.status == "not_judged" or not is_open:
+        return result
+    reason = result.reason
+    if codes:
+        reason = f"{reason}; in doubt: {', '.join(dict.fromkeys(codes))}"
+    return result.model_copy(update={"status": "undetermined", "reason": reason})
 
 
 def _unsettled(measures: Measures) -> list[str]:
@@ -155,38 +204,85 @@ def _unsettled(measures: Measures) -> list[str]:
     return [*unsettled_end(measures), *balance.reasons]
 
 
-def exit_code(verdict: Verdict) -> ExitCode:
-    """Return the exit code of the command line for ``verdict``."""
-    return {
-        "pass": ExitCode.PASS,
-        "fail": ExitCode.SLO_FAILED,
-        "undetermined": ExitCode.UNDETERMINED,
-    }[verdict.status]
+def stranger_reasons(measures: Measures) -> list[str]:
+    """Return why others in the group leave the run undetermined; empty when it was its own.
+
+    Their work is in no ledger, and no pod of the run will process the messages that they committed:
+    anything lost, repeated or slow may be theirs.
+    """
+    strangers = measures.group_strangers
+    reasons = [_stranger_text(one, measures) for one in strangers[:NAMED_STRANGERS]]
+    if len(strangers) > NAMED_STRANGERS:
+        left = len(strangers) - NAMED_STRANGERS
+        reasons.append(f"{left} more members that are not pods of this run")
+    if measures.group_gaps:
+        longest = max(measures.group_gaps, key=lambda gap: gap.gap_seconds)
+        more = len(measures.group_gaps) - 1
+        reasons.append(
+            f"the members of the group are unknown for {longest.gap_seconds:.1f} s from"
+            f" {moment(measures, longest.started_at).removeprefix('at ')}: {longest.reason}"
+            + (f", and in {more} more gaps" if more else "")
+        )
+    return reasons
 
 
-def _of_another_load(result: SloResult) -> SloResult:
-    if result.status == "not_judged":
-        return result
-    return result.model_copy(update={"status": "undetermined"})
+def _stranger_text(one: GroupStranger, measures: Measures) -> str:
+    span = f"{one.seen_seconds:.1f} s"
+    if one.precision_seconds:
+        span = f"{one.seen_seconds:.1f} to {one.seen_seconds + one.precision_seconds:.1f} s"
+    when = f"for {span} from {moment(measures, one.first_seen_at).removeprefix('at ')}"
+    held = ", ".join(map(str, one.partitions))
+    held = held and f"partition{'s' * (len(one.partitions) > 1)} {held}"
+    if one.client_id is None:
+        what = "1 member" if one.members == 1 else f"{one.members} members"
+        unowned = f"; no pod owned {held} then" if held else ""
+        return f"{what} of the group more than the pods of this run, {when}{unowned}"
+    return (
+        f"a member that is not a pod of this run: client {one.client_id} on host {one.host} held"
+        f" {held or 'no partition'}, in the group {when}"
+    )
 
 
-def _beyond_doubt(result: SloResult, measures: Measures) -> SloResult:
-    """Return ``result``, undetermined if a doubt is about what it rests on."""
-    parts = rests_on(result.name)
-    codes = [doubt.code for doubt in measures.doubts if parts.intersection(doubt.about)]
-    if not codes or result.status == "not_judged":
-        return result
-    reason = f"{result.reason}; in doubt: {', '.join(dict.fromkeys(codes))}"
-    return result.model_copy(update={"status": "undetermined", "reason": reason})
+def with_second_group(first: Verdict, second: Verdict) -> Verdict:
+    """Return the verdict of a run with two groups; what is of the second one names it.
+
+    The run fails if one group fails. It is undetermined if one group is and none fails.
+    """
+    states = (first.status, second.status)
+    status: VerdictStatus = "pass"
+    if set(states) != {"pass"}:
+        status = "fail" if "fail" in states else "undetermined"
+    # What decided comes first; a group that passes gives no reason for a run that does not.
+    deciding = [
+        reason
+        for group, reasons in ((first, first.reasons), (second, _named(second.reasons)))
+        for reason in reasons
+        if group.status != "pass" or status == "pass"
+    ]
+    others = tuple(
+        slo.model_copy(
+            update={
+                "name": f"{SECOND_GROUP_PREFIX}{slo.name}",
+                "title": f"Second group: {slo.title}",
+            }
+        )
+        for slo in second.slos
+    )
+    # Both groups get the load of the run: what is wrong with it is one reason.
+    also_invalid = [reason for reason in second.invalid if reason not in first.invalid]
+    invalid = (*first.invalid, *_named(also_invalid))
+    known = {*invalid, *_named(second.invalid)}
+    return first.model_copy(
+        update={
+            "status": status,
+            "reasons": (*invalid, *(reason for reason in deciding if reason not in known)),
+            "notes": (*first.notes, *_named(second.notes)),
+            "invalid": invalid,
+            "open_ends": (*first.open_ends, *_named(second.open_ends)),
+            "slos": (*first.slos, *others),
+        }
+    )
 
 
-def _of_known_clocks(result: SloResult, measures: Measures) -> SloResult:
-    """Return ``result``, undetermined if it depends on an unbounded clock."""
-    clocks = measures.reaction.clocks
-    pods = () if clocks is None else clocks.unbounded_pods
-    if not pods or result.name not in _BY_PODS_CLOCKS:
-        return result
-    if result.status not in ("pass", "fail"):
-        return result.model_copy(update={"is_too_close": False})
-    reason = f"{result.reason}; the clocks of {len(pods)} pods are not bounded"
-    return result.model_copy(update={"status": "undetermined", "reason": reason})
+def _named(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"second group: {text}" for text in texts)

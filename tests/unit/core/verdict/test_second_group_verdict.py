@@ -6,8 +6,7 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.verdict.second_group import with_second_group
-from lagbench.core.verdict.verdict import Verdict, VerdictStatus, judge
+from lagbench.core.verdict.verdict import Verdict, VerdictStatus, judge, with_second_group
 from lagbench.report.junit import junit_xml
 
 GOOD = judge(quick_spike_measures(), Slos(drain_seconds=120))

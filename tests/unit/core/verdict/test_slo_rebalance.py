@@ -10,7 +10,7 @@ from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.rebalance.rate_dip import NOTHING_TO_DO
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.slo import SloResult
-from lagbench.core.verdict.slos_on_rebalance import rebalance_results
+from lagbench.core.verdict.slos import slo_results
 
 GOOD = quick_spike_measures()
 
@@ -29,7 +29,7 @@ def with_steps(*updates: dict[str, Any]) -> Measures:
 
 def judged(run: Measures, name: str, **limits: Any) -> SloResult:
     """Return one SLO's result."""
-    return next(slo for slo in rebalance_results(run, Slos(**limits)) if slo.name == name)
+    return next(slo for slo in slo_results(run, Slos(**limits)) if slo.name == name)
 
 
 DIP, AREA, STANDS = "rebalance_dip_percent", "rebalance_area_seconds", "standstill_seconds"

@@ -21,25 +21,12 @@ from lagbench.core.measures.accounting.records import (
     UnledgeredWork,
 )
 from lagbench.core.measures.accounting.sums import broken_classes
-from lagbench.core.measures.evidence import CURRENT_FORMAT
 from lagbench.core.measures.model import Interval, MeasureModel, NamedMeasure
 from lagbench.shared_with_spark import message_classes
 
 LISTED_AT_MOST = 100_000
 """Up to this number in all classes the table ``bad_messages`` has each; else a share of a class."""
 _SIGTERM = "sigterm"
-_SINCE_FORMAT_2 = (
-    message_classes.FOREIGN,
-    "processed_foreign",
-    message_classes.FOREIGN_LEDGER,
-    message_classes.FOREIGN_TELEMETRY,
-    message_classes.ZOMBIE_IN_DOUBT,
-    message_classes.REORDERED_IN_DOUBT,
-    message_classes.NOT_IN_LOG_FAILED,
-    message_classes.NOT_IN_LOG_UNKNOWN,
-    "outside_run",
-)
-_LISTS_SINCE_FORMAT_2 = ("strangers", "unknown_ownership", "unbounded_pods", "unledgered_bound")
 COUNTS = (
     "planned",
     "produced_acked",
@@ -61,7 +48,18 @@ COUNTS = (
     "not_in_log_excused",
     "unknown_message",
     "hottest_partition_share",
+    message_classes.FOREIGN,
+    "processed_foreign",
+    message_classes.FOREIGN_LEDGER,
+    message_classes.FOREIGN_TELEMETRY,
+    message_classes.ZOMBIE_IN_DOUBT,
+    message_classes.REORDERED_IN_DOUBT,
+    message_classes.NOT_IN_LOG_FAILED,
+    message_classes.NOT_IN_LOG_UNKNOWN,
+    "outside_run",
 )
+RECORDED = (*COUNTS, "strangers", "unknown_ownership", "unbounded_pods", "unledgered_bound")
+"""What the file must have, so that no count is zero because it is not there."""
 
 
 class PodWork(MeasureModel):
@@ -264,7 +262,6 @@ def accounting_measure(
     counts: Mapping[str, Any] | None,
     bad_messages: Iterable[BadMessage],
     *,
-    run_format: int | None = None,
     fence: Mapping[str, Any] | None = None,
     unknown_telemetry: int = 0,
     commit_moves: Sequence[CommitMove] = (),
@@ -272,7 +269,6 @@ def accounting_measure(
 ) -> Accounting:
     """Return the accounting; without ``accounting.json`` every count is None.
 
-    :param run_format: the run folder's format: the file must have every count of that format.
     :param fence: the run's fence; None: the run has none.
     :param unknown_telemetry: rows of the table ``telemetry`` that are not a known record.
     :param poisoned_seqs: of the messages that the scenario lets fail; None: it lets none fail.
@@ -282,7 +278,7 @@ def accounting_measure(
     if counts is None:
         return Accounting(bad_messages=groups, commit_moves=tuple(commit_moves))
     by_pod = counts.get("by_pod") or {}
-    known = {name: counts.get(name) for name in (*COUNTS, *_SINCE_FORMAT_2)}
+    known = {name: counts.get(name) for name in COUNTS}
     strange_telemetry = known[message_classes.FOREIGN_TELEMETRY]
     if unknown_telemetry or strange_telemetry is not None:
         known[message_classes.FOREIGN_TELEMETRY] = max(strange_telemetry or 0, unknown_telemetry)
@@ -318,7 +314,7 @@ def accounting_measure(
         processed_by_pods=_sum_of(by_pod, "processed") if "by_pod" in counts else None,
         duplicated_by_pods=_sum_of(by_pod, "duplicated") if "by_pod" in counts else None,
         broken_classes=tuple(_broken_classes(counts, rows)),
-        lacks=tuple(name for name in _recorded_by(run_format) if name not in counts),
+        lacks=tuple(name for name in RECORDED if name not in counts),
     )
 
 
@@ -331,13 +327,6 @@ def _failed_by_plan(
         return None
     poisoned = frozenset(poisoned_seqs or ())
     return sum(seq in poisoned for seq in listed)
-
-
-def _recorded_by(run_format: int | None) -> Sequence[str]:
-    if run_format is None:
-        return ()
-    is_current = run_format >= CURRENT_FORMAT
-    return (*COUNTS, *_SINCE_FORMAT_2, *_LISTS_SINCE_FORMAT_2) if is_current else COUNTS
 
 
 def _below_fence(fence: Mapping[str, Any] | None) -> int | None:

@@ -4,31 +4,12 @@ from lagbench.core.measures.evidence.actions import (
     NOTHING_HIDDEN,
     Hidden,
     PlayedAction,
-    doubts_of_the_actions,
+    balancers_at,
     played_actions,
 )
 from lagbench.core.measures.evidence.clock_offset import RunningBound, answer_bound, probe_at
 from lagbench.core.measures.evidence.clock_step import ClockReading, ClockSteps, closest_reading
-from lagbench.core.measures.evidence.clocks import Clocks, clock_steps, clocks_measure
-from lagbench.core.measures.evidence.contradictions import (
-    contradictions_of_an_empty_group,
-    contradictions_of_commits,
-    contradictions_of_lag,
-    contradictions_of_members,
-    contradictions_of_plan,
-    contradictions_of_policy,
-    contradictions_of_scalings,
-    contradictions_of_the_end,
-    contradictions_of_time_lag,
-    timeline_gaps,
-)
-from lagbench.core.measures.evidence.format import (
-    CURRENT_FORMAT,
-    FORMAT_FIELD,
-    MEMBERS_FORMAT,
-    folder_format,
-    unrecorded_text,
-)
+from lagbench.core.measures.evidence.clocks import Clocks, clocks_measure
 from lagbench.core.measures.evidence.gaps import (
     GAP_SECONDS,
     READ_WITHIN_SECONDS,
@@ -36,19 +17,22 @@ from lagbench.core.measures.evidence.gaps import (
     TelemetryGap,
     gaps_between,
     gaps_text,
+    telemetry_gaps,
+)
+from lagbench.core.measures.evidence.generator import (
+    Generator,
+    HeldBack,
+    fell_behind,
+    generator,
+    held_back,
+    lateness_text,
+    may_wait,
 )
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState, group_events
 from lagbench.core.measures.evidence.group_strangers import (
     GroupStranger,
     group_gaps,
     group_strangers,
-)
-from lagbench.core.measures.evidence.load_taken import (
-    HeldBack,
-    doubts_of_the_load,
-    held_back,
-    log_ahead,
-    log_behind,
 )
 from lagbench.core.measures.evidence.load_window import LoadWindow, SpikeWindow, load_window
 from lagbench.core.measures.evidence.log_cuts import cuts_until, first_cuts, growth
@@ -68,7 +52,6 @@ from lagbench.core.measures.evidence.own_members import with_pods_of_members
 from lagbench.core.measures.evidence.pod_lives import PodLives, by_life, pod_lives, pod_of_life
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES, PodTimeline, pod_timelines
 from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce, policies_in_force
-from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.measures.evidence.seq_ranges import SeqRanges
 from lagbench.core.measures.evidence.series import (
     BIN_NS,
@@ -84,22 +67,11 @@ from lagbench.core.measures.evidence.unrecorded import (
     unrecorded_members,
     unwatched_text,
 )
-from lagbench.core.measures.evidence.validity import (
-    Validity,
-    fell_behind,
-    generator,
-    lateness_text,
-    telemetry_gaps,
-    validity,
-)
 
 __all__ = [
     "BIN_NS",
-    "CURRENT_FORMAT",
     "FINAL_PHASES",
-    "FORMAT_FIELD",
     "GAP_SECONDS",
-    "MEMBERS_FORMAT",
     "NOTHING_HIDDEN",
     "NO_POLICY",
     "OBSERVED_FIELD",
@@ -109,6 +81,7 @@ __all__ = [
     "ClockSteps",
     "Clocks",
     "Gap",
+    "Generator",
     "GroupEvent",
     "GroupState",
     "GroupStranger",
@@ -127,28 +100,14 @@ __all__ = [
     "SpikeWindow",
     "TelemetryGap",
     "TopicPartitions",
-    "Validity",
     "answer_bound",
+    "balancers_at",
     "by_life",
-    "clock_steps",
     "clocks_measure",
     "closest_reading",
-    "contradictions_of_an_empty_group",
-    "contradictions_of_commits",
-    "contradictions_of_lag",
-    "contradictions_of_members",
-    "contradictions_of_plan",
-    "contradictions_of_policy",
-    "contradictions_of_scalings",
-    "contradictions_of_the_end",
-    "contradictions_of_the_producer",
-    "contradictions_of_time_lag",
     "cuts_until",
-    "doubts_of_the_actions",
-    "doubts_of_the_load",
     "fell_behind",
     "first_cuts",
-    "folder_format",
     "gaps_between",
     "gaps_text",
     "generator",
@@ -161,9 +120,8 @@ __all__ = [
     "lag_series",
     "lateness_text",
     "load_window",
-    "log_ahead",
-    "log_behind",
     "lost_rebalances",
+    "may_wait",
     "measured_until",
     "member_pods",
     "observation_of",
@@ -177,12 +135,9 @@ __all__ = [
     "policies_in_force",
     "probe_at",
     "telemetry_gaps",
-    "timeline_gaps",
     "topic_partitions",
     "unrecorded_members",
-    "unrecorded_text",
     "unwatched_text",
-    "validity",
     "with_pods_of_members",
     "without_stale",
 ]

@@ -20,7 +20,6 @@ from lagbench.core.scenario import (
     Balancer,
     RollingRestart,
     Scenario,
-    begin_text,
 )
 from lagbench.core.telemetry import ActionEnded, ActionStarted, TelemetryRecord, What
 
@@ -182,24 +181,6 @@ def balancers_at(at: int, planned: Scenario, played: Sequence[PlayedAction]) -> 
         is_over = action.ended_at is not None and at > action.ended_at
         found = frozenset({of_plan.balancer}) | (frozenset() if is_over else found)
     return found
-
-
-def doubts_of_the_actions(
-    played: Sequence[PlayedAction],
-    records: Sequence[TelemetryRecord],
-    planned: Sequence[ActionBase],
-) -> list[str]:
-    """Return why the run did not have the planned actions; empty: it had them."""
-    reasons = [
-        f"actions.{action.number} ({action.kind}, {begin_text(of_plan)}) {action.problem}"
-        for action, of_plan in zip(played, planned, strict=True)
-        if action.problem
-    ]
-    stamped = {r.number for r in records if isinstance(r, ActionStarted | ActionEnded)}
-    unplanned = sorted(stamped - set(range(len(planned))))
-    if unplanned:
-        reasons.append(f"actions {unplanned} were played, but the scenario does not plan them")
-    return reasons
 
 
 def _played(

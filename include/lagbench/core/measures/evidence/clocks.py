@@ -1,12 +1,9 @@
-"""State the clocks of a run as a measure, and where one of them stepped."""
+"""State the clocks of a run as a measure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lagbench.core.clocks import API_SERVER, Clock, ClockSet
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry import ClockStepped, TelemetryRecord
 
 
 class ClockBound(MeasureModel):
@@ -26,23 +23,6 @@ class Clocks(MeasureModel):
     bounds: tuple[ClockBound, ...]
     text: str
     unbounded_pods: tuple[str, ...] = ()
-
-
-def clock_steps(
-    records: Sequence[TelemetryRecord], from_at: int, until_at: int, origin_at: int | None
-) -> list[str]:
-    """Return the clock steps in [from_at, until_at], in words; a step may lie just outside."""
-    found = []
-    for record in records:
-        if isinstance(record, ClockStepped):
-            reach = abs(round(record.step_seconds * NANOSECONDS)) + NANOSECONDS
-            if from_at - reach <= record.at <= until_at + reach:
-                second = (record.at - (origin_at or from_at)) / NANOSECONDS
-                found.append(
-                    f"the clock of {record.source} stepped by {record.step_seconds:+.3f} s"
-                    f" at {second:+.1f} s: instants before and after are not comparable"
-                )
-    return found
 
 
 def clocks_measure(clocks: ClockSet) -> Clocks:

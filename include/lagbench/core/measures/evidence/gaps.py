@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.telemetry import LagSample, ReadGap, ReplicaSample, TelemetryRecord
 
 GAP_SECONDS = 3.5
 """Readings further apart than this leave a gap; no other module has a limit of its own.
@@ -32,6 +33,17 @@ class TelemetryGap(MeasureModel):
     ended_at: int
     gap_seconds: float
     reason: str
+
+    @classmethod
+    def between(cls, what: str, started_at: int, ended_at: int, reason: str) -> TelemetryGap:
+        """Return the gap with its length."""
+        return cls(
+            what=what,
+            started_at=started_at,
+            ended_at=ended_at,
+            gap_seconds=(ended_at - started_at) / NANOSECONDS,
+            reason=reason,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +80,32 @@ def gaps_text(what: str, gaps: Sequence[Gap], origin_at: int | None = None) -> s
         text += f" from {(longest.started_at - origin_at) / NANOSECONDS:+.1f} s"
     more = len(gaps) - 1
     return text + (f" and in {more} more gaps" if more > 1 else " and once more" * more)
+
+
+def telemetry_gaps(
+    records: Sequence[TelemetryRecord], *, from_at: int, until_at: int
+) -> tuple[TelemetryGap, ...]:
+    """Return the times in which readings failed or the recorder was silent, by start.
+
+    Failed readings of one kind form one gap while at most ``GAP_SECONDS`` apart.
+    """
+    inside = [record for record in records if from_at <= record.at <= until_at]
+    failed: dict[str, list[ReadGap]] = {}
+    for record in inside:
+        if isinstance(record, ReadGap):
+            failed.setdefault(record.what, []).append(record)
+    limit, gaps = GAP_SECONDS * NANOSECONDS, []
+    for what, readings in failed.items():
+        readings.sort(key=lambda reading: (reading.at, reading.reason))
+        first = readings[0]
+        for before, reading in pairwise([*readings, None]):
+            if before is not None and (reading is None or reading.at - before.at > limit):
+                gaps.append(TelemetryGap.between(what, first.at, before.at, first.reason))
+                first = reading or first
+    seen = sorted(r.at for r in inside if isinstance(r, LagSample | ReplicaSample | ReadGap))
+    gaps += [
+        TelemetryGap.between("recorder", left, right, "no record of the recorder")
+        for left, right in pairwise(seen)
+        if right - left > limit
+    ]
+    return tuple(sorted(gaps, key=lambda gap: (gap.started_at, gap.what)))

@@ -3,10 +3,10 @@
 Any member of the group takes partitions and commits offsets. Neither the policy nor the pods cause
 the effect of a stranger on its messages. The recorder reports the members whenever they change. A
 member belongs to the run if its client id is the name of a pod in any record, even a later one. If
-no record names the members (folders of format 1, or lost records), their number decides: it reveals
-a stranger if it exceeds the most that the run's pods, recorded or counted as replicas, can be, in
-three or more consecutive readings over more than a second. (A group in a rebalance is read five
-times a second.)
+no record names the members (consumers of a user without the pod's name), their number decides: it
+reveals a stranger if it exceeds the most that the run's pods, recorded or counted as replicas, can
+be, in three or more consecutive readings over more than a second. (A group in a rebalance is read
+five times a second.)
 """
 
 from __future__ import annotations
@@ -16,12 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
-from lagbench.core.measures.evidence.gaps import (
-    GAP_SECONDS,
-    Gap,
-    TelemetryGap,
-    gaps_between,
-)
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS, TelemetryGap, gaps_between
 from lagbench.core.measures.evidence.member_limit import (
     member_limit,
     unowned_partitions,
@@ -119,14 +114,12 @@ def group_gaps(
     *,
     from_at: int,
     until_at: int,
-    names_members: bool,
     hidden: Hidden = NOTHING_HIDDEN,
 ) -> tuple[TelemetryGap, ...]:
     """Return the gaps in [from_at, until_at] in which the members of the group are unknown.
 
-    A gap is more than ``MEMBERS_GAP_SECONDS`` without a reading. With ``names_members`` (the
-    folder's format has such records), any reading that long after the last one with names counts
-    too. A gap that an action hides is left out.
+    A gap is more than ``MEMBERS_GAP_SECONDS`` without a reading, or with readings that long after
+    the last one with names. A gap that an action hides is left out.
     """
     by_time = sorted(records, key=lambda record: record.at)
     named_at: int | None = None
@@ -138,9 +131,14 @@ def group_gaps(
             known.append(record.at)
         elif isinstance(record, GroupSample):
             is_named = named_at is not None and record.at - named_at <= _ns(MEMBERS_GAP_SECONDS)
-            (known if is_named or not names_members else unnamed).append(record.at)
+            (known if is_named else unnamed).append(record.at)
     return tuple(
-        _gap(gap, "no record of its members" if lacks else "no reading of the group")
+        TelemetryGap.between(
+            "members of the group",
+            gap.started_at,
+            gap.ended_at,
+            "no record of its members" if lacks else "no reading of the group",
+        )
         for gap in gaps_between(known, from_at, until_at)
         if not hidden.reading("group", gap.started_at, gap.ended_at)
         for lacks in [any(gap.started_at < at < gap.ended_at for at in unnamed)]
@@ -244,16 +242,6 @@ def _stranger(
         last_seen_at=visits[-1][1],
         seen_seconds=sum(last - first for first, last, *_ in visits) / NANOSECONDS,
         precision_seconds=sum(unsure for *_, unsure, _ in visits) / NANOSECONDS,
-    )
-
-
-def _gap(gap: Gap, reason: str) -> TelemetryGap:
-    return TelemetryGap(
-        what="members of the group",
-        started_at=gap.started_at,
-        ended_at=gap.ended_at,
-        gap_seconds=gap.seconds,
-        reason=reason,
     )
 
 

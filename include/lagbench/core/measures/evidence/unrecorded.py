@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from lagbench.core.measures.evidence.gaps import GAP_SECONDS
-from lagbench.core.measures.evidence.validity import telemetry_gaps
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS, telemetry_gaps
 from lagbench.core.telemetry import (
     GroupJoined,
     PartitionsAssigned,

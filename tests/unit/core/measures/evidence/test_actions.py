@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import pytest
 
 from lagbench.catalog.catalog import load_scenario
+from lagbench.core.measures.doubts.group import contradictions_of_members
+from lagbench.core.measures.doubts.load import unplayed_actions
 from lagbench.core.measures.evidence.actions import (
     HIDES,
     Hidden,
     PlayedAction,
     balancers_at,
-    doubts_of_the_actions,
     played_actions,
 )
-from lagbench.core.measures.evidence.contradictions import contradictions_of_members
 from lagbench.core.measures.evidence.group_strangers import group_strangers
 from lagbench.core.measures.rebalance.episodes import EpisodeSpan, caused_by_action
 from lagbench.core.scenario.actions import (
@@ -50,7 +51,9 @@ def ended(
 def play(records: Sequence[t.Record], *planned: ActionBase) -> list[str]:
     """Return the doubts of the actions; the stream began at 0."""
     found = played_actions(records, planned, stream_started_at=0)  # type: ignore[arg-type]
-    return doubts_of_the_actions(found, records, planned)  # type: ignore[arg-type]
+    scenario = SimpleNamespace(actions=planned)
+    run = SimpleNamespace(actions=found, scenario=scenario, records=records)
+    return list(unplayed_actions(run, None))  # type: ignore[arg-type]
 
 
 def window(kind: ActionKind, from_second: float, to_second: float) -> Hidden:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from lagbench.core.measures.doubts.doubt import Window
+from lagbench.core.measures.doubts.group import empty_group
+from lagbench.core.measures.doubts.load import late_at_the_client
 from lagbench.core.measures.evidence import (
     BIN_NS,
     Hidden,
     LoadWindow,
     RateSeries,
-    contradictions_of_an_empty_group,
-    doubts_of_the_load,
     group_gaps,
     played_actions,
 )
@@ -21,6 +24,7 @@ from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.core.telemetry import (
     ActionEnded,
     ActionStarted,
+    GroupMembers,
     GroupSample,
     ProducerProgress,
     TelemetryRecord,
@@ -99,8 +103,12 @@ def test_only_a_restart_excuses_what_the_producer_holds_back(
     """Inside of its window, and no other kind; without an action the run is invalid."""
     records = progress({second: 9000})
 
-    assert doubts_of_the_load(records, LOAD, WINDOW)
-    assert (not doubts_of_the_load(records, LOAD, WINDOW, (), hidden_by(kind))) is is_excused
+    def doubts(hidden: Hidden) -> list[str]:
+        run = SimpleNamespace(records=records, offered=LOAD, load=WINDOW, hidden=hidden)
+        return list(late_at_the_client(run, None))  # type: ignore[arg-type]
+
+    assert doubts(Hidden())
+    assert (not doubts(hidden_by(kind))) is is_excused
 
 
 @pytest.mark.parametrize(
@@ -130,7 +138,9 @@ def test_a_group_whose_members_were_cut_off_is_no_contradiction(
     assert rate.bin_of(BIN_NS) == 1
 
     def doubts(hidden: Hidden) -> list[str]:
-        return contradictions_of_an_empty_group(records, rate, 300 * SECOND, hidden)
+        scenario = SimpleNamespace(consumer=SimpleNamespace(kind="stand-in"))
+        run = SimpleNamespace(records=records, rate=rate, scenario=scenario, hidden=hidden)
+        return list(empty_group(run, Window(0, 300 * SECOND, ())))  # type: ignore[arg-type]
 
     assert doubts(Hidden())
     assert (not doubts(hidden_by(kind))) is is_excused
@@ -149,23 +159,13 @@ def test_only_a_restart_excuses_readings_of_the_group(
 ) -> None:
     """The gap must lie in the action's window as a whole."""
     records: list[TelemetryRecord] = [
-        GroupSample(
-            at=second * SECOND,
-            source="recorder",
-            state="Stable",
-            members=4,
-            members_without_partitions=0,
-        )
+        GroupMembers(at=second * SECOND, source="recorder", members=[])
         for second in range(1, 300)
         if not last_before < second < 130
     ]
 
     def gaps(hidden: Hidden) -> int:
-        return len(
-            group_gaps(
-                records, from_at=0, until_at=300 * SECOND, names_members=False, hidden=hidden
-            )
-        )
+        return len(group_gaps(records, from_at=0, until_at=300 * SECOND, hidden=hidden))
 
     assert gaps(Hidden()) == 1
     assert (gaps(hidden_by(kind)) == 0) is is_excused

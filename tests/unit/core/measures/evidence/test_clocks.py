@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 from lagbench.core.clocks import API_SERVER, ONE_CLOCK, clock_set, on_recorders_clock
-from lagbench.core.measures.evidence.clocks import clock_steps, clocks_measure
+from lagbench.core.measures.doubts.doubt import Window
+from lagbench.core.measures.doubts.load import clock_steps
+from lagbench.core.measures.evidence.clocks import clocks_measure
 from lagbench.core.telemetry.records import (
     ClockOffset,
     ClockStepped,
@@ -172,7 +175,9 @@ def test_a_step_of_a_clock_counts_during_the_run() -> None:
         for at in (2, 7, 50, 106)
     ]
 
-    found = clock_steps(steps, 10_000 * MILLISECOND, 100_000 * MILLISECOND, 10_000 * MILLISECOND)
+    start = 10_000 * MILLISECOND
+    run = SimpleNamespace(records=steps, load=SimpleNamespace(stream_started_at=start))
+    found = list(clock_steps(run, Window(start, 100_000 * MILLISECOND, ())))  # type: ignore[arg-type]
 
     assert len(found) == 2
     assert re.findall(r"[+-]\d+\.\d+ s", found[1]) == ["-4.000 s", "+40.0 s"]

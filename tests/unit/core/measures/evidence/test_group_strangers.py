@@ -27,8 +27,7 @@ from lagbench.core.telemetry.records import (
     SigtermReceived,
     TelemetryRecord,
 )
-from lagbench.core.verdict.stranger_reasons import stranger_reasons
-from lagbench.core.verdict.verdict import judge
+from lagbench.core.verdict.verdict import judge, stranger_reasons
 
 NS = 1_000_000_000
 PODS = {"pod-a": [0, 1], "pod-b": [2, 3]}
@@ -286,12 +285,23 @@ def test_members_that_nobody_named_for_long_are_not_known() -> None:
     nameless = [record for record in records if not isinstance(record, GroupMembers)]
     within = {"from_at": 0, "until_at": 59 * NS}
 
-    assert group_gaps(records, **within, names_members=True) == ()
-    assert group_gaps(nameless, **within, names_members=False) == ()
-    [gap] = group_gaps(nameless, **within, names_members=True)
+    assert (
+        group_gaps(
+            records,
+            **within,
+        )
+        == ()
+    )
+    [gap] = group_gaps(
+        nameless,
+        **within,
+    )
     assert gap.gap_seconds == 59
     cut = [r for r in records if not (isinstance(r, GroupMembers) and 18 * NS < r.at < 50 * NS)]
-    [gap] = group_gaps(cut, **within, names_members=True)
+    [gap] = group_gaps(
+        cut,
+        **within,
+    )
     assert gap.gap_seconds > 15
 
 
@@ -309,7 +319,11 @@ def test_a_short_outage_of_the_broker_leaves_the_members_known(
         if isinstance(record, GroupSample) and record.at == back * NS
     ]
 
-    found = group_gaps(records, from_at=0, until_at=79 * NS, names_members=True)
+    found = group_gaps(
+        records,
+        from_at=0,
+        until_at=79 * NS,
+    )
 
     assert len(found) == gaps
 

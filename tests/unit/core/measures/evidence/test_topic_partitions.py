@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from lagbench.core.measures.evidence.actions import HIDES, Hidden, PlayedAction
-from lagbench.core.measures.evidence.contradictions import contradictions_of_lag
 from lagbench.core.measures.evidence.series import lag_series
 from lagbench.core.measures.evidence.topic_partitions import TopicPartitions, topic_partitions
 from lagbench.core.scenario.actions import GrowPartitions, KillPod
-from lagbench.core.telemetry.records import LagSample
 
 NS = 1_000_000_000
 PLANNED = (
@@ -56,10 +54,6 @@ def test_all_of_an_added_partition_waits_until_the_first_commit() -> None:
     assert found.by_partition[:, 2].tolist() == [0.0, 7.0, 5.0]
     assert np.isnan(found.total[0])
     assert found.total[1:].tolist() == [12.0, 5.0]
-    sample = LagSample(at=2 * NS, source="r", partitions=[(0, 20, 15), (1, 20, 20), (2, 7, None)])
-    assert contradictions_of_lag([sample], found, first_partitions=2) == []
-    other = LagSample(at=2 * NS, source="r", partitions=[(2, 7, 1)])
-    assert contradictions_of_lag([other], found, first_partitions=2) != []
 
 
 def test_a_growth_hides_only_a_rebalance_in_which_nobody_joined_or_left() -> None:

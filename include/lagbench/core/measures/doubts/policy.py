@@ -1,8 +1,11 @@
-"""Compare the scaling objects that the cluster had with the policy that the run applied.
+"""Find what scaled the workload that was not the policy that the run applied.
 
 The recorder reads ScaledObjects and HPAs of the workload once a second, and reports a changed spec
 at once. A pause or a fallback that the applied manifest declares is the policy. A deviation that
 was undone before a sync used it is a note: nothing was decided by it.
+
+The autoscaler of the bench reports each of its steps. On a cluster the field manager names the
+writer of a step, and the HPA its step in an event and in its status.
 """
 
 from __future__ import annotations
@@ -11,9 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lagbench.core.measures.doubts.window import Window
+from lagbench.core.measures.doubts.doubt import Window
 from lagbench.core.measures.evidence import gaps_between
 from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.replicas import ReplicaChange
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.telemetry import (
     HpaSample,
@@ -29,6 +33,8 @@ _OUTAGES = ("broker_restart", "broker_unreachable", "lag_scaler_down", "grow_par
 """Actions after which KEDA may scale by the fallback."""
 _RECOVERED_NS = 90 * NANOSECONDS
 """KEDA leaves the fallback at its next poll, by default 30 s later, with one that may fail."""
+_SHOWN_WITHIN_NS = 2 * NANOSECONDS
+"""An HPA writes its status after the step, with a stamp in whole seconds."""
 _SHORT = {"HorizontalPodAutoscaler": "HPA"}
 Reading = HpaSample | ScaledObjectSample | ScalingObject
 
@@ -81,9 +87,9 @@ def _differing(run: RunEvidence, window: Window) -> Iterator[Deviation]:
     for readings in series.values():
         for text, at, back_at in _spans(readings):
             is_used = _is_used(run, at, back_at or window.until_at)
-            until = "" if back_at is None else f" to {window.when(back_at)[3:]}"
+            until = "" if back_at is None else f" to {window.second(back_at)}"
             if all(text != told or abs(at - since) > NANOSECONDS for told, since in named):
-                yield Deviation(f"{text}, from {window.when(at)[3:]}{until}", at, is_used)
+                yield Deviation(f"{text}, from {window.second(at)}{until}", at, is_used)
             named.add((text, at))
 
 
@@ -148,7 +154,7 @@ def _other_autoscalers(run: RunEvidence, window: Window) -> Iterator[Deviation]:
             known.add(record.name)
             kind = "HPA" if isinstance(record, HpaSample) else "ScaledObject"
             text = f"another {kind}, {record.name}, scaled the workload from"
-            text = f"{text} {window.when(record.at)[3:]}: it is not of the policy"
+            text = f"{text} {window.second(record.at)}: it is not of the policy"
             yield Deviation(text, record.at, is_used=True)
 
 
@@ -173,9 +179,9 @@ def _missing(run: RunEvidence, window: Window) -> Iterator[Deviation]:
                 continue
             if not all(run.policy_at(at).applied.has(kind) for at in ends):
                 continue  # a swap brought a policy of another kind, or a paused one
-            span = f"from {window.when(gap.started_at)[3:]}"
+            span = f"from {window.second(gap.started_at)}"
             if gap.ended_at < window.until_at:
-                span = f"{span} to {window.when(gap.ended_at)[3:]}"
+                span = f"{span} to {window.second(gap.ended_at)}"
             yield Deviation(f"the policy's {kind} did not exist {span}", gap.started_at, True)
 
 
@@ -231,3 +237,34 @@ def _is_after_an_outage(run: RunEvidence, at: int) -> bool:
 
 def _shown(value: float | None) -> str:
     return "none" if value is None else f"{value:g}"
+
+
+def foreign_steps(run: RunEvidence, window: Window) -> Iterator[str]:
+    """Yield each change of replicas by another than the policy, or without an author on record."""
+    for change in window.changes:
+        if change.at < window.from_at:
+            continue
+        step = f"{change.replicas_before} to {change.replicas_after} replicas"
+        when = window.when(change.at)
+        if change.by == "user":
+            author = change.reason or "written by another client"
+            yield f"{step} {when}: {author}, not by the policy"
+        elif change.by == "unknown" and not _is_by_the_hpa(run, change):
+            unsure = f" (in the {change.precision_seconds:.1f} s before)"
+            yield f"{step} {when}{unsure}: no record shows who scaled"
+        elif change.by == "keda" and not run.policy_at(change.at).applied.lets_keda_write(
+            change.replicas_before, change.replicas_after
+        ):
+            yield f"{step} {when}: written by KEDA, which the policy lets scale only to and from 0"
+
+
+def _is_by_the_hpa(run: RunEvidence, change: ReplicaChange) -> bool:
+    """Return whether the status of an HPA has this step; its writer was not watched."""
+    since_at = change.at - round(change.precision_seconds * NANOSECONDS) - _SHOWN_WITHIN_NS
+    return any(
+        isinstance(record, HpaSample)
+        and record.desired == change.replicas_after
+        and record.last_scaled_at is not None
+        and since_at <= record.last_scaled_at <= change.at + _SHOWN_WITHIN_NS
+        for record in run.records
+    )

@@ -1,4 +1,4 @@
-"""Judge SLOs on messages by identity: lost, duplicated, reordered, zombies.
+"""Judge SLOs on messages by identity: lost, failed, duplicated, reordered, zombies.
 
 A bad message that was found is proven, whatever else went wrong. This includes an acknowledged
 message that the log does not hold. Finding none proves something only if everything was consumed
@@ -16,13 +16,11 @@ from collections.abc import Sequence
 
 from lagbench.core.measures import NAMED, Measures, moment
 from lagbench.core.measures.accounting import Accounting, BadMessageGroup
-from lagbench.core.scenario import Slos
-from lagbench.core.verdict.slo import Slo, SloResult, slo_of
+from lagbench.core.verdict.slo import Slo, SloResult
 from lagbench.shared_with_spark import message_classes
 
 NAMED_GROUPS = 3
 NAMED_PARTITIONS = 6
-
 _CAUSES = {
     "rebalance": "next to a rebalance",
     "sigterm": "next to a SIGTERM",
@@ -32,43 +30,63 @@ _CAUSES = {
 }
 
 
-def accounting_results(measures: Measures, slos: Slos) -> list[SloResult]:
-    """Return the SLOs on messages, in the order of the table."""
-    found = measures.accounting
-    strange = strange_work(found)
-    clocks = unbounded_clocks(found)
-    return [
-        _count(
-            measures,
-            slo_of("lost", slos.lost),
-            message_classes.LOST,
-            [*gaps_of_the_log(found), *strange],
-        ),
-        *_failed(measures, slo_of("failed", slos.failed), strange),
-        _count(
-            measures,
-            slo_of("duplicated", slos.duplicated),
-            message_classes.DUPLICATED,
-            strange,
-        ),
-        _count(
-            measures,
-            slo_of("reordered", slos.reordered),
-            message_classes.REORDERED,
-            [*clocks, *strange],
-            in_doubt=found.reordered_in_doubt or 0,
-        ),
-        _count(
-            measures,
-            slo_of("zombies", slos.zombies),
-            message_classes.ZOMBIE,
-            [*unknown_ownership(measures), *clocks, *strange],
-            in_doubt=found.zombie_in_doubt or 0,
-        ),
-    ]
+def count_of_messages(measures: Measures, slo: Slo, *, of: str) -> SloResult:
+    """Judge how many messages are of the class ``of``."""
+    value, facts = NAMED[slo.name].read(measures), measures.accounting
+    if value is None:
+        return slo.unknown("there is no accounting")
+    if not facts.in_log:
+        return slo.unknown("nothing is in the log", value)
+    reported, doubts = _found_of_class(measures, of), _doubts_of_class(measures, of)
+    beside = _unledgered(measures) if of == message_classes.DUPLICATED else ""
+    nameless = 0
+    if of == message_classes.LOST and measures.accounting_level == "output":
+        nameless = facts.foreign_ledger_records or 0  # each may be of any message
+    if slo.limit is not None and value > slo.limit:
+        if value - nameless > slo.limit:
+            return slo.result("fail", value, f"{reported or f'{value} found'}{beside}")
+        doubts = [f"{nameless} records of the output have no header", *doubts]
+    unsure = [*unsettled_end(measures)[:1], *doubts]
+    if unsure:
+        return slo.unknown(f"{value} found so far, but {'; '.join(unsure)}{beside}", value)
+    whole = f"{facts.processed_distinct} of {facts.in_log} messages in the log processed"
+    in_doubt = getattr(facts, f"{of}_in_doubt", 0) or 0
+    if not in_doubt:
+        return slo.result("pass", value, f"{reported or whole}{beside}")
+    close = f"{in_doubt} more lie within the bound of two pods' clocks"
+    return slo.judge(measures, f"{reported or whole}; {close}")
 
 
-def _failed(measures: Measures, slo: Slo, doubts: Sequence[str]) -> list[SloResult]:
+def _found_of_class(measures: Measures, of: str) -> str:
+    facts = measures.accounting
+    groups = [group for group in facts.bad_messages if group.message_class == of]
+    shown = [describe_groups(measures, groups)] if groups else []
+    listed, total = sum(group.count for group in groups), getattr(facts, of) or 0
+    if 0 < listed < total:
+        shown.append(f"bad_messages lists these {listed} of {total}")
+    if of == message_classes.LOST and facts.lost_in_broker:
+        shown.append(f"{facts.lost_in_broker} acknowledged, but not in the log")
+    return "; ".join(shown)
+
+
+def _doubts_of_class(measures: Measures, of: str) -> list[str]:
+    """Return why finding none of a class proves nothing."""
+    found, doubts = measures.accounting, []
+    if of == message_classes.LOST:
+        doubts += gaps_of_the_log(found)
+    if of == message_classes.ZOMBIE:
+        doubts += [
+            f"who owned {_partitions(hole.partitions)} is not known before "
+            f"{moment(measures, hole.until_at)}: a rebalance record of {hole.pod} is missing"
+            for hole in found.unknown_ownership[:NAMED_GROUPS]
+        ]
+    if found.unbounded_pods and of in (message_classes.REORDERED, message_classes.ZOMBIE):
+        named = _few(found.unbounded_pods, NAMED_GROUPS)
+        doubts.append(f"the clocks of {named} are not bounded")
+    return doubts + strange_work(found)
+
+
+def failed_messages(measures: Measures, slo: Slo) -> SloResult | None:
     """Judge messages that pods gave up; nothing to judge if none was, and none had to be.
 
     Poisoned messages have to fail: they are named and do not count. Those that should have failed
@@ -76,68 +94,23 @@ def _failed(measures: Measures, slo: Slo, doubts: Sequence[str]) -> list[SloResu
     """
     found = measures.accounting
     if not found.failed and found.poisoned is None:
-        return []
+        return None
     value, by_plan = found.failed_unplanned, found.failed_by_plan
     if value is None or by_plan is None:
-        reason = f"{found.failed} failed, but the table bad_messages does not list them all"
-        return [slo.result("undetermined", None, reason)]
+        return slo.unknown(
+            f"{found.failed} failed, but the table bad_messages does not list them all"
+        )
     planned = f"{by_plan} of {found.poisoned or 0} poisoned messages were given up, as planned"
-    groups = [g for g in found.bad_messages if g.message_class == message_classes.FAILED]
     if slo.limit is not None and value > slo.limit:
-        reason = f"{value} more than the poisoned ones: {describe_groups(measures, groups)}"
-        return [slo.result("fail", value, reason)]
-    unsure = [*unsettled_end(measures)[:1], *doubts]
+        groups = [g for g in found.bad_messages if g.message_class == message_classes.FAILED]
+        shown = describe_groups(measures, groups)
+        return slo.result("fail", value, f"{value} more than the poisoned ones: {shown}")
+    unsure = [*unsettled_end(measures)[:1], *strange_work(found)]
     if by_plan != (found.poisoned or 0):
         unsure.append("the others did not fail")
     if unsure:
-        return [slo.result("undetermined", value, f"{planned}, but {'; '.join(unsure)}")]
-    return [slo.result("pass", value, planned)]
-
-
-def _count(
-    measures: Measures,
-    slo: Slo,
-    message_class: str,
-    doubts: Sequence[str],
-    *,
-    in_doubt: int = 0,
-) -> SloResult:
-    value = NAMED[slo.name].read(measures)
-    if value is None:
-        return slo.result("undetermined", None, "there is no accounting")
-    facts = measures.accounting
-    if not facts.in_log:
-        return slo.result("undetermined", value, "nothing is in the log")
-    groups = [group for group in facts.bad_messages if group.message_class == message_class]
-    reported = describe_groups(measures, groups)
-    listed, total = sum(group.count for group in groups), getattr(facts, message_class) or 0
-    if 0 < listed < total:
-        reported += f"; bad_messages lists these {listed} of {total}"
-    if message_class == message_classes.LOST and facts.lost_in_broker:
-        gone = f"{facts.lost_in_broker} acknowledged, but not in the log"
-        reported = f"{reported}; {gone}" if reported else gone
-    beside = _unledgered(measures) if message_class == message_classes.DUPLICATED else ""
-    beside = f"; {beside}" if beside else ""
-    nameless = _without_header(measures) if message_class == message_classes.LOST else 0
-    if slo.limit is not None and value > slo.limit:
-        if value - nameless > slo.limit:
-            return slo.result("fail", value, f"{reported or f'{value} found'}{beside}")
-        doubts = [f"{nameless} records of the output have no header", *doubts]
-    unsure = [*unsettled_end(measures)[:1], *doubts]
-    if unsure:
-        reason = f"{value} found so far, but {'; '.join(unsure)}{beside}"
-        return slo.result("undetermined", value, reason)
-    whole = f"{facts.processed_distinct} of {facts.in_log} messages in the log processed"
-    if not in_doubt:
-        return slo.result("pass", value, f"{reported or whole}{beside}")
-    reason = f"{reported or whole}; {in_doubt} more lie within the bound of two pods' clocks"
-    return slo.judge(measures, reason)
-
-
-def _without_header(measures: Measures) -> int:
-    """Return the records of an output topic that may be of any message; 0 at other levels."""
-    is_output = measures.accounting_level == "output"
-    return (measures.accounting.foreign_ledger_records or 0) if is_output else 0
+        return slo.unknown(f"{planned}, but {'; '.join(unsure)}", value)
+    return slo.result("pass", value, planned)
 
 
 def _unledgered(measures: Measures) -> str:
@@ -148,33 +121,13 @@ def _unledgered(measures: Measures) -> str:
     counts = [found.messages for found in killed if found.messages is not None]
     is_bounded = len(counts) == len(killed)
     most = f"at most {sum(counts)} more" if is_bounded else "an unknown number more"
-    pods = ", ".join(
-        f"{found.pod} {found.seconds:.2f} s {moment(measures, found.killed_at)}"
-        for found in killed[:NAMED_GROUPS]
-    )
-    more = f" and {len(killed) - NAMED_GROUPS} more" if len(killed) > NAMED_GROUPS else ""
+    pods = [
+        f"{found.pod} {found.seconds:.2f} s {moment(measures, found.killed_at)}" for found in killed
+    ]
     return (
-        f"{most} were done by killed pods ({pods}{more}) and are not in the ledger:"
+        f"; {most} were done by killed pods ({_few(pods, NAMED_GROUPS)}) and are not in the ledger:"
         " whether they were done again is unknown"
     )
-
-
-def unknown_ownership(measures: Measures) -> list[str]:
-    """Return where the owner of a partition is unknown: a pod's record is missing."""
-    return [
-        f"who owned {_partitions(found.partitions)} is not known before "
-        f"{moment(measures, found.until_at)}: a rebalance record of {found.pod} is missing"
-        for found in measures.accounting.unknown_ownership[:NAMED_GROUPS]
-    ]
-
-
-def unbounded_clocks(found: Accounting) -> list[str]:
-    """Return the pods whose stamps cannot be compared with those of others."""
-    if not found.unbounded_pods:
-        return []
-    named = ", ".join(found.unbounded_pods[:NAMED_GROUPS])
-    more = len(found.unbounded_pods) - NAMED_GROUPS
-    return [f"the clocks of {named}{f' and {more} more' if more > 0 else ''} are not bounded"]
 
 
 def gaps_of_the_log(found: Accounting) -> list[str]:
@@ -202,9 +155,9 @@ def strange_work(found: Accounting) -> list[str]:
 
 
 def _unless_zero(count: int | None, text: str) -> list[str]:
-    if count is None:
-        return [f"it is not known how many {text}"]
-    return [f"{count} {text}"] if count else []
+    return (
+        [] if count == 0 else [f"{'it is not known how many' if count is None else count} {text}"]
+    )
 
 
 def unsettled_end(measures: Measures) -> list[str]:
@@ -247,7 +200,10 @@ def describe_groups(measures: Measures, groups: Sequence[BadMessageGroup]) -> st
 def _partitions(partitions: Sequence[int]) -> str:
     if not partitions:
         return "no known partition"
-    named = ", ".join(str(partition) for partition in partitions[:NAMED_PARTITIONS])
-    more = len(partitions) - NAMED_PARTITIONS
     word = "partition" if len(partitions) == 1 else "partitions"
-    return f"{word} {named}" + (f" and {more} more" if more > 0 else "")
+    return f"{word} {_few([str(partition) for partition in partitions], NAMED_PARTITIONS)}"
+
+
+def _few(names: Sequence[str], most: int) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
