@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from lagbench.core.measures.evidence import (
     GroupEvent,
@@ -219,7 +219,6 @@ class Scaling(MeasureModel):
     gaps_text: str = Field(
         "",
         description="gaps in which replicas may have changed; empty: none",
-        validation_alias=AliasChoices("gaps_text", "unseen_text"),  # the name in older folders
     )
     pod_minutes_after: float | None = None  # after the planned window
     has_baseline: bool = True  # False: the load begins with a spike

@@ -2,7 +2,7 @@
 
 For one pod it is Ready minus created minus its start delay. This is the bench's own work (or a
 cluster's whole start): creating the process, imports, connecting to the broker, the readiness
-probe. Pods count if they became Ready and reported their start; runs of format 1 delayed no pod.
+probe. Pods count if they became Ready and reported their start.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from lagbench.core.measures.evidence import PodTimeline
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
@@ -24,7 +24,6 @@ class StartCost(MeasureModel):
     unreported_pods: int = Field(
         0,
         description="Ready, but without a record of their start",
-        validation_alias=AliasChoices("unreported_pods", "untold_pods"),
     )
     median_seconds: float | None = None
     max_seconds: float | None = None
