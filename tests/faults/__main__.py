@@ -44,8 +44,9 @@ def main() -> None:
     unnoticed = 0
     with tempfile.TemporaryDirectory() as made:
         copy = Path(made) / "copy"
+        ignored = {".git", ".venv", "runs", "build"}
         shutil.copytree(
-            ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "runs", "build", ".*_cache")
+            ROOT, copy, ignore=lambda at, _: ignored if Path(at) == ROOT else set[str]()
         )
         (copy / ".venv").symlink_to(ROOT / ".venv")
         path = os.pathsep.join(str(copy / folder) for folder in (*PRODUCT, "."))
@@ -65,10 +66,10 @@ def main() -> None:
                 check=False,
             )
             file.write_text(text)
-            # 1: a test failed. Others: pytest found no test, or could not read the fault.
-            noticed = ended.returncode == 1
-            unnoticed += not noticed
             failed = [line for line in ended.stdout.splitlines() if line.startswith("FAILED")]
+            # An error without a failed test: no test was found, or the fault could not be read.
+            noticed = ended.returncode == 1 and bool(failed)
+            unnoticed += not noticed
             said = (failed or ended.stdout.splitlines()[-1:] or [ended.stderr])[0]
             sys.stdout.write(f"{'noticed' if noticed else 'UNNOTICED'}: {fault['what']}: {said}\n")
             sys.stdout.flush()
