@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.cluster.group_manifests import Manifest
-from lagbench.core.cluster.manifests import RunTarget, named, set_environment
+from lagbench.core.cluster.manifests import Manifest, RunTarget, named, set_environment
 from lagbench.core.cluster.own_kafka import (
     OWN_KAFKA_SECRET,
     kafka_texts,

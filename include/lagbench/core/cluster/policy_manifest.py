@@ -6,8 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lagbench.core.cluster.group_manifests import Manifest
-from lagbench.core.cluster.manifests import RunTarget, named
+from lagbench.core.cluster.manifests import Manifest, RunTarget, named
 from lagbench.core.keda.triggers import TRIGGER_TYPES, RunSources, kafka_metadata_for_run
 from lagbench.core.policy import at_stream_start, is_lag_scaler
 from lagbench.core.scenario import (

@@ -43,7 +43,7 @@ from lagbench.core.scenario.conf_limits import (
 )
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.downstream_pace import DownstreamPace
-from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
+from lagbench.core.scenario.flag import SETTINGS_VARIABLE, Flag
 from lagbench.core.scenario.hpa_phase import (
     phase_distance_seconds,
     require_known_hpa,
@@ -67,7 +67,7 @@ from lagbench.core.scenario.payload import (
     read_samples,
     with_samples,
 )
-from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
+from lagbench.core.scenario.poison import PoisonedKey
 from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
 from lagbench.core.scenario.profiles import (
     MOST_PER_SECOND,
@@ -77,6 +77,7 @@ from lagbench.core.scenario.profiles import (
     SteadyProfile,
     StepProfile,
     TraceProfile,
+    profile_content,
     profile_text,
 )
 from lagbench.core.scenario.run_names import (
@@ -161,6 +162,7 @@ __all__ = [
     "ROLLOUT_SECONDS",
     "RUN_ID_ANNOTATION",
     "RUN_ID_LABEL",
+    "SETTINGS_VARIABLE",
     "SPARK_DRIVER",
     "SPARK_MASTER",
     "SPARK_MASTER_PORT",
@@ -194,7 +196,6 @@ __all__ = [
     "Payload",
     "PayloadFormat",
     "PoisonedKey",
-    "PoisonedKeyFlag",
     "ProcessCost",
     "Profile",
     "RebalanceProtocol",
@@ -219,9 +220,6 @@ __all__ = [
     "client_pattern",
     "downstream_pace",
     "drawn",
-    "flag_of",
-    "flag_text",
-    "flag_values",
     "kind_of",
     "knows_work",
     "level_of",
@@ -230,6 +228,7 @@ __all__ = [
     "new_variables",
     "own_texts",
     "phase_distance_seconds",
+    "profile_content",
     "profile_text",
     "reaching_fields",
     "read_samples",

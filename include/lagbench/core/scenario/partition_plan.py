@@ -6,7 +6,6 @@ the same seed gives each message the same partition in every run, whenever the n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +14,6 @@ import numpy.typing as npt
 
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.scenario.actions import ActionBase, GrowPartitions
-
-_PART = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?):(\d+)")
 
 Counts = npt.NDArray[np.int64]
 
@@ -40,25 +37,6 @@ class PartitionPlan:
                     f"growth {at:g}:{partitions}: seconds and partitions must ascend from {count}"
                 )
             second, count = at, partitions
-
-    @classmethod
-    def of_text(cls, first: int, text: str) -> PartitionPlan:
-        """Read ``40.0:24,60.0:36``: 24 partitions from second 40 on, 36 from 60 on.
-
-        :raises ValueError: the text is none of these, or ``PartitionPlan`` rejects it.
-        """
-        found = []
-        for part in filter(None, text.split(",")):
-            match = _PART.fullmatch(part)
-            if match is None:
-                raise ValueError(f"{part!r} is not of the form SECOND:PARTITIONS")
-            found.append((float(match[1]), int(match[2])))
-        return cls(first, tuple(found))
-
-    @property
-    def text(self) -> str:
-        """Return the growths as ``of_text`` reads them; empty without one."""
-        return ",".join(f"{at!r}:{partitions}" for at, partitions in self.growths)
 
     @property
     def last(self) -> int:

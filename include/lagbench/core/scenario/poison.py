@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 Effect = Literal["fail", "hang"]
 
@@ -37,14 +36,3 @@ class PoisonedKey(BaseModel):
     until_offset_ns: int = Field(ge=0)
     attempts: int = Field(ge=1, le=100)
     hang_ns: int = Field(ge=0)
-
-
-def _of_flag(value: Any) -> Any:
-    """Return the key as the flag states it, in JSON."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
-
-
-PoisonedKeyFlag = Annotated[PoisonedKey, BeforeValidator(_of_flag)]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -86,16 +84,6 @@ def _kind(value: Any) -> str:
     return str(getattr(value, "kind", NUMBER))
 
 
-def _of_flag(value: Any) -> Any:
-    """Return a distribution as a program's flag states it, in JSON."""
-    if isinstance(value, str) and value.startswith("{"):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
-
-
 NUMBER = "number"
 """The part of an error's place that says: given as a number."""
 ProcessCost = LognormalCost | MixtureCost
@@ -104,5 +92,4 @@ ProcessMs = Annotated[
     | Annotated[LognormalCost, Tag("lognormal")]
     | Annotated[MixtureCost, Tag("mixture")],
     Discriminator(_kind),
-    BeforeValidator(_of_flag),
 ]

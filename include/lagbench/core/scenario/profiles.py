@@ -11,8 +11,9 @@ from lagbench.core.scenario.conf_limits import Reach
 
 LONGEST_SECONDS = 86_400
 """Of a stream, and of each of its periods."""
-MOST_PROFILE_CHARACTERS = 130_000
-"""Of a profile as text: on Linux no variable of a program is longer than 128 KiB."""
+MOST_PROFILE_CHARACTERS = 125_000
+"""Of a profile as text: on Linux no variable of a program is longer than 128 KiB, and the producer
+gets its other settings in the same one."""
 MOST_PER_SECOND = 1_000_000
 """The highest rate of a stream; one producer sends a third of it."""
 
@@ -115,15 +116,20 @@ Profile = Annotated[
 ]
 
 
-def profile_text(profile: Profile) -> str:
-    """Return the profile as JSON, each point of a trace as a row: what the producer gets."""
+def profile_content(profile: Profile) -> dict[str, Any]:
+    """Return what the producer gets, ready for JSON; each point of a trace is a row."""
     content = profile.model_dump(mode="json", exclude_none=True)
     if isinstance(profile, TraceProfile):
         content["points"] = [
             [int(one) if isinstance(one, float) and one.is_integer() else one for one in row]
             for row in (point.values() for point in content["points"])
         ]
-    return json.dumps(content, separators=(",", ":"))
+    return content
+
+
+def profile_text(profile: Profile) -> str:
+    """Return the profile as JSON."""
+    return json.dumps(profile_content(profile), separators=(",", ":"))
 
 
 def _require_peak(field: str, rate: float, of: str, factor: float) -> None:

@@ -69,9 +69,7 @@ class Keys(_Model):
 class WorkFlags(_Model):
     """The cost of a message, for every kind of consumer; flags of a pod have the same names."""
 
-    process_ms: Annotated[
-        ProcessMs, Flag(noun="a number from 0 to 60000, or a distribution as JSON")
-    ] = Field(2.0, description="wait of one downstream write")
+    process_ms: ProcessMs = Field(2.0, description="wait of one downstream write")
     cpu_ms: float = Field(
         0.0, ge=0, le=1000, description="CPU time that one message takes, before its write"
     )

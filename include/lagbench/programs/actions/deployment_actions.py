@@ -9,7 +9,7 @@ from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.set_aside import bring_back, set_aside
-from lagbench.core.cluster import set_arguments, set_own_variables
+from lagbench.core.cluster import set_own_variables, set_settings
 from lagbench.core.kubernetes import is_rolled_out
 from lagbench.core.scenario import (
     AUTOSCALER_DEPLOYMENT,
@@ -116,7 +116,7 @@ def restart_changes(
     spec: dict[str, Any] = {"template": template}
     containers = copy.deepcopy(workload["spec"]["template"]["spec"]["containers"])
     if action.balancer is not None:
-        set_arguments(containers[0], {"balancer": action.balancer})
+        set_settings(containers[0], {"balancer": action.balancer})
         template["spec"] = {"containers": containers}
     elif action.env:
         set_own_variables(containers, new_variables(action))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import Field, Json
+from pydantic import Field
 
 from lagbench.core.scenario import (
     CONSUMER_DEPLOYMENT,
@@ -18,8 +18,6 @@ from lagbench.core.scenario import (
 )
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
-
-ACTIONS, POLICIES = "ACTIONS_JSON", "POLICIES_JSON"
 
 
 class PlayerOptions(RunFlags, Settings):
@@ -42,12 +40,10 @@ class PlayerOptions(RunFlags, Settings):
     source: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         "actions", description="the pod's metadata.name"
     )
-    actions: Annotated[
-        Json[tuple[Action, ...]], Flag(variables=(ACTIONS,), is_variable_only=True)
-    ] = Field(description="the scenario's actions as JSON")
-    policies: Annotated[
-        Json[dict[int, dict[str, Any]]], Flag(variables=(POLICIES,), is_variable_only=True)
-    ] = Field({}, description="a JSON object of new policies by the number of their action")
+    actions: tuple[Action, ...] = Field(description="the scenario's actions as JSON")
+    policies: dict[int, dict[str, Any]] = Field(
+        {}, description="a JSON object of new policies by the number of their action"
+    )
 
     @property
     def pod_selector(self) -> str:

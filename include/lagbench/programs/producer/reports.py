@@ -31,8 +31,9 @@ class Reports:
     def __init__(self, settings: ProducerSettings, outbox: Outbox) -> None:
         """Open the telemetry topic when there is one."""
         self._settings, self._outbox = settings, outbox
-        topics = (settings.telemetry_topic, settings.second_telemetry_topic)
-        self._logs = [TelemetryLog(settings.bootstrap_servers, topic) for topic in topics if topic]
+        flags = settings.flags
+        topics = (flags.telemetry_topic, flags.second_telemetry_topic)
+        self._logs = [TelemetryLog(flags.bootstrap_servers, topic) for topic in topics if topic]
         self._clock_watch = ClockWatch(settings.source, self._send)
         self._whole, self._second = LatenessCounts(), LatenessCounts()
         self._started_at = 0
@@ -57,16 +58,16 @@ class Reports:
             "stream of %d events over %.1f s to %s (%d partitions, seed %d)",
             settings.load.total,
             settings.load.duration_seconds,
-            settings.topic,
+            settings.flags.topic,
             partitions,
-            settings.seed,
+            settings.flags.seed,
         )
         self._send(
             StreamStarted(
                 at=started_at,
                 source=settings.source,
                 stream_started_at=started_at,
-                seed=settings.seed,
+                seed=settings.flags.seed,
                 profile=settings.profile_kind,
                 planned_total=settings.load.total,
                 planned_seconds=settings.load.duration_seconds,
@@ -102,7 +103,7 @@ class Reports:
         self._whole.merge(self._second)
         self._second = LatenessCounts()
         p99, largest = self._whole.percentile_ms(99) or 0.0, self._whole.max_ms
-        is_paced = not self._settings.is_flat_out
+        is_paced = not self._settings.flags.flat_out
         is_behind = is_paced and fell_behind(p99, largest)
         reasons = [problem] if problem else []
         if is_behind:

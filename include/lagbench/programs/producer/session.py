@@ -13,7 +13,7 @@ import numpy as np
 
 from lagbench.core.scenario import PartitionPlan
 from lagbench.core.scenario.stream import BLOCK_EVENTS, NS, EventStream
-from lagbench.errors import ExitCode, NotReady, WrongInput
+from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.producer.bodies import MessageBodies, SampleBodies
 from lagbench.programs.producer.feed import BlockFeed, ReadyBlock
 from lagbench.programs.producer.flags import ProducerSettings
@@ -128,7 +128,7 @@ class Pacer:
 
     def _await_start(self) -> None:
         """Wait for the planned start with everything prepared; a stop ends the wait."""
-        starts_at_ns = self._settings.starts_at_ns
+        starts_at_ns = self._settings.flags.starts_at_ns
         while not self._stop.is_set and (left_ns := starts_at_ns - time.time_ns()) > 0:
             self._outbox.serve()
             time.sleep(min(left_ns / NS, _LONGEST_PAUSE_SECONDS))
@@ -191,20 +191,19 @@ def run_session(settings: ProducerSettings) -> int:
     """Run the producer to its end; 0 only when planned, sent and acknowledged are the same."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     stop = StopRequest()
-    outbox = Outbox(settings.bootstrap_servers, settings.topic, client_id=settings.source)
-    partitions = _partitions(outbox, settings)
+    flags = settings.flags
+    outbox = Outbox(flags.bootstrap_servers, flags.topic, client_id=settings.source)
+    partitions = settings.partition_plan(outbox.require_partitions(flags.partitions))
+    bodies = MessageBodies(partitions)
+    if settings.samples is not None:
+        bodies = SampleBodies(partitions, settings.samples, run_id=flags.run_id or "")
     reports = Reports(settings, outbox)
     pacer = Pacer(settings, outbox, reports, stop)
     load, planned_total = settings.whole_load, settings.load.total
-    stream = EventStream(load, settings.keys, seed=settings.seed, producer_id=settings.producer_id)
+    stream = EventStream(load, settings.keys, seed=flags.seed, producer_id=flags.producer_id)
     blocks = -(-load.total // BLOCK_EVENTS)
     problem = ""
-    with BlockFeed(
-        stream,
-        blocks=blocks,
-        bodies=_bodies(settings, partitions),
-        digested_events=planned_total,
-    ) as feed:
+    with BlockFeed(stream, blocks=blocks, bodies=bodies, digested_events=planned_total) as feed:
         try:
             planned = pacer.run(feed, partitions)
         except NotReady as error:
@@ -233,29 +232,6 @@ def run_session(settings: ProducerSettings) -> int:
         return EXIT_SIGTERM
     is_complete = record.planned == record.sent == record.acked
     return int(ExitCode.PASS if is_complete else ExitCode.NOT_READY)
-
-
-def _bodies(settings: ProducerSettings, partitions: PartitionPlan) -> MessageBodies:
-    if settings.samples is None:
-        return MessageBodies(partitions)
-    return SampleBodies(partitions, settings.samples, run_id=settings.run_id)
-
-
-def _partitions(outbox: Outbox, settings: ProducerSettings) -> PartitionPlan:
-    """Return the partitions over the stream, from those that the topic has.
-
-    :raises WrongInput: the topic has as many already as it is to get.
-    """
-    found = outbox.require_partitions(settings.partitions)
-    try:
-        return PartitionPlan.of_text(found, settings.growths)
-    except ValueError as error:
-        raise WrongInput(
-            where="producer",
-            field="--grow-partitions",
-            value=settings.growths,
-            allowed=f"more than the {found} partitions of topic {settings.topic}",
-        ) from error
 
 
 def _flush(outbox: Outbox, reports: Reports, pacer: Pacer, planned: int, stop: StopRequest) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from pydantic import Field, Json, PositiveInt
+from pydantic import Field, PositiveInt
 
 from lagbench.core.scenario import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL, Flag, Workload
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
-
-OBSERVED_PIDS = "LAGBENCH_OBSERVED_PIDS"
 
 
 class RecorderOptions(RunFlags, Settings):
@@ -31,9 +29,9 @@ class RecorderOptions(RunFlags, Settings):
     source: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         "recorder", description="the pod's metadata.name"
     )
-    observed_pids: Annotated[
-        Json[dict[str, PositiveInt]], Flag(variables=(OBSERVED_PIDS,), is_variable_only=True)
-    ] = Field({}, description='a JSON object of process ids by name, such as {"broker": 4711}')
+    observed_pids: dict[str, PositiveInt] = Field(
+        {}, description='a JSON object of process ids by name, such as {"broker": 4711}'
+    )
 
     @property
     def pod_selector(self) -> str:

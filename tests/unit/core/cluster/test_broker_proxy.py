@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.unit.core.cluster.consumer_pod import container_of, options_of
+from tests.unit.core.cluster.consumer_pod import options_of, read_by
 
 from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.core.cluster.broker_proxy import broker_proxy_for_run
+from lagbench.core.cluster.jobs import broker_proxy_for_run
 from lagbench.core.cluster.manifests import (
     ConsumersWay,
     RunTarget,
@@ -46,7 +46,7 @@ def test_the_proxy_stands_between_the_brokers_two_ports() -> None:
         base_manifest("broker-proxy", "Deployment"), TARGET, listen_port=9095, upstream_port=9094
     )
 
-    settings = parse_settings(container_of(proxy)["args"], {"PORT_CONTROL": "7000"})
+    settings = read_by(parse_settings, proxy)
     assert (settings.listen_port, settings.upstream_port) == (9095, 9094)
     assert proxy["metadata"]["name"] == BROKER_PROXY
     assert proxy["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id

@@ -72,7 +72,7 @@ def test_the_consumers_pace_is_that_of_the_actions() -> None:
     """Slowdowns that touch are two, and other actions change no pace."""
     found = scenario(SLOW, CUT, SLOW | {"at_seconds": 30, "factor": 2})
 
-    assert downstream_pace(found.actions).text == "20-30x3,30-40x2"
+    assert downstream_pace(found.actions).rows == [(20, 30, 3), (30, 40, 2)]
     assert downstream_pace(scenario(CUT).actions).is_even
 
 

@@ -123,8 +123,8 @@ def test_a_stop_undoes_what_lasts_and_begins_nothing_more() -> None:
 
 def options(**environment: str) -> PlayerOptions:
     """Return the player's options for a run."""
-    variables = {"ACTIONS_JSON": "[]", "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"} | environment
-    return parse_options(["--run-id=r-1", "--seed=3"], variables)
+    variables = {"KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"} | environment
+    return parse_options(["--run-id=r-1", "--seed=3", "--actions=[]"], variables)
 
 
 def pod(name: str, ordinal: int, *, is_ready: bool = True) -> dict[str, Any]:
@@ -184,7 +184,8 @@ def test_a_target_that_is_missing_is_named(action: Any) -> None:
 
 def test_the_actions_come_as_json() -> None:
     """The Job hands over what the scenario says."""
-    found = options(ACTIONS_JSON='[{"kind": "kill_pod", "at_seconds": 4}]', POD_NAME="actions-x")
+    document = '{"actions": [{"kind": "kill_pod", "at_seconds": 4}]}'
+    found = options(LAGBENCH_SETTINGS=document, POD_NAME="actions-x")
 
     assert found.actions == (KillPod(kind="kill_pod", at_seconds=4),)
     assert (found.seed, found.source) == (3, "actions-x")
