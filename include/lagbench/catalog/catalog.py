@@ -40,7 +40,6 @@ from lagbench.core.policy import (
     stream_windows,
 )
 from lagbench.core.scenario import (
-    EARLIER_NAMES,
     MOST_FILE_BYTES,
     MOST_PARTITIONS,
     MOST_PROFILE_CHARACTERS,
@@ -372,10 +371,6 @@ def _with_override(data: Mapping[str, Any], key: str, value: Any) -> dict[str, A
             allowed = f"fields below {parent} only when it is a mapping (it is {shown(inner)})"
             raise WrongInput(where=SETTING, field=key, value=value, allowed=allowed)
         at = inner
-    for earlier, current in EARLIER_NAMES.items():
-        if key in (earlier, current):  # the setting replaces the file's field under either name
-            at.pop(earlier.rpartition(".")[2], None)
-            at.pop(current.rpartition(".")[2], None)
     at[parts[-1]] = value
     return changed
 

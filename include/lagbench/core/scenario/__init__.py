@@ -39,6 +39,7 @@ from lagbench.core.scenario.conf_limits import (
     FIELDS_VARIABLE,
     FOLDERS_VARIABLE,
     ConfLimits,
+    models_in,
     reaching_fields,
 )
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
@@ -102,7 +103,6 @@ from lagbench.core.scenario.run_names import (
     new_run_id,
 )
 from lagbench.core.scenario.scenario import (
-    EARLIER_NAMES,
     MAX_SEED,
     ConsumerFlags,
     ConsumerSettings,
@@ -139,7 +139,6 @@ __all__ = [
     "CLIENTS_SESSION_SECONDS",
     "CONSUMER_DEPLOYMENT",
     "DRIVER_SIDE_MEBIBYTES",
-    "EARLIER_NAMES",
     "FIELDS_VARIABLE",
     "FOLDERS_VARIABLE",
     "GROUP_PREFIX",
@@ -224,6 +223,7 @@ __all__ = [
     "knows_work",
     "level_of",
     "mean_start_seconds",
+    "models_in",
     "new_run_id",
     "new_variables",
     "own_texts",

@@ -69,23 +69,3 @@ def partition_plan(partitions: int, actions: Sequence[ActionBase]) -> PartitionP
         if isinstance(action, GrowPartitions) and action.at_seconds is not None
     )
     return PartitionPlan(partitions, tuple(sorted(growths)))
-
-
-def problem_of_growth(partitions: int, actions: Sequence[ActionBase]) -> str:
-    """Return which growth has no more partitions than there are by then; empty: none."""
-    growths = [
-        (action.at_seconds or 0.0, number, action.partitions)
-        for number, action in enumerate(actions)
-        if isinstance(action, GrowPartitions)
-    ]
-    second, count = -1.0, partitions
-    for at, number, wanted in sorted(growths):
-        if at == second:
-            return f"actions.{number}.at_seconds must be another one: a grow_partitions is there"
-        if wanted <= count:
-            return (
-                f"actions.{number}.partitions must be above {count}, which the topic has by then: "
-                "Kafka cannot remove partitions"
-            )
-        second, count = at, wanted
-    return ""

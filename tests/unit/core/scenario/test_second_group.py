@@ -51,17 +51,6 @@ def test_an_empty_second_group_is_a_copy_of_the_first() -> None:
     assert scenario.of_second_group() == scenario.model_copy(update={"second_group": None})
 
 
-@pytest.mark.parametrize("given", ["drain", "graceful_shutdown"])
-def test_a_field_under_another_name_replaces_the_first_group_s(given: str) -> None:
-    """The first group's field does not come back under its current name."""
-    scenario = quick_spike(f"{{consumer: {{{given}: off}}}}", "consumer.graceful_shutdown=on")
-
-    second = scenario.of_second_group()
-
-    assert second is not None
-    assert (scenario.consumer.graceful_shutdown, second.consumer.graceful_shutdown) == (True, False)
-
-
 def test_the_effective_scenario_is_read_as_the_same() -> None:
     """A run folder's scenario is complete, so reading it again changes nothing."""
     scenario = quick_spike("{consumer: {balancer: range}, policy: lag-default}")
