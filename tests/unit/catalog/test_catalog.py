@@ -216,7 +216,7 @@ def test_a_wrong_field_is_named(
         ("profile.rate_per_second", "-1"),
         ("profile.rate_per_second", "true"),
         ("consumer.process_ms", '"5"'),
-        ("consumer.drain_timeout_seconds", "true"),
+        ("consumer.shutdown_timeout_seconds", "true"),
         ("consumer.graceful_shutdown", "1"),
         ("allow_overscale", "0.0"),
     ],

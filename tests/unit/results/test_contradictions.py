@@ -211,7 +211,7 @@ def test_members_that_left_show_a_scale_down_that_was_not_reported(run: Tampered
         {"cpu_ms": 1},
         {"static_membership": True},
         {"commit": "auto"},
-        {"drain": False},
+        {"graceful_shutdown": False},
     ],
 )
 def test_other_settings_than_the_pods_ran_with_prove_nothing(

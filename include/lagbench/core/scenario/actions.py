@@ -276,9 +276,9 @@ def _begin_problems(action: ActionBase) -> Iterator[str]:
         yield "at_seconds must be given: the pods know its time from their start"
     if action.at_seconds is None and isinstance(action, GrowPartitions):
         yield "at_seconds must be given: messages go by their planned instant"
-    if isinstance(action, BrokerUnreachable):
-        if (action.mode == "latency") != (action.latency_ms > 0):
-            yield "latency_ms must be above 0 with mode latency, and 0 with others"
+    is_slow = isinstance(action, BrokerUnreachable) and action.mode == "latency"
+    if isinstance(action, BrokerUnreachable) and is_slow != (action.latency_ms > 0):
+        yield "latency_ms must be above 0 with mode latency, and 0 with others"
 
 
 def _restart_problems(action: RollingRestart, workload: str, kind: str) -> Iterator[str]:
