@@ -102,10 +102,7 @@ class Cell:
 def parse_settings(
     settings: Sequence[str], *, where: str = SETTING, field: str = "setting"
 ) -> dict[str, str]:
-    """Return ``key=value`` settings by dotted key; the last one of a key wins.
-
-    :raises WrongInput: one is not key=value; it is named as ``field`` of ``where``.
-    """
+    """Return ``key=value`` settings by dotted key; the last one of a key wins."""
     parsed: dict[str, str] = {}
     for setting in settings:
         key, sign, value = setting.partition("=")
@@ -217,8 +214,6 @@ def read_objects(names_or_paths: Sequence[str]) -> tuple[str, list[Any]]:
     """Return the objects in the files of policies, and the files' names for a message.
 
     ``-`` is the standard input. The items of a List are objects of their own.
-
-    :raises WrongInput: a file cannot be read, or is not YAML.
     """
     places, objects = [], []
     for name in names_or_paths:
@@ -256,11 +251,7 @@ def load_policy(name_or_path: str | Path) -> CheckedPolicy:
 
 
 def _read_policy(path: Path) -> tuple[CheckedPolicy, str]:
-    """Return the one policy of a file, and its text for a run folder.
-
-    Other objects may be beside it. The text is as it is written, unless a run folder's reader reads
-    something else: that one knows neither kubectl's YAML nor several documents.
-    """
+    """Return the one policy of a file, and its text for a run folder."""
     where, text = str(path), read_text(path)
     objects = parse_objects(text, where=where)
     policies = [item for item in objects if is_policy(item)]

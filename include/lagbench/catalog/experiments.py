@@ -25,10 +25,7 @@ _PARTS: Mapping[str, type[BaseModel]] = {"cells": ExperimentCell, "bounds": Meas
 
 
 def load_experiment(name_or_path: str | Path) -> Experiment:
-    """Return an experiment by name or path, after checking its own fields.
-
-    :raises WrongInput: there is none, or a field is not allowed.
-    """
+    """Return an experiment by name or path, after checking its own fields."""
     path = find_file(name_or_path, catalog_folder() / "experiments", "experiment")
     where = str(path)
     data = parse_mapping(read_text(path), where=where)
@@ -42,10 +39,7 @@ def load_experiment(name_or_path: str | Path) -> Experiment:
 
 
 def check_experiment(experiment: Experiment) -> dict[str, Cell]:
-    """Return the cells by name, each with a checked scenario and policy.
-
-    :raises WrongInput: a cell cannot run, or a bound names no measure.
-    """
+    """Return the cells by name, each with a checked scenario and policy."""
     from lagbench.catalog.catalog import checked_cell
     from lagbench.core.compare import DRAWN_FOR_PAIRS
     from lagbench.core.measures import NAMED

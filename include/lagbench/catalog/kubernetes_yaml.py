@@ -109,7 +109,6 @@ def parse_objects(text: str, *, where: str, is_private: bool = False) -> list[An
     """Return the documents as kubectl would send them, the items of a List one by one.
 
     :param is_private: a message shows no line of it.
-    :raises WrongInput: it is not YAML; names the line.
     """
     found = parse_documents(
         text.removeprefix("\ufeff"), where=where, loader=_KubernetesLoader, is_private=is_private

@@ -29,10 +29,7 @@ def wrong_scenario(error: ValidationError, data: Mapping[str, Any], *, where: st
 
 
 def require_numbers(model: BaseModel, data: Mapping[str, Any], *, where: str) -> None:
-    """Reject a text or a truth value as a number, and a number as a truth value.
-
-    Pydantic takes them.
-    """
+    """Reject a text or a truth value as a number, and a number as a truth value."""
     for path, value, given in _given(model, data):
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and isinstance(given, bool | str):
@@ -84,10 +81,7 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
 
 
 def _place(loc: Sequence[int | str]) -> tuple[list[str], type[BaseModel], str]:
-    """Return a problem's path, the model above its last part, and the kinds that it can have.
-
-    Pydantic puts the kind of a profile, an action or a cost into the path; it is no field.
-    """
+    """Return a problem's path, the model above its last part, and the kinds that it can have."""
     path: list[str] = []
     model: type[BaseModel] = Scenario
     above = model

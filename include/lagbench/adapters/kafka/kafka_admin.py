@@ -66,10 +66,7 @@ class KafkaAdmin(KafkaCalls):
         return {name: len(known[name].partitions) for name in topics if name in known}
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> None:
-        """Create topics and return when all partitions have a leader.
-
-        A topic that exists with the same number of partitions is left as it is.
-        """
+        """Create topics and return when all partitions have a leader."""
         wanted = {spec.name: spec for spec in specs}
         if not wanted:
             return
@@ -108,13 +105,7 @@ class KafkaAdmin(KafkaCalls):
         self._poll_until(led, f"create {', '.join(wanted)}")
 
     def grow_topic(self, topic: str, partitions: int) -> int:
-        """Give the topic ``partitions`` in total; return how many it had.
-
-        Returns when a leader answers for each: metadata name the leader a moment earlier. A topic
-        that has as many already is left as it is.
-
-        :raises WrongInput: the topic has more than that.
-        """
+        """Give the topic ``partitions`` in total; return how many it had."""
         before = self.partition_counts([topic]).get(topic)
         if before is None:
             raise NotReady(f"topic {topic} does not exist on {self._servers}")
@@ -168,12 +159,7 @@ class KafkaAdmin(KafkaCalls):
         self._poll_until(gone, f"delete {', '.join(names)}")
 
     def group_ids(self, prefix: str = GROUP_PREFIX) -> list[str]:
-        """Return the ids of the consumer groups that begin with ``prefix``, sorted.
-
-        Each broker lists the groups that it coordinates.
-
-        :raises StillWaiting: a broker gave no list until the time limit.
-        """
+        """Return the ids of the consumer groups that begin with ``prefix``, sorted."""
         purpose, found = "list consumer groups", set[str]()
 
         def are_listed() -> tuple[bool, str]:
@@ -186,10 +172,7 @@ class KafkaAdmin(KafkaCalls):
         return sorted(group_id for group_id in found if group_id.startswith(prefix))
 
     def delete_group(self, group_id: str) -> None:
-        """Delete a consumer group and its offsets; a missing group is fine.
-
-        :raises StillWaiting: members stayed in the group until the time limit.
-        """
+        """Delete a consumer group and its offsets; a missing group is fine."""
 
         def deleted() -> tuple[bool, str]:
             futures = self._open.delete_consumer_groups(
@@ -235,10 +218,7 @@ class KafkaAdmin(KafkaCalls):
         return self._offsets(topic, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def committed_end_offsets(self, topic: str) -> dict[int, int]:
-        """Return, for each partition, where the first transaction that is still open begins.
-
-        Without one that is the end. A reader of what is committed gets no further.
-        """
+        """Return, for each partition, where the first transaction that is still open begins."""
         spec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         return self._offsets(topic, spec, isolation_level=IsolationLevel.READ_COMMITTED)
 

@@ -64,10 +64,7 @@ def has_no_leader_yet(error: NotReady) -> bool:
 
 
 def ask_again(ask: Callable[[], Answer], *, for_seconds: float) -> Answer:
-    """Return Kafka's answer; ask again while it failed by what passes, for that time at most.
-
-    :raises NotReady: the last failure.
-    """
+    """Return Kafka's answer; ask again while it failed by what passes, for that time at most."""
     gives_up_at = time.monotonic() + for_seconds
     while True:
         try:

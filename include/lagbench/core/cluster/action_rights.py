@@ -41,18 +41,12 @@ ONLY_EMBEDDED: Mapping[ActionKind, str] = {
 
 
 def refuse_on_cluster(scenario: Scenario) -> None:
-    """Reject actions that the rights of a run's account on a cluster do not allow.
-
-    :raises WrongInput: names the first of them.
-    """
+    """Reject actions that the rights of a run's account on a cluster do not allow."""
     _refuse(scenario, {*ONLY_EMBEDDED}, "on a cluster")
 
 
 def refuse_kind_on_cluster(scenario: Scenario, cluster: ClusterSettings) -> None:
-    """Reject what the cluster has not: Spark's image in its registry, room for a user's samples.
-
-    :raises WrongInput: names the field.
-    """
+    """Reject what the cluster has not: Spark's image in its registry, room for a user's samples."""
     payload = scenario.payload
     if payload is not None and (payload.file_bytes or 0) > MOST_CLUSTER_BYTES:
         raise WrongInput(
@@ -73,10 +67,7 @@ def refuse_kind_on_cluster(scenario: Scenario, cluster: ClusterSettings) -> None
 
 
 def refuse_without_own_broker(scenario: Scenario) -> None:
-    """Reject actions on the broker where Kafka is not the bench's own.
-
-    :raises WrongInput: names the first of them.
-    """
+    """Reject actions on the broker where Kafka is not the bench's own."""
     needy = {kind for kind, where in ONLY_EMBEDDED.items() if where == _OWN_BROKER}
     _refuse(scenario, needy, "with a Kafka of others")
 
@@ -98,7 +89,6 @@ def check_actions(
     """Reject actions without load or without a target.
 
     :param policies: the manifests of the run's policy, and of those that actions swap in.
-    :raises WrongInput: names the field.
     """
     seconds = offered_load(scenario.profile).duration_seconds
     has_tail = tail_of(scenario, started_replicas=started_replicas) is not None

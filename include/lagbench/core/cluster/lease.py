@@ -154,12 +154,7 @@ def held_message(found: LeaseRecord, namespace: str) -> str:
 
 
 def longest_run_seconds(scenario: Scenario) -> int:
-    """Return the longest that a run of the scenario can take, from its sweep to its teardown.
-
-    The load counts twice: the wait for lag to build up and the wait for the load's end are each as
-    long as the load, one after the other. The drain also counts twice: to the lag at rest, and to 0
-    after the tail. The accounting's limit follows the number of messages.
-    """
+    """Return the longest that a run of the scenario can take, from its sweep to its teardown."""
     load = 2 * offered_load(scenario.profile).duration_seconds
     timeouts = scenario.timeouts
     waits = 2 * timeouts.drain_seconds + timeouts.settle_seconds

@@ -73,11 +73,7 @@ def grace_seconds(settings: ConsumerSettings) -> int:
 
 
 def for_group(committed: Mapping[str, Any], names: RunNames) -> Manifest:
-    """Return a copy of a committed manifest as an object of the group.
-
-    For the second group the name, the labels that hold a name, the selectors and the claims of its
-    volumes are its own.
-    """
+    """Return a copy of a committed manifest as an object of the group."""
     manifest: Manifest = copy.deepcopy(dict(committed))
     if not names.is_second or manifest.get("kind") not in _OWN_KINDS:
         return manifest
@@ -218,11 +214,7 @@ def prometheus_for_run(
 def lag_scaler_for_run(
     deployment: Mapping[str, Any], target: RunTarget, *, iggy_addresses: Iterable[str] = ()
 ) -> Manifest:
-    """Return the lag scaler's Deployment; each ScaledObject configures its sampling.
-
-    It knows the run's Kafka as its own, the only one to which it sends the pods' login. Objects may
-    name it and the Iggy servers of the run's policies, and no others.
-    """
+    """Return the lag scaler's Deployment; each ScaledObject configures its sampling."""
     own = {"KAFKA_BROKERS": target.bootstrap_servers}
     allowed = {
         server
@@ -280,12 +272,7 @@ def _labels(metadata: Mapping[str, Any], target: RunTarget) -> dict[str, str]:
 def pod_template(
     manifest: Manifest, target: RunTarget, *, is_spark: bool = False
 ) -> dict[str, Any]:
-    """Label the template (not the selector, which cannot change) and return its pod spec.
-
-    The cluster's image of the programs, or that of Spark, replaces the committed one, and the
-    kubelet pulls it with the cluster's Secret. If nothing is to be stored, claims become empty
-    folders, which are deleted with the pod.
-    """
+    """Label the template (not the selector, which cannot change) and return its pod spec."""
     template = manifest["spec"]["template"]
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = _labels(metadata, target)

@@ -60,10 +60,7 @@ class OwnDeployment:
 def own_deployment(
     documents: Sequence[Any], *, where: str, container: str | None = None
 ) -> OwnDeployment:
-    """Return the one Deployment in a file's documents.
-
-    :raises WrongInput: names what is missing or is there twice, by its place.
-    """
+    """Return the one Deployment in a file's documents."""
     found = [one for one in documents if isinstance(one, Mapping)]
     deployments = [one for one in found if one.get("kind") == "Deployment"]
     if len(deployments) != 1 or len(found) != len(documents):
@@ -107,10 +104,7 @@ def own_deployment(
 def own_consumer_for_cluster(
     own: OwnDeployment, target: RunTarget, settings: ConsumerSettings, *, replicas: int
 ) -> Manifest:
-    """Return the user's Deployment as the run's workload on a cluster: all is passed through.
-
-    ConfigMaps, Secrets, accounts and claims that it names must be in the run's namespace.
-    """
+    """Return the user's Deployment as the run's workload on a cluster: all is passed through."""
     manifest = as_workload(own, target, replicas=replicas)
     pod = manifest["spec"]["template"]["spec"]
     container = next(one for one in pod["containers"] if one["name"] == own.container["name"])
@@ -166,8 +160,6 @@ def write_texts(
 
     A variable replaces that of the manifest. ``$(LAGBENCH_POD)`` is the pod's name, so it is the
     first variable; those of Kafka's log-in follow.
-
-    :raises WrongInput: the scenario names a port that the container has not.
     """
     texts = _texts(own, target, settings, values)
     variables = dict(texts.env)

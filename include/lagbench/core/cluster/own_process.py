@@ -88,7 +88,6 @@ def own_consumer_as_process(
     :param environment: what ``consumer.env_file`` has; it stands for the cluster's Secrets.
     :param folder: in which the command runs: that of the manifest's file.
     :param kafka: the settings of the run's Kafka, for the placeholders of its log-in.
-    :raises WrongInput: names the place in the file that cannot be honoured, and why.
     """
     kafka.require(settings)
     work = _Adaptation(own, settings, environment, folder, list(own.notes))

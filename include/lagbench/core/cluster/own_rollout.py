@@ -13,10 +13,7 @@ _LIMITS = ("maxSurge", "maxUnavailable")
 
 
 def rollout_of(own: OwnDeployment) -> dict[str, Any]:
-    """Return the fields of the Deployment's spec that say how its pods are replaced.
-
-    :raises WrongInput: names a field that a cluster would reject.
-    """
+    """Return the fields of the Deployment's spec that say how its pods are replaced."""
     spec = own.deployment["spec"]
     found = {name: spec[name] for name in ("strategy", "minReadySeconds") if spec.get(name)}
     ready = found.get("minReadySeconds", 0)

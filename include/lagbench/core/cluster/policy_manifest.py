@@ -39,8 +39,6 @@ def policy_for_run(
 
     All policies of a group get one name, because KEDA rejects a second ScaledObject on a target.
     The second group's scales its own consumers.
-
-    :raises WrongInput: the policy is neither a ScaledObject nor an HPA.
     """
     manifest = copy.deepcopy(dict(policy))
     if starts_at_ns is not None:

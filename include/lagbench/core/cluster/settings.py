@@ -65,10 +65,7 @@ class ClusterSettings:
 
 
 def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSettings:
-    """Return the settings among a connection's ``fields``; the other fields are the provider's.
-
-    :raises WrongInput: a value that Kubernetes or Kafka would reject; it names ``where``.
-    """
+    """Return the settings among a connection's ``fields``; the other fields are the provider's."""
     namespace = _text(fields, NAMESPACE_FIELD)
     servers = _text(fields, SERVERS_FIELD)
     image = _text(fields, IMAGE_FIELD)

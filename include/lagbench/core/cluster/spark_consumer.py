@@ -145,9 +145,6 @@ def spark_consumer_for_run(
 def spark_secret_for_run(service: Mapping[str, Any], target: RunTarget, secret: str) -> Manifest:
     """Return the Secret that lets the run's pods of Spark know each other.
 
-    It ends with the master's Service: a run's account may create Secrets, but not list or delete
-    them.
-
     :param service: as the API server has it.
     """
     manifest: Manifest = {"apiVersion": "v1", "kind": "Secret"}

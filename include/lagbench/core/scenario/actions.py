@@ -182,10 +182,7 @@ def action_models() -> dict[str, type[ActionBase]]:
 
 
 def actions_seconds(actions: Sequence[ActionBase], drain_seconds: float) -> float:
-    """Return how long the actions may take after the planned window; 0 without actions.
-
-    The last one may wait for the drain, and lasts then.
-    """
+    """Return how long the actions may take after the planned window; 0 without actions."""
     if not actions:
         return 0.0
     lasting = sum(action.for_seconds for action in actions if isinstance(action, LastingAction))
@@ -206,20 +203,14 @@ def begin_text(action: ActionBase) -> str:
 
 
 def restart_text(action: RollingRestart) -> str:
-    """Return what the new pods have other than before, in words; empty: nothing.
-
-    Values of variables may be secrets, so only names are in it.
-    """
+    """Return what the new pods have other than before, in words; empty: nothing."""
     if action.balancer is not None:
         return f"to the balancer {action.balancer}"
     return f"with other values of {', '.join(action.env)}" if action.env else ""
 
 
 def drawn(candidates: Sequence[Drawn], count: int, *, seed: int, number: int) -> list[Drawn]:
-    """Return ``count`` of ``candidates``, or all if there are fewer, in their order.
-
-    The draw depends on the seed, the action's number and how many candidates there are.
-    """
+    """Return ``count`` of ``candidates``, or all if there are fewer, in their order."""
 
     def rank(place: int) -> bytes:
         return hashlib.sha256(f"{seed}:{number}:{place}".encode()).digest()

@@ -56,10 +56,7 @@ class ConfLimits:
     """The settings of that cell."""
 
     def require_folder(self, name: str, given: str, file: PurePath) -> None:
-        """Reject a path in a conf; ``file`` is what it leads to when links are followed.
-
-        :raises WrongInput: it is not below a folder that the deployer allows.
-        """
+        """Reject a path in a conf; ``file`` is what it leads to when links are followed."""
         if given in self.names or any(file.is_relative_to(one) for one in self.allowed_folders):
             return
         below = " or ".join(str(folder) for folder in self.allowed_folders)
@@ -76,7 +73,6 @@ class ConfLimits:
         """Reject a scenario's data that reach further than ``own``, the data of the catalog.
 
         :param resolved: return the file that a field's path leads to.
-        :raises WrongInput: names the first such field.
         """
         for pattern, reach in self.fields.items():
             known = dict(_values(own, pattern.split(".")))

@@ -37,10 +37,7 @@ class DownstreamPace:
     """The pace of the downstream over the stream; instants count from the stream's start."""
 
     def __init__(self, slowdowns: Iterable[Slowdown] = ()) -> None:
-        """Lay out the course.
-
-        :raises ValueError: two overlap, or one has no length or a factor outside 1 to 1000.
-        """
+        """Lay out the course."""
         self.slowdowns = tuple(sorted(slowdowns, key=lambda slow: slow.from_seconds))
         for slow in self.slowdowns:
             if not 0 <= slow.from_seconds < slow.until_seconds:

@@ -115,10 +115,7 @@ def placeholders_in(text: str) -> Iterator[str]:
 
 
 def filled_in(text: str, values: Mapping[str, str]) -> str:
-    """Return ``text`` with its placeholders replaced.
-
-    :raises KeyError: there is no value for one.
-    """
+    """Return ``text`` with its placeholders replaced."""
     return _PLACE.sub(lambda found: _BRACES.get(found[0]) or values[found[1]], text)
 
 
@@ -178,13 +175,7 @@ def _new_variable_problems(own: OwnConsumer, actions: Sequence[ActionBase]) -> I
 
 
 def require_no_secrets(own: OwnConsumer, actions: Sequence[ActionBase], *, where: str) -> None:
-    """Reject secrets in a scenario: run folder, pods' objects and Airflow show their values.
-
-    A value that a placeholder of Kafka's log-in fills in is not the scenario's. Readers of kept
-    runs do not ask: an earlier lagbench took them.
-
-    :raises WrongInput: names the variable or argument.
-    """
+    """Reject secrets in a scenario: run folder, pods' objects and Airflow show their values."""
     found = [(f"consumer.env.{name}", name, text) for name, text in own.env.items()]
     for field in ("command", "args"):
         words = getattr(own, field)
@@ -233,10 +224,7 @@ class OwnTexts:
 
 
 def own_texts(own: OwnConsumer, values: Mapping[str, str]) -> OwnTexts:
-    """Return the variables and arguments with their values.
-
-    :raises KeyError: ``values`` lacks a placeholder.
-    """
+    """Return the variables and arguments with their values."""
     return OwnTexts(
         env={name: filled_in(text, values) for name, text in own.env.items()},
         args=tuple(filled_in(text, values) for text in own.args),

@@ -26,10 +26,7 @@ class PartitionPlan:
     growths: tuple[tuple[float, int], ...] = ()
 
     def __post_init__(self) -> None:
-        """Reject growths that do not grow.
-
-        :raises ValueError: seconds or partitions do not ascend.
-        """
+        """Reject growths that do not grow."""
         second, count = -1.0, self.first
         for at, partitions in self.growths:
             if at <= second or partitions <= count:

@@ -68,10 +68,7 @@ class Samples:
 
 
 def read_samples(text: bytes, payload: Payload, *, where: str) -> Samples:
-    """Return the samples in a file's bytes; empty lines are skipped.
-
-    :raises WrongInput: no sample, or one that is too large, not of the format or without a key.
-    """
+    """Return the samples in a file's bytes; empty lines are skipped."""
     if payload.key_field is not None and payload.format != "json-lines":
         raise WrongInput(
             where=where,

@@ -77,10 +77,7 @@ class WorkFlags(_Model):
 
     @property
     def pod_rate_per_second(self) -> float | None:
-        """Return the highest rate of one pod; None: a message costs nothing.
-
-        A pod burns CPU in one thread, so at most one core, whatever its concurrency.
-        """
+        """Return the highest rate of one pod; None: a message costs nothing."""
         if self.message_ms == 0:
             return None
         rate = self.concurrency * 1000 / self.message_ms
@@ -321,11 +318,7 @@ class Scenario(_Model):
         return BROKERS_SESSION_SECONDS if "consumer" in balancers else CLASSIC_SESSION_SECONDS
 
     def of_second_group(self) -> Scenario | None:
-        """Return the run as its second group sees it; None: there is none.
-
-        Only the actions on all groups are part of it, and the stream's phase is that of the first
-        group's HPA.
-        """
+        """Return the run as its second group sees it; None: there is none."""
         if self.second_group is None:
             return None
         second = self.second_group

@@ -69,11 +69,7 @@ An estimate: no run on an idle machine has measured it."""
 
 
 def batch_seconds(trigger_seconds: float, rate: float, capacity: float) -> float:
-    """Return the time of a batch at an even ``rate`` below the workers' ``capacity``.
-
-    Both are messages per second. A batch has what came since the start of the one before. Infinite:
-    the batches grow without end.
-    """
+    """Return the time of a batch at an even ``rate`` below the workers' ``capacity``."""
     if rate >= capacity:
         return math.inf
     within = BATCH_OVERHEAD_SECONDS + rate * trigger_seconds / capacity
@@ -83,11 +79,7 @@ def batch_seconds(trigger_seconds: float, rate: float, capacity: float) -> float
 
 
 def published_lag_seconds(trigger_seconds: float, rate: float, capacity: float) -> float:
-    """Return how many seconds of traffic the published lag shows at the top of its saw.
-
-    Just before a batch is published the group still has the end of the batch before, which was read
-    one batch time and one interval ago.
-    """
+    """Return how many seconds of traffic the published lag shows at the top of its saw."""
     took = batch_seconds(trigger_seconds, rate, capacity)
     return took + max(trigger_seconds, took)
 

@@ -26,9 +26,6 @@ def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
     """Return the rows of a trace; the last row's second ends the stream.
 
     Blank lines and lines that begin with ``#`` are skipped.
-
-    :raises WrongInput: it names the line that is not an ascending ``second,rate`` with a rate from
-        0 to a million, or the header.
     """
     lines = [
         (number, line)

@@ -49,10 +49,7 @@ class LagScalerIsDown(Performer[LagScalerDown]):
     """Takes the run's lag scaler away, and brings it back."""
 
     def choose(self) -> list[str]:
-        """Name the Deployment.
-
-        :raises NotReady: the run has no lag scaler.
-        """
+        """Name the Deployment."""
         if self.stage.kube.get("Deployment", LAG_SCALER) is None:
             raise NotReady(f"there is no Deployment {LAG_SCALER}: no trigger of the policy asks it")
         return [LAG_SCALER]

@@ -37,10 +37,7 @@ PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
 
 
 def performer(number: int, action: ActionBase, stage: Stage) -> Performer[Any]:
-    """Return the performer of action ``number``.
-
-    :raises WrongInput: no program plays this kind.
-    """
+    """Return the performer of action ``number``."""
     kind = str(getattr(action, "kind", ""))
     for known, of_kind in PERFORMERS.items():
         if known == kind:

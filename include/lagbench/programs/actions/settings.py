@@ -52,9 +52,6 @@ class PlayerOptions(RunFlags, Settings):
 
 
 def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> PlayerOptions:
-    """Return the options that ``arguments`` and the pod's environment state.
-
-    :raises WrongInput: a flag is unknown, missing or out of range.
-    """
+    """Return the options that ``arguments`` and the pod's environment state."""
     line = CommandLine(PlayerOptions, module="lagbench.programs.actions")
     return line.read(arguments, environment)

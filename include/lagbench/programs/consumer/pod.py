@@ -86,10 +86,7 @@ class ConsumerPod:
         self._stop_asked = self._stop_asked or reason
 
     def run(self) -> None:
-        """Consume until asked to stop.
-
-        :raises NotReady: the ledger or the group rejected the pod permanently.
-        """
+        """Consume until asked to stop."""
         self._worker.start()
         while not self._stop_asked:
             if not self._pod_counts.is_ready:
@@ -261,10 +258,7 @@ def queue_records(pod_rate: float | None) -> int:
 
 
 def stream_start_of(messages: list[Message], chunk: RecordChunk) -> int:
-    """Return the start of the stream (unix ns), to a millisecond, by the chunk's first event.
-
-    An event's timestamp is its planned instant, and the event has that from the stream's start.
-    """
+    """Return the start of the stream (unix ns), to a millisecond, by the chunk's first event."""
     first = next(m for m in messages if m.offset() == int(chunk.offsets[0]))
     _, planned_at_ms = first.timestamp()
     return int(planned_at_ms) * 1_000_000 - int(chunk.events["planned_offset_ns"][0])

@@ -121,9 +121,6 @@ class ConsumerOptions(WorkOptions, ConsumerFlags, RunFlags, Settings):
 
 
 def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> ConsumerOptions:
-    """Return the options that ``arguments`` and the pod's environment state.
-
-    :raises WrongInput: a flag is unknown, missing or out of range.
-    """
+    """Return the options that ``arguments`` and the pod's environment state."""
     line = CommandLine(ConsumerOptions, module="lagbench.programs.consumer")
     return line.read(arguments, environment)

@@ -77,10 +77,7 @@ class WriteSchedule:
     def plan_each(
         self, costs_ns: Instants, horizon_at: int, arrived_at: int, now: int
     ) -> tuple[Instants, Instants]:
-        """Return starts and ends of writes of different costs that start before the horizon.
-
-        Each takes the slot that is free first, so starts ascend and ends need not.
-        """
+        """Return starts and ends of writes of different costs that start before the horizon."""
         floor, horizon = self._floor(arrived_at, now), self._downstream.work_at(horizon_at)
         if self._concurrency == 1:
             ends = np.add.accumulate(costs_ns) + max(int(self._free_at[0]), floor)

@@ -74,10 +74,7 @@ class Pacer:
         self._ended_ns = 0
 
     def run(self, feed: BlockFeed, partitions: PartitionPlan) -> int:
-        """Send the whole stream, or until a stop is asked for; returns how many were planned.
-
-        :raises NotReady: the topic did not get the partitions that are planned.
-        """
+        """Send the whole stream, or until a stop is asked for; returns how many were planned."""
         self._blocks, self._growths = feed.blocks(), list(partitions.instants_ns)
         self._block = next(self._blocks)
         self._await_start()
@@ -163,10 +160,7 @@ class Pacer:
             self._outbox.await_room()
 
     def _until_growth(self, block: ReadyBlock, first: int, last: int) -> int:
-        """Return where the events end that go by the partitions there are; wait if none does.
-
-        Events that wait are late, and their lateness shows it.
-        """
+        """Return where the events end that go by the partitions there are; wait if none does."""
         grows_at, count = self._growths[0]
         cut = first + int(np.searchsorted(block.planned_ns[first:last], grows_at))
         if cut > first:

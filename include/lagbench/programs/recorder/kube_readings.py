@@ -39,10 +39,7 @@ class ReplicaReading:
         self._source = source
 
     def __call__(self, at: int) -> Iterable[Record]:
-        """Return one sample.
-
-        :raises NotReady: there is no such workload (which is not zero replicas).
-        """
+        """Return one sample."""
         self._kube = self._kube or self._open_kube()
         found = self._kube.get(self._workload, self._deployment)
         if found is None:

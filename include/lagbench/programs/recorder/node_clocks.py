@@ -34,10 +34,7 @@ class ClockSources:
         self._kube: Kube | None = None
 
     def is_on_this_machine(self) -> bool:
-        """Return whether the API server is reached by loopback: then its clock is this one.
-
-        False without a usable configuration: the first request reports that.
-        """
+        """Return whether the API server is reached by loopback: then its clock is this one."""
         try:
             host = urlsplit(self._connected().configuration.host).hostname
         except NotReady:

@@ -149,10 +149,7 @@ class GroupObserver:
         self.records.close()
 
     def wait(self, seconds: float, each_second: Callable[[], None] = lambda: None) -> None:
-        """Observe for ``seconds``; an interrupt of the process ends it early.
-
-        :raises NotReady: a reading could not be written; what was written before can be judged.
-        """
+        """Observe for ``seconds``; an interrupt of the process ends it early."""
         ends_at, pause = time.monotonic() + seconds, threading.Event()
         while (left := ends_at - time.monotonic()) > 0:
             pause.wait(min(_LOOK_SECONDS, left))

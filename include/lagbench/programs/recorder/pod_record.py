@@ -69,11 +69,7 @@ def what_matters(seen: PodSeen) -> tuple[object, ...]:
 
 
 def _containers_ended(container: Mapping[str, Any]) -> int | None:
-    """Return how often the container has ended; None: its restarts are not reported.
-
-    Exit code and start may be the same after the next kill. On a cluster the number falls by 1
-    while the container waits to be started again; localkube counts the restart before the start.
-    """
+    """Return how often the container has ended; None: its restarts are not reported."""
     restarts, state = container.get("restartCount"), container.get("state") or {}
     if restarts is None:
         return None
@@ -84,10 +80,7 @@ def _containers_ended(container: Mapping[str, Any]) -> int | None:
 
 
 def _finished(status: Mapping[str, Any]) -> str | None:
-    """Return when the last container ended; None while the pod may start one again.
-
-    None too of a pod without containers: a node rejected it, or was lost with it.
-    """
+    """Return when the last container ended; None while the pod may start one again."""
     if status.get("phase") not in FINAL_PHASES:
         return None
     states = [container.get("state") or {} for container in status.get("containerStatuses") or []]

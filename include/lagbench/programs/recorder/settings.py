@@ -43,9 +43,6 @@ class RecorderOptions(RunFlags, Settings):
 
 
 def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> RecorderOptions:
-    """Return the options that ``arguments`` and the pod's environment state.
-
-    :raises WrongInput: a flag is unknown, missing or out of range.
-    """
+    """Return the options that ``arguments`` and the pod's environment state."""
     line = CommandLine(RecorderOptions, module="lagbench.programs.recorder")
     return line.read(arguments, environment)

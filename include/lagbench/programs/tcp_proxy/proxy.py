@@ -53,10 +53,7 @@ class Proxy:
         self._no_connection = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        """Listen.
-
-        :raises NotReady: the port is taken.
-        """
+        """Listen."""
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(

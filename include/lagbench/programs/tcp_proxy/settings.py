@@ -26,9 +26,6 @@ class ProxySettings(Settings):
 
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> ProxySettings:
-    """Return the settings that the command line and the pod's environment state.
-
-    :raises WrongInput: a flag is unknown, missing or out of range.
-    """
+    """Return the settings that the command line and the pod's environment state."""
     line = CommandLine(ProxySettings, module="lagbench.programs.tcp_proxy")
     return line.read(arguments, environment)

@@ -110,8 +110,6 @@ def partitions_of(
     """Return the partition that Kafka's default partitioner gives each key (8 bytes, big endian).
 
     ``partitions``: how many there are, for all keys or for each of them.
-
-    murmur2 as the Java client computes it, the sign bit cleared, modulo the partition count.
     """
     multiplier = np.uint64(0x5BD1E995)
     words = entity_ids.astype(">u8").view("<u4").reshape(-1, 2)

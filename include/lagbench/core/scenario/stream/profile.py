@@ -190,11 +190,7 @@ class OfferedLoad:
 def offered_load(
     profile: Profile, *, where: str = "scenario", may_be_empty: bool = False
 ) -> OfferedLoad:
-    """Return the load of a profile; only an observed one ``may_be_empty``.
-
-    :raises WrongInput: the stream would have no event or take more than a day, or a trace's
-        seconds do not ascend.
-    """
+    """Return the load of a profile; only an observed one ``may_be_empty``."""
     load = _load(profile, where)
     if load.duration_seconds > LONGEST_SECONDS and not may_be_empty:
         allowed = f"a stream of at most {LONGEST_SECONDS:,} s"

@@ -12,10 +12,7 @@ from lagbench.core.scenario.stream.key_skew import Floats, partition_of_key, par
 
 
 def sample_shares(samples: Samples, partitions: int) -> tuple[float, ...] | None:
-    """Return the share of each partition, by the samples' own keys; None: they have none.
-
-    Each sample is drawn equally often.
-    """
+    """Return the share of each partition, by the samples' own keys; None: they have none."""
     if samples.keys is None:
         return None
     counts = Counter(partition_of_key(key, partitions) for key in samples.keys)
