@@ -55,6 +55,8 @@ class ObjectWatch(threading.Thread):
             seen_at = time.time_ns()
             try:
                 for kind, found in self._events():
+                    if kind == "ERROR":  # 410, its version is too old: the next list says all
+                        log.info("watch ended: %s", found.get("message"))
                     self.take(kind, found, at=time.time_ns())
                     self.has_read = True
                     if self._stopping.is_set():
@@ -87,9 +89,3 @@ def present(kind: str, found: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     if kind == "LISTED":
         return list(found.get("items") or [])
     return [found] if kind in {"ADDED", "MODIFIED"} else []
-
-
-def log_end(kind: str, found: Mapping[str, Any]) -> None:
-    """Note why a server ended the watch: 410, its version is too old; the next list says all."""
-    if kind == "ERROR":
-        log.info("watch ended: %s", found.get("message"))

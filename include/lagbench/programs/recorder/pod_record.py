@@ -49,25 +49,6 @@ def pod_seen(pod: Mapping[str, Any], *, at: int, source: str, gone_at: int | Non
     )
 
 
-def what_matters(seen: PodSeen) -> tuple[object, ...]:
-    """Return the fields whose change is worth another record."""
-    return (
-        seen.pod,
-        seen.created_at,
-        seen.started_at,
-        seen.ready_at,
-        seen.deleted_at,
-        seen.gone_at,
-        seen.exit_code,
-        seen.exit_reason,
-        seen.phase,
-        seen.finished_at,
-        seen.node,
-        seen.address,
-        seen.containers_ended,
-    )
-
-
 def _containers_ended(container: Mapping[str, Any]) -> int | None:
     """Return how often the container has ended; None: its restarts are not reported."""
     restarts, state = container.get("restartCount"), container.get("state") or {}

@@ -11,6 +11,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
+import msgspec
+
 from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.telemetry import (
@@ -23,7 +25,7 @@ from lagbench.core.telemetry import (
     What,
 )
 from lagbench.programs.recorder.kube_readings import hpa_sample
-from lagbench.programs.recorder.object_watch import ObjectWatch, log_end, present
+from lagbench.programs.recorder.object_watch import ObjectWatch, present
 from lagbench.programs.recorder.own_scalers import OwnScalers
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -66,7 +68,6 @@ class ReplicaWatch(ObjectWatch):
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
-        log_end(kind, found)
         for workload in present(kind, found):
             if workload["metadata"]["name"] != self._deployment:
                 continue
@@ -103,11 +104,10 @@ class ScalerWatch(ObjectWatch):
         super().__init__(what, events, send, source, is_sampled=True)
         self._kind, self._deployment, self._scalers = kind, deployment, scalers
         self._stored: dict[str, tuple[object, ...]] = {}
-        self._status: dict[str, tuple[object, ...]] = {}
+        self._status: dict[str, HpaSample] = {}
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
-        log_end(kind, found)
         own = [
             scaler
             for scaler in present(kind, found)
@@ -151,16 +151,7 @@ class ScalerWatch(ObjectWatch):
         )
 
     def _report_status(self, seen: HpaSample) -> None:
-        matters = (
-            seen.desired,
-            seen.current,
-            seen.metrics,
-            seen.targets,
-            seen.conditions,
-            seen.last_scaled_at,
-            seen.min_replicas,
-            seen.max_replicas,
-        )
+        matters = msgspec.structs.replace(seen, at=0)
         if self._status.get(seen.name) != matters:
             self._status[seen.name] = matters
             self._send(seen)
@@ -190,7 +181,6 @@ class EventWatch(ObjectWatch):
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
-        log_end(kind, found)
         for event in present(kind, found):
             if not self._concerns(event):
                 continue

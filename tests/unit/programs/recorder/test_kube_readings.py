@@ -11,10 +11,10 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.core.telemetry.records import HpaSample, ReplicaSample, ScaledObjectSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder.kube_readings import (
-    HpaReading,
-    ReplicaReading,
-    ScaledObjectReading,
+    hpa_reading,
     hpa_sample,
+    replica_reading,
+    scaled_object_reading,
     scaled_object_sample,
 )
 from lagbench.programs.recorder.own_scalers import OwnScalers
@@ -78,7 +78,7 @@ def kube(deployment: dict[str, Any] | None = None, *hpas: dict[str, Any]) -> Kub
 def test_absent_counts_of_a_deployment_are_zero() -> None:
     """Kubernetes leaves zeros out of a status: there absent does mean none."""
     stored = kube({"spec": {"replicas": 2}, "status": {"replicas": 1}})
-    reading = ReplicaReading(lambda: stored, deployment="consumer", source="recorder")
+    reading = replica_reading(lambda: stored, deployment="consumer", source="recorder")
 
     assert list(reading(7)) == [
         ReplicaSample(at=7, source="recorder", spec=2, current=1, ready=0, available=0)
@@ -87,7 +87,7 @@ def test_absent_counts_of_a_deployment_are_zero() -> None:
 
 def test_no_deployment_is_not_zero_replicas() -> None:
     """It is a reading that failed."""
-    reading = ReplicaReading(kube, deployment="consumer", source="recorder")
+    reading = replica_reading(kube, deployment="consumer", source="recorder")
 
     with pytest.raises(NotReady, match="Deployment consumer"):
         reading(7)
@@ -133,7 +133,7 @@ def test_the_conditions_of_the_scaled_objects_of_the_deployment_are_reported() -
     stored = kube(None, reported, new, other)
 
     scalers, known = OwnScalers(), list[str]()
-    reading = ScaledObjectReading(
+    reading = scaled_object_reading(
         lambda: stored, deployment="consumer", source="recorder", scalers=scalers
     )
 
@@ -191,7 +191,7 @@ def test_only_hpas_of_the_deployment_count() -> None:
     """Another workload's HPA is not this run's."""
     other = HPA | {"spec": {"scaleTargetRef": {"name": "elsewhere"}}}
     scalers, known = OwnScalers(), list[str]()
-    reading = HpaReading(
+    reading = hpa_reading(
         lambda: kube(None, other, HPA), deployment="consumer", source="r", scalers=scalers
     )
 
@@ -209,7 +209,7 @@ def test_the_hpa_of_a_scaled_object_is_known_without_the_right_to_list_hpas() ->
         "spec": {"scaleTargetRef": {"name": "consumer"}},
         "status": {"hpaName": "keda-hpa-a"},
     }
-    reading = ScaledObjectReading(
+    reading = scaled_object_reading(
         lambda: kube(None, found), deployment="consumer", source="r", scalers=scalers
     )
 

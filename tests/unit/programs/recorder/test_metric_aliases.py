@@ -14,8 +14,7 @@ from lagbench.core.telemetry.records import (
     ReplicaSample,
     ScaledObjectSample,
 )
-from lagbench.programs.recorder.metric_aliases import MetricAliases, ObservedNames
-from lagbench.programs.recorder.metrics import Exposition
+from lagbench.programs.recorder.metrics import Exposition, ObservedNames
 from lagbench.programs.recorder.newest_readings import NewestReadings
 
 NOW = 1_700_000_000_000_000_000
@@ -34,7 +33,7 @@ def scrape(*records: Record, now: int = NOW, names: ObservedNames = NAMES) -> di
     newest = NewestReadings(interval_seconds=1.0)
     for record in records:
         newest.take(record)
-    _, text = Exposition(newest, aliases=MetricAliases(newest, names), now=lambda: now)()
+    _, text = Exposition(newest, aliases=names, now=lambda: now)()
     found: dict[str, Found] = {}
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
