@@ -120,7 +120,7 @@ class Pacer:
         if self._block is None:
             return ""
         digest = self._block.digest.copy()
-        digest.add(self._block.events[: self._position])
+        digest.add(self._block.bodies.events[: self._position])
         return digest.hexdigest()
 
     def _await_start(self) -> None:
@@ -138,19 +138,19 @@ class Pacer:
 
     def _send_chunk(self, wanted: int) -> None:
         block = self._block
-        if block is None or self._position == len(block.values):
+        if block is None or self._position == len(block.planned_ns):
             block, self._position = next(self._blocks), 0
             self._block = block
         first = self._position
-        last = min(first + min(wanted, _CHUNK_EVENTS), len(block.values))
+        last = min(first + min(wanted, _CHUNK_EVENTS), len(block.planned_ns))
         if self._growths:
             last = self._until_growth(block, first, last)
         planned = block.planned_ns[first:last]
         taken = self._outbox.hand_over(
-            block.values[first:last],
-            block.keys[first:last],
-            block.partitions[first:last],
-            None if block.headers is None else block.headers[first:last],
+            block.bodies.values[first:last],
+            block.bodies.keys[first:last],
+            block.bodies.partitions[first:last],
+            None if block.bodies.headers is None else block.bodies.headers[first:last],
             ((self.started_at + planned) // 1_000_000).tolist(),
         )
         self._position += taken
