@@ -26,7 +26,7 @@ from lagbench.catalog.catalog_files import (
 from lagbench.catalog.kubernetes_types import typed_objects
 from lagbench.catalog.kubernetes_yaml import parse_objects
 from lagbench.catalog.own_consumers import with_own_files
-from lagbench.catalog.scenario_errors import require_numbers, wrong_scenario
+from lagbench.catalog.scenario_errors import require_numbers, wrong_file
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
 from lagbench.core.cluster import check_actions
 from lagbench.core.plan import check_spark_fit
@@ -143,7 +143,7 @@ def load_scenario(
         scenario = Scenario.model_validate(data)
         require_numbers(scenario, data, where=where)
     except ValidationError as error:
-        problem = wrong_scenario(error, data, where=where)
+        problem = wrong_file(error, data, where=where)
         raise _of_setting(problem, overrides or {}) from error
     except WrongInput as problem:
         raise _of_setting(problem, overrides or {}) from problem

@@ -1,4 +1,4 @@
-"""Turn pydantic's errors in a scenario into one message that names the dotted field."""
+"""Turn pydantic's errors in a file into one message that names the dotted field."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ from lagbench.errors import WrongInput
 _RULE = re.compile(r"(?:Value error, )?(\S+) must be (.+)")
 
 
-def wrong_scenario(error: ValidationError, data: Mapping[str, Any], *, where: str) -> WrongInput:
+def wrong_file(
+    error: ValidationError,
+    data: Mapping[str, Any],
+    *,
+    where: str,
+    model: type[BaseModel] = Scenario,
+) -> WrongInput:
     """Return the first problem as ``WrongInput``; further ones are counted in the message."""
     problems = error.errors(include_url=False)
     first, more = problems[0], len(problems) - 1
-    field, value, allowed = _described(first, data)
+    field, value, allowed = _described(first, data, model)
     if more:
-        allowed += f" (and {more} more problem{'s' if more > 1 else ''} in this scenario)"
+        allowed += f" (and {more} more problem{'s' if more > 1 else ''} in this file)"
     return WrongInput(where=where, field=field, value=value, allowed=allowed)
 
 
@@ -53,10 +59,10 @@ def _given(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, A
 
 
 def _described(  # noqa: PLR0911 - one return a kind of problem
-    problem: ErrorDetails, data: Mapping[str, Any]
+    problem: ErrorDetails, data: Mapping[str, Any], model: type[BaseModel]
 ) -> tuple[str, Any, str]:
     """Return the field, its value, and what is allowed."""
-    path, above, kinds = _place(problem["loc"])
+    path, above, kinds = _place(problem["loc"], model)
     field, given = ".".join(path), problem["input"]
     number = "a number of milliseconds, or " if path[-1:] == ["process_ms"] else ""
     match problem["type"]:
@@ -80,13 +86,16 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
     return field or "document", given, problem["msg"].removeprefix("Input should be ")
 
 
-def _place(loc: Sequence[int | str]) -> tuple[list[str], type[BaseModel], str]:
+def _place(
+    loc: Sequence[int | str], model: type[BaseModel]
+) -> tuple[list[str], type[BaseModel], str]:
     """Return a problem's path, the model above its last part, and the kinds that it can have."""
     path: list[str] = []
-    model: type[BaseModel] = Scenario
     above = model
     kinds: dict[str, type[BaseModel]] = {}
     for part in loc:
+        if str(part).startswith("function"):  # a check of pydantic's, which is no field either
+            continue
         if part in kinds or (kinds and part == NUMBER):
             model, kinds = kinds.get(str(part), model), {}
             continue
@@ -99,7 +108,7 @@ def _place(loc: Sequence[int | str]) -> tuple[list[str], type[BaseModel], str]:
         kinds = {
             get_args(one.model_fields["kind"].annotation)[0]: one
             for one in models
-            if len(models) > 1
+            if len(models) > 1 and "kind" in one.model_fields
         }
     return path, above, ", ".join(kinds)
 
