@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -36,6 +37,20 @@ class ProxyOrder(_Line):
         if self.seconds is not None and self.mode in (None, "pass"):
             raise ValueError("seconds goes with latency, blackhole or reset")
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The treatment of every connection that is in force."""
+
+    mode: ProxyMode = "pass"
+    latency_seconds: float = 0.0
+    """Added each way."""
+
+    @property
+    def is_holding(self) -> bool:
+        """True: connections stay open, and nothing passes."""
+        return self.mode == "blackhole"
 
 
 class ProxyState(_Line):
