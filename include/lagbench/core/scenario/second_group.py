@@ -44,9 +44,6 @@ def shared_actions(actions: Sequence[ActionBase]) -> dict[int, int]:
 
     The second group's scenario has only these, so they have other numbers there.
     """
-    numbers = [
-        number
-        for number, action in enumerate(actions)
-        if getattr(action, "kind", None) in _ACTIONS_ON_ALL_GROUPS
-    ]
+    on_all = _ACTIONS_ON_ALL_GROUPS
+    numbers = [number for number, action in enumerate(actions) if action.kind in on_all]
     return {number: place for place, number in enumerate(numbers)}

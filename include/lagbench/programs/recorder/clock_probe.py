@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from email.message import Message
 from email.utils import parsedate_to_datetime
 
 from lagbench.core.clocks import API_SERVER
@@ -150,16 +151,13 @@ def ask_endpoint(address: str, port: int, path: str = "/healthz") -> tuple[int, 
         connection.connect()
         sent_at = time.time_ns()
         connection.request("GET", path)
-        date = connection.getresponse().getheader("Date")
-        return sent_at, _given(date), time.time_ns()
+        headers = connection.getresponse().headers
+        return sent_at, date_of(headers), time.time_ns()
 
 
-def date_of(headers: Mapping[str, str]) -> str:
-    """Return the ``Date`` of an answer."""
-    return _given(headers.get("Date"))
-
-
-def _given(date: str | None) -> str:
+def date_of(headers: Mapping[str, str] | Message) -> str:
+    """Return the ``Date`` of an answer; ``ValueError`` without one."""
+    date = headers.get("Date")
     if not date:
         raise ValueError("the answer has no Date")
     return date

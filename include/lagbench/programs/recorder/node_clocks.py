@@ -36,10 +36,10 @@ class ClockSources:
     def is_on_this_machine(self) -> bool:
         """Return whether the API server is reached by loopback: then its clock is this one."""
         try:
-            host = urlsplit(self._connected().configuration.host).hostname
-        except NotReady:
+            host = urlsplit(self._connected().configuration.host).hostname or ""
+            return host == "localhost" or ip_address(host).is_loopback
+        except (NotReady, ValueError):
             return False
-        return _is_loopback(host or "")
 
     def ask_api_server(self) -> tuple[int, str, int]:
         """Request the version, which every account may read."""
@@ -86,10 +86,3 @@ def _endpoint(pod: Mapping[str, Any]) -> tuple[str, int] | None:
             if port.get("name") == _ENDPOINT:
                 return address, int(port["containerPort"])
     return None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -68,6 +68,9 @@ class ObjectWatch(threading.Thread):
                 self.has_read = True
                 self._stopping.wait(_RETRY_SECONDS)
 
+    def _report(self, kind: type[Record], at: int, **fields: Any) -> None:
+        self._send(kind(at=at, source=self._source, **fields))
+
     def _send_gaps(self, seen_at: int, reason: str) -> None:
         """Send a gap now, and one a second back to ``seen_at``, the last sign of life."""
         now = time.time_ns()

@@ -34,10 +34,10 @@ class PodWatch(ObjectWatch):
             self._take_list(found, at=at)
         elif kind == "DELETED":
             self._pods.pop(found["metadata"]["uid"], None)
-            self._report(found, at=at, gone_at=at)
+            self._report_pod(found, at=at, gone_at=at)
         for pod in present(kind, found):
             self._pods[pod["metadata"]["uid"]] = pod
-            self._report(pod, at=at, gone_at=None)
+            self._report_pod(pod, at=at, gone_at=None)
 
     def _take_list(self, found: Mapping[str, Any], *, at: int) -> None:
         """Report pods deleted in a gap: since the previous list, or while no recorder ran."""
@@ -48,9 +48,9 @@ class PodWatch(ObjectWatch):
             self._has_listed = True
             self._send(PodsListed(at=at, source=self._source, pods=sorted(there.values())))
         for uid in self._pods.keys() - there.keys():
-            self._report(self._pods.pop(uid), at=at, gone_at=at)
+            self._report_pod(self._pods.pop(uid), at=at, gone_at=at)
 
-    def _report(self, pod: Mapping[str, Any], *, at: int, gone_at: int | None) -> None:
+    def _report_pod(self, pod: Mapping[str, Any], *, at: int, gone_at: int | None) -> None:
         seen: PodSeen = pod_seen(pod, at=at, source=self._source, gone_at=gone_at)
         uid, matters = pod["metadata"]["uid"], msgspec.structs.replace(seen, at=0)
         if self._reported.get(uid) == matters:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lagbench.catalog.scenario_errors import wrong_scenario
+from lagbench.catalog.scenario_errors import wrong_file
 from lagbench.core.cluster.action_rights import refuse_on_cluster, refuse_without_own_broker
 from lagbench.core.scenario import Scenario, downstream_pace
 from lagbench.errors import WrongInput
@@ -31,7 +31,7 @@ def scenario(*actions: dict[str, Any], process_ms: float = 2.0) -> Scenario:
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        raise wrong_scenario(error, data, where="disturbed.yaml") from error
+        raise wrong_file(error, data, where="disturbed.yaml") from error
 
 
 @pytest.mark.parametrize(
