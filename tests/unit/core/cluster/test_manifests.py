@@ -103,6 +103,7 @@ def test_the_consumers_deployment_fits_the_run() -> None:
     assert manifest["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
     assert RUN_ID_LABEL not in manifest["spec"]["selector"]["matchLabels"]
     assert "--kept=1" in pod["containers"][0]["args"]
+    assert not {"volumes", "imagePullSecrets"} & pod.keys()
     twice = consumer_for_run(consumer(), TARGET, ConsumerSettings(), replicas=2)
     assert twice == consumer()
 

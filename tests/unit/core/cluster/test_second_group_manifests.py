@@ -92,14 +92,6 @@ def test_no_object_of_one_group_replaces_one_of_the_other() -> None:
     assert not first & second
 
 
-def test_both_groups_end_with_the_run() -> None:
-    """The teardown removes by the run's label, which every object and pod has."""
-    for made in (*workloads(SECOND), *companions(SECOND)):
-        assert made["metadata"]["labels"][RUN_ID_LABEL] == "quick-spike-1"
-    for made in workloads(SECOND):
-        assert made["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] == "quick-spike-1"
-
-
 def test_the_lag_scaler_s_windows_are_its_group_s() -> None:
     """The claim that its pod mounts is the one of its own group."""
     scaler = lag_scaler_for_run(base_manifest("lag-scaler", "Deployment"), SECOND)

@@ -17,7 +17,6 @@ from lagbench.core.scenario.actions import (
     action_models,
     actions_seconds,
     balancers_of,
-    begin_text,
     drawn,
     restart_text,
 )
@@ -132,12 +131,6 @@ def test_the_seed_draws_the_pods() -> None:
     assert any(
         drawn(pods, 1, seed=s, number=0) != drawn(pods, 1, seed=s, number=1) for s in range(9)
     )
-
-
-def test_a_begin_is_a_second_or_a_state() -> None:
-    """The text of a begin has it."""
-    assert "40 s" in begin_text(KILL)
-    assert "lag_drained" in begin_text(PAUSE)
 
 
 def test_actions_lengthen_the_load_that_follows() -> None:

@@ -108,18 +108,6 @@ def test_the_second_group_is_part_of_the_cell() -> None:
     assert digest(strict) == digest(slow)
 
 
-def test_no_name_of_one_group_fits_the_other() -> None:
-    """Own names differ, and none begins with a name of the other group."""
-    second = FIRST.second
-    for own in OWN:
-        first_name, second_name = getattr(FIRST, own), getattr(second, own)
-        assert first_name != second_name
-        assert not second_name.startswith(f"{first_name}-")
-        assert not first_name.startswith(f"{second_name}-")
-    shared = ("events_topic", "producer_job", "actions_job")
-    assert [getattr(FIRST, name) for name in shared] == [getattr(second, name) for name in shared]
-
-
 def test_the_first_group_has_the_names_of_a_run_with_one_group() -> None:
     """They are written out here: dashboards and runs of earlier versions have them."""
     assert {own: getattr(FIRST, own) for own in OWN} == {

@@ -180,13 +180,3 @@ def test_a_target_that_is_missing_is_named(action: Any) -> None:
     """Nothing is done to a run that lacks the target."""
     with pytest.raises(NotReady, match=r"lagbench-lag-scaler|policy x"):
         performer(0, action, stage_of()).choose()
-
-
-def test_the_actions_come_as_json() -> None:
-    """The Job hands over what the scenario says."""
-    document = '{"actions": [{"kind": "kill_pod", "at_seconds": 4}]}'
-    found = options(LAGBENCH_SETTINGS=document, POD_NAME="actions-x")
-
-    assert found.actions == (KillPod(kind="kill_pod", at_seconds=4),)
-    assert (found.seed, found.source) == (3, "actions-x")
-    assert found.telemetry_topic == "lagbench.r-1.telemetry"

@@ -74,15 +74,6 @@ def test_lag_has_the_names_of_kafka_exporter() -> None:
     }
 
 
-def test_a_sum_with_an_unknown_part_is_missing() -> None:
-    """A partition without a commit has neither lag nor offset, and the group no sum."""
-    found = scrape(lag((0, 100, 60), (1, 50, None)))
-
-    assert "kafka_consumergroup_lag_sum" not in found
-    assert [labels["partition"] for labels, _ in found["kafka_consumergroup_lag"]] == ["0"]
-    assert len(found["kafka_consumergroup_current_offset"]) == 1
-
-
 def test_the_hpa_has_the_names_of_kube_state_metrics() -> None:
     """Replicas and bounds by namespace and name; of each condition one of three statuses is 1."""
     conditions = ["AbleToScale=True ReadyForNewScale", "ScalingActive=Unknown"]
@@ -120,11 +111,6 @@ def test_a_scaled_object_has_the_name_that_kube_state_metrics_is_reported_to_use
     ]
 
 
-def test_what_an_hpa_does_not_say_has_no_series() -> None:
-    """A status without replicas, and bounds that nobody read, are missing and not zero."""
-    assert scrape(hpa(desired=None, current=None)) == {}
-
-
 def test_the_deployment_has_the_names_of_kube_state_metrics() -> None:
     """Wanted, existing, Ready and available replicas by namespace and name."""
     sample = ReplicaSample(at=NOW, source="r", spec=6, current=4, ready=3, available=2)
@@ -149,14 +135,6 @@ def test_a_stateful_set_has_names_of_its_own() -> None:
         "kube_statefulset_status_replicas_ready": [(labels, 3)],
         "kube_statefulset_status_replicas_available": [(labels, 2)],
     }
-
-
-def test_readings_that_were_not_renewed_are_missing() -> None:
-    """An alias is as old as the recorder's own series may be, and no older."""
-    old = (lag((0, 100, 60)), hpa(), ReplicaSample(at=NOW, source="r", spec=6, current=4, ready=3))
-
-    assert scrape(*old, now=NOW + 2 * SECOND) != {}
-    assert scrape(*old, now=NOW + 3 * SECOND) == {}
 
 
 def test_without_aliases_there_are_none() -> None:
