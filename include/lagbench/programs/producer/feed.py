@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from queue import Full, Queue
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -51,12 +50,7 @@ class BlockFeed:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
 

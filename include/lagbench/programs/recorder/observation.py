@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from lagbench.core.measures.evidence import STOPPING_PHASE
@@ -93,12 +92,7 @@ class GroupObserver:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop; readings under way are not awaited, and no longer written."""
         for thread in self._threads:
             thread.stop()
