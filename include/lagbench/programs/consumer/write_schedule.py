@@ -12,12 +12,9 @@ from __future__ import annotations
 from heapq import heapreplace
 
 import numpy as np
-import numpy.typing as npt
 
 from lagbench.core.scenario import DownstreamPace
-from lagbench.programs.consumer.downstream_clock import DownstreamClock
-
-Instants = npt.NDArray[np.int64]
+from lagbench.programs.consumer.downstream_clock import DownstreamClock, Instants
 
 # How far back a start may be placed when the thread woke late. Above that the process was frozen
 # or starved, and a frozen process does no writes.

@@ -18,7 +18,7 @@ from lagbench.programs.recorder.clock_probe import NodeClock, ask_endpoint, date
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-_ANSWER_SECONDS = 2.0
+_VERSION_SECONDS = 2.0
 _OWN_PODS = "app.kubernetes.io/part-of=lagbench"
 _ENDPOINT = "metrics"
 
@@ -44,7 +44,7 @@ class ClockSources:
     def ask_api_server(self) -> tuple[int, str, int]:
         """Request the version, which every account may read."""
         client, sent_at = self._connected(), time.time_ns()
-        answer = get(client, "/version", timeout_seconds=_ANSWER_SECONDS)
+        answer = get(client, "/version", timeout_seconds=_VERSION_SECONDS)
         received_at = time.time_ns()
         answer.read()
         answer.release_conn()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lagbench.core.scenario import DownstreamPace
-from lagbench.programs.consumer.downstream_clock import DownstreamClock
-from lagbench.programs.consumer.write_schedule import MAX_LATE_NS, Instants, WriteSchedule
+from lagbench.programs.consumer.downstream_clock import DownstreamClock, Instants
+from lagbench.programs.consumer.write_schedule import MAX_LATE_NS, WriteSchedule
 
 MS = 1_000_000
 NOW = 1_000_000 * MS
