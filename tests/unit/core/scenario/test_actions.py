@@ -37,28 +37,6 @@ def test_every_kind_is_known_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("actions", "field"),
-    [
-        ("[{kind: kill_pod}]", "actions.0.at_seconds"),
-        ("[{kind: kill_pod, at_seconds: 3, at: lag_drained}]", "actions.0.at_seconds"),
-        ("[{kind: kill_pod, at_seconds: 1}, {kind: stop_pod}]", "actions.1.kind"),
-        ("[{at_seconds: 3}]", "actions.0"),
-        ("[{kind: kill_pod, at_seconds: -1}]", "actions.0.at_seconds"),
-        ("[{kind: kill_pod, at_seconds: 1, pod: x}]", "actions.0.pod"),
-        ("[{kind: pause_pod, at_seconds: 1}]", "actions.0.for_seconds"),
-        ("[{kind: kill_pod, at: tomorrow}]", "actions.0.at"),
-        ("3", "actions"),
-    ],
-)
-def test_a_wrong_action_is_named_by_its_place(actions: str, field: str) -> None:
-    """The message names actions.N.field."""
-    with pytest.raises(WrongInput) as refused:
-        load_scenario("quick_spike", {"actions": actions})
-
-    assert refused.value.field == field
-
-
-@pytest.mark.parametrize(
     ("settings", "field"),
     [
         ({"actions": "[{kind: kill_pod, at_seconds: 86}]"}, "actions.0.at_seconds"),
@@ -145,26 +123,6 @@ def test_actions_lengthen_the_load_that_follows() -> None:
     assert tails[0] is not None
     assert tails[1] is not None
     assert tails[1].most_seconds - tails[0].most_seconds == longer
-
-
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [
-        ({"consumer.workload": "StatefulSet"}, "actions.0.at_once"),
-        ({"consumer.balancer": "range"}, ""),
-    ],
-)
-def test_all_pods_at_once_needs_a_deployment(settings: dict[str, str], field: str) -> None:
-    """A StatefulSet has no strategy Recreate."""
-    actions = "[{kind: rolling_restart, at_seconds: 1, at_once: true, balancer: range}]"
-    overrides = {**settings, "actions": actions}
-
-    if not field:
-        assert load_scenario("quick_spike", overrides).actions
-        return
-    with pytest.raises(WrongInput) as refused:
-        load_scenario("quick_spike", overrides)
-    assert refused.value.field == field
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import pytest
-
 from lagbench.catalog.catalog import checked_cell, load_scenario
 from lagbench.core.compare.cell_identity import cell_id
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.second_group import shared_actions
 from lagbench.core.scenario.stream.tail import RUN_TAIL_FIELD, tail_of, tail_of_run
-from lagbench.errors import WrongInput
 
 FIRST = RunNames("quick-spike-1")
 OWN = ("processed_topic", "telemetry_topic", "group", "consumers", "recorder", "policy_object")
@@ -71,24 +68,6 @@ def test_the_second_group_s_policy_is_its_own_or_that_of_the_run() -> None:
     assert inherited.second is not None
     assert (own.policy_name, own.second.policy_name) == ("lag-quick", "lag-default")
     assert inherited.second.policy_name == "lag-fast-up-slow-down"
-
-
-@pytest.mark.parametrize(
-    ("second", "field", "allowed"),
-    [
-        ("{consumer: {balancer: rnage}}", "second_group.consumer.balancer", "range"),
-        ("{consumer: {proces_ms: 2}}", "second_group.consumer.proces_ms", "process_ms"),
-        ("{keys: {}}", "second_group.keys", "consumer, slos, policy"),
-        ("3", "second_group", "mapping"),
-    ],
-)
-def test_a_wrong_field_is_named(second: str, field: str, allowed: str) -> None:
-    """The message has the dotted field and what is allowed there."""
-    with pytest.raises(WrongInput) as refused:
-        quick_spike(second)
-
-    assert refused.value.field == field
-    assert allowed in refused.value.allowed
 
 
 def test_a_scenario_with_one_group_does_not_mention_a_second() -> None:
