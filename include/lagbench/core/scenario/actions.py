@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal, TypeVar, get_args
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -173,12 +173,6 @@ Action = Annotated[
     | GrowPartitions,
     Field(discriminator="kind"),
 ]
-
-
-def action_models() -> dict[str, type[ActionBase]]:
-    """Return the model of each kind."""
-    models: tuple[type[ActionBase], ...] = get_args(get_args(Action)[0])
-    return {get_args(model.model_fields["kind"].annotation)[0]: model for model in models}
 
 
 def actions_seconds(actions: Sequence[ActionBase], drain_seconds: float) -> float:
