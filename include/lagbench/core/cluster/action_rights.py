@@ -49,21 +49,18 @@ def refuse_kind_on_cluster(scenario: Scenario, cluster: ClusterSettings) -> None
     """Reject what the cluster has not: Spark's image in its registry, room for a user's samples."""
     payload = scenario.payload
     if payload is not None and (payload.file_bytes or 0) > MOST_CLUSTER_BYTES:
-        raise WrongInput(
-            where=f"scenario {scenario.name} on a cluster",
-            field="payload.file",
-            value=f"{payload.file}: {payload.file_bytes:,} bytes",
-            allowed=f"at most {MOST_CLUSTER_BYTES:,} bytes: a ConfigMap brings it into the "
-            "producer's pod. Take fewer samples, each is sent many times",
+        allowed = (
+            f"at most {MOST_CLUSTER_BYTES:,} bytes: a ConfigMap brings it into the producer's pod. "
+            "Take fewer samples, each is sent many times"
         )
+        size = f"{payload.file}: {payload.file_bytes:,} bytes"
+        raise _wrong(scenario, "payload.file", size, allowed, " on a cluster")
     if scenario.consumer.kind == "spark" and cluster.image and not cluster.spark_image:
-        raise WrongInput(
-            where=f"scenario {scenario.name} on a cluster",
-            field=SPARK_IMAGE_FIELD,
-            value="",
-            allowed="the image of k8s/images/spark.Dockerfile in your registry, beside "
-            f"{IMAGE_FIELD}: consumer.kind spark runs on it (SPARK_IMAGE in the target's settings)",
+        allowed = (
+            f"the image of k8s/images/spark.Dockerfile in your registry, beside {IMAGE_FIELD}: "
+            "consumer.kind spark runs on it (SPARK_IMAGE in the target's settings)"
         )
+        raise _wrong(scenario, SPARK_IMAGE_FIELD, "", allowed, " on a cluster")
 
 
 def refuse_without_own_broker(scenario: Scenario) -> None:
@@ -75,12 +72,8 @@ def refuse_without_own_broker(scenario: Scenario) -> None:
 def _refuse(scenario: Scenario, kinds: Collection[ActionKind], place: str) -> None:
     for number, action in enumerate(scenario.actions):
         if action.kind in kinds:
-            raise WrongInput(
-                where=f"scenario {scenario.name} {place}",
-                field=f"actions.{number}.kind",
-                value=action.kind,
-                allowed=ONLY_EMBEDDED[action.kind],
-            )
+            field, allowed = f"actions.{number}.kind", ONLY_EMBEDDED[action.kind]
+            raise _wrong(scenario, field, action.kind, allowed, f" {place}")
 
 
 def check_actions(
@@ -108,5 +101,8 @@ def check_actions(
             raise _wrong(scenario, f"{field}.kind", action.kind, allowed)
 
 
-def _wrong(scenario: Scenario, field: str, value: object, allowed: str) -> WrongInput:
-    return WrongInput(where=f"scenario {scenario.name}", field=field, value=value, allowed=allowed)
+def _wrong(
+    scenario: Scenario, field: str, value: object, allowed: str, place: str = ""
+) -> WrongInput:
+    where = f"scenario {scenario.name}{place}"
+    return WrongInput(where=where, field=field, value=value, allowed=allowed)
