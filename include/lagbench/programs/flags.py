@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar, get_args
+from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,6 +21,7 @@ from lagbench.core.scenario import NUMBER, SETTINGS_VARIABLE, Flag
 from lagbench.errors import WrongInput
 
 _AS_THERE: Any = object()
+_SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
 
 class Settings(BaseModel):
@@ -35,14 +36,19 @@ Read = TypeVar("Read", bound=BaseModel)
 def like(model: type[Any], field: str, description: str = "", *, default: Any = _AS_THERE) -> Any:
     """Return a field with the bounds of another model's field, which stays their one owner."""
     there = model.__pydantic_fields__[field]
-    bounds: dict[str, Any] = {
+    given = there.default if default is _AS_THERE else default
+    bounds = _bounds(there.metadata)
+    return Field(given, description=description or there.description, **bounds)
+
+
+def _bounds(metadata: Sequence[Any]) -> dict[str, Any]:
+    """Return the bounds of a field by pydantic's names."""
+    return {
         bound: getattr(part, bound)
-        for part in there.metadata
-        for bound in ("gt", "ge", "lt", "le")
+        for part in metadata
+        for bound in _SIGNS
         if getattr(part, bound, None) is not None
     }
-    given = there.default if default is _AS_THERE else default
-    return Field(given, description=description or there.description, **bounds)
 
 
 class CommandLine(Generic[Read]):
@@ -70,13 +76,16 @@ class CommandLine(Generic[Read]):
                 continue
             names = dict.fromkeys((flag.name or _dashed(field), _dashed(field)))
             default = "" if info.is_required() or info.default is None else info.default
-            more = [*variables, *([f"default: {default}"] if default != "" else [])]
+            more = [f"{_SIGNS[name]} {limit}" for name, limit in _bounds(info.metadata).items()]
+            more += [*variables, *([f"default: {default}"] if default != "" else [])]
             text = f"{info.description} ({'; '.join(more)})" if more else str(info.description)
             action = self._parser.add_argument(
                 *(f"{dashes}{name}" for name in names for dashes in ("-", "--")),
                 dest=field,
                 help=text.replace("%", "%%"),
             )
+            if get_origin(info.annotation) is Literal:
+                action.metavar = "|".join(get_args(info.annotation))
             if info.annotation is bool:
                 action.nargs, action.const, action.metavar = "?", "on", "on|off"
 

@@ -124,6 +124,7 @@ def test_the_help_has_variables_and_defaults(capsys: pytest.CaptureFixture[str])
 
     text = " ".join(capsys.readouterr().out.split())
     assert ended.value.code == 0
-    for part in ("python -m house.oven", "An oven.", "BAKE; OLD_BAKE; default: 60", "100 % sure"):
+    words = ("python -m house.oven", "An oven.", "> 0; BAKE; OLD_BAKE; default: 60", "100 % sure")
+    for part in (*words, "top|bottom", "on|off"):
         assert part in text
     assert "SERIAL" not in text

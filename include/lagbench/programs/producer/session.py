@@ -7,10 +7,10 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from types import FrameType
 
 import numpy as np
 
+from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.scenario import PartitionPlan
 from lagbench.core.scenario.stream import BLOCK_EVENTS, NS, EventStream
 from lagbench.errors import ExitCode, NotReady
@@ -40,27 +40,11 @@ _GROWTH_LOOK_SECONDS = 0.005
 _SWITCH_SECONDS = 0.0005
 
 
-class StopRequest:
-    """Set by SIGTERM or SIGINT: no more events are planned from then on.
-
-    In the tail that is the ordinary end; before it the stream was cut short.
-    """
-
-    def __init__(self) -> None:
-        """Listen for both signals."""
-        self.is_set = False
-        signal.signal(signal.SIGTERM, self._on_signal)
-        signal.signal(signal.SIGINT, self._on_signal)
-
-    def _on_signal(self, _signum: int, _frame: FrameType | None) -> None:
-        self.is_set = True
-
-
 class Pacer:
     """Sends each event when it is due (open model): only its own delay can make it late."""
 
     def __init__(
-        self, settings: ProducerSettings, outbox: Outbox, reports: Reports, stop: StopRequest
+        self, settings: ProducerSettings, outbox: Outbox, reports: Reports, stop: StopSignal
     ) -> None:
         """Bind the parts; ``run`` starts the stream."""
         self._load, self._outbox, self._reports = settings.whole_load, outbox, reports
@@ -89,7 +73,7 @@ class Pacer:
             self._outbox.serve()
             self._reports.tick(elapsed, due)
             self._ended_ns = elapsed
-            if self._stop.is_set:
+            if self._stop.is_set():
                 # The tail goes on until it is told to stop: what was sent of it was its plan.
                 in_tail = self.has_reached_tail
                 return self._outbox.sent if in_tail else self._load.planned_count_at(elapsed)
@@ -126,12 +110,12 @@ class Pacer:
     def _await_start(self) -> None:
         """Wait for the planned start with everything prepared; a stop ends the wait."""
         starts_at_ns = self._settings.flags.starts_at_ns
-        while not self._stop.is_set and (left_ns := starts_at_ns - time.time_ns()) > 0:
+        while not self._stop.is_set() and (left_ns := starts_at_ns - time.time_ns()) > 0:
             self._outbox.serve()
             time.sleep(min(left_ns / NS, _LONGEST_PAUSE_SECONDS))
 
     def _send_until(self, due: int) -> None:
-        while self._outbox.sent < due and not self._stop.is_set:
+        while self._outbox.sent < due and not self._stop.is_set():
             self._send_chunk(due - self._outbox.sent)
             elapsed = self.elapsed_ns
             self._reports.tick(elapsed, self._load.planned_count_at(elapsed))
@@ -169,7 +153,7 @@ class Pacer:
         while not self._outbox.has_partitions(count):
             elapsed = self.elapsed_ns
             self._reports.tick(elapsed, self._load.planned_count_at(elapsed))
-            if self._stop.is_set:
+            if self._stop.is_set():
                 return first
             if elapsed >= limit_ns:
                 raise NotReady(
@@ -184,7 +168,7 @@ class Pacer:
 def run_session(settings: ProducerSettings) -> int:
     """Run the producer to its end; 0 only when planned, sent and acknowledged are the same."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    stop = StopRequest()
+    stop = StopSignal.caught()
     flags = settings.flags
     outbox = Outbox(flags.bootstrap_servers, flags.topic, client_id=settings.source)
     partitions = settings.partition_plan(outbox.require_partitions(flags.partitions))
@@ -206,7 +190,7 @@ def run_session(settings: ProducerSettings) -> int:
     sent_after = pacer.elapsed_ns / NS
     _flush(outbox, reports, pacer, planned, stop)
     acked_after = pacer.elapsed_ns / NS
-    was_cut_short = stop.is_set and not pacer.has_reached_tail
+    was_cut_short = stop.is_set() and not pacer.has_reached_tail
     if was_cut_short:
         problem = "stopped"
     elif outbox.failed or outbox.unknown:
@@ -228,14 +212,14 @@ def run_session(settings: ProducerSettings) -> int:
     return int(ExitCode.PASS if is_complete else ExitCode.NOT_READY)
 
 
-def _flush(outbox: Outbox, reports: Reports, pacer: Pacer, planned: int, stop: StopRequest) -> None:
+def _flush(outbox: Outbox, reports: Reports, pacer: Pacer, planned: int, stop: StopSignal) -> None:
     """Wait for the acknowledgements, reporting on the way; a stop cuts the wait to its grace."""
     limit_ns = pacer.elapsed_ns + int(_FLUSH_SECONDS * NS)
     stopping_since: int | None = None
     while not outbox.flush(0.5):
         elapsed = pacer.elapsed_ns
         reports.tick(elapsed, planned)
-        if stop.is_set and stopping_since is None:
+        if stop.is_set() and stopping_since is None:
             stopping_since = elapsed
             limit_ns = min(limit_ns, elapsed + int(STOP_FLUSH_SECONDS * NS))
         if elapsed >= limit_ns:
