@@ -15,19 +15,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from lagbench.core.scenario import NUMBER, SETTINGS_VARIABLE, Flag
+from lagbench.core.scenario import NUMBER, SETTINGS_VARIABLE, Flag, StrictModel
 from lagbench.errors import WrongInput
 
 _AS_THERE: Any = object()
 _SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
 
-class Settings(BaseModel):
+class Settings(StrictModel):
     """Base of the settings of a program; the docstring is the description in ``--help``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 Read = TypeVar("Read", bound=BaseModel)

@@ -5,7 +5,6 @@ Every error is one of lagbench's own, with the address and the purpose.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -30,7 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 )
 
 from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.kafka_connections import spoken
+from lagbench.adapters.kafka.kafka_connections import SILENT, spoken
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot, group_snapshot
 from lagbench.core.scenario import GROUP_PREFIX, TOPIC_PREFIX
 from lagbench.errors import NotReady, StillWaiting, WrongInput
@@ -42,11 +41,6 @@ BROKER_DEFAULT = -1
 
 _POLL_SECONDS, _PAUSE_SECONDS = 0.05, 0.5
 _SPEC: Any = OffsetSpec  # its methods carry no types
-# librdkafka prints each refused connection to standard error; the errors raised here say it once.
-_SILENT = logging.getLogger("lagbench.librdkafka")
-_SILENT.addHandler(logging.NullHandler())
-_SILENT.propagate = False
-
 _WRONG_INPUT_CODES = {
     KafkaError.INVALID_CONFIG,
     KafkaError.INVALID_PARTITIONS,
@@ -115,7 +109,7 @@ class KafkaAdmin:
         )
         self._servers = str(given.get("bootstrap.servers", ""))
         self._timeout_seconds = timeout_seconds
-        self._client = self._ask("connect", lambda: AdminClient(given, logger=_SILENT))
+        self._client = self._ask("connect", lambda: AdminClient(given, logger=SILENT))
 
     def __enter__(self) -> Self:
         """Return itself."""

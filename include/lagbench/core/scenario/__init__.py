@@ -43,7 +43,7 @@ from lagbench.core.scenario.conf_limits import (
 )
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.downstream_pace import DownstreamPace
-from lagbench.core.scenario.flag import SETTINGS_VARIABLE, Flag
+from lagbench.core.scenario.flag import SETTINGS_VARIABLE, Flag, StrictModel
 from lagbench.core.scenario.hpa_phase import (
     phase_distance_seconds,
     require_known_hpa,
@@ -207,6 +207,7 @@ __all__ = [
     "StartDelay",
     "SteadyProfile",
     "StepProfile",
+    "StrictModel",
     "SwapPolicy",
     "TraceProfile",
     "WorkFlags",

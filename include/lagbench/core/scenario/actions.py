@@ -11,11 +11,12 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lagbench.core.scenario.balancer import Balancer
 from lagbench.core.scenario.conf_limits import Reach
 from lagbench.core.scenario.downstream_pace import MOST_FACTOR, DownstreamPace, Slowdown
+from lagbench.core.scenario.flag import StrictModel
 from lagbench.core.scenario.profiles import LONGEST_SECONDS
 
 RunState = Literal["lag_drained"]
@@ -40,10 +41,8 @@ ActionKind = Literal[
 ]
 
 
-class ActionBase(BaseModel):
+class ActionBase(StrictModel):
     """The fields of every action: its begin."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     kind: ActionKind
     at_seconds: float | None = Field(

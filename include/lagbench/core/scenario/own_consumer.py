@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lagbench.core.scenario.accounting_level import LevelName
 from lagbench.core.scenario.actions import ActionBase, RollingRestart
 from lagbench.core.scenario.balancer import CLIENTS_SESSION_SECONDS
 from lagbench.core.scenario.conf_limits import Reach
+from lagbench.core.scenario.flag import StrictModel
 from lagbench.errors import WrongInput
 from lagbench.shown import HIDDEN, looks_secret
 
@@ -35,10 +36,8 @@ _OF_LAGBENCH = "LAGBENCH_"
 _SWITCHES = ("true", "false", "on", "off")
 
 
-class OwnConsumer(BaseModel):
+class OwnConsumer(StrictModel):
     """The settings of consumer.kind own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     manifest: Annotated[str | None, Reach.FILE] = Field(
         None, min_length=1, description="file with the Deployment, beside the scenario file"

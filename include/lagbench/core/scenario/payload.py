@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lagbench.core.scenario.actions import Action
 from lagbench.core.scenario.conf_limits import Reach
+from lagbench.core.scenario.flag import StrictModel
 from lagbench.core.scenario.poison import Poison
 from lagbench.errors import WrongInput
 
@@ -32,10 +33,8 @@ _ALLOWED = {
 }
 
 
-class Payload(BaseModel):
+class Payload(StrictModel):
     """A file of samples. The last six fields are filled in when the file is read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     file: Annotated[str, Reach.FILE] = Field(
         min_length=1, description="file of samples, beside the scenario file"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from lagbench.core.scenario.conf_limits import Reach
+from lagbench.core.scenario.flag import StrictModel
 
 LONGEST_SECONDS = 86_400
 """Of a stream, and of each of its periods."""
@@ -18,11 +19,7 @@ MOST_PER_SECOND = 1_000_000
 """The highest rate of a stream; one producer sends a third of it."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class SteadyProfile(_Model):
+class SteadyProfile(StrictModel):
     """One rate all the time."""
 
     kind: Literal["steady"]
@@ -30,7 +27,7 @@ class SteadyProfile(_Model):
     duration_seconds: float = Field(gt=0, le=LONGEST_SECONDS)
 
 
-class _SpikeProfile(_Model):
+class _SpikeProfile(StrictModel):
     """A base rate with spikes of ``spike_mult`` times that rate."""
 
     rate_per_second: float = Field(gt=0, le=MOST_PER_SECOND)
@@ -61,7 +58,7 @@ class BurstyProfile(_SpikeProfile):
     after_seconds: float = Field(0, ge=0, le=LONGEST_SECONDS)
 
 
-class TracePoint(_Model):
+class TracePoint(StrictModel):
     """From ``second`` on the rate is ``rate_per_second``; a trace may mark its spikes."""
 
     second: float = Field(ge=0)
@@ -77,7 +74,7 @@ class TracePoint(_Model):
         return data
 
 
-class TraceProfile(_Model):
+class TraceProfile(StrictModel):
     """Rates from a CSV file (columns second, rate, optionally spike) beside the scenario file.
 
     The last row's second is the end of the stream; its rate is not used.
@@ -95,7 +92,7 @@ class TraceProfile(_Model):
         return self
 
 
-class Stage(_Model):
+class Stage(StrictModel):
     """One rate for some time; 0 is idle. A stage may be marked as a spike."""
 
     seconds: float = Field(gt=0, le=LONGEST_SECONDS)
@@ -103,7 +100,7 @@ class Stage(_Model):
     is_spike: bool | None = None
 
 
-class StagesProfile(_Model):
+class StagesProfile(StrictModel):
     """Rates one after the other, idle ones too, as a load test's stages."""
 
     kind: Literal["stages"]

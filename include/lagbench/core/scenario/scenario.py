@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario.accounting_level import LEVELS
@@ -25,7 +25,7 @@ from lagbench.core.scenario.balancer import (
     Balancer,
 )
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
-from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.flag import Flag, StrictModel
 from lagbench.core.scenario.own_consumer import OwnConsumer, own_problems
 from lagbench.core.scenario.partition_plan import PartitionPlan, partition_plan
 from lagbench.core.scenario.payload import Payload, payload_problems
@@ -44,18 +44,14 @@ CommitMode = Literal["auto", "manual", "transactional"]
 Workload = Literal["Deployment", "StatefulSet"]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Keys(_Model):
+class Keys(StrictModel):
     """The distribution of events over entities: Zipf with exponent ``zipf_s`` (0 is uniform)."""
 
     entities: int = Field(5_000_000, ge=1, le=100_000_000)
     zipf_s: float = Field(1.1, ge=0, le=5)
 
 
-class WorkFlags(_Model):
+class WorkFlags(StrictModel):
     """The cost of a message, for every kind of consumer; flags of a pod have the same names."""
 
     process_ms: ProcessMs = Field(2.0, description="wait of one downstream write")
@@ -150,7 +146,7 @@ class ConsumerSettings(OwnConsumer, ConsumerFlags):
         return self.spark or SparkConsumer()
 
 
-class Slos(_Model):
+class Slos(StrictModel):
     """Limits of the verdict; the defaults are the lab's table. None: reported, not judged."""
 
     reaction_seconds: float | None = Field(90, gt=0)
@@ -179,14 +175,14 @@ class Slos(_Model):
     time_lag_p99_seconds: float | None = Field(None, gt=0)
 
 
-class Timeouts(_Model):
+class Timeouts(StrictModel):
     """Bounds of the waits of a run."""
 
     drain_seconds: float = Field(900, gt=0, le=86_400)
     settle_seconds: float = Field(600, gt=0, le=86_400)
 
 
-class SecondGroup(_Model):
+class SecondGroup(StrictModel):
     """A second consumer group on the topic; the first group's fields fill in what it leaves out."""
 
     consumer: ConsumerSettings
@@ -198,7 +194,7 @@ class SecondGroup(_Model):
     )
 
 
-class Scenario(_Model):
+class Scenario(StrictModel):
     """One scenario file."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from lagbench.core.scenario.flag import StrictModel
 
 SPARK_MASTER = "spark-stream-master"
 """Deployment and Service. Not ``spark-master``: a Service of that name would give each pod a
@@ -15,7 +17,7 @@ LEAST_HEAP_MEBIBYTES = 450
 """Spark rejects an executor with less: 1.5 times its reserve of 300 MiB."""
 
 
-class SparkFlags(BaseModel):
+class SparkFlags(StrictModel):
     """The settings that driver and workers get as flags of the same names."""
 
     trigger_seconds: float = Field(
@@ -86,5 +88,3 @@ def published_lag_seconds(trigger_seconds: float, rate: float, capacity: float) 
 
 class SparkConsumer(SparkFlags):
     """The settings of consumer.kind spark."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

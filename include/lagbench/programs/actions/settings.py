@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -51,7 +50,4 @@ class PlayerOptions(RunFlags, Settings):
         return f"app={self.deployment},{RUN_ID_LABEL}={self.run_id}"
 
 
-def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> PlayerOptions:
-    """Return the options that ``arguments`` and the pod's environment state."""
-    line = CommandLine(PlayerOptions, module="lagbench.programs.actions")
-    return line.read(arguments, environment)
+parse_options = CommandLine(PlayerOptions, module="lagbench.programs.actions").read

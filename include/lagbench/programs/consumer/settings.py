@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
@@ -120,7 +119,4 @@ class ConsumerOptions(WorkOptions, ConsumerFlags, RunFlags, Settings):
         return self.pod_name if self.static_membership else None
 
 
-def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> ConsumerOptions:
-    """Return the options that ``arguments`` and the pod's environment state."""
-    line = CommandLine(ConsumerOptions, module="lagbench.programs.consumer")
-    return line.read(arguments, environment)
+parse_options = CommandLine(ConsumerOptions, module="lagbench.programs.consumer").read

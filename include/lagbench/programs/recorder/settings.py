@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field, PositiveInt
@@ -42,7 +41,4 @@ class RecorderOptions(RunFlags, Settings):
         return f"{of_deployment},{RUN_ID_LABEL}={self.run_id}"
 
 
-def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> RecorderOptions:
-    """Return the options that ``arguments`` and the pod's environment state."""
-    line = CommandLine(RecorderOptions, module="lagbench.programs.recorder")
-    return line.read(arguments, environment)
+parse_options = CommandLine(RecorderOptions, module="lagbench.programs.recorder").read

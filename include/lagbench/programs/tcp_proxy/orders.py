@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from lagbench.core.scenario import StrictModel
 
 LOOPBACK = "127.0.0.1"
 """All ports of the proxy."""
@@ -14,11 +16,7 @@ MOST_LATENCY_MS = 60_000
 LONGEST_ORDER_SECONDS = 86_400
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class ProxyOrder(_Line):
+class ProxyOrder(StrictModel):
     """The treatment of all connections from now on; without ``mode`` it requests the state."""
 
     mode: ProxyMode | None = Field(None, description="pass: nothing is disturbed")
@@ -53,7 +51,7 @@ class Fault:
         return self.mode == "blackhole"
 
 
-class ProxyState(_Line):
+class ProxyState(StrictModel):
     """The proxy after an order."""
 
     mode: ProxyMode
@@ -69,7 +67,7 @@ class ProxyState(_Line):
     to_clients_bytes: int
 
 
-class ProxyRefusal(_Line):
+class ProxyRefusal(StrictModel):
     """The answer to a line that is not an order."""
 
     error: str
