@@ -63,9 +63,8 @@ def test_every_scenario_fits_its_policy(name: str) -> None:
 
 def test_the_catalog_is_the_issues() -> None:
     """The scenarios and policies that the documents name are there."""
-    assert set(list_scenarios()) >= set(
-        ["hello", "quick_spike", "standard_spike", "bursty", "steady", "trace_example"]
-    )
+    named = {"hello", "quick_spike", "standard_spike", "bursty", "steady", "trace_example"}
+    assert set(list_scenarios()) >= named
     policies = (
         "cpu-only cron-prewarm-plus-lag lag-cpu-safety-net lag-default lag-even-distribution "
         "lag-fast-up-slow-down lag-hello lag-no-hysteresis lag-overscale-2p "

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 from tests.fakes.fake_kube import FakeKube
 
-from lagbench.core.scenario.actions import AutoscalerDown, KillPod, LagScalerDown, SwapPolicy
+from lagbench.core.scenario.actions import (
+    AutoscalerDown,
+    BrokerUnreachable,
+    KillPod,
+    LagScalerDown,
+    SwapPolicy,
+)
 from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
 from lagbench.core.telemetry.records import ActionEnded, ActionStarted, Record
 from lagbench.errors import NotReady
@@ -173,10 +179,11 @@ def test_pods_are_drawn_among_the_ready_ones_by_creation() -> None:
     [
         LagScalerDown(kind="lag_scaler_down", at_seconds=0, for_seconds=1),
         SwapPolicy(kind="swap_policy", at_seconds=0, policy="x"),
+        BrokerUnreachable(kind="broker_unreachable", at_seconds=1, for_seconds=1),
     ],
-    ids=["lag-scaler", "policy"],
+    ids=["lag-scaler", "policy", "proxy"],
 )
 def test_a_target_that_is_missing_is_named(action: Any) -> None:
     """Nothing is done to a run that lacks the target."""
-    with pytest.raises(NotReady, match=r"lagbench-lag-scaler|policy x"):
+    with pytest.raises(NotReady, match=r"lagbench-lag-scaler|policy x|broker-proxy"):
         performer(0, action, stage_of()).choose()
