@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic import BeforeValidator, Field
 
 from lagbench.core.scenario import (
     MAX_SEED,
@@ -26,6 +26,7 @@ from lagbench.core.scenario import (
     Samples,
     SteadyProfile,
     StepProfile,
+    TraceProfile,
     read_samples,
     trace_points,
 )
@@ -39,28 +40,15 @@ FLAT_OUT_RATE_PER_SECOND = 1_000_000
 _MAX_PRODUCER_ID = 2**32 - 1
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _UNIT_SECONDS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PROFILE: TypeAdapter[Profile] = TypeAdapter(Profile)
 
-# Which field of a profile each flag feeds.
-_PROFILE_FLAGS = {
-    "steady": {"rate": "rate_per_second", "duration_seconds": "duration_seconds"},
-    "step": {
-        "rate": "rate_per_second",
-        "spike_mult": "spike_mult",
-        "before_seconds": "before_seconds",
-        "spike_hold": "spike_hold_seconds",
-        "after_seconds": "after_seconds",
-    },
-    "bursty": {
-        "rate": "rate_per_second",
-        "spike_mult": "spike_mult",
-        "quiet_seconds": "quiet_seconds",
-        "spike_hold": "spike_hold_seconds",
-        "bursts": "bursts",
-        "after_seconds": "after_seconds",
-    },
-    "trace": {"trace_file": "file"},
+_KINDS: Mapping[str, type[SteadyProfile | StepProfile | BurstyProfile | TraceProfile]] = {
+    "steady": SteadyProfile,
+    "step": StepProfile,
+    "bursty": BurstyProfile,
+    "trace": TraceProfile,
 }
+_FLAGS = {"rate_per_second": "rate", "spike_hold_seconds": "spike_hold", "file": "trace_file"}
+"""Of the fields of a profile whose flags have other names."""
 
 
 def _seconds(given: Any) -> Any:
@@ -227,15 +215,19 @@ def _profile(flags: ProducerFlags) -> Profile:
         return SteadyProfile(kind="steady", rate_per_second=rate, duration_seconds=seconds)
     if flags.profile_json is not None:
         return flags.profile_json
+    model = _KINDS[flags.profile]
     fields: dict[str, Any] = {"kind": flags.profile}
-    for flag, field in _PROFILE_FLAGS[flags.profile].items():
-        fields[field] = getattr(flags, flag)
-        if fields[field] is None:
+    for field, info in model.model_fields.items():
+        flag = _FLAGS.get(field, field)
+        value = getattr(flags, flag, None)
+        if field != "kind" and value is not None:
+            fields[field] = value
+        elif field != "kind" and info.is_required():
             raise _LINE.missing(flag)
     if flags.profile == "trace":
         content = _content("trace_file", fields["file"])
         fields["points"] = trace_points(content.decode(errors="replace"), where=fields["file"])
-    return _PROFILE.validate_python(fields)
+    return model.model_validate(fields)
 
 
 def _content(field: str, path: str) -> bytes:
