@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import http.client
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -22,6 +21,7 @@ from lagbench.core.clocks import API_SERVER
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.measures.evidence import RunningBound, answer_bound, probe_at
 from lagbench.core.telemetry import ClockOffset, Record
+from lagbench.programs.recorder.sampling_grid import SourceThread
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class _Asked:
     lead_ns: int = 0  # half of what the last answer took
 
 
-class ClockProbe(threading.Thread):
+class ClockProbe(SourceThread):
     """Sends a ClockOffset for every answer of a clock."""
 
     def __init__(
@@ -67,14 +67,10 @@ class ClockProbe(threading.Thread):
         now: Callable[[], int] = time.time_ns,
     ) -> None:
         """Ask the API server, and the nodes that ``find_nodes`` names every five seconds."""
-        super().__init__(name="probe-clocks", daemon=True)
-        self._find_nodes = find_nodes
-        self._send = send
-        self._source = source
-        self._now = now
+        super().__init__("probe-clocks", send, source)
+        self._find_nodes, self._now = find_nodes, now
         self._asked = {API_SERVER: _Asked(ask_api_server)}
         self._look_at = 0
-        self._stopping = threading.Event()
         self.has_read = True  # no reading waits for the clocks
 
     def run(self) -> None:
@@ -93,10 +89,6 @@ class ClockProbe(threading.Thread):
                 self.look()
             elif self._now() >= asked.due_at:
                 self.probe(name)
-
-    def stop(self) -> None:
-        """End after the answer under way."""
-        self._stopping.set()
 
     def look(self) -> None:
         """Find the nodes and their pods; a node keeps its bound while its pods change."""
@@ -129,17 +121,15 @@ class ClockProbe(threading.Thread):
             asked.lead_ns = (received_at - sent_at) // 2
             if bound.width_ns > _TIGHT_NS:
                 pause_seconds = _EAGER_SECONDS
-            self._send(
-                ClockOffset(
-                    at=received_at,
-                    source=self._source,
-                    clock=name,
-                    pods=sorted(asked.pods),
-                    low_ns=bound.low_ns,
-                    high_ns=bound.high_ns,
-                    answers=asked.running.answers,
-                    since_at=asked.running.since_at,
-                )
+            self._report(
+                ClockOffset,
+                received_at,
+                clock=name,
+                pods=sorted(asked.pods),
+                low_ns=bound.low_ns,
+                high_ns=bound.high_ns,
+                answers=asked.running.answers,
+                since_at=asked.running.since_at,
             )
         not_before_at = self._now() + round(pause_seconds * NS_PER_SECOND) // 2
         asked.due_at = probe_at(asked.running.bound, not_before_at, lead_ns=asked.lead_ns)

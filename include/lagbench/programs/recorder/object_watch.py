@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,6 +11,7 @@ from typing import Any
 from lagbench.adapters.kube.client.kube_errors import reason_of
 from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.telemetry import ReadGap, Record, What
+from lagbench.programs.recorder.sampling_grid import SourceThread
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _RETRY_SECONDS = 1.0
 _GAP_EVERY_NS = 1_000_000_000
 
 
-class ObjectWatch(threading.Thread):
+class ObjectWatch(SourceThread):
     """Takes one list and its changes after the other until stopped.
 
     A server ends a watch in order after half a minute. One that breaks instead may have been dead
@@ -40,14 +40,8 @@ class ObjectWatch(threading.Thread):
         ``is_sampled``: a sampler reads the same objects and reports its own gaps, so a change that
         this watch missed is observed anyway, if later and without its author.
         """
-        super().__init__(name=f"watch-{what}", daemon=True)
-        self._is_sampled = is_sampled
-        self._what: What = what
-        self._events = events
-        self._send = send
-        self._source = source
-        self._stopping = threading.Event()
-        self.has_read = False
+        super().__init__(f"watch-{what}", send, source)
+        self._what, self._events, self._is_sampled = what, events, is_sampled
 
     def run(self) -> None:
         """Follow; a watch that breaks is a gap, then a new list says what was missed."""
@@ -68,23 +62,16 @@ class ObjectWatch(threading.Thread):
                 self.has_read = True
                 self._stopping.wait(_RETRY_SECONDS)
 
-    def _report(self, kind: type[Record], at: int, **fields: Any) -> None:
-        self._send(kind(at=at, source=self._source, **fields))
-
     def _send_gaps(self, seen_at: int, reason: str) -> None:
         """Send a gap now, and one a second back to ``seen_at``, the last sign of life."""
         now = time.time_ns()
         missed = () if self._is_sampled else range(seen_at, now, _GAP_EVERY_NS)
         for at in (*missed, now):
-            self._send(ReadGap(at=at, source=self._source, what=self._what, reason=reason))
+            self._report(ReadGap, at, what=self._what, reason=reason)
 
     @abstractmethod
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
-
-    def stop(self) -> None:
-        """End at the next event."""
-        self._stopping.set()
 
 
 def present(kind: str, found: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

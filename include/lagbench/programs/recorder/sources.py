@@ -27,7 +27,7 @@ from lagbench.programs.recorder.node_clocks import ClockSources
 from lagbench.programs.recorder.object_watch import ObjectWatch
 from lagbench.programs.recorder.own_scalers import OwnScalers
 from lagbench.programs.recorder.pod_watch import PodWatch
-from lagbench.programs.recorder.sampling_grid import GridSampler, Read
+from lagbench.programs.recorder.sampling_grid import GridSampler, Read, SourceThread
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     ReplicaWatch,
@@ -44,7 +44,7 @@ _KUBE_TIMEOUT_SECONDS = 2.0
 _WATCH_TIMES = WatchTimes(list_seconds=5.0, watch_seconds=30, overdue_seconds=5.0)
 
 Send = Callable[[Record], None]
-Sources = list[GridSampler | ObjectWatch | ClockProbe]
+Sources = list[SourceThread]
 
 
 @dataclass(frozen=True, slots=True)
