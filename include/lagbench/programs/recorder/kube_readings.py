@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,6 +19,7 @@ from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.recorder.own_scalers import OwnScalers
 from lagbench.programs.recorder.sampling_grid import Read
 
+ScalerKind = Literal["ScaledObject", "HorizontalPodAutoscaler"]
 # What these read is an amount of work; of a Resource it is a share of the pods' own.
 _AMOUNTS = ("External", "Object", "Pods")
 
@@ -55,41 +56,28 @@ def replica_reading(
     return read
 
 
-def hpa_reading(
-    open_kube: Callable[[], Kube], *, deployment: str, source: str, scalers: OwnScalers
+def scaler_reading(
+    kind: ScalerKind,
+    open_kube: Callable[[], Kube],
+    *,
+    deployment: str,
+    source: str,
+    scalers: OwnScalers,
 ) -> Read:
-    """Return the reading of every HPA that targets the workload; it names them to ``scalers``."""
-    kube = cache(open_kube)
+    """Return the reading of every scaler of the workload; it names them to ``scalers``."""
+    kube, sample = cache(open_kube), hpa_sample if kind != "ScaledObject" else scaled_object_sample
 
     def read(at: int) -> Iterable[Record]:
-        own = _targeting(kube().list("HorizontalPodAutoscaler"), deployment)
-        for found in own:
-            scalers.learn("HorizontalPodAutoscaler", found)
-        return [hpa_sample(found, at=at, source=source) for found in own]
-
-    return read
-
-
-def scaled_object_reading(
-    open_kube: Callable[[], Kube], *, deployment: str, source: str, scalers: OwnScalers
-) -> Read:
-    """Return the reading of every ScaledObject that targets the workload, as stored."""
-    kube = cache(open_kube)
-
-    def read(at: int) -> Iterable[Record]:
-        own = _targeting(kube().list("ScaledObject"), deployment)
-        for found in own:
-            scalers.learn("ScaledObject", found)
+        found = kube().list(kind)
+        own = [one for one in found if one["spec"]["scaleTargetRef"].get("name") == deployment]
+        for one in own:
+            scalers.learn(kind, one)
             # Known without the right to list HPAs.
-            if name := (found.get("status") or {}).get("hpaName"):
+            if name := (one.get("status") or {}).get("hpaName"):
                 scalers.learn("HorizontalPodAutoscaler", {"metadata": {"name": name}})
-        return [scaled_object_sample(found, at=at, source=source) for found in own]
+        return [sample(one, at=at, source=source) for one in own]
 
     return read
-
-
-def _targeting(objects: list[dict[str, Any]], workload: str) -> list[dict[str, Any]]:
-    return [one for one in objects if one["spec"]["scaleTargetRef"].get("name") == workload]
 
 
 def scaled_object_sample(scaled: Mapping[str, Any], *, at: int, source: str) -> ScaledObjectSample:

@@ -23,7 +23,7 @@ from lagbench.core.telemetry import (
     ReplicasWatched,
     ScalingObject,
 )
-from lagbench.programs.recorder.kube_readings import hpa_sample
+from lagbench.programs.recorder.kube_readings import ScalerKind, hpa_sample
 from lagbench.programs.recorder.object_watch import ObjectWatch, present
 from lagbench.programs.recorder.own_scalers import OwnScalers
 
@@ -32,7 +32,6 @@ _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 
 Events = Callable[[], Iterator[Event]]
 Send = Callable[[Record], None]
-ScalerKind = Literal["ScaledObject", "HorizontalPodAutoscaler"]
 
 
 class ReplicaWatch(ObjectWatch):

@@ -19,9 +19,9 @@ from lagbench.core.telemetry import Record, What
 from lagbench.programs.recorder.clock_probe import ClockProbe
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
 from lagbench.programs.recorder.kube_readings import (
-    hpa_reading,
+    ScalerKind,
     replica_reading,
-    scaled_object_reading,
+    scaler_reading,
 )
 from lagbench.programs.recorder.node_clocks import ClockSources
 from lagbench.programs.recorder.object_watch import ObjectWatch
@@ -31,7 +31,6 @@ from lagbench.programs.recorder.sampling_grid import GridSampler, Read, SourceTh
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     ReplicaWatch,
-    ScalerKind,
     ScalerWatch,
 )
 from lagbench.programs.recorder.settings import RecorderOptions
@@ -136,15 +135,15 @@ def sources_of(
             return Kube(client, namespace=watched.namespace, request_timeout_seconds=seconds)
 
         name = watched.deployment
-        reads |= {
-            "replicas": replica_reading(
-                open_kube, deployment=name, source=source, workload=watched.workload
-            ),
-            "hpa": hpa_reading(open_kube, deployment=name, source=source, scalers=scalers),
-        }
+        reads["replicas"] = replica_reading(
+            open_kube, deployment=name, source=source, workload=watched.workload
+        )
+        read_scalers: dict[What, ScalerKind] = {"hpa": "HorizontalPodAutoscaler"}
         if cluster.has_scaled_object:
-            reads["scaled_object"] = scaled_object_reading(
-                open_kube, deployment=name, source=source, scalers=scalers
+            read_scalers["scaled_object"] = "ScaledObject"
+        for what, kind in read_scalers.items():
+            reads[what] = scaler_reading(
+                kind, open_kube, deployment=name, source=source, scalers=scalers
             )
         threads += _watches(watched, cluster.open_client, send, scalers, since_at=origin_at)
         clocks = ClockSources(cluster.open_client, open_kube)

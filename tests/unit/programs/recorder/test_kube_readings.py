@@ -11,11 +11,10 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.core.telemetry.records import HpaSample, ReplicaSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder.kube_readings import (
-    hpa_reading,
     hpa_sample,
     replica_reading,
-    scaled_object_reading,
     scaled_object_sample,
+    scaler_reading,
 )
 from lagbench.programs.recorder.own_scalers import OwnScalers
 
@@ -143,8 +142,8 @@ def test_the_scaled_objects_of_the_deployment_are_reported() -> None:
     new = {"metadata": {"name": "b"}, "spec": target}
     other = {"metadata": {"name": "c"}, "spec": {"scaleTargetRef": {"name": "elsewhere"}}}
     stored, scalers = kube(None, reported, new, other), OwnScalers()
-    reading = scaled_object_reading(
-        lambda: stored, deployment="consumer", source="recorder", scalers=scalers
+    reading = scaler_reading(
+        "ScaledObject", lambda: stored, deployment="consumer", source="recorder", scalers=scalers
     )
 
     found = [(one.name, one.conditions, one.tolerance) for one in reading(7)]  # type: ignore[attr-defined]
@@ -183,8 +182,12 @@ def test_the_targets_of_a_scaled_object_are_reported(
 def test_only_hpas_of_the_deployment_count() -> None:
     """Another workload's HPA is not this run's."""
     other, scalers = HPA | {"spec": {"scaleTargetRef": {"name": "elsewhere"}}}, OwnScalers()
-    reading = hpa_reading(
-        lambda: kube(None, other, HPA), deployment="consumer", source="r", scalers=scalers
+    reading = scaler_reading(
+        "HorizontalPodAutoscaler",
+        lambda: kube(None, other, HPA),
+        deployment="consumer",
+        source="r",
+        scalers=scalers,
     )
 
     assert len(list(reading(7))) == 1
