@@ -42,7 +42,7 @@ def write_ledger(
     schemas = [ledger_schema(w.partition, pod_of(w.partition), w.member_id) for w in works]
     producer = Producer(
         {
-            "bootstrap.servers": settings.bootstrap_servers,
+            "bootstrap.servers": settings.flags.bootstrap_servers,
             "enable.idempotence": True,
             "compression.type": "lz4",
             "linger.ms": 5,
@@ -104,7 +104,10 @@ def report_pods(bootstrap_servers: str, names: RunNames, partitions: int, *, at:
 
 def _chunks(settings: ProducerSettings) -> Iterator[EventBlock]:
     stream = EventStream(
-        settings.load, settings.keys, seed=settings.seed, producer_id=settings.producer_id
+        settings.load,
+        settings.keys,
+        seed=settings.flags.seed,
+        producer_id=settings.flags.producer_id,
     )
     step = BLOCK_EVENTS * _BLOCKS_AT_ONCE
     for first in range(0, settings.load.total, step):

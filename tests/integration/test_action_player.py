@@ -109,8 +109,7 @@ def player(
         "KAFKA_BOOTSTRAP_SERVERS": run.bootstrap_servers,
         "KUBECONFIG": str(localkube.kubeconfig),
         "PORT_METRICS": "0",
-        "ACTIONS_JSON": json.dumps(actions),
-        "POLICIES_JSON": json.dumps(policies or {}),
+        "LAGBENCH_SETTINGS": json.dumps({"actions": actions, "policies": policies or {}}),
     }
     command = [sys.executable, "-m", "lagbench.programs.actions", "--run-id", run.names.run_id]
     command += ["--workload", workload]

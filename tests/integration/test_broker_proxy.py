@@ -20,7 +20,6 @@ from tests.integration.proxied_broker import ProxiedBroker, proxied_broker
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.scenario import PORT_ANNOTATION, BrokerUnreachable
 from lagbench.core.telemetry import ConsumerProgress, PartitionsRevoked
-from lagbench.errors import NotReady
 from lagbench.programs.actions.broker_actions import DisturbedConnections
 
 pytestmark = pytest.mark.slow
@@ -149,34 +148,3 @@ def test_the_player_disturbs_the_connections_and_ends_it(proxied: ProxiedBroker)
     assert proxied.obey().mode == "pass"
     assert int(performer.detail.split()[0]) >= 1
     assert performer.came == ["consumer-1"]
-
-
-def test_a_run_without_a_proxy_has_no_target() -> None:
-    """The action is not stamped as played."""
-    kube = SimpleNamespace(list=lambda *_, **__: [])
-    stage = SimpleNamespace(kube=kube, options=SimpleNamespace(run_id="q-1"))
-    action = BrokerUnreachable(kind="broker_unreachable", at_seconds=1, for_seconds=1)
-
-    with pytest.raises(NotReady, match="broker-proxy"):
-        DisturbedConnections(0, action, cast("Any", stage)).choose()
-
-
-def test_latency_is_on_every_request(proxied: ProxiedBroker) -> None:
-    """A request takes twice the latency and more on the proxy's way, on no other."""
-
-    def seconds_of_request(servers: str) -> float:
-        client = AdminClient({"bootstrap.servers": servers})
-        client.list_topics(timeout=60)  # connected
-        began = time.monotonic()
-        client.list_topics(timeout=60)
-        return time.monotonic() - began
-
-    proxied.obey(mode="latency", latency_ms=400)
-    try:
-        assert seconds_of_request(proxied.listener.bootstrap_servers) >= 0.8
-        eventually(  # a busy machine may hold one up, the proxy would hold up each
-            lambda: seconds_of_request(proxied.broker.bootstrap_servers) < 0.8,
-            "a request that is not slowed down",
-        )
-    finally:
-        proxied.obey(mode="pass")

@@ -265,7 +265,7 @@ def test_a_slow_downstream_slows_real_pods_on_the_streams_clock(
     run: ConsumerGroupRun, kafka_admin: KafkaAdmin
 ) -> None:
     """A write costs five times as much for the first 10 s of the stream, and not after them."""
-    flags = ["--process-ms=4", "--slow-downstream=0-10x5"]
+    flags = ["--process-ms=4", "--slow-downstream=[[0,10,5]]"]
     for pod in ("pod-a", "pod-b"):
         run.start(pod, *flags)
     run.await_members(kafka_admin, 2)

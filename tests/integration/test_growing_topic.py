@@ -78,7 +78,7 @@ def test_a_message_goes_by_the_partitions_of_its_planned_instant(
     target: ProducerTarget, kafka_admin: KafkaAdmin, tmp_path: Path, late_seconds: float
 ) -> None:
     """Whether the partitions come early or late, each message is where the plan puts it."""
-    process, started_at = start(target, tmp_path, f"3:{GROWN}")
+    process, started_at = start(target, tmp_path, f"[[3,{GROWN}]]")
     sleep_until(started_at + round((3 + late_seconds) * 1e9))
     assert kafka_admin.grow_topic(target.topic, GROWN) == PARTITIONS
 
@@ -100,7 +100,7 @@ def test_a_message_goes_by_the_partitions_of_its_planned_instant(
 
 def test_a_topic_that_never_grows_ends_the_stream(target: ProducerTarget, tmp_path: Path) -> None:
     """A stop while the producer waits for partitions ends it; nothing goes elsewhere."""
-    process, _ = start(target, tmp_path, f"0.5:{GROWN}")
+    process, _ = start(target, tmp_path, f"[[0.5,{GROWN}]]")
     eventually(
         lambda: any(seen.sent >= 299 for seen in progress(target)),
         "everything before the growth is sent",

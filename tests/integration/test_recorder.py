@@ -92,7 +92,7 @@ def recorder(
         "KAFKA_BOOTSTRAP_SERVERS": run.bootstrap_servers,
         "KUBECONFIG": str(kubeconfig),
         "PORT_METRICS": "0",
-        "LAGBENCH_OBSERVED_PIDS": json.dumps(pids),
+        "LAGBENCH_SETTINGS": json.dumps({"observed_pids": pids}),
     }
     command = [sys.executable, "-m", "lagbench.programs.recorder", "--interval-seconds=0.5"]
     with (run.log_dir / "recorder.log").open("ab") as log:

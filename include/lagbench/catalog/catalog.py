@@ -26,7 +26,7 @@ from lagbench.catalog.catalog_files import (
 from lagbench.catalog.kubernetes_types import typed_objects
 from lagbench.catalog.kubernetes_yaml import parse_objects
 from lagbench.catalog.own_consumers import with_own_files
-from lagbench.catalog.scenario_errors import require_numbers, wrong_scenario
+from lagbench.catalog.scenario_errors import require_numbers, wrong_file
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
 from lagbench.core.cluster import check_actions
 from lagbench.core.plan import check_spark_fit
@@ -40,7 +40,6 @@ from lagbench.core.policy import (
     stream_windows,
 )
 from lagbench.core.scenario import (
-    EARLIER_NAMES,
     MOST_FILE_BYTES,
     MOST_PARTITIONS,
     MOST_PROFILE_CHARACTERS,
@@ -103,10 +102,7 @@ class Cell:
 def parse_settings(
     settings: Sequence[str], *, where: str = SETTING, field: str = "setting"
 ) -> dict[str, str]:
-    """Return ``key=value`` settings by dotted key; the last one of a key wins.
-
-    :raises WrongInput: one is not key=value; it is named as ``field`` of ``where``.
-    """
+    """Return ``key=value`` settings by dotted key; the last one of a key wins."""
     parsed: dict[str, str] = {}
     for setting in settings:
         key, sign, value = setting.partition("=")
@@ -147,7 +143,7 @@ def load_scenario(
         scenario = Scenario.model_validate(data)
         require_numbers(scenario, data, where=where)
     except ValidationError as error:
-        problem = wrong_scenario(error, data, where=where)
+        problem = wrong_file(error, data, where=where)
         raise _of_setting(problem, overrides or {}) from error
     except WrongInput as problem:
         raise _of_setting(problem, overrides or {}) from problem
@@ -218,8 +214,6 @@ def read_objects(names_or_paths: Sequence[str]) -> tuple[str, list[Any]]:
     """Return the objects in the files of policies, and the files' names for a message.
 
     ``-`` is the standard input. The items of a List are objects of their own.
-
-    :raises WrongInput: a file cannot be read, or is not YAML.
     """
     places, objects = [], []
     for name in names_or_paths:
@@ -257,11 +251,7 @@ def load_policy(name_or_path: str | Path) -> CheckedPolicy:
 
 
 def _read_policy(path: Path) -> tuple[CheckedPolicy, str]:
-    """Return the one policy of a file, and its text for a run folder.
-
-    Other objects may be beside it. The text is as it is written, unless a run folder's reader reads
-    something else: that one knows neither kubectl's YAML nor several documents.
-    """
+    """Return the one policy of a file, and its text for a run folder."""
     where, text = str(path), read_text(path)
     objects = parse_objects(text, where=where)
     policies = [item for item in objects if is_policy(item)]
@@ -372,10 +362,6 @@ def _with_override(data: Mapping[str, Any], key: str, value: Any) -> dict[str, A
             allowed = f"fields below {parent} only when it is a mapping (it is {shown(inner)})"
             raise WrongInput(where=SETTING, field=key, value=value, allowed=allowed)
         at = inner
-    for earlier, current in EARLIER_NAMES.items():
-        if key in (earlier, current):  # the setting replaces the file's field under either name
-            at.pop(earlier.rpartition(".")[2], None)
-            at.pop(current.rpartition(".")[2], None)
     at[parts[-1]] = value
     return changed
 

@@ -64,7 +64,6 @@ def resolved(name: str, given: str | Path) -> Path:
     """Return the file that a path leads to, its links followed.
 
     :param name: of the field, for the message.
-    :raises WrongInput: it leads nowhere: a loop of links, a zero byte.
     """
     try:
         return Path(given).resolve()
@@ -76,11 +75,7 @@ def resolved(name: str, given: str | Path) -> Path:
 def find_file(name_or_path: str | Path, folder: Path, what: str) -> Path:
     """Return the file: a path when it looks like one, else a name in ``folder``.
 
-    A folder in it may have further files. They are found, too, and not listed: the policies of the
-    lab's experiments are none for production.
-
     :param what: what is looked for, in one word, for the message.
-    :raises WrongInput: ``folder`` has no such name.
     """
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or is_path(text):

@@ -6,46 +6,38 @@ they are parsed. ``check_experiment`` also checks all of its cells, before anyth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from lagbench.catalog.catalog_files import catalog_folder, find_file, is_path
+from lagbench.catalog.scenario_errors import wrong_file
 from lagbench.catalog.strict_yaml import parse_mapping, read_text
-from lagbench.core.experiment import ExpectedValue, Experiment, ExperimentCell, MeasureBound
+from lagbench.core.experiment import Experiment
 from lagbench.errors import WrongInput
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
 
-_PARTS: Mapping[str, type[BaseModel]] = {"cells": ExperimentCell, "bounds": MeasureBound}
-
 
 def load_experiment(name_or_path: str | Path) -> Experiment:
-    """Return an experiment by name or path, after checking its own fields.
-
-    :raises WrongInput: there is none, or a field is not allowed.
-    """
+    """Return an experiment by name or path, after checking its own fields."""
     path = find_file(name_or_path, catalog_folder() / "experiments", "experiment")
     where = str(path)
     data = parse_mapping(read_text(path), where=where)
     try:
         experiment = Experiment.model_validate(data)
     except ValidationError as error:
-        raise _wrong(error, data, where) from error
+        raise wrong_file(error, data, where=where, model=Experiment) from error
     if not isinstance(name_or_path, Path) and not is_path(name_or_path):
         _require_own_name(experiment, path)
     return experiment
 
 
 def check_experiment(experiment: Experiment) -> dict[str, Cell]:
-    """Return the cells by name, each with a checked scenario and policy.
-
-    :raises WrongInput: a cell cannot run, or a bound names no measure.
-    """
+    """Return the cells by name, each with a checked scenario and policy."""
     from lagbench.catalog.catalog import checked_cell
     from lagbench.core.compare import DRAWN_FOR_PAIRS
     from lagbench.core.measures import NAMED
@@ -82,25 +74,3 @@ def _require_own_name(experiment: Experiment, path: Path) -> None:
         raise WrongInput(
             where=str(path), field="name", value=experiment.name, allowed=f"the file's: {path.stem}"
         )
-
-
-def _wrong(error: ValidationError, data: Mapping[str, Any], where: str) -> WrongInput:
-    """Return the first problem, with its dotted field; further ones are counted."""
-    problems = error.errors(include_url=False)
-    first = problems[0]
-    path = [str(part) for part in first["loc"] if not str(part).startswith("function")]
-    text = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    field, value = ".".join(path), first["input"]
-    if first["type"] == "extra_forbidden":
-        model = _PARTS.get(path[0], Experiment) if len(path) > 1 else Experiment
-        text = f"fields here: {', '.join(model.model_fields)}"
-        if "shows" in path:
-            text = f"limits here: {', '.join(ExpectedValue.model_fields)}"
-    elif first["type"] == "missing":
-        value, text = None, "a value: this field is required"
-    elif not field and " must be " in text:
-        field, _, text = text.partition(" must be ")
-        value = data.get(field)
-    if len(problems) > 1:
-        text += f" (and {len(problems) - 1} more problems in this file)"
-    return WrongInput(where=where, field=field or "document", value=value, allowed=text)

@@ -58,10 +58,7 @@ def with_own_files(scenario: Scenario, scenario_file: Path) -> Scenario:
 
 
 def read_own_deployment(file: Path, consumer: ConsumerSettings) -> OwnDeployment:
-    """Return the Deployment in a file, which may be the copy in a run folder.
-
-    :raises WrongInput: it is not one Deployment with the consumer's container.
-    """
+    """Return the Deployment in a file, which may be the copy in a run folder."""
     where = consumer.manifest or str(file)
     documents = parse_objects(read_text(file), where=where, is_private=True)
     documents = typed_objects(documents, where=where)
@@ -69,10 +66,7 @@ def read_own_deployment(file: Path, consumer: ConsumerSettings) -> OwnDeployment
 
 
 def read_environment(consumer: ConsumerSettings) -> Mapping[str, str]:
-    """Return the variables in the file of variables; none without one.
-
-    :raises WrongInput: a line is neither NAME=value nor a comment.
-    """
+    """Return the variables in the file of variables; none without one."""
     if consumer.env_file is None:
         return {}
     found = {}
@@ -96,7 +90,6 @@ def require_own_consumer(scenario: Scenario, *, on: ClusterSettings | KafkaSetti
     """Reject a consumer that the target cannot honour, before anything starts.
 
     :param on: the settings of the cluster, or those of the embedded bench's Kafka.
-    :raises WrongInput: names the place in its manifest, and why.
     """
     consumer = scenario.consumer
     if consumer.kind != "own" or consumer.manifest is None:
@@ -120,10 +113,7 @@ def require_own_consumer(scenario: Scenario, *, on: ClusterSettings | KafkaSetti
 
 
 def _require_command(own: OwnDeployment, workload: Mapping[str, Any], folder: Path) -> None:
-    """Reject a command that this machine lacks; one that the pod's variables name is not known.
-
-    :raises WrongInput: there is no such program in the folder of the manifest, or on the PATH.
-    """
+    """Reject a command that this machine lacks; one that the pod's variables name is not known."""
     container = workload["spec"]["template"]["spec"]["containers"][0]
     command = str(container["command"][0])
     has_own_path = any(one["name"] == "PATH" for one in container["env"])

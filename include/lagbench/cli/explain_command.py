@@ -149,7 +149,7 @@ def _explain_kafka(
     trigger: KafkaTrigger,
     environment: Mapping[str, str],
 ) -> None:
-    from lagbench.adapters.kafka.kafka_calls import ask_again
+    from lagbench.adapters.kafka.kafka_admin import ask_again
     from lagbench.adapters.kafka.kafka_trigger import open_trigger, read_trigger_offsets
     from lagbench.core.explain import explain_kafka
 

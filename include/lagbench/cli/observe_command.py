@@ -238,12 +238,8 @@ def _new_folder(
 
 def _record(console: Console, subject: _Subject, folder: RunFolder, seconds: float) -> None:
     """Observe until the time has passed, or the user stops it."""
-    from lagbench.programs.recorder.observation import (
-        SOURCE,
-        GroupObserver,
-        ObservedCluster,
-    )
-    from lagbench.programs.recorder.sources import Watched
+    from lagbench.programs.recorder.observation import SOURCE, GroupObserver
+    from lagbench.programs.recorder.sources import ObservedCluster, Watched
     from lagbench.results.observed_run import RECORDS_FILE
 
     cluster, place, workload = None, subject.place, subject.workload

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kafka.client_settings import SERVERS, checked, read_settings
-from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kafka.kafka_calls import ask_again
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, ask_again
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube.client.api_discovery import ApiDiscovery

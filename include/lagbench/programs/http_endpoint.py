@@ -21,10 +21,7 @@ class HttpEndpoint:
     """Serves ``routes`` until closed."""
 
     def __init__(self, address: str, port: int, routes: Routes) -> None:
-        """Listen; port 0 takes a free one.
-
-        :raises NotReady: the address or the port cannot be had.
-        """
+        """Listen; port 0 takes a free one."""
 
         class Handler(_Handler):
             served = routes
@@ -54,10 +51,7 @@ def probe_routes(is_ready: Callable[[], bool]) -> Routes:
 
 
 def address_and_port(environment: Mapping[str, str]) -> tuple[str, int]:
-    """Return listen address: BIND_ADDRESS (loopback by default) and PORT_METRICS.
-
-    :raises WrongInput: the port is none.
-    """
+    """Return listen address: BIND_ADDRESS (loopback by default) and PORT_METRICS."""
     text = environment.get("PORT_METRICS") or _DEFAULT_PORT
     if not text.isdecimal() or int(text) > _HIGHEST_PORT:
         raise WrongInput(

@@ -15,6 +15,7 @@ class RunFlags(BaseModel):
     run_id: str | None = Field(
         None, description="id of the run; names the topics and the group that are not given"
     )
+    is_second: bool = Field(False, description="those of the run's second consumer group")
     bootstrap_servers: Annotated[str, Flag(variables=("KAFKA_BOOTSTRAP_SERVERS",))] = Field(
         description="host:port of Kafka"
     )
@@ -23,17 +24,15 @@ class RunFlags(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _names_of_run(cls, given: Any) -> Any:
-        """Add the names of the run that the model has and that were not given.
-
-        :raises WrongInput: the run id cannot name topics.
-        """
+        """Add the names of the run that the model has and that were not given."""
         if not given.get("run_id"):
             return given
-        names = RunNames(given["run_id"])
+        names = RunNames(given["run_id"], is_second=given.get("is_second") in (True, "on"))
         of_run = {
             "topic": names.events_topic,
             "processed_topic": names.processed_topic,
             "telemetry_topic": names.telemetry_topic,
             "group": names.group,
+            "deployment": names.consumers,
         }
         return {field: of_run[field] for field in of_run if field in cls.model_fields} | given

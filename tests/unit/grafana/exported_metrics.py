@@ -10,8 +10,8 @@ from lagbench.programs.consumer.metrics import Exposition as ConsumerExposition
 from lagbench.programs.consumer.reports import PodCounts
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 from lagbench.programs.lag_scaler.scrape import sampling_metrics
-from lagbench.programs.recorder.metric_aliases import MetricAliases, ObservedNames
 from lagbench.programs.recorder.metrics import Exposition as RecorderExposition
+from lagbench.programs.recorder.metrics import ObservedNames
 from lagbench.programs.recorder.newest_readings import NewestReadings
 
 OF_PROMETHEUS = {"up"}
@@ -41,7 +41,8 @@ def exported_alias_names() -> set[str]:
     """Return the names of other exporters under which the recorder tells its readings."""
     newest = NewestReadings(interval_seconds=1.0)
     names = ObservedNames(group="g", topic="t", namespace="n", deployment="d")
-    return _names(MetricAliases(newest, names)(0))
+    every = _names(RecorderExposition(newest, aliases=names).collect())
+    return {name for name in every if not name.startswith("lagbench_")}
 
 
 def _names(families: Iterable[Metric]) -> set[str]:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.unit.core.cluster.consumer_pod import options_of
 from tests.unit.k8s.base_pods import K8S, pod_spec, workloads
 
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings, Workload
-from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
+from lagbench.programs.consumer.settings import ConsumerOptions
 
 CONSUMER = workloads()["Deployment/consumer"]
-ENVIRONMENT = {"POD_NAME": "consumer-1", "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"}
 TARGET = RunTarget(RunNames("quick-spike-1"), "kafka:9092")
 CHANGES = {
     "cooperative-sticky": {"balancer": "cooperative-sticky"},
@@ -57,9 +57,9 @@ def test_the_stateful_set_component_makes_what_a_run_makes() -> None:
 @pytest.mark.parametrize("component", CHANGES)
 def test_a_component_changes_what_its_name_says(component: str) -> None:
     """The program reads the changed flag, and every other flag as in the base."""
-    base = _options(CONSUMER)
+    base = options_of(CONSUMER)
 
-    changed = _options(_with(CONSUMER, component))
+    changed = options_of(_with(CONSUMER, component))
 
     seen = {name: getattr(changed, name) for name in CHANGES[component]}
     assert seen == CHANGES[component]
@@ -73,7 +73,7 @@ def test_components_of_different_flags_go_together() -> None:
     for component in ("kip-848", "static-membership", "no-graceful-shutdown"):
         manifest = _with(manifest, component)
 
-    options = _options(manifest)
+    options = options_of(manifest)
 
     assert (options.balancer, options.static_membership, options.graceful_shutdown) == (
         "consumer",
@@ -92,7 +92,7 @@ def test_the_base_waits_longer_than_a_graceful_shutdown_takes() -> None:
     """The kubelet kills only after the shutdown timeout, the last flush (5 s) and leaving (5 s)."""
     grace = pod_spec(CONSUMER)["terminationGracePeriodSeconds"]
 
-    assert grace >= _options(CONSUMER).shutdown_timeout_seconds + 10
+    assert grace >= options_of(CONSUMER).shutdown_timeout_seconds + 10
 
 
 @pytest.mark.parametrize("shutdown_timeout_seconds", [1, 20, 29.5, 300])
@@ -105,7 +105,7 @@ def test_a_run_waits_longer_than_its_graceful_shutdown_takes(
     manifest = consumer_for_run(CONSUMER, TARGET, settings, replicas=2)
 
     grace = pod_spec(manifest)["terminationGracePeriodSeconds"]
-    assert grace > _options(manifest).shutdown_timeout_seconds + 9
+    assert grace > options_of(manifest).shutdown_timeout_seconds + 9
 
 
 def test_a_node_gives_up_one_consumer_at_a_time() -> None:
@@ -114,10 +114,6 @@ def test_a_node_gives_up_one_consumer_at_a_time() -> None:
 
     assert budget["spec"]["maxUnavailable"] == 1
     assert budget["spec"]["selector"] == CONSUMER["spec"]["selector"]
-
-
-def _options(manifest: dict[str, Any]) -> ConsumerOptions:
-    return parse_options(pod_spec(manifest)["containers"][0]["args"], ENVIRONMENT)
 
 
 def _with(manifest: dict[str, Any], component: str) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.unit.core.cluster.consumer_pod import document_of
 from tests.unit.plugins.conftest import SCALED_OBJECT, SCENARIO, World, workload
 
 from lagbench.adapters.kafka.kafka_admin import TopicSpec
@@ -58,11 +58,9 @@ def start(world: World) -> dict[str, Any]:
     return found
 
 
-def environment(world: World) -> dict[str, Any]:
-    """Return the variables of the player."""
-    job = world.kube.objects["Job", world.names.actions_job]
-    container = job["spec"]["template"]["spec"]["containers"][0]
-    return {entry["name"]: entry.get("value") for entry in container["env"]}
+def settings(world: World) -> dict[str, Any]:
+    """Return the document of the player."""
+    return document_of(world.kube.objects["Job", world.names.actions_job])
 
 
 def test_without_actions_nothing_is_started(world: World) -> None:
@@ -79,7 +77,7 @@ def test_the_player_gets_the_actions_and_is_tried_once(world: World) -> None:
     start(world)
     start(world)
 
-    assert json.loads(environment(world)["ACTIONS_JSON"]) == [{**KILL, "pods": 1}]
+    assert settings(world)["actions"] == [{**KILL, "pods": 1}]
     job = world.kube.objects["Job", world.names.actions_job]["spec"]
     assert job["backoffLimit"] == 0
     assert job["template"]["spec"]["restartPolicy"] == "Never"
@@ -94,7 +92,7 @@ def test_the_player_gets_the_policies_of_swaps(world: World) -> None:
 
     start(world)
 
-    (number, policy), *others = json.loads(environment(world)["POLICIES_JSON"]).items()
+    (number, policy), *others = settings(world)["policies"].items()
     assert (number, others) == ("1", [])
     assert policy["metadata"]["annotations"][SWAP_ANNOTATION] == "1"
     assert policy["spec"]["triggers"][0]["metadata"]["topic"] == world.names.events_topic

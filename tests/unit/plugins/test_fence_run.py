@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.unit.core.cluster.consumer_pod import document_of
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 from tests.unit.plugins.started_workloads import as_stateful_set, start
 
@@ -33,8 +34,7 @@ def test_consumers_may_be_a_stateful_set(world: World, fence: FenceRunOperator) 
     stateful_set = world.kube.objects["StatefulSet", "consumer"]
     recorder = world.kube.objects["Deployment", "recorder"]
     assert stateful_set["spec"]["replicas"] == 2
-    arguments = recorder["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert "--workload=StatefulSet" in arguments
+    assert document_of(recorder)["workload"] == "StatefulSet"
     fence.execute(world.context)
     calls = [call for call in world.kube.calls if call.startswith("delete")]
     assert calls == ["delete StatefulSet/consumer", "delete Deployment/recorder"]

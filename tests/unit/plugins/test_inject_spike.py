@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from airflow.sdk.exceptions import AirflowFailException
+from tests.unit.core.cluster.consumer_pod import document_of
 from tests.unit.plugins.conftest import FakeTelemetryLog, World
 
 from lagbench.core.telemetry import HpaSync
@@ -66,9 +67,9 @@ def test_a_cluster_gets_a_user_s_samples_before_the_producer(
 
     name = world.names.producer_job
     assert world.kube.calls == [f"apply ConfigMap/{name}", f"create Job/{name}"]
-    pod = world.kube.objects["Job", name]["spec"]["template"]["spec"]
-    assert pod["volumes"][0]["configMap"] == {"name": name}
-    assert "--payload-file=/etc/lagbench/samples/samples" in pod["containers"][0]["args"]
+    job = world.kube.objects["Job", name]
+    assert job["spec"]["template"]["spec"]["volumes"][0]["configMap"] == {"name": name}
+    assert document_of(job)["payload_file"] == "/etc/lagbench/samples/samples"
 
 
 def test_a_retry_never_injects_twice(world: World, operator: InjectSpikeOperator) -> None:
@@ -173,8 +174,7 @@ def test_the_stream_waits_for_its_phase(
     operator.execute(world.context)
 
     job = world.kube.get("Job", world.names.producer_job) or {}
-    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
-    start = next(int(a.partition("=")[2]) for a in arguments if a.startswith("--starts-at-ns="))
+    start = document_of(job)["starts_at_ns"]
     assert (start + 4_000_000_000 - sync.at) % 15_000_000_000 == 0
     assert start > time.time_ns()
 
@@ -189,8 +189,7 @@ def test_the_producer_waits_for_the_start_that_cron_windows_need(
     operator.execute(world.context)
 
     job = world.kube.objects["Job", world.names.producer_job]
-    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert f"--starts-at-ns={planned}" in arguments
+    assert document_of(job)["starts_at_ns"] == planned
 
 
 @pytest.mark.parametrize(("seconds", "when"), [(-5, "has passed"), (4, r"is in [34] s")])

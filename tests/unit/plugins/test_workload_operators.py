@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from airflow.sdk.exceptions import AirflowFailException
+from tests.unit.core.cluster.consumer_pod import document_of
 from tests.unit.plugins.conftest import SCALED_OBJECT, World
 from tests.unit.plugins.started_workloads import as_stateful_set, start
 
@@ -124,17 +125,17 @@ def test_a_cluster_gets_the_disruption_budget_and_gives_it_back(world: World) ->
     assert "PodDisruptionBudget/consumer" in removed.workloads
 
 
-@pytest.mark.parametrize(("asked", "switch"), [(None, "off"), (True, "on")])
+@pytest.mark.parametrize(("asked", "is_on"), [(None, False), (True, True)])
 def test_on_a_cluster_aliases_of_metrics_must_be_asked_for(
-    world: World, asked: bool | None, switch: str
+    world: World, asked: bool | None, is_on: bool
 ) -> None:
     """The exporters whose names they bear may run there; the connection's setting decides."""
     world.cluster = ClusterSettings(metric_aliases=asked)
 
     start(world)
 
-    recorder = world.kube.objects["Deployment", "recorder"]["spec"]["template"]["spec"]
-    assert f"--metric-aliases={switch}" in recorder["containers"][0]["args"]
+    recorder = world.kube.objects["Deployment", "recorder"]
+    assert document_of(recorder)["has_metric_aliases"] is is_on
 
 
 def _remove_everything(world: World) -> Removed:

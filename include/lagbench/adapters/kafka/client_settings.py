@@ -46,10 +46,7 @@ _ALLOWED_CONNECTION = f'JSON with conn_type kafka and extra {{"{SERVERS}": "host
 
 
 def read_settings(path: Path) -> dict[str, str]:
-    """Return the settings in a file, checked by librdkafka.
-
-    :raises WrongInput: the file cannot be read, has another form, or librdkafka rejects a setting.
-    """
+    """Return the settings in a file, checked by librdkafka."""
     where = str(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -69,8 +66,6 @@ def require_spark_can_read(path: Path) -> None:
     """Reject a file of settings that the reader of a run's topics on Spark cannot have.
 
     It uses Kafka's own client, which has no counterpart of some of librdkafka's settings.
-
-    :raises WrongInput: it names the setting.
     """
     try:
         java_options(read_settings(path))
@@ -84,10 +79,7 @@ def require_spark_can_read(path: Path) -> None:
 
 
 def as_lines(settings: Mapping[str, str]) -> str:
-    """Return settings in the form of a file.
-
-    :raises WrongInput: a value has several lines, which the form cannot hold.
-    """
+    """Return settings in the form of a file."""
     for name, value in settings.items():
         if "\n" in value.strip():
             raise WrongInput(
@@ -113,10 +105,7 @@ def own_settings(
 def without_foreign_file(
     bootstrap_servers: str, environment: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return the environment; without its file of settings if that is of another Kafka.
-
-    A file that names no servers is of any Kafka.
-    """
+    """Return the environment; without its file of settings if that is of another Kafka."""
     path = environment.get(CONFIG_VARIABLE)
     named = _of_file(path).get(SERVERS) if path else None
     if named is None or _servers(named) == _servers(bootstrap_servers):
@@ -135,20 +124,14 @@ def _of_file(path: str) -> Mapping[str, str]:
 
 
 def refuse_code(settings: Mapping[str, object], *, where: str) -> None:
-    """Reject settings by which a client does more than to connect.
-
-    :raises WrongInput: it names the first one.
-    """
+    """Reject settings by which a client does more than to connect."""
     for name in sorted(_REACHES_FURTHER.keys() & settings.keys()):
         allowed = f"no such setting, because it {_REACHES_FURTHER[name]}"
         raise WrongInput(where=where, field=name, value=HIDDEN, allowed=allowed)
 
 
 def checked(settings: Mapping[str, str], *, where: str) -> dict[str, str]:
-    """Return the settings if librdkafka can make a client of them; it connects to nothing.
-
-    :raises WrongInput: it cannot, for example because a file of them is missing.
-    """
+    """Return the settings if librdkafka can make a client of them; it connects to nothing."""
     refuse_code(settings, where=where)
     try:
         AdminClient({"log_level": 0, **settings})
@@ -164,10 +147,7 @@ def checked(settings: Mapping[str, str], *, where: str) -> dict[str, str]:
 
 
 def settings_of_connection(text: str, *, where: str, field: str) -> dict[str, str]:
-    """Return the settings in an Airflow connection as JSON, with the servers in its extra.
-
-    :raises WrongInput: it names ``where`` and ``field``, and no value.
-    """
+    """Return the settings in an Airflow connection as JSON, with the servers in its extra."""
     refused = WrongInput(where=where, field=field, value=HIDDEN, allowed=_ALLOWED_CONNECTION)
     try:
         settings = settings_of_extra(json.loads(text).get("extra") or {})

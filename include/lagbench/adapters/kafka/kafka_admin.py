@@ -1,11 +1,16 @@
-"""Create, look at and delete topics and consumer groups; every wait is bounded in time."""
+"""Create, look at and delete topics and consumer groups; every wait is bounded in time.
+
+Every error is one of lagbench's own, with the address and the purpose.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
 
 from confluent_kafka import (
     ConsumerGroupState,
@@ -15,23 +20,52 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
+    AdminClient,
+    ClusterMetadata,
     ConsumerGroupDescription,
     NewPartitions,
     NewTopic,
     OffsetSpec,
 )
 
-from lagbench.adapters.kafka.kafka_calls import KafkaCalls, has_no_leader_yet
-from lagbench.adapters.kafka.kafka_connections import spoken
+from lagbench.adapters.kafka.client_settings import own_settings
+from lagbench.adapters.kafka.kafka_connections import SILENT, spoken
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot, group_snapshot
 from lagbench.core.scenario import GROUP_PREFIX, TOPIC_PREFIX
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import NotReady, StillWaiting, WrongInput
 
 GroupRequest = Future[ConsumerGroupDescription]
-
-
+Answer = TypeVar("Answer")
 BROKER_DEFAULT = -1
 """As replication factor: ``default.replication.factor`` of the broker (KIP-464, Kafka 2.4)."""
+
+_POLL_SECONDS, _PAUSE_SECONDS = 0.05, 0.5
+_SPEC: Any = OffsetSpec  # its methods carry no types
+_WRONG_INPUT_CODES = {
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_PARTITIONS,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.INVALID_REQUEST,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError._INVALID_ARG,  # noqa: SLF001 - librdkafka's local codes are spelt so in its API
+}
+# A broker that has just started, or a topic that was just made: its leader is known in a moment.
+_NO_LEADER_YET = {
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
+# A broker that has just started, or is busy with a group of many members.
+_PASSES = _NO_LEADER_YET | {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+    KafkaError._WAIT_COORD,  # noqa: SLF001
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +78,50 @@ class TopicSpec:
     replication_factor: int = 1
 
 
-class KafkaAdmin(KafkaCalls):
+def ask_again(ask: Callable[[], Answer], *, for_seconds: float) -> Answer:
+    """Return Kafka's answer; ask again while it failed by what passes, for that time at most."""
+    gives_up_at = time.monotonic() + for_seconds
+    while True:
+        try:
+            return ask()
+        except NotReady as error:
+            passes = _code(error) in _PASSES or isinstance(error.__cause__, FutureTimeoutError)
+            if not passes or time.monotonic() > gives_up_at:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _code(error: Exception) -> int | None:
+    """Return Kafka's code of the cause of an error; None: it has another cause."""
+    cause = error.__cause__
+    return int(cause.args[0].code()) if isinstance(cause, KafkaException) else None
+
+
+class KafkaAdmin:
     """A connection for administration; use it as a context manager."""
+
+    def __init__(
+        self, settings: str | Mapping[str, object], *, timeout_seconds: float = 15.0
+    ) -> None:
+        """Take bootstrap servers or librdkafka settings; each call ends in ``timeout_seconds``."""
+        given: dict[str, Any] = dict(
+            own_settings(settings) if isinstance(settings, str) else settings
+        )
+        self._servers = str(given.get("bootstrap.servers", ""))
+        self._timeout_seconds = timeout_seconds
+        self._client = self._ask("connect", lambda: AdminClient(given, logger=SILENT))
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connections."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections (librdkafka does so when the object is deleted)."""
+        self.__dict__.pop("_client", None)
 
     def check_reachable(self) -> int:
         """Return the number of brokers that the cluster reports; NotReady without an answer."""
@@ -82,23 +158,18 @@ class KafkaAdmin(KafkaCalls):
             )
             for spec in wanted.values()
         ]
-        self._each(
-            self._open.create_topics(requests, **self._limits),
-            "create topic",
-            accept={KafkaError.TOPIC_ALREADY_EXISTS},
-        )
+        made = self._client.create_topics(requests, **self._limits)
+        self._each(made, "create topic", accept={KafkaError.TOPIC_ALREADY_EXISTS})
 
         def led() -> tuple[bool, str]:
-            known = self._metadata("list topics").topics
-            missing = []
+            counts, missing = self.partition_counts(wanted), []
             for name, spec in wanted.items():
-                partitions = known[name].partitions if name in known else {}
-                if partitions and len(partitions) != spec.partitions:
+                if counts.get(name) not in (None, 0, spec.partitions):
                     raise WrongInput(
                         where=f"topic {name}",
                         field="partitions",
                         value=spec.partitions,
-                        allowed=f"{len(partitions)}, which the existing topic has",
+                        allowed=f"{counts[name]}, which the existing topic has",
                     )
                 answer, seen = self.leaders_answer(name, spec.partitions)
                 if not answer:
@@ -110,24 +181,17 @@ class KafkaAdmin(KafkaCalls):
     def grow_topic(self, topic: str, partitions: int) -> int:
         """Give the topic ``partitions`` in total; return how many it had.
 
-        Returns when a leader answers for each: metadata name the leader a moment earlier. A topic
-        that has as many already is left as it is.
-
-        :raises WrongInput: the topic has more than that.
+        Returns when a leader answers for each. A topic that has as many already is left as it is.
         """
         before = self.partition_counts([topic]).get(topic)
         if before is None:
             raise NotReady(f"topic {topic} does not exist on {self._servers}")
         if before != partitions:
             request = [NewPartitions(topic, partitions)]
-            self._each(
-                self._open.create_partitions(request, **self._limits), "grow topic", accept=set()
-            )
-
-        self._poll_until(
-            lambda: self.leaders_answer(topic, partitions),
-            f"grow {topic} to {partitions} partitions",
-        )
+            made = self._client.create_partitions(request, **self._limits)
+            self._each(made, "grow topic", accept=set())
+        purpose = f"grow {topic} to {partitions} partitions"
+        self._poll_until(lambda: self.leaders_answer(topic, partitions), purpose)
         return before
 
     def leaders_answer(self, topic: str, partitions: int) -> tuple[bool, str]:
@@ -154,30 +218,24 @@ class KafkaAdmin(KafkaCalls):
         """Delete topics and return when no broker lists them; a missing topic is fine."""
         if not names:
             return
-        self._each(
-            self._open.delete_topics(list(names), **self._limits),
-            "delete topic",
-            accept={KafkaError.UNKNOWN_TOPIC_OR_PART},
-        )
+        gone = self._client.delete_topics(list(names), **self._limits)
+        self._each(gone, "delete topic", accept={KafkaError.UNKNOWN_TOPIC_OR_PART})
 
-        def gone() -> tuple[bool, str]:
-            known = self._metadata("list topics").topics
-            left = [name for name in names if name in known]
+        def are_gone() -> tuple[bool, str]:
+            left = [name for name in names if name in self._metadata("list topics").topics]
             return not left, f"not deleted yet: {', '.join(left)}"
 
-        self._poll_until(gone, f"delete {', '.join(names)}")
+        self._poll_until(are_gone, f"delete {', '.join(names)}")
 
     def group_ids(self, prefix: str = GROUP_PREFIX) -> list[str]:
         """Return the ids of the consumer groups that begin with ``prefix``, sorted.
 
         Each broker lists the groups that it coordinates.
-
-        :raises StillWaiting: a broker gave no list until the time limit.
         """
         purpose, found = "list consumer groups", set[str]()
 
         def are_listed() -> tuple[bool, str]:
-            future = self._open.list_consumer_groups(request_timeout=self._timeout_seconds)
+            future = self._client.list_consumer_groups(request_timeout=self._timeout_seconds)
             listing = self._answer(future, purpose)
             found.update(group.group_id for group in listing.valid)
             return not listing.errors, "; ".join(map(spoken, listing.errors))
@@ -186,24 +244,17 @@ class KafkaAdmin(KafkaCalls):
         return sorted(group_id for group_id in found if group_id.startswith(prefix))
 
     def delete_group(self, group_id: str) -> None:
-        """Delete a consumer group and its offsets; a missing group is fine.
+        """Delete a consumer group and its offsets; a missing group is fine."""
 
-        :raises StillWaiting: members stayed in the group until the time limit.
-        """
-
-        def deleted() -> tuple[bool, str]:
-            futures = self._open.delete_consumer_groups(
+        def is_deleted() -> tuple[bool, str]:
+            gone = self._client.delete_consumer_groups(
                 [group_id], request_timeout=self._timeout_seconds
             )
-            left = self._each(
-                futures,
-                "delete group",
-                accept={KafkaError.GROUP_ID_NOT_FOUND, KafkaError.NON_EMPTY_GROUP},
-            )
-            has_members = KafkaError.NON_EMPTY_GROUP in left
-            return not has_members, "it still has members"
+            accept = {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.NON_EMPTY_GROUP}
+            left = self._each(gone, "delete group", accept=accept)
+            return KafkaError.NON_EMPTY_GROUP not in left, "it still has members"
 
-        self._poll_until(deleted, f"delete group {group_id}")
+        self._poll_until(is_deleted, f"delete group {group_id}")
 
     def describe_group(self, group_id: str) -> GroupSnapshot:
         """Return state, members and assignments of a consumer group."""
@@ -212,61 +263,121 @@ class KafkaAdmin(KafkaCalls):
 
     def ask_for_group(self, group_id: str, *, limit_seconds: float) -> GroupRequest:
         """Request a group's description; the client gives up after ``limit_seconds``."""
-        return self._open.describe_consumer_groups([group_id], request_timeout=limit_seconds)[
-            group_id
-        ]
+        asked = self._client.describe_consumer_groups([group_id], request_timeout=limit_seconds)
+        return asked[group_id]
 
     def group_answer(
         self, group_id: str, asked: GroupRequest, *, wait_seconds: float
     ) -> GroupSnapshot:
         """Return the answer; the request is under way still when ``asked`` is not done after."""
         try:
-            description = asked.result(wait_seconds)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            answer = self._ask(f"describe group {group_id}", lambda: asked.result(wait_seconds))
+        except NotReady as error:
+            if _code(error) == KafkaError.GROUP_ID_NOT_FOUND:
                 return GroupSnapshot(group_id, ConsumerGroupState.DEAD.name, "", "", ())
-            raise self._mapped(error, f"describe group {group_id}") from error
-        except FutureTimeoutError as error:
-            raise self._no_answer(f"describe group {group_id}") from error
-        return group_snapshot(description)
+            raise
+        return group_snapshot(answer)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Return the end offset of each partition of ``topic``."""
-        return self._offsets(topic, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return self._offsets(topic, _SPEC.latest())
 
     def committed_end_offsets(self, topic: str) -> dict[int, int]:
         """Return, for each partition, where the first transaction that is still open begins.
 
         Without one that is the end. A reader of what is committed gets no further.
         """
-        spec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        return self._offsets(topic, spec, isolation_level=IsolationLevel.READ_COMMITTED)
+        committed = IsolationLevel.READ_COMMITTED
+        return self._offsets(topic, _SPEC.latest(), isolation_level=committed)
 
     def start_offsets(self, topic: str) -> dict[int, int]:
         """Return the offset of the oldest kept message of each partition of ``topic``."""
-        return self._offsets(topic, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        return self._offsets(topic, _SPEC.earliest())
 
     def _offsets(self, topic: str, spec: OffsetSpec, **options: object) -> dict[int, int]:
-        partitions = self.partition_counts([topic]).get(topic)
+        partitions, purpose = self.partition_counts([topic]).get(topic), f"read offsets of {topic}"
         if partitions is None:
-            message = f"topic {topic} does not exist on {self._servers}"
-            raise NotReady(message)
+            raise NotReady(f"topic {topic} does not exist on {self._servers}")
         request = {TopicPartition(topic, number): spec for number in range(partitions)}
         found: dict[int, int] = {}
 
         def are_read() -> tuple[bool, str]:
-            futures = self._open.list_offsets(
+            futures = self._client.list_offsets(
                 request, request_timeout=self._timeout_seconds, **options
             )
             for place, future in futures.items():
                 try:
-                    answer = self._answer(future, f"read offsets of {topic}")
+                    found[place.partition] = int(self._answer(future, purpose).offset)
                 except NotReady as error:
-                    if not has_no_leader_yet(error):
+                    if _code(error) not in _NO_LEADER_YET:
                         raise
                     return False, str(error)
-                found[place.partition] = int(answer.offset)
             return True, ""
 
-        self._poll_until(are_read, f"read offsets of {topic}")
+        self._poll_until(are_read, purpose)
         return found
+
+    @property
+    def _limits(self) -> dict[str, float]:
+        limit = self._timeout_seconds
+        return {"operation_timeout": limit, "request_timeout": limit}
+
+    @property
+    def _patience(self) -> float:
+        """The longest wait for a future: its own request ends before that."""
+        return self._timeout_seconds + 5.0
+
+    def _metadata(self, purpose: str) -> ClusterMetadata:
+        timeout = self._timeout_seconds
+        return self._ask(purpose, lambda: self._client.list_topics(timeout=timeout))
+
+    def _answer(self, future: Future[Answer], purpose: str) -> Answer:
+        return self._ask(purpose, lambda: future.result(self._patience))
+
+    def _each(
+        self, futures: Mapping[str, Future[None]], purpose: str, *, accept: set[int]
+    ) -> set[int]:
+        """Await all ``futures``; return the accepted error codes that were seen."""
+        seen: set[int] = set()
+        for name, future in futures.items():
+            try:
+                self._answer(future, f"{purpose} {name}")
+            except (NotReady, WrongInput) as error:
+                code = _code(error)
+                if code is None or code not in accept:
+                    raise
+                seen.add(code)
+        return seen
+
+    def _poll_until(self, condition: Callable[[], tuple[bool, str]], purpose: str) -> None:
+        """Ask until the condition holds: the cluster's metadata sends no notice of a change."""
+        deadline = time.monotonic() + self._timeout_seconds
+        while True:
+            holds, seen = condition()
+            if holds:
+                return
+            if time.monotonic() > deadline:
+                within = f"within {self._timeout_seconds:.0f} s"
+                raise StillWaiting(f"could not {purpose} at {self._servers} {within}: {seen}")
+            time.sleep(_POLL_SECONDS)
+
+    def _ask(self, purpose: str, ask: Callable[[], Answer]) -> Answer:
+        """Return an answer of Kafka; ``WrongInput`` for what it rejects in principle."""
+        try:
+            return ask()
+        except FutureTimeoutError as error:
+            after = f"no answer in {self._patience:.0f} s"
+            raise NotReady(f"could not {purpose} at {self._servers}: {after}") from error
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            if cause.code() in _WRONG_INPUT_CODES:
+                raise WrongInput(
+                    where=f"Kafka at {self._servers}",
+                    field=purpose,
+                    value=cause.str(),
+                    allowed="a value that the broker's message allows",
+                ) from error
+            raise NotReady(
+                f"could not {purpose} at {self._servers}: {cause.name()} ({cause.str()}); check "
+                "that the broker runs (lagbench status) and that the address is right"
+            ) from error

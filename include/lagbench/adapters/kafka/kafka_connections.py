@@ -25,10 +25,10 @@ from lagbench.errors import NotReady
 
 GROUPS_PER_CONNECTION = 10
 _STATISTICS_MS = 2_000
-# librdkafka prints each refused connection to standard error; the samples say it once.
-_SILENT = logging.getLogger("lagbench.librdkafka")
-_SILENT.addHandler(logging.NullHandler())
-_SILENT.propagate = False
+# librdkafka prints each refused connection to standard error; the errors raised here say it once.
+SILENT = logging.getLogger("lagbench.librdkafka")
+SILENT.addHandler(logging.NullHandler())
+SILENT.propagate = False
 
 
 class KafkaConnections:
@@ -112,7 +112,7 @@ class KafkaConnections:
             **self._settings,
         }
         try:
-            return AdminClient(settings, logger=_SILENT)
+            return AdminClient(settings, logger=SILENT)
         except KafkaException as error:
             raise NotReady(f"cannot open a connection to Kafka: {spoken(error)}") from error
 

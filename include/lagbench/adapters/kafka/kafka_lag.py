@@ -28,6 +28,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     OffsetSpec,
 )
 
+from lagbench.adapters.kafka.kafka_connections import spoken
 from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.keda.loop import PartitionOffsets
 from lagbench.errors import NotReady
@@ -133,10 +134,7 @@ def read_group_topics(
 ) -> list[str]:
     """Return the topics for which the group has committed offsets."""
     what = f"list the topics of {group}"
-    try:
-        topics = admin.list_topics(timeout=timeout_seconds).topics
-    except KafkaException as error:
-        raise NotReady(f"could not {what}: {_reason(error)}") from error
+    topics = _asked(what, lambda: admin.list_topics(timeout=timeout_seconds)).topics
     places = [(name, number) for name, topic in topics.items() for number in topic.partitions]
     committed = _committed(admin, group, places, timeout_seconds)
     return sorted({topic for (topic, _), offset in committed.items() if offset is not None})
@@ -181,7 +179,9 @@ def _end(admin: AdminClient, place: Place, future: Any, timeout_seconds: float) 
     try:
         end = int(_answer(f"read the end of {place}", future, timeout_seconds).offset)
     except NotReady as problem:
-        if _code(problem.__cause__) in _OTHER_LEADER:
+        cause = problem.__cause__
+        reason = cause.args[0] if isinstance(cause, KafkaException) else None
+        if reason is not None and reason.code() in _OTHER_LEADER:
             with contextlib.suppress(KafkaException):
                 admin.list_topics(timeout=timeout_seconds)
         raise
@@ -197,81 +197,59 @@ def _committed(
         return {}
     what = f"read the committed offsets of group {group}"
     partitions = [TopicPartition(*place) for place in places]
-    try:
-        answers = admin.consumer_of(group).committed(partitions, timeout=timeout_seconds)
-    except (KafkaException, RuntimeError) as error:
-        raise NotReady(f"could not {what}: {_reason(error)}") from error
+    answers = _asked(
+        what, lambda: admin.consumer_of(group).committed(partitions, timeout=timeout_seconds)
+    )
     found: dict[Place, int | None] = {}
     for item in answers:
         if item.error is not None:
+            place = f"{item.topic} partition {item.partition}"
             raise NotReady(
-                f"could not {what}: {item.topic} partition {item.partition}: {item.error}. "
-                "Try again"
+                f"could not {what}: {place}: {item.error}. Try again"
             ) from KafkaException(item.error)
         found[item.topic, item.partition] = item.offset if item.offset >= 0 else None
     return found
 
 
 def _list_offsets(
-    admin: AdminClient,
-    places: list[Place],
-    spec: Any,
-    timeout_seconds: float,
+    admin: AdminClient, places: list[Place], spec: Any, timeout_seconds: float
 ) -> dict[Place, Any]:
     if not places:
         return {}
-    asked = _asked(
-        f"list the offsets of {places[0][0]}",
-        lambda: admin.list_offsets(
-            {TopicPartition(*place): spec for place in places}, request_timeout=timeout_seconds
-        ),
-    )
+    request = {TopicPartition(*place): spec for place in places}
+    what = f"list the offsets of {places[0][0]}"
+    asked = _asked(what, lambda: admin.list_offsets(request, request_timeout=timeout_seconds))
     return {(item.topic, item.partition): future for item, future in asked.items()}
 
 
 def _earliest(admin: AdminClient, places: list[Place], timeout_seconds: float) -> dict[Place, int]:
     found: dict[Place, int] = {}
-    try:
+    with contextlib.suppress(NotReady):
         answers = _list_offsets(admin, places, _SPEC.earliest(), timeout_seconds)
-    except NotReady:
-        return found
-    for place, future in answers.items():
-        try:
-            start = int(_answer(f"read the start of {place}", future, timeout_seconds).offset)
-        except NotReady:
-            continue
-        if start >= 0:  # else -1001: an answer without an offset
-            found[place] = start
+        for place, future in answers.items():
+            with contextlib.suppress(NotReady):
+                start = int(_answer(f"read the start of {place}", future, timeout_seconds).offset)
+                if start >= 0:  # else -1001: an answer without an offset
+                    found[place] = start
     return found
 
 
 def _asked(what: str, ask: Callable[[], Any]) -> Any:
     try:
         return ask()
-    except (KafkaException, ValueError, TypeError) as error:
-        raise NotReady(f"could not {what}: {error}") from error
+    except (KafkaException, RuntimeError, ValueError, TypeError) as error:
+        raise NotReady(f"could not {what}: {spoken(error)}") from error
 
 
 def _answer(what: str, future: Any, timeout_seconds: float) -> Any:
+    limit_seconds = timeout_seconds + _MARGIN_SECONDS
     try:
-        return future.result(timeout=timeout_seconds + _MARGIN_SECONDS)
+        return future.result(timeout=limit_seconds)
     except FutureTimeoutError as error:
-        raise NotReady(
-            f"could not {what}: no answer within {timeout_seconds + _MARGIN_SECONDS:.0f} s. "
-            "Check that the broker is up"
-        ) from error
+        after = f"no answer within {limit_seconds:.0f} s. Check that the broker is up"
+        raise NotReady(f"could not {what}: {after}") from error
     except KafkaException as error:
         # The future keeps the error, and its trace would keep every caller's frame: a ring that
         # holds the client with its connections until the garbage collector comes by.
         cause = error.with_traceback(None)
-        raise NotReady(f"could not {what}: {_reason(error)}") from cause
-
-
-def _code(error: BaseException | None) -> int | None:
-    reason = error.args[0] if error is not None and error.args else None
-    return reason.code() if isinstance(reason, KafkaError) else None
-
-
-def _reason(error: Exception) -> str:
-    reason = error.args[0] if error.args else error
-    return str(reason.str() if hasattr(reason, "str") else reason)
+        raise NotReady(f"could not {what}: {spoken(error)}") from cause

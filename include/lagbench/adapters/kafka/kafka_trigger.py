@@ -23,7 +23,6 @@ def open_trigger(trigger: KafkaTrigger, environment: Mapping[str, str] | None = 
     """Return a client of the trigger's cluster; nothing is asked yet.
 
     :param environment: names the file of the bench's settings; None: this process's.
-    :raises NotReady: the packaged librdkafka does not have the trigger's kind of log-in.
     """
     return open_admin(",".join(trigger.bootstrap_servers), trigger_settings(trigger, environment))
 
@@ -31,10 +30,7 @@ def open_trigger(trigger: KafkaTrigger, environment: Mapping[str, str] | None = 
 def trigger_settings(
     trigger: KafkaTrigger, environment: Mapping[str, str] | None = None
 ) -> Mapping[str, object]:
-    """Return the settings of the trigger's log-in; without one, those of the bench's Kafka.
-
-    The real KEDA needs them in the trigger, by a TriggerAuthentication.
-    """
+    """Return the settings of the trigger's log-in; without one, those of the bench's Kafka."""
     security = trigger.security
     if security.sasl != "none" or security.is_tls:
         return security_settings(security)
@@ -46,11 +42,7 @@ def read_trigger_offsets(
 ) -> dict[Place, PartitionOffsets]:
     """Return the offsets of the partitions that count, in the order of topic and partition.
 
-    Without a topic in the trigger, those of all topics for which the group has commits.
-
     :param timeout_seconds: for each request.
-    :raises NotReady: an answer is missing.
-    :raises ValueError: KEDA would fail this poll, because no partition of a topic counts.
     """
     group, topics = trigger.consumer_group, [trigger.topic]
     if not trigger.topic:

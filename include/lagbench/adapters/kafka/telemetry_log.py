@@ -53,10 +53,7 @@ class TelemetryLog:
             log.warning("telemetry record dropped: %s", error)
 
     def flush(self, timeout_seconds: float = 10.0) -> int:
-        """Wait until everything is delivered; returns how many records are still queued.
-
-        Those and the dropped ones are logged as an error: a process that ends now loses them.
-        """
+        """Wait until everything is delivered; returns how many records are still queued."""
         left = int(self._producer.flush(timeout_seconds))
         if left or self.dropped > self._told_dropped:
             self._told_dropped = self.dropped

@@ -38,10 +38,7 @@ def first_record(
 def last_record(
     bootstrap_servers: str, topic: str, kind: type[Wanted], *, timeout_seconds: float = 10.0
 ) -> Wanted | None:
-    """Return the newest record of ``kind``, None when none is there yet.
-
-    :raises NotReady: the broker did not answer within ``timeout_seconds``.
-    """
+    """Return the newest record of ``kind``, None when none is there yet."""
     with closing(read_records(bootstrap_servers, topic, timeout_seconds=timeout_seconds)) as all_of:
         newest = None
         for record in all_of:
@@ -52,12 +49,7 @@ def last_record(
 def read_records(
     bootstrap_servers: str, topic: str, *, timeout_seconds: float = 10.0
 ) -> Generator[Record, None, None]:
-    """Yield the records of ``topic`` from its beginning to its end as it was at the first.
-
-    Joins no group.
-
-    :raises NotReady: the broker did not answer within ``timeout_seconds``.
-    """
+    """Yield the records of ``topic`` from its beginning to its end as it was at the first."""
     consumer = Consumer(
         {
             **own_settings(bootstrap_servers),

@@ -8,11 +8,13 @@ from lagbench.core.cluster.action_rights import (
     refuse_on_cluster,
     refuse_without_own_broker,
 )
-from lagbench.core.cluster.actions_job import actions_job_for_run, swapped_policy_for_run
-from lagbench.core.cluster.broker_proxy import broker_proxy_for_run
-from lagbench.core.cluster.group_manifests import for_group
 from lagbench.core.cluster.imposed_limits import imposed_cpu_limits, sets_cpu_limit
-from lagbench.core.cluster.jobs import producer_job_for_run
+from lagbench.core.cluster.jobs import (
+    actions_job_for_run,
+    broker_proxy_for_run,
+    producer_job_for_run,
+    swapped_policy_for_run,
+)
 from lagbench.core.cluster.lease import (
     LEASE,
     SWEEP_SECONDS,
@@ -31,12 +33,13 @@ from lagbench.core.cluster.manifests import (
     claim_for_cluster,
     companion_for_run,
     consumer_for_run,
+    for_group,
     grace_seconds,
     is_foreign,
     lag_scaler_for_run,
     prometheus_for_run,
     recorder_for_run,
-    set_arguments,
+    set_settings,
 )
 from lagbench.core.cluster.own_deployment import (
     OwnDeployment,
@@ -146,8 +149,8 @@ __all__ = [
     "require_kafka_secret",
     "rights_of_run",
     "samples_for_run",
-    "set_arguments",
     "set_own_variables",
+    "set_settings",
     "sets_cpu_limit",
     "spark_consumer_for_run",
     "spark_secret_for_run",

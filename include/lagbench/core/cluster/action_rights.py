@@ -41,42 +41,30 @@ ONLY_EMBEDDED: Mapping[ActionKind, str] = {
 
 
 def refuse_on_cluster(scenario: Scenario) -> None:
-    """Reject actions that the rights of a run's account on a cluster do not allow.
-
-    :raises WrongInput: names the first of them.
-    """
+    """Reject actions that the rights of a run's account on a cluster do not allow."""
     _refuse(scenario, {*ONLY_EMBEDDED}, "on a cluster")
 
 
 def refuse_kind_on_cluster(scenario: Scenario, cluster: ClusterSettings) -> None:
-    """Reject what the cluster has not: Spark's image in its registry, room for a user's samples.
-
-    :raises WrongInput: names the field.
-    """
+    """Reject what the cluster has not: Spark's image in its registry, room for a user's samples."""
     payload = scenario.payload
     if payload is not None and (payload.file_bytes or 0) > MOST_CLUSTER_BYTES:
-        raise WrongInput(
-            where=f"scenario {scenario.name} on a cluster",
-            field="payload.file",
-            value=f"{payload.file}: {payload.file_bytes:,} bytes",
-            allowed=f"at most {MOST_CLUSTER_BYTES:,} bytes: a ConfigMap brings it into the "
-            "producer's pod. Take fewer samples, each is sent many times",
+        allowed = (
+            f"at most {MOST_CLUSTER_BYTES:,} bytes: a ConfigMap brings it into the producer's pod. "
+            "Take fewer samples, each is sent many times"
         )
+        size = f"{payload.file}: {payload.file_bytes:,} bytes"
+        raise _wrong(scenario, "payload.file", size, allowed, " on a cluster")
     if scenario.consumer.kind == "spark" and cluster.image and not cluster.spark_image:
-        raise WrongInput(
-            where=f"scenario {scenario.name} on a cluster",
-            field=SPARK_IMAGE_FIELD,
-            value="",
-            allowed="the image of k8s/images/spark.Dockerfile in your registry, beside "
-            f"{IMAGE_FIELD}: consumer.kind spark runs on it (SPARK_IMAGE in the target's settings)",
+        allowed = (
+            f"the image of k8s/images/spark.Dockerfile in your registry, beside {IMAGE_FIELD}: "
+            "consumer.kind spark runs on it (SPARK_IMAGE in the target's settings)"
         )
+        raise _wrong(scenario, SPARK_IMAGE_FIELD, "", allowed, " on a cluster")
 
 
 def refuse_without_own_broker(scenario: Scenario) -> None:
-    """Reject actions on the broker where Kafka is not the bench's own.
-
-    :raises WrongInput: names the first of them.
-    """
+    """Reject actions on the broker where Kafka is not the bench's own."""
     needy = {kind for kind, where in ONLY_EMBEDDED.items() if where == _OWN_BROKER}
     _refuse(scenario, needy, "with a Kafka of others")
 
@@ -84,12 +72,8 @@ def refuse_without_own_broker(scenario: Scenario) -> None:
 def _refuse(scenario: Scenario, kinds: Collection[ActionKind], place: str) -> None:
     for number, action in enumerate(scenario.actions):
         if action.kind in kinds:
-            raise WrongInput(
-                where=f"scenario {scenario.name} {place}",
-                field=f"actions.{number}.kind",
-                value=action.kind,
-                allowed=ONLY_EMBEDDED[action.kind],
-            )
+            field, allowed = f"actions.{number}.kind", ONLY_EMBEDDED[action.kind]
+            raise _wrong(scenario, field, action.kind, allowed, f" {place}")
 
 
 def check_actions(
@@ -98,7 +82,6 @@ def check_actions(
     """Reject actions without load or without a target.
 
     :param policies: the manifests of the run's policy, and of those that actions swap in.
-    :raises WrongInput: names the field.
     """
     seconds = offered_load(scenario.profile).duration_seconds
     has_tail = tail_of(scenario, started_replicas=started_replicas) is not None
@@ -118,5 +101,8 @@ def check_actions(
             raise _wrong(scenario, f"{field}.kind", action.kind, allowed)
 
 
-def _wrong(scenario: Scenario, field: str, value: object, allowed: str) -> WrongInput:
-    return WrongInput(where=f"scenario {scenario.name}", field=field, value=value, allowed=allowed)
+def _wrong(
+    scenario: Scenario, field: str, value: object, allowed: str, place: str = ""
+) -> WrongInput:
+    where = f"scenario {scenario.name}{place}"
+    return WrongInput(where=where, field=field, value=value, allowed=allowed)

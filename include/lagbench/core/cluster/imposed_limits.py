@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lagbench.core.cluster.group_manifests import Manifest
+from lagbench.core.cluster.manifests import Manifest
 
 
 def imposed_cpu_limits(workload: Manifest, pod: Mapping[str, Any]) -> dict[str, str]:

@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.cluster.group_manifests import Manifest
 from lagbench.core.cluster.manifests import (
+    Manifest,
     RunTarget,
-    first_container,
-    named,
-    pod_template,
-    set_arguments,
-    set_environment,
+    group_settings,
+    workload_for_run,
 )
-from lagbench.core.scenario import RunNames, Scenario, flag_text, profile_text
-from lagbench.core.scenario.stream import Tail
-
-
-def job_for_run(
-    job: Mapping[str, Any],
-    target: RunTarget,
-    *,
-    name: str,
-    environment: Mapping[str, str],
-    arguments: Mapping[str, str],
-) -> Manifest:
-    """Return a Job of the run that is tried once: a second try would do its work twice.
-
-    :param environment: texts that the program gets as they are, also with ``$(NAME)`` in them.
-    """
-    manifest = copy.deepcopy(dict(job))
-    named(manifest, name, target)
-    manifest["spec"]["backoffLimit"] = 0
-    pod = pod_template(manifest, target)
-    pod["restartPolicy"] = "Never"
-    container = first_container(pod)
-    servers = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
-    plain = {name: text.replace("$", "$$") for name, text in environment.items()}
-    set_environment(container, {**servers, **plain})
-    set_arguments(container, arguments)
-    return manifest
+from lagbench.core.cluster.policy_manifest import policy_for_run
+from lagbench.core.policy import PolicyLimits
+from lagbench.core.scenario import SWAP_ANNOTATION, Scenario, profile_content
+from lagbench.core.scenario.stream import (
+    Tail,
+    load_spikes,
+    offered_load,
+    resting_lag_records,
+    tail_of,
+)
 
 
 def producer_job_for_run(
@@ -55,52 +34,88 @@ def producer_job_for_run(
 ) -> Manifest:
     """Return the producer's Job under the run's one name, so that creating it twice is a conflict.
 
-    The profile is passed as JSON in a variable, because a trace does not fit into flags. With a
-    ``tail`` the base load continues until the Job is deleted. The stream starts at
+    With a ``tail`` the base load continues until the Job is deleted. The stream starts at
     ``starts_at_ns`` (unix ns), None: as soon as it can. ``payload_file`` has the samples of a
     scenario with a payload.
     """
-    return job_for_run(
-        job,
-        target,
-        name=target.names.producer_job,
-        environment={"PROFILE_JSON": profile_text(scenario.profile)},
-        arguments={
-            "run-id": target.names.run_id,
-            "partitions": str(scenario.partitions),
-            **_growth_arguments(scenario),
-            "seed": str(scenario.seed),
-            "entities": str(scenario.keys.entities),
-            "zipf-s": flag_text(scenario.keys.zipf_s),
-            **(_tail_arguments(tail) if tail is not None else {}),
-            **_payload_arguments(scenario, payload_file),
-            **({} if starts_at_ns is None else {"starts-at-ns": str(starts_at_ns)}),
-            **second_telemetry(target.names, scenario),
-        },
-    )
-
-
-def second_telemetry(names: RunNames, scenario: Scenario) -> dict[str, str]:
-    """Return the flag of a program of the run that both groups' telemetry reports."""
-    has_second = scenario.second_group is not None
-    return {"second-telemetry-topic": names.second.telemetry_topic} if has_second else {}
-
-
-def _growth_arguments(scenario: Scenario) -> dict[str, str]:
-    growths = scenario.partition_plan.text
-    return {"grow-partitions": growths} if growths else {}
-
-
-def _payload_arguments(scenario: Scenario, file: str | None) -> dict[str, str]:
-    payload = scenario.payload
-    if payload is None or file is None:
-        return {}
-    key = {} if payload.key_field is None else {"payload-key-field": payload.key_field}
-    return {"payload-file": file, "payload-format": payload.format, **key}
-
-
-def _tail_arguments(tail: Tail) -> dict[str, str]:
-    return {
-        "tail-rate": flag_text(tail.rate_per_second),
-        "tail-most-seconds": flag_text(tail.most_seconds),
+    settings: dict[str, Any] = {
+        "profile_json": profile_content(scenario.profile),
+        "partitions": scenario.partitions,
+        "grow_partitions": scenario.partition_plan.growths,
+        "seed": scenario.seed,
+        "entities": scenario.keys.entities,
+        "zipf_s": scenario.keys.zipf_s,
+        "starts_at_ns": starts_at_ns or 0,
     }
+    if tail is not None:
+        settings |= {"tail_rate": tail.rate_per_second, "tail_most_seconds": tail.most_seconds}
+    if scenario.payload is not None and payload_file is not None:
+        settings["payload_file"] = payload_file
+        settings["payload_format"] = scenario.payload.format
+        settings["payload_key_field"] = scenario.payload.key_field
+    return _job(job, target, target.names.producer_job, scenario, settings)
+
+
+def swapped_policy_for_run(
+    policy: Mapping[str, Any], target: RunTarget, *, number: int, is_embedded: bool
+) -> Manifest:
+    """Return the policy that action ``number`` puts in force, with that number on it."""
+    manifest = policy_for_run(policy, target, is_embedded=is_embedded)
+    manifest["metadata"]["annotations"][SWAP_ANNOTATION] = str(number)
+    return manifest
+
+
+def actions_job_for_run(
+    job: Mapping[str, Any],
+    target: RunTarget,
+    scenario: Scenario,
+    limits: PolicyLimits,
+    *,
+    policies: Mapping[int, Manifest] | None = None,
+) -> Manifest:
+    """Return the player's Job, under one name for each run: creating it twice is a conflict.
+
+    :param policies: new policies as a run applies them, by the number of their action.
+    """
+    load = offered_load(scenario.profile)
+    started = limits.started_replicas
+    pod_rate = scenario.consumer.pod_rate_per_second
+    spikes = load_spikes(load, started_replicas=started, pod_rate=pod_rate)
+    tail = tail_of(scenario, started_replicas=started)
+    drained = resting_lag_records(tail, lag_threshold=limits.lag_threshold_records or 0)
+    settings = {
+        "actions": [one.model_dump(mode="json", exclude_none=True) for one in scenario.actions],
+        "policies": dict(policies or {}),
+        "namespace": target.cluster.namespace,
+        "workload": target.workload,
+        "seed": scenario.seed,
+        "drained_records": drained,
+        "drained_after_seconds": spikes[-1].end_seconds if spikes else load.duration_seconds,
+    }
+    return _job(job, target, target.names.actions_job, scenario, settings)
+
+
+def _job(
+    job: Mapping[str, Any],
+    target: RunTarget,
+    name: str,
+    scenario: Scenario,
+    settings: Mapping[str, Any],
+) -> Manifest:
+    """Return a Job of the run that is tried once: a second try would do its work twice."""
+    settings = {**group_settings(target), **settings}
+    if scenario.second_group is not None:
+        settings["second_telemetry_topic"] = target.names.second.telemetry_topic
+    servers = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
+    manifest = workload_for_run(job, target, name=name, settings=settings, environment=servers)
+    manifest["spec"]["backoffLimit"] = 0
+    manifest["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    return manifest
+
+
+def broker_proxy_for_run(
+    deployment: Mapping[str, Any], target: RunTarget, *, listen_port: int, upstream_port: int
+) -> Manifest:
+    """Return the proxy's Deployment between the two ports of the broker's second listener."""
+    ports = {"listen_port": listen_port, "upstream_port": upstream_port}
+    return workload_for_run(deployment, target, settings=ports)

@@ -143,8 +143,11 @@ def claimed_lease(
 def held_message(found: LeaseRecord, namespace: str) -> str:
     """Return the namespace's holder, its start, its latest end, and how to free it, in words."""
     run = "" if found.run_id is None else f" (run {found.run_id})"
-    since = _instant_text(found.acquired_at_ns, "since {}", "since an unknown time")
-    until = _instant_text(found.until_ns, "until {} at the latest", "without an end")
+    since, until = "since an unknown time", "without an end"
+    if found.acquired_at_ns is not None:
+        since = f"since {format_instant(found.acquired_at_ns)}"
+    if found.until_ns is not None:
+        until = f"until {format_instant(found.until_ns)} at the latest"
     return (
         f"another Airflow rehearses in namespace {namespace}: {found.holder}{run}, {since}, "
         f"{until} (the API server's clock). Wait for its end, or name another namespace and "
@@ -154,12 +157,7 @@ def held_message(found: LeaseRecord, namespace: str) -> str:
 
 
 def longest_run_seconds(scenario: Scenario) -> int:
-    """Return the longest that a run of the scenario can take, from its sweep to its teardown.
-
-    The load counts twice: the wait for lag to build up and the wait for the load's end are each as
-    long as the load, one after the other. The drain also counts twice: to the lag at rest, and to 0
-    after the tail. The accounting's limit follows the number of messages.
-    """
+    """Return the longest that a run of the scenario can take, from its sweep to its teardown."""
     load = 2 * offered_load(scenario.profile).duration_seconds
     timeouts = scenario.timeouts
     waits = 2 * timeouts.drain_seconds + timeouts.settle_seconds
@@ -175,10 +173,6 @@ def _most_messages(scenario: Scenario) -> int:
     tail_seconds = timeouts.drain_seconds + timeouts.settle_seconds + TAIL_MARGIN_SECONDS
     highest = max(part.rate_per_second for part in load.segments)
     return load.total + math.ceil(highest * tail_seconds)
-
-
-def _instant_text(at_ns: int | None, known: str, unknown: str) -> str:
-    return unknown if at_ns is None else known.format(format_instant(at_ns))
 
 
 def _micro_time(at_ns: int) -> str:

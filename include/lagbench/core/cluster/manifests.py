@@ -1,8 +1,7 @@
 """Build a run's manifests from the committed manifests and the run's settings.
 
-Each patcher returns a new object and leaves its input unchanged. A patcher owns every name it sets:
-an argument or variable of that name in the committed file is replaced, everything else stays as
-written.
+Each function returns a new object. It sets the names that it owns; everything else stays as the
+committed file has it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.cluster.group_manifests import Manifest, flags_of_group, for_group
 from lagbench.core.cluster.settings import (
     KAFKA_SETTINGS_FOLDER,
     KAFKA_SETTINGS_KEY,
@@ -24,6 +22,7 @@ from lagbench.core.lag_scaler import allowed_servers_of
 from lagbench.core.scenario import (
     POD_ORDINAL_ANNOTATION,
     RUN_ID_LABEL,
+    SETTINGS_VARIABLE,
     ConsumerFlags,
     ConsumerSettings,
     DownstreamPace,
@@ -31,16 +30,20 @@ from lagbench.core.scenario import (
     RunNames,
     StartDelay,
     Workload,
-    flag_text,
-    flag_values,
 )
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+
+Manifest = dict[str, Any]
 
 GRACE_MARGIN_SECONDS = 10
 """Added to the shutdown timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
 
 _AS_COMMITTED = ClusterSettings()
 _KAFKA_VOLUME = "kafka-settings"
+_OWN_KINDS = {
+    *("Deployment", "StatefulSet", "Service", "PodDisruptionBudget", "PersistentVolumeClaim")
+}
+"""Each group has its own of these; accounts and roles are shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,50 @@ def grace_seconds(settings: ConsumerSettings) -> int:
     return int(settings.shutdown_timeout_seconds) + GRACE_MARGIN_SECONDS
 
 
+def for_group(committed: Mapping[str, Any], names: RunNames) -> Manifest:
+    """Return a copy of a committed manifest as an object of the group."""
+    manifest: Manifest = copy.deepcopy(dict(committed))
+    if not names.is_second or manifest.get("kind") not in _OWN_KINDS:
+        return manifest
+    metadata, spec = manifest["metadata"], manifest.get("spec") or {}
+    metadata["name"] = names.own(metadata["name"])
+    template, selector = spec.get("template") or {}, spec.get("selector") or {}
+    selects = selector if manifest["kind"] == "Service" else selector.get("matchLabels")
+    labels = (template.get("metadata") or {}).get("labels")
+    for found in filter(None, (metadata.get("labels"), selects, labels)):
+        for key in {"app", "app.kubernetes.io/name"} & found.keys():
+            found[key] = names.own(found[key])
+    for volume in (template.get("spec") or {}).get("volumes") or []:
+        if claim := volume.get("persistentVolumeClaim"):
+            claim["claimName"] = names.own(claim["claimName"])
+    return manifest
+
+
+def workload_for_run(
+    committed: Mapping[str, Any],
+    target: RunTarget,
+    *,
+    name: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    is_spark: bool = False,
+) -> Manifest:
+    """Return a workload of the run: names, labels, image, and what its program reads."""
+    manifest = for_group(committed, target.names)
+    named(manifest, name or manifest["metadata"]["name"], target)
+    container = first_container(pod_template(manifest, target, is_spark=is_spark))
+    set_environment(container, environment or {})
+    if settings:
+        set_settings(container, settings)
+    return manifest
+
+
+def group_settings(target: RunTarget) -> dict[str, Any]:
+    """Return what names topics and group for a program."""
+    names = target.names
+    return {"run_id": names.run_id, **({"is_second": True} if names.is_second else {})}
+
+
 def consumer_for_run(
     deployment: Mapping[str, Any],
     target: RunTarget,
@@ -82,26 +129,28 @@ def consumer_for_run(
     way: ConsumersWay | None = None,
     has_payload: bool = False,
 ) -> Manifest:
-    """Return the consumers' workload: settings as arguments, ``replicas`` as the start.
+    """Return the consumers' workload; ``replicas`` is the start.
 
-    The committed Deployment becomes a StatefulSet if the settings say so, with the fields of
-    k8s/components/statefulset: no pod waits for another one, because the policy under test decides
-    how many start at once.
-
-    With a payload the messages have their identity in headers.
-    With a ``way`` the pods reach Kafka through the broker proxy. ``seed`` draws the costs of
-    messages. With ``start`` each pod waits before it joins; localkube
-    notes the pod's number in the run.
-    The grace period exceeds the shutdown timeout, else the kubelet would kill a pod that finishes
-    its work.
+    As a StatefulSet it has the fields of k8s/components/statefulset: no pod waits for another one,
+    because the policy under test decides how many start at once. The grace period exceeds the
+    shutdown timeout, else the kubelet would kill a pod that finishes its work.
     """
-    manifest = for_group(deployment, target.names)
-    named(manifest, manifest["metadata"]["name"], target)
+    servers = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
+    if way is not None:
+        servers["KAFKA_BOOTSTRAP_SERVERS"] = way.proxied_servers
+        servers["TELEMETRY_BOOTSTRAP_SERVERS"] = way.telemetry_servers
+    of_pod = settings.model_dump(mode="json", include=set(ConsumerFlags.model_fields))
+    of_pod |= group_settings(target) | work_settings(seed, poison, pace)
+    if has_payload:
+        of_pod["identity"] = "headers"
+    if start is not None:
+        of_pod |= {"start_seconds": start.mean_seconds, "start_seed": start.seed}
+    manifest = workload_for_run(deployment, target, settings=of_pod, environment=servers)
     if settings.workload == "StatefulSet":
         manifest["kind"] = settings.workload
         manifest["spec"]["podManagementPolicy"] = "Parallel"
     manifest["spec"]["replicas"] = replicas
-    pod = pod_template(manifest, target)
+    pod = manifest["spec"]["template"]["spec"]
     pod["terminationGracePeriodSeconds"] = grace_seconds(settings)
     container = first_container(pod)
     resources = container.setdefault("resources", {})
@@ -110,42 +159,21 @@ def consumer_for_run(
         "cpu": f"{settings.cpu_request_millicores}m",
         "memory": f"{settings.memory_request_mebibytes}Mi",
     }
-    servers = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
-    if way is not None:
-        servers["KAFKA_BOOTSTRAP_SERVERS"] = way.proxied_servers
-        servers["TELEMETRY_BOOTSTRAP_SERVERS"] = way.telemetry_servers
-    set_environment(container, servers)
-    set_arguments(
-        container,
-        {
-            "run-id": target.names.run_id,
-            **flags_of_group(target.names, "group", "processed-topic", "telemetry-topic"),
-            **flag_values(settings, ConsumerFlags),
-            "work-seed": str(seed),
-        },
-    )
-    if has_payload:
-        set_arguments(container, {"identity": "headers"})
-    if poison is not None:
-        set_arguments(container, {"poison": flag_text(poison)})
-    if pace is not None and not pace.is_even:
-        set_arguments(container, {"slow-downstream": pace.text})
     if start is not None:
-        waits = {"start-seconds": flag_text(start.mean_seconds), "start-seed": str(start.seed)}
-        set_arguments(container, waits)
         number = {"fieldRef": {"fieldPath": f"metadata.annotations['{POD_ORDINAL_ANNOTATION}']"}}
         set_variable(container, {"name": "POD_ORDINAL", "valueFrom": number})
     return manifest
 
 
-def deployment_for_run(
-    deployment: Mapping[str, Any], target: RunTarget, *, arguments: Mapping[str, str]
-) -> Manifest:
-    """Return a Deployment of the run with its arguments."""
-    manifest = copy.deepcopy(dict(deployment))
-    named(manifest, manifest["metadata"]["name"], target)
-    set_arguments(first_container(pod_template(manifest, target)), arguments)
-    return manifest
+def work_settings(
+    seed: int, poison: PoisonedKey | None, pace: DownstreamPace | None
+) -> dict[str, Any]:
+    """Return what a pod of any kind of consumer knows of the costs of messages in its run."""
+    return {
+        "work_seed": seed,
+        "poison": None if poison is None else poison.model_dump(mode="json"),
+        "slow_downstream": [] if pace is None else pace.rows,
+    }
 
 
 def recorder_for_run(
@@ -161,59 +189,40 @@ def recorder_for_run(
     ``observed_pids`` names processes of the embedded bench whose cost it samples. There the metrics
     also have the names of other exporters; on a cluster only if its settings request them.
     """
-    manifest = for_group(deployment, target.names)
-    named(manifest, manifest["metadata"]["name"], target)
-    container = first_container(pod_template(manifest, target))
+    asked = target.cluster.metric_aliases
+    settings = {
+        **group_settings(target),
+        "namespace": target.cluster.namespace,
+        "deployment": target.names.consumers,
+        "workload": target.workload,
+        "has_metric_aliases": is_embedded if asked is None else asked,
+        "observed_pids": dict(observed_pids or {}),
+    }
     environment = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
     if kubeconfig is not None:
         environment["KUBECONFIG"] = kubeconfig
-    if observed_pids:
-        environment["LAGBENCH_OBSERVED_PIDS"] = json.dumps(dict(observed_pids))
-    set_environment(container, environment)
-    asked = target.cluster.metric_aliases
-    has_aliases = is_embedded if asked is None else asked
-    arguments = {
-        "run-id": target.names.run_id,
-        "namespace": target.cluster.namespace,
-        "metric-aliases": "on" if has_aliases else "off",
-        **flags_of_group(target.names, "group", "telemetry-topic", "deployment"),
-    }
-    if target.workload != "Deployment":
-        arguments["workload"] = target.workload
-    set_arguments(container, arguments)
-    return manifest
+    return workload_for_run(deployment, target, settings=settings, environment=environment)
 
 
 def prometheus_for_run(
     deployment: Mapping[str, Any], target: RunTarget, *, scraped_address: str
 ) -> Manifest:
     """Return the embedded bench's Prometheus, which scrapes ``scraped_address`` (host:port)."""
-    manifest = for_group(deployment, target.names)
-    named(manifest, manifest["metadata"]["name"], target)
-    container = first_container(pod_template(manifest, target))
-    set_environment(container, {"SCRAPED_ADDRESS": scraped_address})
-    return manifest
+    return workload_for_run(deployment, target, environment={"SCRAPED_ADDRESS": scraped_address})
 
 
 def lag_scaler_for_run(
     deployment: Mapping[str, Any], target: RunTarget, *, iggy_addresses: Iterable[str] = ()
 ) -> Manifest:
-    """Return the lag scaler's Deployment; each ScaledObject configures its sampling.
-
-    It knows the run's Kafka as its own, the only one to which it sends the pods' login. Objects may
-    name it and the Iggy servers of the run's policies, and no others.
-    """
-    manifest = for_group(deployment, target.names)
-    named(manifest, manifest["metadata"]["name"], target)
-    container = first_container(pod_template(manifest, target))
+    """Return the lag scaler's Deployment; each ScaledObject configures its sampling."""
     own = {"KAFKA_BROKERS": target.bootstrap_servers}
     allowed = {
         server
         for address in ("", *iggy_addresses)
         for server in allowed_servers_of("", {**own, "IGGY_ADDRESS": address})
     }
-    set_environment(container, {**own, "ALLOWED_BROKERS": ",".join(sorted(allowed))})
-    return manifest
+    environment = {**own, "ALLOWED_BROKERS": ",".join(sorted(allowed))}
+    return workload_for_run(deployment, target, environment=environment)
 
 
 def companion_for_run(companion: Mapping[str, Any], target: RunTarget) -> Manifest:
@@ -263,12 +272,7 @@ def _labels(metadata: Mapping[str, Any], target: RunTarget) -> dict[str, str]:
 def pod_template(
     manifest: Manifest, target: RunTarget, *, is_spark: bool = False
 ) -> dict[str, Any]:
-    """Label the template (not the selector, which cannot change) and return its pod spec.
-
-    The cluster's image of the programs, or that of Spark, replaces the committed one, and the
-    kubelet pulls it with the cluster's Secret. If nothing is to be stored, claims become empty
-    folders, which are deleted with the pod.
-    """
+    """Label the template (not the selector, which cannot change) and return its pod spec."""
     template = manifest["spec"]["template"]
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = _labels(metadata, target)
@@ -322,8 +326,15 @@ def set_variable(container: dict[str, Any], variable: dict[str, Any]) -> None:
     container["env"] = [*entries[:place], variable, *after]
 
 
-def set_arguments(container: dict[str, Any], values: Mapping[str, str]) -> None:
-    """Write arguments as ``--name=value`` and drop existing ones of the same name."""
-    dropped = {f"--{name}" for name in values}
-    kept = [a for a in container.get("args") or [] if a.split("=", 1)[0] not in dropped]
-    container["args"] = kept + [f"--{name}={value}" for name, value in values.items()]
+def set_settings(container: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Write settings into the document of a program; its flags of the same names are dropped."""
+    variables = {entry["name"]: entry.get("value") for entry in container.get("env") or []}
+    document = json.loads((variables.get(SETTINGS_VARIABLE) or "{}").replace("$$", "$"))
+    text = json.dumps({**document, **values}, separators=(",", ":"))
+    # Kubernetes would fill in $(NAME).
+    set_environment(container, {SETTINGS_VARIABLE: text.replace("$", "$$")})
+    arguments = container.get("args") or []
+    names = [argument.lstrip("-").partition("=")[0].replace("-", "_") for argument in arguments]
+    kept = [one for one, name in zip(arguments, names, strict=True) if name not in values]
+    if arguments:
+        container["args"] = kept

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.cluster.group_manifests import Manifest
-from lagbench.core.cluster.manifests import RunTarget, named, set_environment
+from lagbench.core.cluster.manifests import Manifest, RunTarget, named, set_environment
 from lagbench.core.cluster.own_kafka import (
     OWN_KAFKA_SECRET,
     kafka_texts,
@@ -25,7 +24,6 @@ from lagbench.errors import WrongInput
 POD_SPEC = "spec.template.spec"
 POD_VARIABLE = "LAGBENCH_POD"
 LEDGER_VARIABLE = "LAGBENCH_LEDGER_TOPIC"
-_BESIDE = ("ConfigMap", "Secret")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +61,19 @@ def own_deployment(
 ) -> OwnDeployment:
     """Return the one Deployment in a file's documents.
 
-    :raises WrongInput: names what is missing or is there twice, by its place.
+    ``WrongInput`` names what is missing or is there twice, by its place.
     """
+
+    def refuse(place: str, value: object, allowed: str) -> WrongInput:
+        return WrongInput(where=where, field=place, value=value, allowed=allowed)
+
     found = [one for one in documents if isinstance(one, Mapping)]
     deployments = [one for one in found if one.get("kind") == "Deployment"]
     if len(deployments) != 1 or len(found) != len(documents):
-        allowed = "one Deployment; ConfigMaps and Secrets may be beside it"
         kinds = [
             one.get("kind") if isinstance(one, Mapping) else type(one).__name__ for one in documents
         ]
-        raise WrongInput(where=where, field="kind", value=kinds, allowed=allowed)
+        raise refuse("kind", kinds, "one Deployment; ConfigMaps and Secrets may be beside it")
     deployment = deployments[0]
     spec: Any = deployment
     for part in POD_SPEC.split("."):
@@ -81,26 +82,27 @@ def own_deployment(
     if not isinstance(containers, list) or not all(
         isinstance(one, Mapping) and one.get("name") for one in containers or [None]
     ):
-        place = f"{POD_SPEC}.containers"
         allowed = "a list of containers, each with a name"
-        raise WrongInput(where=where, field=place, value=_outline(containers), allowed=allowed)
+        raise refuse(f"{POD_SPEC}.containers", _outline(containers), allowed)
     if deployment["spec"].get("paused"):
-        allowed = "false: a paused Deployment replaces no pod"
-        raise WrongInput(where=where, field="spec.paused", value=True, allowed=allowed)
+        raise refuse("spec.paused", True, "false: a paused Deployment replaces no pod")
     names = [one["name"] for one in containers]
     if container is not None and container not in names:
-        place = "consumer.container"
         allowed = f"a container of the manifest: {', '.join(names)}"
-        raise WrongInput(where=where, field=place, value=container, allowed=allowed)
+        raise refuse("consumer.container", container, allowed)
     index = 0 if container is None else names.index(container)
-    others = sorted({str(one.get("kind")) for one in found} - {"Deployment", *_BESIDE})
+    beside: dict[str, dict[str, Mapping[str, Any]]] = {"ConfigMap": {}, "Secret": {}}
+    for one in found:
+        if one.get("kind") in beside:
+            beside[one["kind"]][str((one.get("metadata") or {}).get("name"))] = one
+    others = sorted({str(one.get("kind")) for one in found} - {"Deployment", *beside})
     return OwnDeployment(
         where=where,
         deployment=deployment,
         container=containers[index],
         place=f"{POD_SPEC}.containers[{index}]",
-        config_maps=_by_name(found, "ConfigMap"),
-        secrets=_by_name(found, "Secret"),
+        config_maps=beside["ConfigMap"],
+        secrets=beside["Secret"],
         notes=tuple(f"left out: {kind} of {where}" for kind in others),
     )
 
@@ -108,10 +110,7 @@ def own_deployment(
 def own_consumer_for_cluster(
     own: OwnDeployment, target: RunTarget, settings: ConsumerSettings, *, replicas: int
 ) -> Manifest:
-    """Return the user's Deployment as the run's workload on a cluster: all is passed through.
-
-    ConfigMaps, Secrets, accounts and claims that it names must be in the run's namespace.
-    """
+    """Return the user's Deployment as the run's workload on a cluster: all is passed through."""
     manifest = as_workload(own, target, replicas=replicas)
     pod = manifest["spec"]["template"]["spec"]
     container = next(one for one in pod["containers"] if one["name"] == own.container["name"])
@@ -167,8 +166,6 @@ def write_texts(
 
     A variable replaces that of the manifest. ``$(LAGBENCH_POD)`` is the pod's name, so it is the
     first variable; those of Kafka's log-in follow.
-
-    :raises WrongInput: the scenario names a port that the container has not.
     """
     texts = _texts(own, target, settings, values)
     variables = dict(texts.env)
@@ -228,11 +225,3 @@ def _outline(value: object) -> object:
     if isinstance(value, list):
         return [_outline(one) if isinstance(one, Mapping) else type(one).__name__ for one in value]
     return type(value).__name__
-
-
-def _by_name(documents: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Mapping[str, Any]]:
-    return {
-        str((one.get("metadata") or {}).get("name")): one
-        for one in documents
-        if one.get("kind") == kind
-    }

@@ -34,10 +34,7 @@ class KafkaSettings:
         return self.values.get(name, _DEFAULTS.get(name))
 
     def require(self, consumer: ConsumerSettings) -> None:
-        """Reject a placeholder that this Kafka has no value for.
-
-        :raises WrongInput: it names the field of the scenario and the settings that are there.
-        """
+        """Reject a placeholder that this Kafka has no value for."""
         for place, name in consumer.kafka_told:
             if name == KAFKA_CONFIG:
                 is_known = self.file is not None
@@ -66,10 +63,7 @@ def settings_told(consumer: ConsumerSettings) -> list[str]:
 
 
 def require_kafka_secret(consumer: ConsumerSettings, secret: str | None) -> None:
-    """Reject placeholders of a log-in on a cluster whose settings name no Secret.
-
-    :raises WrongInput: it names the field of the scenario.
-    """
+    """Reject placeholders of a log-in on a cluster whose settings name no Secret."""
     for place, name in consumer.kafka_told:
         if secret is None:
             raise WrongInput(

@@ -7,12 +7,12 @@ rejected by its place in the file, with the reason, before anything starts.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.cluster.group_manifests import Manifest
-from lagbench.core.cluster.manifests import RunTarget, named
+from lagbench.core.cluster.manifests import Manifest, RunTarget, named
 from lagbench.core.cluster.own_deployment import (
     POD_SPEC,
     ContainerValues,
@@ -21,7 +21,6 @@ from lagbench.core.cluster.own_deployment import (
     write_texts,
 )
 from lagbench.core.cluster.own_kafka import OWN_KAFKA_SECRET, KafkaSettings
-from lagbench.core.cluster.own_rollout import rollout_of
 from lagbench.core.kubernetes import PROBE_KINDS
 from lagbench.core.scenario import ConsumerSettings
 
@@ -29,26 +28,17 @@ ENVIRONMENT_SECRET = "consumer-environment"  # noqa: S105 - the name of an objec
 _KEPT = ("name", "image", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts")
 _CONTAINER_FIELDS = {*_KEPT, *PROBE_KINDS, "lifecycle", "workingDir", "imagePullPolicy"}
 _POD_FIELDS = {
-    "containers",
-    "initContainers",
-    "volumes",
-    "terminationGracePeriodSeconds",
-    "automountServiceAccountToken",
-    "restartPolicy",
-    "imagePullSecrets",
+    *("containers", "initContainers", "volumes", "terminationGracePeriodSeconds"),
+    *("automountServiceAccountToken", "restartPolicy", "imagePullSecrets"),
 }
 """Honoured, noted one by one, or without a meaning where no image runs."""
 _FIELDS = (
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "metadata.labels[",
-    "metadata.annotations[",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.podIP",
-    "status.hostIP",
+    *("metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels["),
+    *("metadata.annotations[", "spec.nodeName", "spec.serviceAccountName"),
+    *("status.podIP", "status.hostIP"),
 )
+_IN_FILE = "its variables in consumer.env_file (--env-file FILE), or the object in the same file"
+_SHARE = re.compile(r"\d+%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +57,6 @@ class _Adaptation:
     settings: ConsumerSettings
     environment: Mapping[str, str]
     """Of the file of variables."""
-    folder: str
     notes: list[str] = field(default_factory=list)
 
     def note(self, what: str) -> None:
@@ -89,18 +78,14 @@ def own_consumer_as_process(
     :param environment: what ``consumer.env_file`` has; it stands for the cluster's Secrets.
     :param folder: in which the command runs: that of the manifest's file.
     :param kafka: the settings of the run's Kafka, for the placeholders of its log-in.
-    :raises WrongInput: names the place in the file that cannot be honoured, and why.
     """
     kafka.require(settings)
-    work = _Adaptation(own, settings, environment, folder, list(own.notes))
+    work = _Adaptation(own, settings, environment, list(own.notes))
     workload = as_workload(own, target, replicas=replicas)
-    container = {
-        name: copy.deepcopy(own.container[name]) for name in _KEPT if name in own.container
-    }
-    container.pop("image", None) if not container.get("image") else None
+    found = {name: one for name, one in own.container.items() if name in _KEPT}
+    container = copy.deepcopy({name: one for name, one in found.items() if name != "image" or one})
     container["workingDir"] = folder
-    if not container.get("command"):
-        container["command"] = list(settings.command)
+    container["command"] = container.get("command") or list(settings.command)
     if not container["command"]:
         raise own.refuse(
             f"{own.place}.command",
@@ -118,100 +103,98 @@ def own_consumer_as_process(
     container["resources"] = {"requests": (container.get("resources") or {}).get("requests") or {}}
     values = ContainerValues(_port_variables(container["ports"]), OWN_KAFKA_SECRET, kafka.file)
     write_texts(own, container, target, settings, values)
+    spec = workload["spec"]
+    pod = {
+        "containers": [container],
+        "volumes": volumes,
+        "terminationGracePeriodSeconds": own.grace_seconds,
+        "automountServiceAccountToken": False,
+        "restartPolicy": "Always",
+    }
     workload["spec"] = {
         "replicas": replicas,
-        "selector": workload["spec"]["selector"],
-        **rollout_of(own),
-        "template": {
-            "metadata": workload["spec"]["template"]["metadata"],
-            "spec": {
-                "containers": [container],
-                "volumes": volumes,
-                "terminationGracePeriodSeconds": own.grace_seconds,
-                "automountServiceAccountToken": False,
-                "restartPolicy": "Always",
-            },
-        },
+        "selector": spec["selector"],
+        **_rollout(own),
+        "template": {"metadata": spec["template"]["metadata"], "spec": pod},
     }
-    _note_the_rest(work)
-    beside = [*_beside(work, target), *_login(kafka.secret_values(settings), target)]
+    _note_the_rest(work, folder)
+    beside = []
+    for name, one in [*own.config_maps.items(), *own.secrets.items()]:
+        manifest = copy.deepcopy(dict(one))
+        named(manifest, name, target)
+        beside.append(manifest)
+    login = kafka.secret_values(settings)
+    for name, texts in ((ENVIRONMENT_SECRET, environment), (OWN_KAFKA_SECRET, login)):
+        if texts:
+            secret = {"apiVersion": "v1", "kind": "Secret", "stringData": dict(texts)}
+            named(secret, name, target)
+            beside.append(secret)
     return OwnProcess(workload, tuple(beside), tuple(dict.fromkeys(work.notes)))
 
 
 def _variable(kind: str, name: str) -> str:
     """Return the variable of localkube with a port of the pod, or with the folder of a volume."""
-    return f"{kind}_{name.upper().replace('-', '_')}"
+    return f"$({kind}_{name.upper().replace('-', '_')})"
 
 
 def _variables(work: _Adaptation, container: dict[str, Any]) -> None:
     """Take what Secrets have from the file of variables; reject what is nowhere."""
-    sources = []
+    own, sources = work.own, list[Any]()
     for number, source in enumerate(container.get("envFrom") or []):
-        place = f"{work.own.place}.envFrom[{number}]"
         kind = "secretRef" if "secretRef" in source else "configMapRef"
-        name = str((source.get(kind) or {}).get("name"))
-        known = work.own.secrets if kind == "secretRef" else work.own.config_maps
-        if name in known:
+        reference = source.get(kind) or {}
+        name = str(reference.get("name"))
+        if name in (own.secrets if kind == "secretRef" else own.config_maps):
             sources.append(source)
         elif work.environment:
             sources.append({"secretRef": {"name": ENVIRONMENT_SECRET}})
-        elif not (source.get(kind) or {}).get("optional"):
-            raise work.own.refuse(f"{place}.{kind}", name, _IN_FILE)
-        else:
+        elif reference.get("optional"):
             work.note(f"the optional {kind} {name}, which is not in the file")
+        else:
+            raise own.refuse(f"{own.place}.envFrom[{number}].{kind}", name, _IN_FILE)
     container["envFrom"] = [one for n, one in enumerate(sources) if one not in sources[:n]]
-    container["env"] = [
-        variable
-        for number, one in enumerate(container.get("env") or [])
-        for variable in [_source(work, one, f"{work.own.place}.env[{number}]")]
-        if variable is not None
-    ]
-
-
-_IN_FILE = "its variables in consumer.env_file (--env-file FILE), or the object in the same file"
+    numbered = enumerate(container.get("env") or [])
+    found = [_source(work, one, f"{own.place}.env[{number}].valueFrom") for number, one in numbered]
+    container["env"] = [one for one in found if one is not None]
 
 
 def _source(work: _Adaptation, variable: dict[str, Any], place: str) -> dict[str, Any] | None:
     """Return the variable as localkube can honour it; None: it is optional and nowhere."""
-    if variable.get("name") in work.settings.env:
-        return {"name": variable["name"], "value": ""}  # the place of the scenario's value
-    source = variable.get("valueFrom")
+    name, source = variable.get("name"), variable.get("valueFrom")
+    if name in work.settings.env:
+        return {"name": name, "value": ""}  # the place of the scenario's value
     if not source:
         return variable
     if "fieldRef" in source:
         path = str(source["fieldRef"].get("fieldPath"))
         if path.startswith(_FIELDS):
             return variable
-        raise work.own.refuse(f"{place}.valueFrom.fieldRef", path, "a field that one machine has")
-    for kind, known in (
-        ("secretKeyRef", work.own.secrets),
-        ("configMapKeyRef", work.own.config_maps),
-    ):
-        if kind not in source:
-            continue
-        reference, name = source[kind], variable["name"]
-        if name in work.environment:
-            of_file = {"name": ENVIRONMENT_SECRET, "key": name}
-            return {"name": name, "valueFrom": {"secretKeyRef": of_file}}
-        found = known.get(str(reference.get("name"))) or {}
-        keys = {**(found.get("data") or {}), **(found.get("stringData") or {})}
-        if reference.get("key") in keys:
-            return variable
-        if reference.get("optional"):
-            work.note(f"the variable {name}: its optional {kind} is not in the file")
-            return None
+        raise work.own.refuse(f"{place}.fieldRef", path, "a field that one machine has")
+    kind = next((one for one in ("secretKeyRef", "configMapKeyRef") if one in source), None)
+    if kind is None:
+        kinds = ", ".join(source)
+        allowed = f"a value of {name} in consumer.env: one machine has no {kinds}"
+        raise work.own.refuse(place, kinds, allowed)
+    if name in work.environment:
+        of_file = {"name": ENVIRONMENT_SECRET, "key": name}
+        return {"name": name, "valueFrom": {"secretKeyRef": of_file}}
+    reference = source[kind]
+    known = work.own.secrets if kind == "secretKeyRef" else work.own.config_maps
+    found = known.get(str(reference.get("name"))) or {}
+    if reference.get("key") in {**(found.get("data") or {}), **(found.get("stringData") or {})}:
+        return variable
+    if not reference.get("optional"):
         asked = f"{reference.get('name')}/{reference.get('key')}"
-        raise work.own.refuse(f"{place}.valueFrom.{kind}", asked, f"{name} in: {_IN_FILE}")
-    kinds = ", ".join(source)
-    allowed = f"a value of {variable['name']} in consumer.env: one machine has no {kinds}"
-    raise work.own.refuse(f"{place}.valueFrom", kinds, allowed)
+        raise work.own.refuse(f"{place}.{kind}", asked, f"{name} in: {_IN_FILE}")
+    work.note(f"the variable {name}: its optional {kind} is not in the file")
+    return None
 
 
 def _volumes(work: _Adaptation, container: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the folders that the container mounts, and replace their paths in its texts."""
     mounts = container.get("volumeMounts") or []
     mounted = {str(mount.get("name")): mount for mount in mounts}
-    found = []
+    found, paths = [], {}
     for number, volume in enumerate(work.own.pod.get("volumes") or []):
         place, name = f"{POD_SPEC}.volumes[{number}]", str(volume.get("name"))
         if name not in mounted:
@@ -224,22 +207,19 @@ def _volumes(work: _Adaptation, container: dict[str, Any]) -> list[dict[str, Any
             allowed = "emptyDir or configMap: on one machine these are folders, and no other is"
             raise work.own.refuse(f"{place}.{kind}", volume.get(kind), allowed)
         found.append({"name": name, kind: volume[kind]})
-    paths = {
-        str(mount.get("mountPath", "")).rstrip("/"): f"$({_variable('VOLUME', name)})"
-        for name, mount in mounted.items()
-        if any(one["name"] == name for one in found)
-    }
+        path = str(mounted[name].get("mountPath", "")).rstrip("/")
+        variable = _variable("VOLUME", name)
+        paths[path] = variable
+        work.notes.append(
+            f"on one machine the folder {path} is {variable}: variables and arguments that begin "
+            "with it are changed"
+        )
     for key in ("command", "args"):
         container[key] = [_moved(text, paths) for text in container.get(key) or []]
     for variable in container["env"]:
         if "value" in variable:
             variable["value"] = _moved(variable["value"], paths)
-    work.notes += [
-        f"on one machine the folder {path} is {folder}: variables and arguments that begin with "
-        "it are changed"
-        for path, folder in paths.items()
-    ]
-    container["volumeMounts"] = [mount for mount in mounts if mount.get("name") in mounted]
+    container["volumeMounts"] = mounts
     return found
 
 
@@ -255,7 +235,7 @@ def _moved(text: str, paths: Mapping[str, str]) -> str:
 def _port_variables(ports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return localkube's variable of each port, of which a process gets one of its own."""
     return {
-        str(port[alias]): f"$({_variable('PORT', str(port.get('name') or port['containerPort']))})"
+        str(port[alias]): _variable("PORT", str(port.get("name") or port["containerPort"]))
         for port in ports
         for alias in ("name", "containerPort")
         if alias in port
@@ -264,20 +244,17 @@ def _port_variables(ports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def _probes(work: _Adaptation) -> dict[str, Any]:
     """Return the probes that reach the process: on a port that it gets from the scenario."""
-    container, told = work.own.container, set(work.settings.ports_told)
-    kept: dict[str, Any] = {}
+    container, kept = work.own.container, dict[str, Any]()
     for kind in PROBE_KINDS:
         probe = container.get(kind)
-        if not probe:
-            continue
-        how = probe.get("httpGet") or probe.get("tcpSocket")
-        if how is None:
+        how = (probe or {}).get("httpGet") or (probe or {}).get("tcpSocket")
+        if probe and how is None:
             work.note(f"{kind}, which is neither httpGet nor tcpSocket")
-            continue
-        names = _names_of_port(how.get("port"), container.get("ports") or [])
-        if names & told:
-            kept[kind] = copy.deepcopy(probe)
-        else:
+        elif probe and how:
+            names = set(_names_of_port(how.get("port"), container.get("ports") or []))
+            if names & work.settings.ports_told:
+                kept[kind] = copy.deepcopy(probe)
+                continue
             work.note(
                 f"{kind}: the processes share this machine's ports, so name the variable that "
                 f"takes the port: consumer.env: {{NAME: '{{port.{min(names)}}}'}}"
@@ -285,36 +262,45 @@ def _probes(work: _Adaptation) -> dict[str, Any]:
     return kept
 
 
-def _names_of_port(port: object, ports: list[Mapping[str, Any]]) -> set[str]:
-    """Return all names of a probe's port: its own, and its number."""
-    same = [one for one in ports if port in (one.get("name"), one.get("containerPort"))]
-    return {str(port)} | {
-        str(one[name]) for one in same for name in ("name", "containerPort") if name in one
-    }
+def _names_of_port(port: object, ports: list[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield all names of a probe's port: its own, and its number."""
+    yield str(port)
+    for one in ports:
+        aliases = [one[name] for name in ("name", "containerPort") if name in one]
+        if port in aliases:
+            yield from map(str, aliases)
 
 
-def _beside(work: _Adaptation, target: RunTarget) -> Iterator[Manifest]:
-    for name, found in [*work.own.config_maps.items(), *work.own.secrets.items()]:
-        manifest = copy.deepcopy(dict(found))
-        named(manifest, name, target)
-        yield manifest
-    if work.environment:
-        yield _secret(ENVIRONMENT_SECRET, work.environment, target)
+def _rollout(own: OwnDeployment) -> dict[str, Any]:
+    """Return how the Deployment's pods are replaced, checked as a cluster would check it."""
+    spec = own.deployment["spec"]
+    found = {name: spec[name] for name in ("strategy", "minReadySeconds") if spec.get(name)}
+    ready, strategy = found.get("minReadySeconds", 0), found.get("strategy", {})
+    if not _is_count(ready):
+        raise own.refuse("spec.minReadySeconds", ready, "whole seconds from 0 on")
+    if not isinstance(strategy, Mapping):
+        raise own.refuse("spec.strategy", strategy, "a type, and rollingUpdate")
+    kind, rolling = strategy.get("type", "RollingUpdate"), strategy.get("rollingUpdate") or {}
+    if kind not in ("RollingUpdate", "Recreate"):
+        raise own.refuse("spec.strategy.type", kind, "RollingUpdate or Recreate")
+    place, limits = "spec.strategy.rollingUpdate", ("maxSurge", "maxUnavailable")
+    if not isinstance(rolling, Mapping) or (rolling and kind == "Recreate"):
+        raise own.refuse(place, rolling, "maxSurge and maxUnavailable, with type RollingUpdate")
+    for name in limits:
+        limit = rolling.get(name, 0)
+        if not _is_count(limit) and not (isinstance(limit, str) and _SHARE.fullmatch(limit)):
+            raise own.refuse(f"{place}.{name}", limit, "whole pods from 0 on, or a share like 25%")
+    if all(rolling.get(name, "25%") in (0, "0%") for name in limits):
+        most = rolling["maxUnavailable"]
+        raise own.refuse(f"{place}.maxUnavailable", most, "not 0 as maxSurge is")
+    return found
 
 
-def _login(values: Mapping[str, str], target: RunTarget) -> Iterator[Manifest]:
-    if values:
-        yield _secret(OWN_KAFKA_SECRET, values, target)
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _secret(name: str, values: Mapping[str, str], target: RunTarget) -> Manifest:
-    secret: Manifest = {"apiVersion": "v1", "kind": "Secret"}
-    named(secret, name, target)
-    secret["stringData"] = dict(values)
-    return secret
-
-
-def _note_the_rest(work: _Adaptation) -> None:
+def _note_the_rest(work: _Adaptation, folder: str) -> None:
     pod, container = work.own.pod, work.own.container
     for one in pod.get("initContainers") or []:
         work.note(f"the init container {one.get('name')}")
@@ -332,4 +318,4 @@ def _note_the_rest(work: _Adaptation) -> None:
         if others := sorted(name for name, value in found.items() if value and name not in known):
             work.note(f"fields of {what}: {', '.join(others)}")
     if container.get("workingDir"):
-        work.note(f"workingDir {container['workingDir']}: the command runs in {work.folder}")
+        work.note(f"workingDir {container['workingDir']}: the command runs in {folder}")

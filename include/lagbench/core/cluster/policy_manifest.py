@@ -6,8 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lagbench.core.cluster.group_manifests import Manifest
-from lagbench.core.cluster.manifests import RunTarget, named
+from lagbench.core.cluster.manifests import Manifest, RunTarget, named
 from lagbench.core.keda.triggers import TRIGGER_TYPES, RunSources, kafka_metadata_for_run
 from lagbench.core.policy import at_stream_start, is_lag_scaler
 from lagbench.core.scenario import (
@@ -40,8 +39,6 @@ def policy_for_run(
 
     All policies of a group get one name, because KEDA rejects a second ScaledObject on a target.
     The second group's scales its own consumers.
-
-    :raises WrongInput: the policy is neither a ScaledObject nor an HPA.
     """
     manifest = copy.deepcopy(dict(policy))
     if starts_at_ns is not None:

@@ -24,10 +24,7 @@ _VIOLATION = re.compile(
 
 
 def refused_pods(workload: Mapping[str, Any]) -> str | None:
-    """Return the reason and Kubernetes' words if it rejects pods of a Deployment; None: none.
-
-    The controller tries again, so a refusal may pass: the next status then has no such condition.
-    """
+    """Return the reason and Kubernetes' words if it rejects pods of a Deployment; None: none."""
     for found in (workload.get("status") or {}).get("conditions") or []:
         if (found.get("type"), found.get("status"), found.get("reason")) in _REFUSALS:
             return f"{found['reason']}: {found.get('message') or 'without a message'}"
@@ -37,11 +34,7 @@ def refused_pods(workload: Mapping[str, Any]) -> str | None:
 def violated_level(warnings: Sequence[str], namespace: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the level that a namespace enforces and a workload's pods violate, and their fields.
 
-    The API server warns of a workload and rejects its pods. A namespace may warn of a stricter
-    level than it enforces: such a warning rejects nothing, so None is returned.
-
     :param warnings: of the answer to the workload.
-    :returns: e.g. ``restricted:latest`` and ``runAsNonRoot != true (pod must set …)``.
     """
     labels = (namespace.get("metadata") or {}).get("labels") or {}
     enforced = f"{labels.get(_ENFORCED)}:{labels.get(f'{_ENFORCED}-version', 'latest')}"

@@ -61,9 +61,6 @@ def rights_of_run(
 ) -> tuple[Right, ...]:
     """Return the rights that a run under the ``policies`` needs; empty: they are not known yet.
 
-    Only a policy that asks the lag scaler and a consumer on Spark create a claim for storage, and
-    not on every cluster; only the latter a Secret.
-
     :param kinds: of the run's consumers.
     """
     is_on_spark = "spark" in kinds

@@ -6,8 +6,7 @@ import base64
 import copy
 from collections.abc import Mapping
 
-from lagbench.core.cluster.group_manifests import Manifest
-from lagbench.core.cluster.manifests import RunTarget, named
+from lagbench.core.cluster.manifests import Manifest, RunTarget, named
 
 MOST_CLUSTER_BYTES = 1_000_000
 """Kubernetes takes 1,048,576 bytes in a ConfigMap."""

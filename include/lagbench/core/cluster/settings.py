@@ -33,13 +33,26 @@ KAFKA_SETTINGS_KEY = "client.properties"
 KAFKA_SETTINGS_FOLDER = "/etc/lagbench/kafka"
 """Where pods of a run have that Secret as files."""
 
-_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-_SUBDOMAIN_LENGTH = 253
-_SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
-_FACTOR = re.compile(r"[1-9]\d{0,3}")
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
-_HIGHEST_PORT = 65_535
+_SUBDOMAIN = r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+_PORT = r"0*([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])"
+_SERVER = rf"\s*(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):{_PORT}\s*"
+_IMAGE = (r"[A-Za-z0-9][A-Za-z0-9._:/@-]*", "an image reference")
+_SECRET = (_SUBDOMAIN, "a Secret's name")
+_ALLOWED: Mapping[str, tuple[str, str]] = {
+    NAMESPACE_FIELD: (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "a DNS label"),
+    SERVERS_FIELD: (f"{_SERVER}(,{_SERVER})*", "host:port, several separated by commas"),
+    IMAGE_FIELD: _IMAGE,
+    SPARK_IMAGE_FIELD: _IMAGE,
+    STORAGE_CLASS_FIELD: (_SUBDOMAIN, f"the name of a storage class, or {NO_STORAGE}"),
+    REPLICATION_FIELD: (
+        r"[1-9]\d{0,3}",
+        "a number of brokers, or nothing for the broker's default",
+    ),
+    KAFKA_SETTINGS_FIELD: _SECRET,
+    PULL_SECRET_FIELD: _SECRET,
+    ALIASES_FIELD: ("on|off", "on or off"),
+}
+"""What Kubernetes and Kafka take in each field, as a pattern and in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,75 +80,24 @@ class ClusterSettings:
 def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSettings:
     """Return the settings among a connection's ``fields``; the other fields are the provider's.
 
-    :raises WrongInput: a value that Kubernetes or Kafka would reject; it names ``where``.
+    An empty field counts as absent. ``WrongInput`` names ``where`` and the field.
     """
-    namespace = _text(fields, NAMESPACE_FIELD)
-    servers = _text(fields, SERVERS_FIELD)
-    image = _text(fields, IMAGE_FIELD)
-    spark_image = _text(fields, SPARK_IMAGE_FIELD)
-    storage_class = _text(fields, STORAGE_CLASS_FIELD)
-    factor = _text(fields, REPLICATION_FIELD)
-    aliases = _text(fields, ALIASES_FIELD)
-    secret = _text(fields, KAFKA_SETTINGS_FIELD)
-    pull_secret = _text(fields, PULL_SECRET_FIELD)
-    checks = (
-        (NAMESPACE_FIELD, namespace, bool(_LABEL.fullmatch(namespace or "a")), "a DNS label"),
-        (SERVERS_FIELD, servers, _are_servers(servers), "host:port, several separated by commas"),
-        (IMAGE_FIELD, image, bool(_IMAGE.fullmatch(image or "a")), "an image reference"),
-        (
-            SPARK_IMAGE_FIELD,
-            spark_image,
-            bool(_IMAGE.fullmatch(spark_image or "a")),
-            "an image reference",
-        ),
-        (
-            STORAGE_CLASS_FIELD,
-            storage_class,
-            _is_subdomain(storage_class),
-            f"the name of a storage class, or {NO_STORAGE}",
-        ),
-        (
-            REPLICATION_FIELD,
-            factor,
-            bool(_FACTOR.fullmatch(factor or "1")),
-            "a number of brokers, or nothing for the broker's default",
-        ),
-        (KAFKA_SETTINGS_FIELD, secret, _is_subdomain(secret), "a Secret's name"),
-        (PULL_SECRET_FIELD, pull_secret, _is_subdomain(pull_secret), "a Secret's name"),
-        (ALIASES_FIELD, aliases, aliases in (None, "on", "off"), "on or off"),
-    )
-    for field, value, is_allowed, allowed in checks:
-        if not is_allowed:
-            raise WrongInput(where=where, field=field, value=value, allowed=allowed)
-    replicas = None if factor is None else int(factor)
-    is_on = None if aliases is None else aliases == "on"
+    found: dict[str, str] = {}
+    for field, (pattern, allowed) in _ALLOWED.items():
+        text = str(fields.get(field) or "").strip()
+        if text and not re.fullmatch(pattern, text):
+            raise WrongInput(where=where, field=field, value=text, allowed=allowed)
+        if text:
+            found[field] = text
+    factor, aliases = found.get(REPLICATION_FIELD), found.get(ALIASES_FIELD)
     return ClusterSettings(
-        namespace=namespace or NAMESPACE,
-        bootstrap_servers=servers,
-        image=image,
-        storage_class=storage_class,
-        replication_factor=replicas,
-        metric_aliases=is_on,
-        spark_image=spark_image,
-        kafka_secret=secret,
-        image_pull_secret=pull_secret,
+        namespace=found.get(NAMESPACE_FIELD, NAMESPACE),
+        bootstrap_servers=found.get(SERVERS_FIELD),
+        image=found.get(IMAGE_FIELD),
+        storage_class=found.get(STORAGE_CLASS_FIELD),
+        replication_factor=None if factor is None else int(factor),
+        metric_aliases=None if aliases is None else aliases == "on",
+        spark_image=found.get(SPARK_IMAGE_FIELD),
+        kafka_secret=found.get(KAFKA_SETTINGS_FIELD),
+        image_pull_secret=found.get(PULL_SECRET_FIELD),
     )
-
-
-def _text(fields: Mapping[str, object], name: str) -> str | None:
-    """Return a field as text; an empty field counts as absent."""
-    value = fields.get(name)
-    return None if value is None or not str(value).strip() else str(value).strip()
-
-
-def _is_subdomain(name: str | None) -> bool:
-    if name is None:
-        return True
-    return len(name) <= _SUBDOMAIN_LENGTH and bool(_SUBDOMAIN.fullmatch(name))
-
-
-def _are_servers(servers: str | None) -> bool:
-    if servers is None:
-        return True
-    found = [_SERVER.fullmatch(part.strip()) for part in servers.split(",")]
-    return all(match and 1 <= int(match[2]) <= _HIGHEST_PORT for match in found)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.cluster.group_manifests import Manifest
 from lagbench.core.cluster.manifests import (
+    Manifest,
     RunTarget,
     first_container,
     grace_seconds,
+    group_settings,
     named,
-    pod_template,
-    set_arguments,
     set_environment,
     set_variable,
+    work_settings,
+    workload_for_run,
 )
 from lagbench.core.scenario import (
     CONSUMER_DEPLOYMENT,
@@ -29,8 +29,6 @@ from lagbench.core.scenario import (
     SparkFlags,
     WorkFlags,
     downstream_pace,
-    flag_text,
-    flag_values,
     kind_of,
     worker_mebibytes,
 )
@@ -62,11 +60,7 @@ def spark_master_for_run(
     deployment: Mapping[str, Any], target: RunTarget, place: SparkPlace
 ) -> Manifest:
     """Return the master's Deployment."""
-    manifest = _own(deployment, target)
-    container = first_container(pod_template(manifest, target, is_spark=True))
-    _set_place(container, target, place)
-    set_arguments(container, {"run-id": target.names.run_id})
-    return manifest
+    return _spark_pod(deployment, target, place, {"role": "master"})
 
 
 def spark_workers_for_run(
@@ -78,33 +72,20 @@ def spark_workers_for_run(
     replicas: int,
 ) -> Manifest:
     """Return the workers' Deployment under the name that every policy scales."""
-    manifest = _own(deployment, target, CONSUMER_DEPLOYMENT)
-    manifest["spec"]["replicas"] = replicas
-    spark = settings.spark_settings
-    pod = pod_template(manifest, target, is_spark=True)
-    for labels in (
-        manifest["metadata"]["labels"],
-        manifest["spec"]["selector"]["matchLabels"],
-        manifest["spec"]["template"]["metadata"]["labels"],
-    ):
+    spark, work = settings.spark_settings, _work(settings)
+    of_pod = {**work, "shutdown_timeout_seconds": settings.shutdown_timeout_seconds}
+    manifest = _spark_pod(deployment, target, place, of_pod, name=CONSUMER_DEPLOYMENT)
+    spec = manifest["spec"]
+    spec["replicas"] = replicas
+    metadata = (manifest["metadata"], spec["template"]["metadata"])
+    for labels in (spec["selector"]["matchLabels"], *(one["labels"] for one in metadata)):
         labels["app"] = CONSUMER_DEPLOYMENT
+    pod, memory = spec["template"]["spec"], worker_mebibytes(spark)
     pod["terminationGracePeriodSeconds"] = grace_seconds(settings)
-    container = first_container(pod)
-    memory = worker_mebibytes(spark)
-    container["resources"] = {
+    first_container(pod)["resources"] = {
         "requests": {"cpu": f"{settings.cpu_request_millicores}m", "memory": f"{memory}Mi"},
         "limits": {"memory": f"{memory + memory // 2}Mi"},
     }
-    _set_place(container, target, place)
-    set_arguments(
-        container,
-        {
-            "run-id": target.names.run_id,
-            **flag_values(settings, WorkFlags),
-            **_flags(spark),
-            "drain-timeout": flag_text(settings.shutdown_timeout_seconds),
-        },
-    )
     return manifest
 
 
@@ -120,27 +101,13 @@ def spark_driver_for_run(
     pace: DownstreamPace | None = None,
 ) -> Manifest:
     """Return the driver's Deployment; ``seed`` draws the costs of messages."""
-    manifest = _own(deployment, target)
-    pod = pod_template(manifest, target, is_spark=True)
+    work = {**_work(settings), **work_settings(seed, poison, pace)}
+    manifest = _spark_pod(deployment, target, place, {**work, "floor_workers": floor_workers})
+    pod = manifest["spec"]["template"]["spec"]
     pod["terminationGracePeriodSeconds"] = grace_seconds(settings)
-    container = first_container(pod)
-    _set_place(container, target, place)
     checkpoint = place.checkpoint or f"{CHECKPOINT_MOUNT}/{target.names.run_id}"
-    set_environment(container, {"SPARK_STREAM_CHECKPOINT": checkpoint})
-    if place.jars:
-        set_environment(container, {"SPARK_STREAM_JARS": place.jars})
-    arguments = {
-        "run-id": target.names.run_id,
-        **flag_values(settings, WorkFlags),
-        **_flags(settings.spark_settings),
-        "floor-workers": str(floor_workers),
-        "work-seed": str(seed),
-    }
-    if poison is not None:
-        arguments["poison"] = flag_text(poison)
-    if pace is not None and not pace.is_even:
-        arguments["slow-downstream"] = pace.text
-    set_arguments(container, arguments)
+    jars = {"SPARK_STREAM_JARS": place.jars} if place.jars else {}
+    set_environment(first_container(pod), {"SPARK_STREAM_CHECKPOINT": checkpoint, **jars})
     return manifest
 
 
@@ -178,9 +145,6 @@ def spark_consumer_for_run(
 def spark_secret_for_run(service: Mapping[str, Any], target: RunTarget, secret: str) -> Manifest:
     """Return the Secret that lets the run's pods of Spark know each other.
 
-    It ends with the master's Service: a run's account may create Secrets, but not list or delete
-    them.
-
     :param service: as the API server has it.
     """
     manifest: Manifest = {"apiVersion": "v1", "kind": "Secret"}
@@ -195,27 +159,31 @@ def _secret_name(target: RunTarget) -> str:
     return f"spark-stream-{target.names.run_id}"
 
 
-def _own(deployment: Mapping[str, Any], target: RunTarget, name: str | None = None) -> Manifest:
-    manifest = copy.deepcopy(dict(deployment))
-    named(manifest, name or manifest["metadata"]["name"], target)
-    return manifest
+def _work(settings: ConsumerSettings) -> dict[str, Any]:
+    """Return what workers and driver know of the work, and of Spark."""
+    spark = settings.spark_settings.model_dump(mode="json", include=set(SparkFlags.model_fields))
+    return {**settings.model_dump(mode="json", include=set(WorkFlags.model_fields)), **spark}
 
 
-def _flags(spark: SparkFlags) -> dict[str, str]:
-    found = flag_values(spark, SparkFlags)
-    return {name: text for name, text in found.items() if text != str(None)}
-
-
-def _set_place(container: dict[str, Any], target: RunTarget, place: SparkPlace) -> None:
-    set_environment(
-        container,
-        {
-            "KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers,
-            "SPARK_STREAM_MASTER_URL": place.master_url,
-            "SPARK_STREAM_VERSION": place.version,
-            **place.environment,
-        },
+def _spark_pod(
+    deployment: Mapping[str, Any],
+    target: RunTarget,
+    place: SparkPlace,
+    settings: Mapping[str, Any],
+    *,
+    name: str | None = None,
+) -> Manifest:
+    environment = {
+        "KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers,
+        "SPARK_STREAM_MASTER_URL": place.master_url,
+        "SPARK_STREAM_VERSION": place.version,
+        **place.environment,
+    }
+    settings = {**group_settings(target), **settings}
+    manifest = workload_for_run(
+        deployment, target, name=name, settings=settings, environment=environment, is_spark=True
     )
     reference = {"name": _secret_name(target), "key": _SECRET_KEY}
     variable = {"name": SECRET_VARIABLE, "valueFrom": {"secretKeyRef": reference}}
-    set_variable(container, variable)
+    set_variable(first_container(manifest["spec"]["template"]["spec"]), variable)
+    return manifest

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lagbench.core.measures import Fidelity
-from lagbench.core.scenario import EARLIER_NAMES, Scenario
+from lagbench.core.scenario import Scenario
 
 NOT_RUN = {"description", "policy", "slos", "seed"}
 """Scenario fields that do not affect a run: its text, the policy's name, the verdict's limits.
@@ -22,6 +22,12 @@ _FILES = {"consumer": ("manifest", "manifest_sha256"), "payload": ("file", "sha2
 """The user's files in a scenario: the field of the path, and that of the content's digest."""
 _PATHS = {"consumer": ("env_file",)}
 """Paths of files that do not count: a run folder has no digest of their content, a secret."""
+
+_EARLIER_NAMES: Mapping[str, str] = {
+    "consumer.drain": "consumer.graceful_shutdown",
+    "consumer.drain_timeout_seconds": "consumer.shutdown_timeout_seconds",
+}
+"""The names with which the digests of earlier nights were made."""
 
 
 def content_digest(content: Any) -> str:
@@ -81,7 +87,7 @@ def files_by_content(dumped: Mapping[str, Any]) -> dict[str, Any]:
 def _by_earlier_names(effective: dict[str, Any]) -> dict[str, Any]:
     """Return the fields under the names and values of earlier versions."""
     found = {key: dict(part) if isinstance(part, dict) else part for key, part in effective.items()}
-    for earlier, current in EARLIER_NAMES.items():
+    for earlier, current in _EARLIER_NAMES.items():
         part, _, name = current.partition(".")
         if name in found.get(part, {}):
             value = found[part].pop(name)

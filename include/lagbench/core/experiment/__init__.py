@@ -4,18 +4,14 @@ Light on purpose: the Dags of the experiments import it whenever they are parsed
 needs the measures, is in ``result``.
 """
 
-from lagbench.core.experiment.expected_value import ExpectedValue
-from lagbench.core.experiment.experiment import Experiment, ExperimentCell, MeasureBound
+from lagbench.core.experiment.experiment import Experiment
 from lagbench.core.experiment.progress import MOST_ATTEMPTS, Execution, Progress, RunRecord
 from lagbench.core.experiment.schedule import PlannedRun, Schedule, draw_schedule
 
 __all__ = [
     "MOST_ATTEMPTS",
     "Execution",
-    "ExpectedValue",
     "Experiment",
-    "ExperimentCell",
-    "MeasureBound",
     "PlannedRun",
     "Progress",
     "RunRecord",

@@ -18,7 +18,6 @@ from lagbench.core.scenario.actions import (
     RollingRestart,
     SlowDownstream,
     SwapPolicy,
-    action_models,
     actions_seconds,
     balancers_of,
     begin_text,
@@ -39,11 +38,12 @@ from lagbench.core.scenario.conf_limits import (
     FIELDS_VARIABLE,
     FOLDERS_VARIABLE,
     ConfLimits,
+    models_in,
     reaching_fields,
 )
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.downstream_pace import DownstreamPace
-from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
+from lagbench.core.scenario.flag import SETTINGS_VARIABLE, Flag, StrictModel
 from lagbench.core.scenario.hpa_phase import (
     phase_distance_seconds,
     require_known_hpa,
@@ -67,7 +67,7 @@ from lagbench.core.scenario.payload import (
     read_samples,
     with_samples,
 )
-from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
+from lagbench.core.scenario.poison import PoisonedKey
 from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
 from lagbench.core.scenario.profiles import (
     MOST_PER_SECOND,
@@ -77,6 +77,7 @@ from lagbench.core.scenario.profiles import (
     SteadyProfile,
     StepProfile,
     TraceProfile,
+    profile_content,
     profile_text,
 )
 from lagbench.core.scenario.run_names import (
@@ -101,7 +102,6 @@ from lagbench.core.scenario.run_names import (
     new_run_id,
 )
 from lagbench.core.scenario.scenario import (
-    EARLIER_NAMES,
     MAX_SEED,
     ConsumerFlags,
     ConsumerSettings,
@@ -138,7 +138,6 @@ __all__ = [
     "CLIENTS_SESSION_SECONDS",
     "CONSUMER_DEPLOYMENT",
     "DRIVER_SIDE_MEBIBYTES",
-    "EARLIER_NAMES",
     "FIELDS_VARIABLE",
     "FOLDERS_VARIABLE",
     "GROUP_PREFIX",
@@ -161,6 +160,7 @@ __all__ = [
     "ROLLOUT_SECONDS",
     "RUN_ID_ANNOTATION",
     "RUN_ID_LABEL",
+    "SETTINGS_VARIABLE",
     "SPARK_DRIVER",
     "SPARK_MASTER",
     "SPARK_MASTER_PORT",
@@ -194,7 +194,6 @@ __all__ = [
     "Payload",
     "PayloadFormat",
     "PoisonedKey",
-    "PoisonedKeyFlag",
     "ProcessCost",
     "Profile",
     "RebalanceProtocol",
@@ -208,28 +207,27 @@ __all__ = [
     "StartDelay",
     "SteadyProfile",
     "StepProfile",
+    "StrictModel",
     "SwapPolicy",
     "TraceProfile",
     "WorkFlags",
     "Workload",
-    "action_models",
     "actions_seconds",
     "balancers_of",
     "begin_text",
     "client_pattern",
     "downstream_pace",
     "drawn",
-    "flag_of",
-    "flag_text",
-    "flag_values",
     "kind_of",
     "knows_work",
     "level_of",
     "mean_start_seconds",
+    "models_in",
     "new_run_id",
     "new_variables",
     "own_texts",
     "phase_distance_seconds",
+    "profile_content",
     "profile_text",
     "reaching_fields",
     "read_samples",

@@ -8,14 +8,15 @@ undone after that time. Its pods are drawn by the run's seed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, TypeVar, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lagbench.core.scenario.balancer import Balancer
 from lagbench.core.scenario.conf_limits import Reach
 from lagbench.core.scenario.downstream_pace import MOST_FACTOR, DownstreamPace, Slowdown
+from lagbench.core.scenario.flag import StrictModel
 from lagbench.core.scenario.profiles import LONGEST_SECONDS
 
 RunState = Literal["lag_drained"]
@@ -26,8 +27,6 @@ ROLLOUT_SECONDS = 600.0
 AROUND_SECONDS = 60.0
 """For the begin and the end of the last action: a pod's restart, the player's own end."""
 Drawn = TypeVar("Drawn")
-
-
 ActionKind = Literal[
     "kill_pod",
     "pause_pod",
@@ -42,10 +41,8 @@ ActionKind = Literal[
 ]
 
 
-class ActionBase(BaseModel):
+class ActionBase(StrictModel):
     """The fields of every action: its begin."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     kind: ActionKind
     at_seconds: float | None = Field(
@@ -177,17 +174,8 @@ Action = Annotated[
 ]
 
 
-def action_models() -> dict[str, type[ActionBase]]:
-    """Return the model of each kind."""
-    models: tuple[type[ActionBase], ...] = get_args(get_args(Action)[0])
-    return {get_args(model.model_fields["kind"].annotation)[0]: model for model in models}
-
-
 def actions_seconds(actions: Sequence[ActionBase], drain_seconds: float) -> float:
-    """Return how long the actions may take after the planned window; 0 without actions.
-
-    The last one may wait for the drain, and lasts then.
-    """
+    """Return how long the actions may take after the planned window; 0 without actions."""
     if not actions:
         return 0.0
     lasting = sum(action.for_seconds for action in actions if isinstance(action, LastingAction))
@@ -208,71 +196,20 @@ def begin_text(action: ActionBase) -> str:
 
 
 def restart_text(action: RollingRestart) -> str:
-    """Return what the new pods have other than before, in words; empty: nothing.
-
-    Values of variables may be secrets, so only names are in it.
-    """
+    """Return what the new pods have other than before, in words; empty: nothing."""
     if action.balancer is not None:
         return f"to the balancer {action.balancer}"
     return f"with other values of {', '.join(action.env)}" if action.env else ""
 
 
 def drawn(candidates: Sequence[Drawn], count: int, *, seed: int, number: int) -> list[Drawn]:
-    """Return ``count`` of ``candidates``, or all if there are fewer, in their order.
-
-    The draw depends on the seed, the action's number and how many candidates there are.
-    """
+    """Return ``count`` of ``candidates``, or all if there are fewer, in their order."""
 
     def rank(place: int) -> bytes:
         return hashlib.sha256(f"{seed}:{number}:{place}".encode()).digest()
 
     places = sorted(range(len(candidates)), key=rank)[:count]
     return [candidates[place] for place in sorted(places)]
-
-
-def problem_of_begin(number: int, action: ActionBase) -> str:
-    """Return what is wrong with the begin of action ``number``; empty: nothing."""
-    if (action.at_seconds is None) == (action.at is None):
-        return f"actions.{number}.at_seconds must be given, or at, and not both"
-    if isinstance(action, SlowDownstream) and action.at_seconds is None:
-        return f"actions.{number}.at_seconds must be given: the pods know its time from their start"
-    if isinstance(action, GrowPartitions) and action.at_seconds is None:
-        return f"actions.{number}.at_seconds must be given: messages go by their planned instant"
-    if isinstance(action, BrokerUnreachable) and (action.mode == "latency") != (
-        action.latency_ms > 0
-    ):
-        return f"actions.{number}.latency_ms must be above 0 with mode latency, and 0 with others"
-    return ""
-
-
-def problem_of_restarts(actions: Sequence[ActionBase], workload: str, kind: str) -> str:
-    """Return which field of a rolling restart these consumers cannot have; empty: none."""
-    for number, action in enumerate(actions):
-        if not isinstance(action, RollingRestart):
-            continue
-        if action.at_once and workload != "Deployment":
-            return (
-                f"actions.{number}.at_once must be false with consumer.workload {workload}: only "
-                "a Deployment has the strategy Recreate"
-            )
-        if action.balancer is not None and kind != "stand-in":
-            why = "joins no group" if kind == "spark" else "decides its balancer itself"
-            return f"actions.{number}.balancer must be left out: consumer.kind {kind} {why}"
-        if action.env and kind != "own":
-            return f"actions.{number}.env must be left out: only with consumer.kind own"
-    return ""
-
-
-def problem_of_overlap(actions: Sequence[ActionBase]) -> str:
-    """Return which action begins while one of its kind lasts that cannot lie twice over the run."""
-    for number, action in enumerate(actions):
-        for other in actions[:number]:
-            if other.kind == action.kind and _overlap(other, action):
-                return (
-                    f"actions.{number}.at_seconds must be outside of the time of the other "
-                    f"{action.kind}"
-                )
-    return ""
 
 
 def downstream_pace(actions: Sequence[ActionBase]) -> DownstreamPace:
@@ -284,13 +221,72 @@ def downstream_pace(actions: Sequence[ActionBase]) -> DownstreamPace:
     )
 
 
+def action_problems(
+    actions: Sequence[ActionBase], *, partitions: int, workload: str, kind: str
+) -> Iterator[str]:
+    """Yield what is wrong with the actions of a run, whose consumers are of a ``kind``.
+
+    :param partitions: of the topic at the start.
+    """
+    for number, action in enumerate(actions):
+        place = f"actions.{number}"
+        yield from (f"{place}.{problem}" for problem in _begin_problems(action))
+        if isinstance(action, RollingRestart):
+            problems = _restart_problems(action, workload, kind)
+            yield from (f"{place}.{problem}" for problem in problems)
+        if any(_overlap(other, action) for other in actions[:number]):
+            yield f"{place}.at_seconds must be outside of the time of the other {action.kind}"
+    growths = (
+        (one.at_seconds or 0.0, number, one.partitions)
+        for number, one in enumerate(actions)
+        if isinstance(one, GrowPartitions)
+    )
+    second, count = -1.0, partitions
+    for at, number, wanted in sorted(growths):
+        if at == second:
+            yield f"actions.{number}.at_seconds must be another one: a grow_partitions is there"
+        if wanted <= count:
+            yield (
+                f"actions.{number}.partitions must be above {count}, which the topic has by then: "
+                "Kafka cannot remove partitions"
+            )
+        second, count = at, wanted
+
+
+def _begin_problems(action: ActionBase) -> Iterator[str]:
+    if (action.at_seconds is None) == (action.at is None):
+        yield "at_seconds must be given, or at, and not both"
+    if action.at_seconds is None and isinstance(action, SlowDownstream):
+        yield "at_seconds must be given: the pods know its time from their start"
+    if action.at_seconds is None and isinstance(action, GrowPartitions):
+        yield "at_seconds must be given: messages go by their planned instant"
+    is_slow = isinstance(action, BrokerUnreachable) and action.mode == "latency"
+    if isinstance(action, BrokerUnreachable) and is_slow != (action.latency_ms > 0):
+        yield "latency_ms must be above 0 with mode latency, and 0 with others"
+
+
+def _restart_problems(action: RollingRestart, workload: str, kind: str) -> Iterator[str]:
+    if action.at_once and workload != "Deployment":
+        yield (
+            f"at_once must be false with consumer.workload {workload}: only a Deployment has the "
+            "strategy Recreate"
+        )
+    if action.balancer is not None and kind != "stand-in":
+        why = "joins no group" if kind == "spark" else "decides its balancer itself"
+        yield f"balancer must be left out: consumer.kind {kind} {why}"
+    if action.env and kind != "own":
+        yield "env must be left out: only with consumer.kind own"
+
+
 def _overlap(first: ActionBase, second: ActionBase) -> bool:
-    if not isinstance(first, _ONCE) or not isinstance(second, _ONCE):
+    """Return whether one begins while another of its kind lasts that cannot lie over it."""
+    once = (SlowDownstream, BrokerUnreachable, BrokerRestart)
+    if not isinstance(first, once) or not isinstance(second, once) or first.kind != second.kind:
         return False
     if first.at_seconds is None or second.at_seconds is None:
         return False
-    before, after = sorted((first, second), key=lambda action: action.at_seconds or 0.0)
-    return (after.at_seconds or 0.0) < (before.at_seconds or 0.0) + before.for_seconds
-
-
-_ONCE = (SlowDownstream, BrokerUnreachable, BrokerRestart)
+    before, after = sorted(
+        ((one.at_seconds or 0.0, one.for_seconds) for one in (first, second)),
+        key=lambda one: one[0],
+    )
+    return after[0] < before[0] + before[1]

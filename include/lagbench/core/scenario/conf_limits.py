@@ -37,7 +37,7 @@ def reaching_fields(model: type[BaseModel], above: str = "") -> Iterator[tuple[s
         if reach is not None:
             yield f"{above}{name}", reach
             continue
-        for part, inner in _models_in(info.annotation):
+        for part, inner in models_in(info.annotation):
             yield from reaching_fields(inner, f"{above}{name}.{part}")
 
 
@@ -56,10 +56,7 @@ class ConfLimits:
     """The settings of that cell."""
 
     def require_folder(self, name: str, given: str, file: PurePath) -> None:
-        """Reject a path in a conf; ``file`` is what it leads to when links are followed.
-
-        :raises WrongInput: it is not below a folder that the deployer allows.
-        """
+        """Reject a path in a conf; ``file`` is what it leads to when links are followed."""
         if given in self.names or any(file.is_relative_to(one) for one in self.allowed_folders):
             return
         below = " or ".join(str(folder) for folder in self.allowed_folders)
@@ -76,7 +73,6 @@ class ConfLimits:
         """Reject a scenario's data that reach further than ``own``, the data of the catalog.
 
         :param resolved: return the file that a field's path leads to.
-        :raises WrongInput: names the first such field.
         """
         for pattern, reach in self.fields.items():
             known = dict(_values(own, pattern.split(".")))
@@ -111,11 +107,11 @@ def _values(data: Any, pattern: Sequence[str], above: str = "") -> Iterator[tupl
         yield from _values(value, rest, f"{above}.{name}" if above else str(name))
 
 
-def _models_in(annotation: Any, part: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
+def models_in(annotation: Any, part: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
     """Yield the models in a field's type, each with how a list between them is written."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield part, annotation
         return
     is_list = get_origin(annotation) in (tuple, list)
     for inner in get_args(annotation):
-        yield from _models_in(inner, f"{EACH}." if is_list else part)
+        yield from models_in(inner, f"{EACH}." if is_list else part)

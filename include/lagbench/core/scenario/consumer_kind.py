@@ -6,7 +6,7 @@ folder of its workload in ``k8s/base``, and, if it has needs of its own, a line 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -52,21 +52,19 @@ class ConsumerKind:
         """True: its pods report which partitions they own."""
         return self.has_members and self.has_reports
 
-    def problem_of_settings(self, given: Collection[str], actions: Collection[ActionKind]) -> str:
-        """Return the first setting or action that this kind does not take; empty: none.
+    def problems(self, given: Collection[str], actions: Collection[ActionKind]) -> Iterator[str]:
+        """Yield the settings and actions that this kind does not take.
 
         :param given: names of the fields of ``consumer`` that differ from their default.
         """
+        of_kind = f"with consumer.kind {self.name}"
         for name, reason in self.not_taken.items():
             if name in given:
-                return f"consumer.{name} must be left out with consumer.kind {self.name}: {reason}"
+                yield f"consumer.{name} must be left out {of_kind}: {reason}"
         for number, action in enumerate(actions):
             if action in self.not_played:
-                return (
-                    f"actions.{number}.kind must be another one with consumer.kind {self.name}: "
-                    f"{self.not_played[action]}"
-                )
-        return ""
+                why = self.not_played[action]
+                yield f"actions.{number}.kind must be another one {of_kind}: {why}"
 
 
 STAND_IN = ConsumerKind("stand-in", "consumer", not_taken={"spark": _OWN_SETTING, **_ONLY_OWN})

@@ -7,7 +7,6 @@ and writes end in the order in which they began.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +17,6 @@ import numpy.typing as npt
 from lagbench.core.kubernetes import NS_PER_SECOND
 
 MOST_FACTOR = 1000.0
-_PART = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
 
 Instants = npt.NDArray[np.int64]
 
@@ -39,10 +37,7 @@ class DownstreamPace:
     """The pace of the downstream over the stream; instants count from the stream's start."""
 
     def __init__(self, slowdowns: Iterable[Slowdown] = ()) -> None:
-        """Lay out the course.
-
-        :raises ValueError: two overlap, or one has no length or a factor outside 1 to 1000.
-        """
+        """Lay out the course."""
         self.slowdowns = tuple(sorted(slowdowns, key=lambda slow: slow.from_seconds))
         for slow in self.slowdowns:
             if not 0 <= slow.from_seconds < slow.until_seconds:
@@ -62,23 +57,14 @@ class DownstreamPace:
         self._work_ns = np.array(work) * NS_PER_SECOND
 
     @classmethod
-    def of_text(cls, text: str) -> DownstreamPace:
-        """Read ``60-90x3,120-130x2``: slow by 3 from second 60 to 90, by 2 from 120 to 130.
-
-        :raises ValueError: the text is none of these, or ``DownstreamPace`` rejects it.
-        """
-        found = []
-        for part in filter(None, text.split(",")):
-            match = _PART.fullmatch(part)
-            if match is None:
-                raise ValueError(f"{part!r} is not of the form FROM-UNTILxFACTOR, in seconds")
-            found.append(Slowdown(float(match[1]), float(match[2]), float(match[3])))
-        return cls(found)
+    def of_rows(cls, rows: Iterable[tuple[float, float, float]]) -> DownstreamPace:
+        """Return the pace with a slowdown for each row, as ``rows`` has them."""
+        return cls(Slowdown(*row) for row in rows)
 
     @property
-    def text(self) -> str:
-        """Return the text that ``of_text`` reads."""
-        return ",".join(map(str, self.slowdowns))
+    def rows(self) -> list[tuple[float, float, float]]:
+        """Return each slowdown as (from second, until second, factor)."""
+        return [(slow.from_seconds, slow.until_seconds, slow.factor) for slow in self.slowdowns]
 
     @property
     def is_even(self) -> bool:

@@ -28,10 +28,7 @@ def phase_distance_seconds(first: float, second: float) -> float:
 
 
 def require_known_hpa(scenario: Scenario, *, is_embedded: bool) -> None:
-    """Reject a fixed phase if the target does not report the HPA's syncs.
-
-    :raises WrongInput: the scenario fixes the phase, and the target is a cluster.
-    """
+    """Reject a fixed phase if the target does not report the HPA's syncs."""
     if scenario.hpa_sync_at_seconds is not None and not is_embedded:
         raise WrongInput(
             where=f"scenario {scenario.name}",

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lagbench.core.scenario.accounting_level import LevelName
 from lagbench.core.scenario.actions import ActionBase, RollingRestart
 from lagbench.core.scenario.balancer import CLIENTS_SESSION_SECONDS
 from lagbench.core.scenario.conf_limits import Reach
+from lagbench.core.scenario.flag import StrictModel
 from lagbench.errors import WrongInput
 from lagbench.shown import HIDDEN, looks_secret
 
@@ -35,10 +36,8 @@ _OF_LAGBENCH = "LAGBENCH_"
 _SWITCHES = ("true", "false", "on", "off")
 
 
-class OwnConsumer(BaseModel):
+class OwnConsumer(StrictModel):
     """The settings of consumer.kind own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     manifest: Annotated[str | None, Reach.FILE] = Field(
         None, min_length=1, description="file with the Deployment, beside the scenario file"
@@ -115,77 +114,67 @@ def placeholders_in(text: str) -> Iterator[str]:
 
 
 def filled_in(text: str, values: Mapping[str, str]) -> str:
-    """Return ``text`` with its placeholders replaced.
-
-    :raises KeyError: there is no value for one.
-    """
+    """Return ``text`` with its placeholders replaced."""
     return _PLACE.sub(lambda found: _BRACES.get(found[0]) or values[found[1]], text)
 
 
-def problem_of_own(own: OwnConsumer, *, has_payload: bool) -> str:
-    """Return what the settings of consumer.kind own lack or may not have; empty: nothing."""
+def own_problems(
+    own: OwnConsumer, actions: Sequence[ActionBase], *, has_payload: bool
+) -> Iterator[str]:
+    """Yield what the settings of consumer.kind own lack or may not have."""
     if own.manifest is None:
-        return "consumer.manifest must be the file of your Deployment with consumer.kind own"
+        yield "consumer.manifest must be the file of your Deployment with consumer.kind own"
     if own.accounting is None:
-        return (
+        yield (
             "consumer.accounting must be commits, output or ledger with consumer.kind own: what is "
             "known of the messages that your consumer processes"
         )
-    if own.accounting != "commits" and not has_payload:
-        return (
+    if own.accounting not in (None, "commits") and not has_payload:
+        yield (
             f"payload must be given with consumer.accounting {own.accounting}: the identity of "
             "your messages is in their header"
         )
     if own.client_id is not None and set(placeholders_in(own.client_id)) - {POD}:
-        return "consumer.client_id must be a text whose only placeholder is {pod}"
-    return _problem_of_placeholders(own)
+        yield "consumer.client_id must be a text whose only placeholder is {pod}"
+    yield from _placeholder_problems(own)
+    yield from _new_variable_problems(own, actions)
 
 
-def _problem_of_placeholders(own: OwnConsumer) -> str:
+def _placeholder_problems(own: OwnConsumer) -> Iterator[str]:
     used = {name: field for field, text in own.texts.items() for name in placeholders_in(text)}
     for name, field in used.items():
         if name not in PLACEHOLDERS and not name.startswith((PORT_PREFIX, KAFKA_PREFIX)):
             known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
-            return (
+            yield (
                 f"{field} must be a text with known placeholders ({known}, {{kafka.SETTING}}, "
                 "{port.NAME})"
             )
     needed = (*REQUIRED, *((OUTPUT_TOPIC,) if own.accounting == "output" else ()))
-    missing = [f"{{{name}}}" for name in needed if name not in used]
-    if not missing:
-        return ""
-    return (
-        f"consumer.env must be the variables of your consumer, with {', '.join(missing)} in one of "
-        "them or of consumer.args: else your consumer does not get it"
-    )
+    if missing := [f"{{{name}}}" for name in needed if name not in used]:
+        yield (
+            f"consumer.env must be the variables of your consumer, with {', '.join(missing)} in "
+            "one of them or of consumer.args: else your consumer does not get it"
+        )
 
 
-def problem_of_new_variables(own: OwnConsumer, actions: Sequence[ActionBase]) -> str:
-    """Return which variable a rolling restart cannot give the new pods; empty: none."""
+def _new_variable_problems(own: OwnConsumer, actions: Sequence[ActionBase]) -> Iterator[str]:
     of_run = {name for name, text in own.env.items() if any(placeholders_in(text))}
     for number, action in enumerate(actions):
         for name, text in action.env.items() if isinstance(action, RollingRestart) else ():
             place = f"actions.{number}.env.{name}"
             if not _VARIABLE.fullmatch(name) or name.startswith(_OF_LAGBENCH):
-                return (
+                yield (
                     f"{place} must be a variable of your code: letters, digits, _ . and -, not a "
                     f"digit first, and not {_OF_LAGBENCH}…"
                 )
             if name in of_run:
-                return f"{place} must be left out: consumer.env has a value of the run for it"
+                yield f"{place} must be left out: consumer.env has a value of the run for it"
             if any(placeholders_in(text)):
-                return f"{place} must be a text without placeholders ({{{{ is a plain brace)"
-    return ""
+                yield f"{place} must be a text without placeholders ({{{{ is a plain brace)"
 
 
 def require_no_secrets(own: OwnConsumer, actions: Sequence[ActionBase], *, where: str) -> None:
-    """Reject secrets in a scenario: run folder, pods' objects and Airflow show their values.
-
-    A value that a placeholder of Kafka's log-in fills in is not the scenario's. Readers of kept
-    runs do not ask: an earlier lagbench took them.
-
-    :raises WrongInput: names the variable or argument.
-    """
+    """Reject secrets in a scenario: run folder, pods' objects and Airflow show their values."""
     found = [(f"consumer.env.{name}", name, text) for name, text in own.env.items()]
     for field in ("command", "args"):
         words = getattr(own, field)
@@ -234,10 +223,7 @@ class OwnTexts:
 
 
 def own_texts(own: OwnConsumer, values: Mapping[str, str]) -> OwnTexts:
-    """Return the variables and arguments with their values.
-
-    :raises KeyError: ``values`` lacks a placeholder.
-    """
+    """Return the variables and arguments with their values."""
     return OwnTexts(
         env={name: filled_in(text, values) for name, text in own.env.items()},
         args=tuple(filled_in(text, values) for text in own.args),

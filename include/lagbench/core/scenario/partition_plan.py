@@ -6,7 +6,6 @@ the same seed gives each message the same partition in every run, whenever the n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +14,6 @@ import numpy.typing as npt
 
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.scenario.actions import ActionBase, GrowPartitions
-
-_PART = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?):(\d+)")
 
 Counts = npt.NDArray[np.int64]
 
@@ -29,10 +26,7 @@ class PartitionPlan:
     growths: tuple[tuple[float, int], ...] = ()
 
     def __post_init__(self) -> None:
-        """Reject growths that do not grow.
-
-        :raises ValueError: seconds or partitions do not ascend.
-        """
+        """Reject growths that do not grow."""
         second, count = -1.0, self.first
         for at, partitions in self.growths:
             if at <= second or partitions <= count:
@@ -40,25 +34,6 @@ class PartitionPlan:
                     f"growth {at:g}:{partitions}: seconds and partitions must ascend from {count}"
                 )
             second, count = at, partitions
-
-    @classmethod
-    def of_text(cls, first: int, text: str) -> PartitionPlan:
-        """Read ``40.0:24,60.0:36``: 24 partitions from second 40 on, 36 from 60 on.
-
-        :raises ValueError: the text is none of these, or ``PartitionPlan`` rejects it.
-        """
-        found = []
-        for part in filter(None, text.split(",")):
-            match = _PART.fullmatch(part)
-            if match is None:
-                raise ValueError(f"{part!r} is not of the form SECOND:PARTITIONS")
-            found.append((float(match[1]), int(match[2])))
-        return cls(first, tuple(found))
-
-    @property
-    def text(self) -> str:
-        """Return the growths as ``of_text`` reads them; empty without one."""
-        return ",".join(f"{at!r}:{partitions}" for at, partitions in self.growths)
 
     @property
     def last(self) -> int:
@@ -91,23 +66,3 @@ def partition_plan(partitions: int, actions: Sequence[ActionBase]) -> PartitionP
         if isinstance(action, GrowPartitions) and action.at_seconds is not None
     )
     return PartitionPlan(partitions, tuple(sorted(growths)))
-
-
-def problem_of_growth(partitions: int, actions: Sequence[ActionBase]) -> str:
-    """Return which growth has no more partitions than there are by then; empty: none."""
-    growths = [
-        (action.at_seconds or 0.0, number, action.partitions)
-        for number, action in enumerate(actions)
-        if isinstance(action, GrowPartitions)
-    ]
-    second, count = -1.0, partitions
-    for at, number, wanted in sorted(growths):
-        if at == second:
-            return f"actions.{number}.at_seconds must be another one: a grow_partitions is there"
-        if wanted <= count:
-            return (
-                f"actions.{number}.partitions must be above {count}, which the topic has by then: "
-                "Kafka cannot remove partitions"
-            )
-        second, count = at, wanted
-    return ""

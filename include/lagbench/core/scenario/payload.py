@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lagbench.core.scenario.actions import Action
 from lagbench.core.scenario.conf_limits import Reach
+from lagbench.core.scenario.flag import StrictModel
 from lagbench.core.scenario.poison import Poison
 from lagbench.errors import WrongInput
 
@@ -32,10 +33,8 @@ _ALLOWED = {
 }
 
 
-class Payload(BaseModel):
+class Payload(StrictModel):
     """A file of samples. The last six fields are filled in when the file is read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     file: Annotated[str, Reach.FILE] = Field(
         min_length=1, description="file of samples, beside the scenario file"
@@ -68,10 +67,7 @@ class Samples:
 
 
 def read_samples(text: bytes, payload: Payload, *, where: str) -> Samples:
-    """Return the samples in a file's bytes; empty lines are skipped.
-
-    :raises WrongInput: no sample, or one that is too large, not of the format or without a key.
-    """
+    """Return the samples in a file's bytes; empty lines are skipped."""
     if payload.key_field is not None and payload.format != "json-lines":
         raise WrongInput(
             where=where,
@@ -83,7 +79,9 @@ def read_samples(text: bytes, payload: Payload, *, where: str) -> Samples:
         size = f"{len(text):,} bytes"
         raise _wrong(where, "the file", size, f"at most {MOST_FILE_BYTES:,} bytes")
     values, keys = [], []
-    for number, line in _lines(text):
+    for number, line in enumerate(map(bytes.strip, text.split(b"\n")), start=1):
+        if not line:
+            continue
         value, content = _sample(line, payload.format, f"line {number}", where)
         values.append(value)
         if payload.key_field is not None:
@@ -114,35 +112,23 @@ def with_samples(
     )
 
 
-def problem_of_payload(
-    payload: Payload | None, kind: str, poison: Poison | None, actions: Sequence[Action]
-) -> str:
-    """Return what a scenario with this payload cannot have; empty: nothing.
-
-    :param kind: of the consumers.
-    """
-    if payload is None:
-        return ""
+def payload_problems(
+    payload: Payload, kind: str, poison: Poison | None, actions: Sequence[Action]
+) -> Iterator[str]:
+    """Yield what a scenario with this payload cannot have; its consumers are of a ``kind``."""
     if kind == "spark":
-        return (
+        yield (
             "payload must be left out with consumer.kind spark: its tasks read the identity from "
             "the value"
         )
     if payload.key_field is None:
-        return ""
+        return
     keyed = "with payload.key_field: the samples have the keys"
     if poison is not None:
-        return f"poison must be left out {keyed}, and poison names one by its rank"
+        yield f"poison must be left out {keyed}, and poison names one by its rank"
     for number, action in enumerate(actions):
         if action.kind == "grow_partitions":
-            return f"actions.{number}.kind must be another one {keyed}, and which move is not known"
-    return ""
-
-
-def _lines(text: bytes) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(text.split(b"\n"), start=1):
-        if stripped := line.strip():
-            yield number, stripped
+            yield f"actions.{number}.kind must be another one {keyed}, and which move is not known"
 
 
 def _sample(line: bytes, kind: PayloadFormat, field: str, where: str) -> tuple[bytes, Any]:

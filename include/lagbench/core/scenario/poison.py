@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
+
+from lagbench.core.scenario.flag import StrictModel
 
 Effect = Literal["fail", "hang"]
 
 
-class Poison(BaseModel):
+class Poison(StrictModel):
     """One key of the stream, by its rank: 1 is the most frequent one.
 
     The messages that are planned in the window are poisoned, whenever they are processed.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     key_rank: int = Field(ge=1, le=100_000_000)
     effect: Effect
@@ -26,10 +25,8 @@ class Poison(BaseModel):
     hang_seconds: float = Field(10, gt=0, le=3600, description="hang: longer work on each message")
 
 
-class PoisonedKey(BaseModel):
+class PoisonedKey(StrictModel):
     """Poison as a pod knows it: the key itself, and the window in the stream."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     entity_id: int = Field(ge=0)
     effect: Effect
@@ -37,14 +34,3 @@ class PoisonedKey(BaseModel):
     until_offset_ns: int = Field(ge=0)
     attempts: int = Field(ge=1, le=100)
     hang_ns: int = Field(ge=0)
-
-
-def _of_flag(value: Any) -> Any:
-    """Return the key as the flag states it, in JSON."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
-
-
-PoisonedKeyFlag = Annotated[PoisonedKey, BeforeValidator(_of_flag)]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
     model_validator,
 )
+
+from lagbench.core.scenario.flag import StrictModel
 
 MOST_MS = 60_000.0
 """The longest wait of one message; a draw above it is cut to it."""
@@ -23,11 +21,7 @@ _P99_DEVIATIONS = 2.3263478740408408
 """Standard deviations of a normal distribution up to its 99th percentile."""
 
 
-class _Distribution(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class LognormalCost(_Distribution):
+class LognormalCost(StrictModel):
     """A right-skewed distribution, by its mean and its 99th percentile."""
 
     kind: Literal["lognormal"]
@@ -55,14 +49,14 @@ class LognormalCost(_Distribution):
         return math.log(self.mean_ms) - self.sigma**2 / 2
 
 
-class CostPart(_Distribution):
+class CostPart(StrictModel):
     """A share of the messages that wait ``ms``."""
 
     share: float = Field(gt=0, le=1)
     ms: float = Field(ge=0, le=MOST_MS)
 
 
-class MixtureCost(_Distribution):
+class MixtureCost(StrictModel):
     """A few fixed waits, each for a share of the messages."""
 
     kind: Literal["mixture"]
@@ -86,16 +80,6 @@ def _kind(value: Any) -> str:
     return str(getattr(value, "kind", NUMBER))
 
 
-def _of_flag(value: Any) -> Any:
-    """Return a distribution as a program's flag states it, in JSON."""
-    if isinstance(value, str) and value.startswith("{"):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
-
-
 NUMBER = "number"
 """The part of an error's place that says: given as a number."""
 ProcessCost = LognormalCost | MixtureCost
@@ -104,5 +88,4 @@ ProcessMs = Annotated[
     | Annotated[LognormalCost, Tag("lognormal")]
     | Annotated[MixtureCost, Tag("mixture")],
     Discriminator(_kind),
-    BeforeValidator(_of_flag),
 ]

@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from lagbench.core.scenario.conf_limits import Reach
+from lagbench.core.scenario.flag import StrictModel
 
 LONGEST_SECONDS = 86_400
 """Of a stream, and of each of its periods."""
-MOST_PROFILE_CHARACTERS = 130_000
-"""Of a profile as text: on Linux no variable of a program is longer than 128 KiB."""
+MOST_PROFILE_CHARACTERS = 125_000
+"""Of a profile as text: on Linux no variable of a program is longer than 128 KiB, and the producer
+gets its other settings in the same one."""
 MOST_PER_SECOND = 1_000_000
 """The highest rate of a stream; one producer sends a third of it."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class SteadyProfile(_Model):
+class SteadyProfile(StrictModel):
     """One rate all the time."""
 
     kind: Literal["steady"]
@@ -29,7 +27,7 @@ class SteadyProfile(_Model):
     duration_seconds: float = Field(gt=0, le=LONGEST_SECONDS)
 
 
-class _SpikeProfile(_Model):
+class _SpikeProfile(StrictModel):
     """A base rate with spikes of ``spike_mult`` times that rate."""
 
     rate_per_second: float = Field(gt=0, le=MOST_PER_SECOND)
@@ -60,7 +58,7 @@ class BurstyProfile(_SpikeProfile):
     after_seconds: float = Field(0, ge=0, le=LONGEST_SECONDS)
 
 
-class TracePoint(_Model):
+class TracePoint(StrictModel):
     """From ``second`` on the rate is ``rate_per_second``; a trace may mark its spikes."""
 
     second: float = Field(ge=0)
@@ -76,7 +74,7 @@ class TracePoint(_Model):
         return data
 
 
-class TraceProfile(_Model):
+class TraceProfile(StrictModel):
     """Rates from a CSV file (columns second, rate, optionally spike) beside the scenario file.
 
     The last row's second is the end of the stream; its rate is not used.
@@ -94,7 +92,7 @@ class TraceProfile(_Model):
         return self
 
 
-class Stage(_Model):
+class Stage(StrictModel):
     """One rate for some time; 0 is idle. A stage may be marked as a spike."""
 
     seconds: float = Field(gt=0, le=LONGEST_SECONDS)
@@ -102,7 +100,7 @@ class Stage(_Model):
     is_spike: bool | None = None
 
 
-class StagesProfile(_Model):
+class StagesProfile(StrictModel):
     """Rates one after the other, idle ones too, as a load test's stages."""
 
     kind: Literal["stages"]
@@ -115,15 +113,20 @@ Profile = Annotated[
 ]
 
 
-def profile_text(profile: Profile) -> str:
-    """Return the profile as JSON, each point of a trace as a row: what the producer gets."""
+def profile_content(profile: Profile) -> dict[str, Any]:
+    """Return what the producer gets, ready for JSON; each point of a trace is a row."""
     content = profile.model_dump(mode="json", exclude_none=True)
     if isinstance(profile, TraceProfile):
         content["points"] = [
             [int(one) if isinstance(one, float) and one.is_integer() else one for one in row]
             for row in (point.values() for point in content["points"])
         ]
-    return json.dumps(content, separators=(",", ":"))
+    return content
+
+
+def profile_text(profile: Profile) -> str:
+    """Return the profile as JSON."""
+    return json.dumps(profile_content(profile), separators=(",", ":"))
 
 
 def _require_peak(field: str, rate: float, of: str, factor: float) -> None:

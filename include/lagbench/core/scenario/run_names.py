@@ -67,8 +67,6 @@ class RunNames:
     The first group has the names of the committed manifests. Those of the second one begin with
     ``SECOND_PREFIX``, so that no prefix and no label of one group fits the other. Events, producer
     and actions are those of the run.
-
-    :raises WrongInput: the id is not a DNS label of at most 52 characters.
     """
 
     run_id: str

@@ -6,20 +6,18 @@ Unknown keys and values out of range are rejected by name. Units are in the name
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario.accounting_level import LEVELS
 from lagbench.core.scenario.actions import (
     Action,
     SlowDownstream,
+    action_problems,
     balancers_of,
-    problem_of_begin,
-    problem_of_overlap,
-    problem_of_restarts,
 )
 from lagbench.core.scenario.balancer import (
     BROKERS_SESSION_SECONDS,
@@ -27,14 +25,10 @@ from lagbench.core.scenario.balancer import (
     Balancer,
 )
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
-from lagbench.core.scenario.flag import Flag
-from lagbench.core.scenario.own_consumer import (
-    OwnConsumer,
-    problem_of_new_variables,
-    problem_of_own,
-)
-from lagbench.core.scenario.partition_plan import PartitionPlan, partition_plan, problem_of_growth
-from lagbench.core.scenario.payload import Payload, problem_of_payload
+from lagbench.core.scenario.flag import Flag, StrictModel
+from lagbench.core.scenario.own_consumer import OwnConsumer, own_problems
+from lagbench.core.scenario.partition_plan import PartitionPlan, partition_plan
+from lagbench.core.scenario.payload import Payload, payload_problems
 from lagbench.core.scenario.poison import Poison
 from lagbench.core.scenario.process_cost import ProcessMs
 from lagbench.core.scenario.profiles import BurstyProfile, Profile, StepProfile
@@ -46,32 +40,21 @@ COMMIT_SECONDS = 1.0
 """The time between two commits of a stand-in; its traffic is the lag at rest."""
 OWN_COMMIT_SECONDS = 5.0
 """The same of a user's consumer: the default of the clients' automatic commits."""
-EARLIER_NAMES: Mapping[str, str] = {
-    "consumer.drain": "consumer.graceful_shutdown",
-    "consumer.drain_timeout_seconds": "consumer.shutdown_timeout_seconds",
-}
-"""Dotted fields that files and ``--set`` may also give by an earlier name; new files do not."""
 CommitMode = Literal["auto", "manual", "transactional"]
 Workload = Literal["Deployment", "StatefulSet"]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Keys(_Model):
+class Keys(StrictModel):
     """The distribution of events over entities: Zipf with exponent ``zipf_s`` (0 is uniform)."""
 
     entities: int = Field(5_000_000, ge=1, le=100_000_000)
     zipf_s: float = Field(1.1, ge=0, le=5)
 
 
-class WorkFlags(_Model):
+class WorkFlags(StrictModel):
     """The cost of a message, for every kind of consumer; flags of a pod have the same names."""
 
-    process_ms: Annotated[
-        ProcessMs, Flag(noun="a number from 0 to 60000, or a distribution as JSON")
-    ] = Field(2.0, description="wait of one downstream write")
+    process_ms: ProcessMs = Field(2.0, description="wait of one downstream write")
     cpu_ms: float = Field(
         0.0, ge=0, le=1000, description="CPU time that one message takes, before its write"
     )
@@ -90,10 +73,7 @@ class WorkFlags(_Model):
 
     @property
     def pod_rate_per_second(self) -> float | None:
-        """Return the highest rate of one pod; None: a message costs nothing.
-
-        A pod burns CPU in one thread, so at most one core, whatever its concurrency.
-        """
+        """Return the highest rate of one pod; None: a message costs nothing."""
         if self.message_ms == 0:
             return None
         rate = self.concurrency * 1000 / self.message_ms
@@ -110,14 +90,12 @@ class ConsumerFlags(WorkFlags):
     graceful_shutdown: Annotated[bool, Flag("drain")] = Field(
         True,
         description="finish and commit before the pod leaves; off: just leave",
-        validation_alias=AliasChoices("graceful_shutdown", "drain"),
     )
     shutdown_timeout_seconds: Annotated[float, Flag("drain-timeout")] = Field(
         20.0,
         gt=0,
         le=3600,
         description="longest time of the graceful shutdown, in seconds",
-        validation_alias=AliasChoices("shutdown_timeout_seconds", "drain_timeout_seconds"),
     )
     static_membership: bool = Field(False, description="group.instance.id from the pod's name")
 
@@ -168,20 +146,7 @@ class ConsumerSettings(OwnConsumer, ConsumerFlags):
         return self.spark or SparkConsumer()
 
 
-def _with_limits_of_level(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scenario's data without the default limits that its accounting cannot judge."""
-    found, consumer, slos = dict(data), data.get("consumer"), data.get("slos", {})
-    level = consumer.get("accounting") if isinstance(consumer, Mapping) else None
-    if isinstance(level, str) and level in LEVELS and isinstance(slos, Mapping):
-        found["slos"] = LEVELS[level].with_default_limits(slos)
-    return found
-
-
-def _is_changed(consumer: ConsumerSettings, name: str) -> bool:
-    return bool(getattr(consumer, name) != type(consumer).model_fields[name].default)
-
-
-class Slos(_Model):
+class Slos(StrictModel):
     """Limits of the verdict; the defaults are the lab's table. None: reported, not judged."""
 
     reaction_seconds: float | None = Field(90, gt=0)
@@ -210,14 +175,14 @@ class Slos(_Model):
     time_lag_p99_seconds: float | None = Field(None, gt=0)
 
 
-class Timeouts(_Model):
+class Timeouts(StrictModel):
     """Bounds of the waits of a run."""
 
     drain_seconds: float = Field(900, gt=0, le=86_400)
     settle_seconds: float = Field(600, gt=0, le=86_400)
 
 
-class SecondGroup(_Model):
+class SecondGroup(StrictModel):
     """A second consumer group on the topic; the first group's fields fill in what it leaves out."""
 
     consumer: ConsumerSettings
@@ -229,7 +194,7 @@ class SecondGroup(_Model):
     )
 
 
-class Scenario(_Model):
+class Scenario(StrictModel):
     """One scenario file."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
@@ -264,44 +229,76 @@ class Scenario(_Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _second_group_takes_over(cls, data: Any) -> Any:
-        return with_fields_of_first(data, EARLIER_NAMES) if isinstance(data, Mapping) else data
-
-    @model_validator(mode="before")
-    @classmethod
-    def _limits_fit_the_accounting(cls, data: Any) -> Any:
-        return _with_limits_of_level(data) if isinstance(data, Mapping) else data
+    def _with_defaults_of_its_parts(cls, data: Any) -> Any:
+        """Fill in the second group, and no limits where the accounting cannot judge any."""
+        if not isinstance(data, Mapping):
+            return data
+        found = with_fields_of_first(data)
+        consumer, slos = found.get("consumer"), found.get("slos", {})
+        level = consumer.get("accounting") if isinstance(consumer, Mapping) else None
+        if isinstance(level, str) and level in LEVELS and isinstance(slos, Mapping):
+            found["slos"] = LEVELS[level].with_default_limits(slos)
+        return found
 
     @model_validator(mode="after")
-    def _spike_is_a_spike(self) -> Scenario:
-        if isinstance(self.profile, StepProfile | BurstyProfile) and self.profile.spike_mult < 1:
-            raise ValueError("profile.spike_mult must be at least 1")
+    def _fits_together(self) -> Scenario:
+        for problem in (*self._problems_of_load(), *self._problems_of_consumers()):
+            raise ValueError(problem)
         return self
 
-    @model_validator(mode="after")
-    def _actions_begin_once(self) -> Scenario:
+    def _problems_of_load(self) -> Iterator[str]:
+        """Yield what single fields allow and their combination does not."""
+        consumer, kind = self.consumer, self.consumer.kind
+        if isinstance(self.profile, StepProfile | BurstyProfile) and self.profile.spike_mult < 1:
+            yield "profile.spike_mult must be at least 1"
         for number, action in enumerate(self.actions):
-            if problem := problem_of_begin(number, action):
-                raise ValueError(problem)
-            if isinstance(action, SlowDownstream) and not self.consumer.process_ms:
-                raise ValueError(
-                    f"actions.{number}.kind must be another one: consumer.process_ms is 0, and a "
-                    "multiple of nothing is nothing"
+            if isinstance(action, SlowDownstream) and not consumer.process_ms:
+                yield (
+                    f"actions.{number}.kind must be another one: slow_downstream needs "
+                    "consumer.process_ms above 0"
                 )
-            if isinstance(action, SlowDownstream) and self.consumer.cpu_ms:
-                raise ValueError(
+            if isinstance(action, SlowDownstream) and consumer.cpu_ms:
+                yield (
                     f"actions.{number}.kind must be another one: consumer.cpu_ms is work of the "
                     "pod itself, which a slow downstream does not slow"
                 )
-        problem = (
-            problem_of_overlap(self.actions)
-            or problem_of_growth(self.partitions, self.actions)
-            or problem_of_restarts(self.actions, self.consumer.workload, self.consumer.kind)
-            or problem_of_payload(self.payload, self.consumer.kind, self.poison, self.actions)
+        yield from action_problems(
+            self.actions, partitions=self.partitions, workload=consumer.workload, kind=kind
         )
-        if problem:
-            raise ValueError(problem)
-        return self
+        if self.payload is not None:
+            yield from payload_problems(self.payload, kind, self.poison, self.actions)
+        if self.poison is not None and self.poison.key_rank > self.keys.entities:
+            yield "poison.key_rank must be at most keys.entities"
+
+    def _problems_of_consumers(self) -> Iterator[str]:
+        consumer, second, kind = self.consumer, self.second_group, self.consumer.kind
+        kinds = (kind, None if second is None else second.consumer.kind)
+        if second is not None and "spark" in kinds:
+            yield (
+                "second_group must be left out with consumer.kind spark: Spark's master and driver "
+                "have one name in a run"
+            )
+        if second is not None and "own" in kinds:
+            yield (
+                "second_group must be left out with consumer.kind own: the folders and variables "
+                "of your pods have one name in a run"
+            )
+        fields = type(consumer).model_fields.items()
+        given = {name for name, info in fields if getattr(consumer, name) != info.default}
+        yield from kind_of(kind).problems(given, [action.kind for action in self.actions])
+        if kind == "own":
+            yield from own_problems(consumer, self.actions, has_payload=self.payload is not None)
+        if kind == "own" and self.poison is not None:
+            yield (
+                "poison must be left out with consumer.kind own: your consumer has no message that "
+                "fails on purpose"
+            )
+        cores = consumer.spark_settings.cores_per_worker
+        if kind == "spark" and consumer.concurrency % cores:
+            yield (
+                f"consumer.concurrency must be a multiple of consumer.spark.cores_per_worker "
+                f"({cores}): each task of a worker has the same share of it"
+            )
 
     @property
     def partition_plan(self) -> PartitionPlan:
@@ -316,55 +313,8 @@ class Scenario(_Model):
         balancers = balancers_of(self.consumer.balancer, self.actions)
         return BROKERS_SESSION_SECONDS if "consumer" in balancers else CLASSIC_SESSION_SECONDS
 
-    @model_validator(mode="after")
-    def _fits_the_kind_of_consumer(self) -> Scenario:
-        consumer, second = self.consumer, self.second_group
-        if second is not None and "spark" in (consumer.kind, second.consumer.kind):
-            raise ValueError(
-                "second_group must be left out with consumer.kind spark: Spark's master and driver "
-                "have one name in a run"
-            )
-        if second is not None and "own" in (consumer.kind, second.consumer.kind):
-            raise ValueError(
-                "second_group must be left out with consumer.kind own: the folders and variables "
-                "of your pods have one name in a run"
-            )
-        given = {name for name in type(consumer).model_fields if _is_changed(consumer, name)}
-        kind = kind_of(consumer.kind)
-        if problem := kind.problem_of_settings(given, [action.kind for action in self.actions]):
-            raise ValueError(problem)
-        if consumer.kind == "own":
-            problem = problem_of_own(
-                consumer, has_payload=self.payload is not None
-            ) or problem_of_new_variables(consumer, self.actions)
-            if problem or self.poison is not None:
-                raise ValueError(
-                    problem
-                    or "poison must be left out with consumer.kind own: your consumer has no "
-                    "message that fails on purpose"
-                )
-        if consumer.kind != "spark":
-            return self
-        cores = consumer.spark_settings.cores_per_worker
-        if consumer.concurrency % cores:
-            raise ValueError(
-                f"consumer.concurrency must be a multiple of consumer.spark.cores_per_worker "
-                f"({cores}): each task of a worker has the same share of it"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _poisons_a_key_of_its_own(self) -> Scenario:
-        if self.poison is not None and self.poison.key_rank > self.keys.entities:
-            raise ValueError("poison.key_rank must be at most keys.entities")
-        return self
-
     def of_second_group(self) -> Scenario | None:
-        """Return the run as its second group sees it; None: there is none.
-
-        Only the actions on all groups are part of it, and the stream's phase is that of the first
-        group's HPA.
-        """
+        """Return the run as its second group sees it; None: there is none."""
         if self.second_group is None:
             return None
         second = self.second_group

@@ -19,14 +19,10 @@ _ACTIONS_ON_ALL_GROUPS: frozenset[ActionKind] = frozenset(
 """The other kinds act on pods, on the policy or on the connections of the first group only."""
 
 
-def with_fields_of_first(
-    data: Mapping[str, Any], earlier_names: Mapping[str, str]
-) -> dict[str, Any]:
+def with_fields_of_first(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scenario's data with the unset fields of the second group filled in.
 
     The policy stays unset, because a command may replace that of the scenario.
-
-    :param earlier_names: dotted fields by an earlier name, as ``EARLIER_NAMES``.
     """
     found = dict(data)
     second = found.get(FIELD)
@@ -36,7 +32,7 @@ def with_fields_of_first(
     for part in _PARTS:
         given, first = second.get(part, {}), found.get(part, {})
         if isinstance(given, Mapping) and isinstance(first, Mapping):
-            filled[part] = {**_without_renamed(part, first, given, earlier_names), **given}
+            filled[part] = {**first, **given}
         elif part not in second:  # the scenario's own is wrong, and is reported there
             filled[part] = {}
     found[FIELD] = filled
@@ -48,22 +44,6 @@ def shared_actions(actions: Sequence[ActionBase]) -> dict[int, int]:
 
     The second group's scenario has only these, so they have other numbers there.
     """
-    numbers = [
-        number
-        for number, action in enumerate(actions)
-        if getattr(action, "kind", None) in _ACTIONS_ON_ALL_GROUPS
-    ]
+    on_all = _ACTIONS_ON_ALL_GROUPS
+    numbers = [number for number, action in enumerate(actions) if action.kind in on_all]
     return {number: place for place, number in enumerate(numbers)}
-
-
-def _without_renamed(
-    part: str, first: Mapping[str, Any], given: Mapping[str, Any], earlier_names: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return ``first`` without the fields that ``given`` has under their other name."""
-    kept = dict(first)
-    for names in earlier_names.items():
-        of_part = [name.partition(".")[2] for name in names if name.startswith(f"{part}.")]
-        if any(name in given for name in of_part):
-            for name in of_part:
-                kept.pop(name, None)
-    return kept

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from lagbench.core.scenario.flag import StrictModel
 
 SPARK_MASTER = "spark-stream-master"
 """Deployment and Service. Not ``spark-master``: a Service of that name would give each pod a
@@ -15,7 +17,7 @@ LEAST_HEAP_MEBIBYTES = 450
 """Spark rejects an executor with less: 1.5 times its reserve of 300 MiB."""
 
 
-class SparkFlags(BaseModel):
+class SparkFlags(StrictModel):
     """The settings that driver and workers get as flags of the same names."""
 
     trigger_seconds: float = Field(
@@ -69,11 +71,7 @@ An estimate: no run on an idle machine has measured it."""
 
 
 def batch_seconds(trigger_seconds: float, rate: float, capacity: float) -> float:
-    """Return the time of a batch at an even ``rate`` below the workers' ``capacity``.
-
-    Both are messages per second. A batch has what came since the start of the one before. Infinite:
-    the batches grow without end.
-    """
+    """Return the time of a batch at an even ``rate`` below the workers' ``capacity``."""
     if rate >= capacity:
         return math.inf
     within = BATCH_OVERHEAD_SECONDS + rate * trigger_seconds / capacity
@@ -83,16 +81,10 @@ def batch_seconds(trigger_seconds: float, rate: float, capacity: float) -> float
 
 
 def published_lag_seconds(trigger_seconds: float, rate: float, capacity: float) -> float:
-    """Return how many seconds of traffic the published lag shows at the top of its saw.
-
-    Just before a batch is published the group still has the end of the batch before, which was read
-    one batch time and one interval ago.
-    """
+    """Return how many seconds of traffic the published lag shows at the top of its saw."""
     took = batch_seconds(trigger_seconds, rate, capacity)
     return took + max(trigger_seconds, took)
 
 
 class SparkConsumer(SparkFlags):
     """The settings of consumer.kind spark."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -40,10 +40,7 @@ class StartDelay:
 
 
 def start_delay(settings: ConsumerSettings, seed: int, *, is_embedded: bool) -> StartDelay | None:
-    """Return the delays of a run; None: its pods start without one.
-
-    On a cluster pods take their own time to start, so there a delay applies only if it is given.
-    """
+    """Return the delays of a run; None: its pods start without one."""
     if settings.start_seconds is None and not is_embedded:
         return None
     return StartDelay(mean_start_seconds(settings), seed)

@@ -10,6 +10,7 @@ import csv
 import json
 import math
 import re
+from contextlib import suppress
 
 from lagbench.core.scenario.profiles import MOST_PER_SECOND, TracePoint
 from lagbench.errors import WrongInput
@@ -19,17 +20,17 @@ _MARKED_COLUMNS = [*_COLUMNS, "spike"]
 MOST_ROWS = 10_000
 """A day in steps of 10 s has 8,640."""
 _NUMBER = re.compile(r"\s*[0-9.eE+-]+\s*")  # float takes digits of every script, and 1_000
-_MARKS = {"0": False, "1": True}
 
 
 def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
     """Return the rows of a trace; the last row's second ends the stream.
 
-    Blank lines and lines that begin with ``#`` are skipped.
-
-    :raises WrongInput: it names the line that is not an ascending ``second,rate`` with a rate from
-        0 to a million, or the header.
+    Blank lines and lines that begin with ``#`` are skipped. ``WrongInput`` names the line.
     """
+
+    def refuse(field: str, value: object, allowed: str) -> WrongInput:
+        return WrongInput(where=where, field=field, value=value, allowed=allowed)
+
     lines = [
         (number, line)
         for number, line in enumerate(text.splitlines(), start=1)
@@ -37,50 +38,41 @@ def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
     ]
     if len(lines) > MOST_ROWS + 1:
         allowed = f"at most {MOST_ROWS:,}: give the rate of a longer period in each row"
-        raise WrongInput(where=where, field="rows", value=len(lines) - 1, allowed=allowed)
+        raise refuse("rows", len(lines) - 1, allowed)
     rows = [(number, next(csv.reader([line]))) for number, line in lines]
     columns = [cell.strip() for cell in rows[0][1]] if rows else []
     if columns not in (_COLUMNS, _MARKED_COLUMNS):
         header = lines[0][1] if lines else ""
-        raise WrongInput(
-            where=where,
-            field="header",
-            value=header,
-            allowed="the columns second,rate or second,rate,spike",
-        )
+        raise refuse("header", header, "the columns second,rate or second,rate,spike")
     points: list[TracePoint] = []
     for number, row in rows[1:]:
         point = _point(row, columns)
-        is_first = not points
-        if point is None or (point.second != 0 if is_first else point.second <= points[-1].second):
+        follows = point is not None and (
+            point.second > points[-1].second if points else point.second == 0
+        )
+        if point is None or not follows:
             allowed = (
                 "numbers: second (0 in the first row, then ascending) and rate "
                 f"(0 to {MOST_PER_SECOND}){', and spike (0 or 1)' * (columns == _MARKED_COLUMNS)}"
             )
-            raise WrongInput(
-                where=where, field=f"line {number}", value=",".join(row), allowed=allowed
-            )
+            raise refuse(f"line {number}", ",".join(row), allowed)
         points.append(point)
     if len(points) < 2:
-        raise WrongInput(
-            where=where,
-            field="rows",
-            value=json.dumps([point.second for point in points]),
-            allowed="at least two: the last row's second is the end of the stream",
-        )
+        seconds = json.dumps([point.second for point in points])
+        raise refuse("rows", seconds, "at least two: the last row's second is the stream's end")
     return tuple(points)
 
 
 def _point(row: list[str], columns: list[str]) -> TracePoint | None:
+    cells = dict(zip(columns, row, strict=False))
+    is_marked = columns == _MARKED_COLUMNS
     if len(row) != len(columns) or not all(map(_NUMBER.fullmatch, row[:2])):
         return None
-    mark = None if columns == _COLUMNS else _MARKS.get(row[2].strip())
-    if mark is None and columns != _COLUMNS:
+    if is_marked and cells["spike"].strip() not in ("0", "1"):
         return None
-    try:
-        second, rate = float(row[0]), float(row[1])
-    except ValueError:
-        return None
-    if not (math.isfinite(second) and 0 <= rate <= MOST_PER_SECOND and second >= 0):
-        return None
-    return TracePoint(second=second, rate_per_second=rate, is_spike=mark)
+    mark = cells["spike"].strip() == "1" if is_marked else None
+    with suppress(ValueError):  # ValidationError is one
+        second, rate = float(cells["second"]), float(cells["rate"])
+        if math.isfinite(second):
+            return TracePoint(second=second, rate_per_second=rate, is_spike=mark)
+    return None

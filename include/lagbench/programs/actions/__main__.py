@@ -36,10 +36,7 @@ def main() -> int:
 
 
 def api_client(environment: Mapping[str, str]) -> ApiClient:
-    """Return a client of the API server; calls to a cluster's are repeated for some seconds.
-
-    :raises NotReady: neither a kubeconfig nor a service account can be used.
-    """
+    """Return a client of the API server; calls to a cluster's are repeated for some seconds."""
     from lagbench.adapters.kube.client.kube_connection import log_in
     from lagbench.adapters.kube.client.kube_retries import patient_retries
 

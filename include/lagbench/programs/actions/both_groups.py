@@ -13,11 +13,7 @@ Send = Callable[[Record], None]
 
 
 def send_to_both(first: Send, second: Send, actions: Sequence[ActionBase]) -> Send:
-    """Return a ``send`` that gives all records to ``first``, and to ``second`` those of its run.
-
-    Actions on the first group alone are left out there; the others have the numbers of the second
-    group's scenario.
-    """
+    """Return a ``send`` that gives all records to ``first``, and to ``second`` those of its run."""
     places = shared_actions(actions)
 
     def send(record: Record) -> None:

@@ -47,10 +47,7 @@ class DisturbedConnections(Performer[BrokerUnreachable]):
     _begun: ProxyState | None = None
 
     def choose(self) -> list[str]:
-        """Return the consumers that are Ready.
-
-        :raises NotReady: the run has no broker proxy.
-        """
+        """Return the consumers that are Ready."""
         self._port = self._control_port()
         self._before = order_proxy(self._port, ProxyOrder())
         self._targets = self.stage.ready_pods()
@@ -114,10 +111,7 @@ class RestartedBroker(Performer[BrokerRestart]):
         self._stopped_at = self._line("stopped_at")
 
     def hold(self, stopping: threading.Event) -> None:
-        """Wait until the broker answers clients again.
-
-        :raises NotReady: it does not come back.
-        """
+        """Wait until the broker answers clients again."""
         while self._outage is not None and self._outage.poll() is None:
             if stopping.wait(_LOOK_SECONDS):
                 return
@@ -132,10 +126,7 @@ class RestartedBroker(Performer[BrokerRestart]):
             self._outage.communicate()
 
     def _line(self, name: str) -> int:
-        """Return the instant in the next line of the program.
-
-        :raises NotReady: it has ended without that line; the message has its reason.
-        """
+        """Return the instant in the next line of the program."""
         outage = self._outage
         if outage is None or outage.stdout is None or outage.stderr is None:
             raise NotReady("the broker was not asked to stop")

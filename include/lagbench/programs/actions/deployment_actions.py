@@ -9,7 +9,7 @@ from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.set_aside import bring_back, set_aside
-from lagbench.core.cluster import set_arguments, set_own_variables
+from lagbench.core.cluster import set_own_variables, set_settings
 from lagbench.core.kubernetes import is_rolled_out
 from lagbench.core.scenario import (
     AUTOSCALER_DEPLOYMENT,
@@ -29,41 +29,25 @@ _RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 """The annotation that ``kubectl rollout restart`` writes."""
 
 
-class AutoscalerIsDown(Performer[AutoscalerDown]):
-    """Takes the embedded bench's autoscaler away, and brings it back."""
+class DeploymentIsDown(Performer[AutoscalerDown | LagScalerDown]):
+    """Takes the bench's autoscaler, or the run's lag scaler, away and brings it back."""
 
     def choose(self) -> list[str]:
-        """Name the Deployment."""
-        return [AUTOSCALER_DEPLOYMENT]
-
-    def act(self) -> None:
-        """Scale it to zero; return when its pod has ended."""
-        set_aside(self.stage.kube.elsewhere(AUTOSCALER_NAMESPACE), AUTOSCALER_DEPLOYMENT)
-
-    def undo(self) -> None:
-        """Scale it back; return when its pod is Ready."""
-        bring_back(self.stage.kube.elsewhere(AUTOSCALER_NAMESPACE), AUTOSCALER_DEPLOYMENT)
-
-
-class LagScalerIsDown(Performer[LagScalerDown]):
-    """Takes the run's lag scaler away, and brings it back."""
-
-    def choose(self) -> list[str]:
-        """Name the Deployment.
-
-        :raises NotReady: the run has no lag scaler.
-        """
-        if self.stage.kube.get("Deployment", LAG_SCALER) is None:
+        """Name the Deployment; without it the run has no target."""
+        is_autoscaler, kube = self.action.kind == "autoscaler_down", self.stage.kube
+        self._kube = kube.elsewhere(AUTOSCALER_NAMESPACE) if is_autoscaler else kube
+        self._name = AUTOSCALER_DEPLOYMENT if is_autoscaler else LAG_SCALER
+        if not is_autoscaler and kube.get("Deployment", LAG_SCALER) is None:
             raise NotReady(f"there is no Deployment {LAG_SCALER}: no trigger of the policy asks it")
-        return [LAG_SCALER]
+        return [self._name]
 
     def act(self) -> None:
         """Scale it to zero; return when its pod has ended."""
-        set_aside(self.stage.kube, LAG_SCALER)
+        set_aside(self._kube, self._name)
 
     def undo(self) -> None:
         """Scale it back; return when its pod is Ready."""
-        bring_back(self.stage.kube, LAG_SCALER)
+        bring_back(self._kube, self._name)
 
 
 class RollingRestarts(Performer[RollingRestart]):
@@ -116,7 +100,7 @@ def restart_changes(
     spec: dict[str, Any] = {"template": template}
     containers = copy.deepcopy(workload["spec"]["template"]["spec"]["containers"])
     if action.balancer is not None:
-        set_arguments(containers[0], {"balancer": action.balancer})
+        set_settings(containers[0], {"balancer": action.balancer})
         template["spec"] = {"containers": containers}
     elif action.env:
         set_own_variables(containers, new_variables(action))

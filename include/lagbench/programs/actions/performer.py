@@ -64,10 +64,7 @@ class Performer(ABC, Generic[Of]):
         """Take the effect back, as far as the action does; also after a failure of ``act``."""
 
     def draw_pods(self, count: int) -> list[str]:
-        """Return ``count`` Ready consumer pods, drawn by the run's seed.
-
-        :raises NotReady: no pod is Ready.
-        """
+        """Return ``count`` Ready consumer pods, drawn by the run's seed."""
         candidates = self.stage.ready_pods()
         if not candidates:
             raise NotReady("no consumer pod is Ready: there is no target")

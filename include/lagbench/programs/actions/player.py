@@ -63,31 +63,19 @@ class Player:
             targets = performer.choose()
         except LagbenchError as problem:
             error = f"{NO_TARGET}: {problem}"
-        self._send(
-            ActionStarted(
-                at=self._now_ns(),
-                source=self._source,
-                number=number,
-                action=action.kind,
-                targets=targets,
-                planned_at=self._state.planned_at(action),
-            )
+        self._report(
+            ActionStarted, performer, targets=targets, planned_at=self._state.planned_at(action)
         )
         log.info("actions.%d (%s) begins on %s", number, action.kind, ", ".join(targets))
         if not error:
             error = self._act(performer)
-        self._send(
-            ActionEnded(
-                at=self._now_ns(),
-                source=self._source,
-                number=number,
-                action=action.kind,
-                error=error,
-                came=performer.came,
-                detail=performer.detail,
-            )
-        )
+        came, detail = performer.came, performer.detail
+        self._report(ActionEnded, performer, error=error, came=came, detail=detail)
         log.info("actions.%d (%s) ended%s", number, action.kind, f": {error}" if error else "")
+
+    def _report(self, kind: type[Record], performer: Performer[Any], **fields: Any) -> None:
+        own = {"number": performer.number, "action": performer.action.kind}
+        self._send(kind(at=self._now_ns(), source=self._source, **own, **fields))
 
     def _act(self, performer: Performer[Any]) -> str:
         """Act, hold and undo; returns why one of them failed, empty if none did."""

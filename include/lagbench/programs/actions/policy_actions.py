@@ -13,10 +13,7 @@ class SwapPolicies(Performer[SwapPolicy]):
     """Puts the new policy into force; ends when the autoscaler has taken it up. It stays."""
 
     def choose(self) -> list[str]:
-        """Name the new policy.
-
-        :raises NotReady: the run did not hand it over.
-        """
+        """Name the new policy."""
         if self.number not in self.stage.options.policies:
             raise NotReady(f"the manifest of the policy {self.action.policy} is missing")
         return [self.action.policy]

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from lagbench.core.scenario import ActionBase, ActionKind
-from lagbench.errors import WrongInput
 from lagbench.programs.actions.broker_actions import (
     DisturbedConnections,
     RestartedBroker,
     SlowDownstreams,
 )
 from lagbench.programs.actions.deployment_actions import (
-    AutoscalerIsDown,
-    LagScalerIsDown,
+    DeploymentIsDown,
     RollingRestarts,
 )
 from lagbench.programs.actions.performer import Performer, Stage
@@ -26,8 +24,8 @@ PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
     "kill_pod": KillPods,
     "pause_pod": PausePods,
     "swap_policy": SwapPolicies,
-    "autoscaler_down": AutoscalerIsDown,
-    "lag_scaler_down": LagScalerIsDown,
+    "autoscaler_down": DeploymentIsDown,
+    "lag_scaler_down": DeploymentIsDown,
     "rolling_restart": RollingRestarts,
     "slow_downstream": SlowDownstreams,
     "broker_unreachable": DisturbedConnections,
@@ -37,14 +35,5 @@ PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
 
 
 def performer(number: int, action: ActionBase, stage: Stage) -> Performer[Any]:
-    """Return the performer of action ``number``.
-
-    :raises WrongInput: no program plays this kind.
-    """
-    kind = str(getattr(action, "kind", ""))
-    for known, of_kind in PERFORMERS.items():
-        if known == kind:
-            return of_kind(number, action, stage)
-    raise WrongInput(
-        where="scenario", field=f"actions.{number}.kind", value=kind, allowed=", ".join(PERFORMERS)
-    )
+    """Return the performer of action ``number``."""
+    return PERFORMERS[action.kind](number, action, stage)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import Field, Json
+from pydantic import Field
 
 from lagbench.core.scenario import (
     CONSUMER_DEPLOYMENT,
@@ -18,8 +17,6 @@ from lagbench.core.scenario import (
 )
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
-
-ACTIONS, POLICIES = "ACTIONS_JSON", "POLICIES_JSON"
 
 
 class PlayerOptions(RunFlags, Settings):
@@ -42,12 +39,10 @@ class PlayerOptions(RunFlags, Settings):
     source: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         "actions", description="the pod's metadata.name"
     )
-    actions: Annotated[
-        Json[tuple[Action, ...]], Flag(variables=(ACTIONS,), is_variable_only=True)
-    ] = Field(description="the scenario's actions as JSON")
-    policies: Annotated[
-        Json[dict[int, dict[str, Any]]], Flag(variables=(POLICIES,), is_variable_only=True)
-    ] = Field({}, description="a JSON object of new policies by the number of their action")
+    actions: tuple[Action, ...] = Field(description="the scenario's actions as JSON")
+    policies: dict[int, dict[str, Any]] = Field(
+        {}, description="a JSON object of new policies by the number of their action"
+    )
 
     @property
     def pod_selector(self) -> str:
@@ -55,10 +50,4 @@ class PlayerOptions(RunFlags, Settings):
         return f"app={self.deployment},{RUN_ID_LABEL}={self.run_id}"
 
 
-def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> PlayerOptions:
-    """Return the options that ``arguments`` and the pod's environment state.
-
-    :raises WrongInput: a flag is unknown, missing or out of range.
-    """
-    line = CommandLine(PlayerOptions, module="lagbench.programs.actions")
-    return line.read(arguments, environment)
+parse_options = CommandLine(PlayerOptions, module="lagbench.programs.actions").read

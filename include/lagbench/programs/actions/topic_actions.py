@@ -14,10 +14,7 @@ class GrownTopic(Performer[GrowPartitions]):
     """Adds partitions; ends when each has a leader. Kafka cannot remove them."""
 
     def choose(self) -> list[str]:
-        """Name the topic.
-
-        :raises NotReady: it does not exist, or it has as many partitions already.
-        """
+        """Name the topic."""
         topic = self.stage.options.topic
         with self._admin() as admin:
             before = admin.partition_counts([topic]).get(topic)
@@ -26,10 +23,7 @@ class GrownTopic(Performer[GrowPartitions]):
         return [topic]
 
     def act(self) -> None:
-        """Grow it; return when the new partitions can be written and read.
-
-        :raises NotReady: another growth was first.
-        """
+        """Grow it; return when the new partitions can be written and read."""
         topic, wanted = self.stage.options.topic, self.action.partitions
         with self._admin() as admin:
             before = admin.grow_topic(topic, wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -22,20 +22,9 @@ from lagbench.programs.http_endpoint import (
 from lagbench.programs.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
-    from lagbench.programs.consumer.offset_commits import OffsetCommits
     from lagbench.programs.consumer.pod import ConsumerPod
-    from lagbench.programs.consumer.rebalance import Rebalancing
-    from lagbench.programs.consumer.work_queues import WorkQueues
 
 _TELEMETRY_FLUSH_SECONDS = 5.0
-
-
-class _Parts(NamedTuple):
-    """The parts that the client's callbacks need."""
-
-    queues: WorkQueues
-    commits: OffsetCommits
-    rebalancing: Rebalancing
 
 
 def open_endpoint(environment: Mapping[str, str]) -> PodCounts:
@@ -72,19 +61,19 @@ def assemble(options: ConsumerOptions, pod_counts: PodCounts) -> Iterator[Consum
 def _subscribed_pod(
     options: ConsumerOptions, pod_counts: PodCounts, reports: PodReports, clock: SteadyClock
 ) -> ConsumerPod:
-    parts: list[_Parts] = []  # filled below, before the first poll: callbacks run in polls only
+    pods: list[ConsumerPod] = []  # filled below, before the first poll: callbacks run in polls only
 
     def on_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         cause: Literal["auto", "interval"] = "auto" if options.commit == "auto" else "interval"
-        parts[0].commits.on_result(error, partitions, parts[0].queues.owned(), cause)
+        pods[0].commits.on_result(error, partitions, pods[0].queues.owned(), cause)
 
     consumer = Consumer(consumer_settings(options) | {"on_commit": on_commit})
     consumer.subscribe(
         [options.topic],
-        # parts[0] is there at the time of the call, not yet here
-        on_assign=lambda *given: parts[0].rebalancing.on_assign(*given),  # noqa: PLW0108
-        on_revoke=lambda *given: parts[0].rebalancing.on_revoke(*given),  # noqa: PLW0108
-        on_lost=lambda *given: parts[0].rebalancing.on_lost(*given),  # noqa: PLW0108
+        # pods[0] is there at the time of the call, not yet here
+        on_assign=lambda *given: pods[0].rebalancing.on_assign(*given),  # noqa: PLW0108
+        on_revoke=lambda *given: pods[0].rebalancing.on_revoke(*given),  # noqa: PLW0108
+        on_lost=lambda *given: pods[0].rebalancing.on_lost(*given),  # noqa: PLW0108
     )
     # numpy and pyarrow take 0.2 s to import; the client connects and joins meanwhile.
     from lagbench.programs.consumer.downstream_clock import DownstreamClock
@@ -115,18 +104,20 @@ def _subscribed_pod(
         consumer, options.topic, reports, interval_seconds=options.commit_interval_seconds
     )
     rebalancing = Rebalancing(options, queues, commits, reports, identity)
-    parts.append(_Parts(queues, commits, rebalancing))
-    return ConsumerPod(
+    worker = Worker(queues, schedule, ledger, clock, cpu_ns=costs.cpu_ns)
+    pod = ConsumerPod(
         options,
-        consumer=consumer,
-        queues=queues,
-        worker=Worker(queues, schedule, ledger, clock, cpu_ns=costs.cpu_ns),
-        costs=costs,
-        commits=commits,
-        rebalancing=rebalancing,
-        identity=identity,
-        reports=reports,
-        pod_counts=pod_counts,
-        clock=clock,
-        downstream=downstream,
+        consumer,
+        queues,
+        worker,
+        costs,
+        commits,
+        rebalancing,
+        identity,
+        reports,
+        pod_counts,
+        clock,
+        downstream,
     )
+    pods.append(pod)
+    return pod

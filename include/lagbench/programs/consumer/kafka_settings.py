@@ -53,10 +53,7 @@ def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
 
 
 def ledger_settings(options: ConsumerOptions) -> dict[str, Any]:
-    """Return the ledger producer's configuration: in order, once, patient through an outage.
-
-    In transactions its patience is theirs: a message may not outlive its transaction.
-    """
+    """Return the ledger producer's configuration: in order, once, patient through an outage."""
     settings: dict[str, Any] = {
         **own_settings(options.bootstrap_servers),
         "client.id": f"{options.pod_name}-ledger",

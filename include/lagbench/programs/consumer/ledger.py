@@ -58,10 +58,7 @@ class Ledger:
         self._refusal: KafkaError | None = None
 
     def send(self, batch: Sequence[Writes]) -> None:
-        """Send one batch of one partition; waits while the producer's queue is full.
-
-        :raises NotReady: an earlier record was rejected permanently, so its offsets never commit.
-        """
+        """Send one batch of one partition; waits while the producer's queue is full."""
         work = batch[0].work
         count = sum(len(writes) for writes in batch)
         last_offset = int(batch[-1].offsets[-1])
@@ -83,10 +80,7 @@ class Ledger:
                 return
 
     def serve(self, *, is_hurried: bool) -> None:
-        """Serve acknowledgements; hurried, wait a moment for one.
-
-        :raises NotReady: a record was rejected permanently.
-        """
+        """Serve acknowledgements; hurried, wait a moment for one."""
         self._producer.poll(_HURRIED_POLL_SECONDS if is_hurried else 0)
         self._raise_refusal()
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from lagbench.core.scenario import PoisonedKey, ProcessCost
 from lagbench.core.scenario.stream import is_poisoned, process_ns
+from lagbench.programs.consumer.downstream_clock import Instants
 from lagbench.programs.consumer.partition_work import Attempts, RecordChunk
 from lagbench.programs.consumer.settings import WorkOptions
-from lagbench.programs.consumer.write_schedule import Instants
 from lagbench.shared_with_spark.event import Events
 
 _NS_PER_MS = 1_000_000

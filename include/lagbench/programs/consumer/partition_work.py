@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.programs.consumer.write_schedule import Instants
+from lagbench.programs.consumer.downstream_clock import Instants
 from lagbench.shared_with_spark.event import Events
 
 Offsets = npt.NDArray[np.int64]

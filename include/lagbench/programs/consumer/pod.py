@@ -8,15 +8,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import groupby
 from typing import cast
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from lagbench.core.telemetry import SigtermReceived
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.downstream_clock import DownstreamClock
-from lagbench.programs.consumer.fetch_wakeup import FetchWakeup
 from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.message_costs import MessageCosts
 from lagbench.programs.consumer.offset_commits import OffsetCommits
@@ -35,6 +37,7 @@ log = logging.getLogger(__name__)
 _POLL_RECORDS = 1000
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 1.0
+_WAKE_SECONDS = 0.5
 _CLOSE_SECONDS = 5.0
 # Fetching starts when the committed offsets have come, which nothing announces: wake until then.
 _AFTER_REBALANCE_SECONDS = 0.2
@@ -45,134 +48,151 @@ _QUEUE_RECORDS = (200, 4000)
 _EVENT_SIZES = frozenset({EVENT_BYTES})
 
 
+class FetchWakeup:
+    """Makes librdkafka fetch at once after a resume, by a small request to each leader.
+
+    Its broker thread sleeps up to a second when every partition of the broker is paused, and a
+    resume does not wake it: it looks again after its sleep or when a request passes through.
+    librdkafka itself pauses and resumes everything around each incremental rebalance (seen with
+    2.16.1: retained partitions stood still for up to 0.67 s).
+    """
+
+    def __init__(self, consumer: Consumer, topic: str) -> None:
+        """Wake the fetchers of ``consumer``."""
+        self._consumer = consumer
+        self._topic = topic
+        self._leaders: dict[int, int] = {}
+
+    def wake(self, partitions: Iterable[int]) -> None:
+        """Wake the brokers' threads that fetch ``partitions``; an unreachable broker is skipped."""
+        wanted = list(partitions)
+        if not wanted:
+            return
+        try:
+            if not self._leaders.keys() >= set(wanted):
+                self._leaders = self._read_leaders()
+            for partition in {self._leaders.get(number, -1): number for number in wanted}.values():
+                asked = TopicPartition(self._topic, partition)
+                self._consumer.get_watermark_offsets(asked, _WAKE_SECONDS, cached=False)
+        except KafkaException as error:
+            self._leaders = {}
+            log.warning("fetchers were not woken: %s", error.args[0])
+
+    def _read_leaders(self) -> dict[int, int]:
+        topics = self._consumer.list_topics(self._topic, _WAKE_SECONDS).topics
+        partitions = topics[self._topic].partitions
+        return {number: int(metadata.leader) for number, metadata in partitions.items()}
+
+
+@dataclass(eq=False)
 class ConsumerPod:
     """Owns the loop; everything here runs on the poll thread."""
 
-    def __init__(
-        self,
-        options: ConsumerOptions,
-        *,
-        consumer: Consumer,
-        queues: WorkQueues,
-        worker: Worker,
-        costs: MessageCosts,
-        commits: OffsetCommits,
-        rebalancing: Rebalancing,
-        identity: GroupIdentity,
-        reports: PodReports,
-        pod_counts: PodCounts,
-        clock: SteadyClock,
-        downstream: DownstreamClock,
-    ) -> None:
-        """Wire the parts; nothing is started."""
-        self._options = options
-        self._consumer = consumer
-        self._queues = queues
-        self._worker = worker
-        self._costs = costs
-        self._commits = commits
-        self._rebalancing = rebalancing
-        self._identity = identity
-        self._reports = reports
-        self._pod_counts = pod_counts
-        self._clock = clock
-        self._downstream = downstream
-        self._high_water = queue_records(options.pod_rate_per_second)
-        self._wakeup = FetchWakeup(consumer, options.topic)
-        self._stop_asked = ""
+    options: ConsumerOptions
+    consumer: Consumer
+    queues: WorkQueues
+    worker: Worker
+    costs: MessageCosts
+    commits: OffsetCommits
+    rebalancing: Rebalancing
+    identity: GroupIdentity
+    reports: PodReports
+    pod_counts: PodCounts
+    clock: SteadyClock
+    downstream: DownstreamClock
+    _stop_asked: str = ""
+
+    def __post_init__(self) -> None:
+        """Start nothing."""
+        self._high_water = queue_records(self.options.pod_rate_per_second)
+        self._wakeup = FetchWakeup(self.consumer, self.options.topic)
 
     def ask_to_stop(self, reason: str) -> None:
         """Leave the group at the next turn of the loop (called from a signal handler)."""
         self._stop_asked = self._stop_asked or reason
 
     def run(self) -> None:
-        """Consume until asked to stop.
-
-        :raises NotReady: the ledger or the group rejected the pod permanently.
-        """
-        self._worker.start()
+        """Consume until asked to stop."""
+        self.worker.start()
         while not self._stop_asked:
-            if not self._pod_counts.is_ready:
-                self._pod_counts.is_ready = self._broker_answers()
+            if not self.pod_counts.is_ready:
+                self.pod_counts.is_ready = self._broker_answers()
             self.turn()
 
     def _broker_answers(self) -> bool:
         """Return whether the broker knows the topic; a pod is ready then, joined or not."""
         try:
-            topics = self._consumer.list_topics(self._options.topic, _ANSWER_SECONDS).topics
+            topics = self.consumer.list_topics(self.options.topic, _ANSWER_SECONDS).topics
         except KafkaException as error:
             log.warning("waiting for the broker: %s", error.args[0].str())
             return False
-        return topics[self._options.topic].error is None
+        return topics[self.options.topic].error is None
 
     def turn(self) -> None:
         """Fetch once and serve what is due."""
         try:
-            messages = self._consumer.consume(_POLL_RECORDS, _POLL_SECONDS)
+            messages = self.consumer.consume(_POLL_RECORDS, _POLL_SECONDS)
         except KafkaException as error:
             raise NotReady(f"could not fetch: {error.args[0].str()}") from error
         if messages:
             self._take_in(messages)
         self._let_flow()
-        if time.monotonic() - self._rebalancing.moved_at < _AFTER_REBALANCE_SECONDS:
-            self._wakeup.wake(work.partition for work in self._queues.owned())
-        self._rebalancing.note_membership(self._consumer)
-        if self._worker.failure is not None:
-            raise NotReady(f"the worker failed: {self._worker.failure}") from self._worker.failure
-        if self._options.commit == "manual":
-            self._commits.commit_if_due(self._queues.owned())
-        elif self._options.is_transactional:
-            self._identity.refresh_if_due(self._consumer)
-            self._worker.require_turning(_SILENT_WORKER_SECONDS)
-        counts = self._queues.counts()
-        self._reports.progress_if_due(self._queues.processed_total, counts.queued, counts.in_flight)
+        if time.monotonic() - self.rebalancing.moved_at < _AFTER_REBALANCE_SECONDS:
+            self._wakeup.wake(work.partition for work in self.queues.owned())
+        self.rebalancing.note_membership(self.consumer)
+        if self.worker.failure is not None:
+            raise NotReady(f"the worker failed: {self.worker.failure}") from self.worker.failure
+        if self.options.commit == "manual":
+            self.commits.commit_if_due(self.queues.owned())
+        elif self.options.is_transactional:
+            self.identity.refresh_if_due(self.consumer)
+            self.worker.require_turning(_SILENT_WORKER_SECONDS)
+        counts = self.queues.counts()
+        self.reports.progress_if_due(self.queues.processed_total, counts.queued, counts.in_flight)
 
     def leave(self) -> None:
         """Make a graceful shutdown: finish, flush, commit, leave; with -drain off just leave."""
-        self._pod_counts.is_ready = False
-        counts = self._queues.counts()
-        self._reports.sigterm_received(counts.queued, counts.in_flight)
-        if self._options.graceful_shutdown:
+        self.pod_counts.is_ready = False
+        counts = self.queues.counts()
+        self.reports.send(SigtermReceived, queued=counts.queued, in_flight=counts.in_flight)
+        if self.options.graceful_shutdown:
             is_graceful, abandoned = self._finish_work()
         else:
             is_graceful, abandoned = False, counts.queued + counts.in_flight
             # The transaction that is open stays open, as it does when a process just ends.
-            self._worker.stop(sends_done=not self._options.is_transactional)
-        self._rebalancing.is_leaving = True
+            self.worker.stop(sends_done=not self.options.is_transactional)
+        self.rebalancing.is_leaving = True
         # The client's close has no time limit; without a broker the group forgets the member.
-        closing = threading.Thread(target=self._consumer.close, name="close", daemon=True)
+        closing = threading.Thread(target=self.consumer.close, name="close", daemon=True)
         closing.start()
         closing.join(_CLOSE_SECONDS)
-        self._reports.pod_stopped(
-            self._stop_asked,
-            is_graceful=is_graceful,
-            abandoned=abandoned,
-            processed_total=self._queues.processed_total,
-        )
+        self._report_end(self._stop_asked, is_graceful=is_graceful, abandoned=abandoned)
 
     def report_failure(self, reason: str) -> None:
         """Report that the pod ends by a failure; it does not leave the group."""
-        counts = self._queues.counts()
-        self._reports.pod_stopped(
-            reason,
-            is_graceful=False,
-            abandoned=counts.queued + counts.in_flight,
-            processed_total=self._queues.processed_total,
+        counts = self.queues.counts()
+        abandoned = counts.queued + counts.in_flight
+        self._report_end(reason, is_graceful=False, abandoned=abandoned)
+
+    def _report_end(self, reason: str, *, is_graceful: bool, abandoned: int) -> None:
+        total = self.queues.processed_total
+        self.reports.pod_stopped(
+            reason, is_graceful=is_graceful, abandoned=abandoned, processed_total=total
         )
 
     def _finish_work(self) -> tuple[bool, int]:
-        deadline = time.monotonic() + self._options.shutdown_timeout_seconds
-        numbers = [work.partition for work in self._queues.owned()]
-        works, _ = self._queues.close(numbers, drops_queued=self._options.commits_what_is_done)
+        deadline = time.monotonic() + self.options.shutdown_timeout_seconds
+        numbers = [work.partition for work in self.queues.owned()]
+        works, _ = self.queues.close(numbers, drops_queued=self.options.commits_what_is_done)
         is_settled = self._wait_settled(works, deadline)
         abandoned = sum(work.queued + work.in_flight for work in works)
         self._join_no_more()
-        self._worker.stop(sends_done=not is_settled)
+        self.worker.stop(sends_done=not is_settled)
         # A deadline that the work has used up still leaves the commit of what is done a moment.
         left_seconds = max(deadline - time.monotonic(), 1.0)
-        if self._options.commit != "manual":  # a transaction commits as it settles
+        if self.options.commit != "manual":  # a transaction commits as it settles
             return is_settled, abandoned
-        is_committed = self._commits.commit_now(works, "shutdown", left_seconds)
+        is_committed = self.commits.commit_now(works, "shutdown", left_seconds)
         return is_settled and is_committed, abandoned
 
     def _join_no_more(self) -> None:
@@ -184,49 +204,49 @@ class ConsumerPod:
         once a second at most: what all of them had stood still for 1.6 s instead of 0.4 s.
         Partitions are given up in ``close``, after the commit. (A static member does not leave.)
         """
-        if self._options.instance_id is None:
-            self._consumer.unsubscribe()
+        if self.options.instance_id is None:
+            self.consumer.unsubscribe()
 
     def _wait_settled(self, works: list[PartitionWork], deadline: float) -> bool:
         """Wait for what was begun; others may leave meanwhile and begin a new generation."""
-        if not self._options.is_transactional:
-            return self._queues.wait_settled(works, self._options.shutdown_timeout_seconds)
+        if not self.options.is_transactional:
+            return self.queues.wait_settled(works, self.options.shutdown_timeout_seconds)
         while time.monotonic() < deadline:
-            self._identity.refresh(self._consumer)
-            if self._queues.wait_settled(works, _GENERATION_LOOK_SECONDS):
+            self.identity.refresh(self.consumer)
+            if self.queues.wait_settled(works, _GENERATION_LOOK_SECONDS):
                 return True
         return False
 
     def _take_in(self, messages: list[Message]) -> None:
-        arrived_at = self._clock.now_ns()
+        arrived_at = self.clock.now_ns()
         if any(map(Message.error, messages)):
             messages = self._without_errors(messages)
         runs = [(n, list(run)) for n, run in groupby(messages, Message.partition)]
         found = [(number, run, self._chunk_of(run, arrived_at)) for number, run in runs]
         chunks = [(n, run, c) for n, run, c in found if n is not None and c is not None]
-        self._costs.draw([chunk for _, _, chunk in chunks])
+        self.costs.draw([chunk for _, _, chunk in chunks])
         for partition, records, chunk in chunks:
-            if self._downstream.needs_stream_start:
-                self._downstream.stream_started(stream_start_of(records, chunk))
-            work = self._queues.offer(partition, chunk)
+            if self.downstream.needs_stream_start:
+                self.downstream.stream_started(stream_start_of(records, chunk))
+            work = self.queues.offer(partition, chunk)
             if work is not None and work.queued > self._high_water and not work.is_paused:
-                self._consumer.pause([TopicPartition(self._options.topic, partition)])
+                self.consumer.pause([TopicPartition(self.options.topic, partition)])
                 work.is_paused = True
 
     def _chunk_of(self, messages: list[Message], arrived_at: int) -> RecordChunk | None:
-        if self._options.identity == "value":
+        if self.options.identity == "value":
             return chunk_of(messages, arrived_at)
-        return chunk_by_headers(messages, arrived_at, self._options.run_id or "")
+        return chunk_by_headers(messages, arrived_at, self.options.run_id or "")
 
     def _let_flow(self) -> None:
         flowing = [
             work
-            for work in self._queues.owned()
+            for work in self.queues.owned()
             if work.is_paused and work.queued <= self._high_water // 2
         ]
         if flowing:
-            topic = self._options.topic
-            self._consumer.resume([TopicPartition(topic, work.partition) for work in flowing])
+            topic = self.options.topic
+            self.consumer.resume([TopicPartition(topic, work.partition) for work in flowing])
             for work in flowing:
                 work.is_paused = False
             self._wakeup.wake(work.partition for work in flowing)
@@ -261,10 +281,7 @@ def queue_records(pod_rate: float | None) -> int:
 
 
 def stream_start_of(messages: list[Message], chunk: RecordChunk) -> int:
-    """Return the start of the stream (unix ns), to a millisecond, by the chunk's first event.
-
-    An event's timestamp is its planned instant, and the event has that from the stream's start.
-    """
+    """Return the start of the stream (unix ns), to a millisecond, by the chunk's first event."""
     first = next(m for m in messages if m.offset() == int(chunk.offsets[0]))
     _, planned_at_ms = first.timestamp()
     return int(planned_at_ms) * 1_000_000 - int(chunk.events["planned_offset_ns"][0])

@@ -8,6 +8,7 @@ import time
 
 from confluent_kafka import Consumer, TopicPartition
 
+from lagbench.core.telemetry import GroupJoined, PartitionsAssigned, PartitionsRevoked
 from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.reports import PodReports
@@ -33,11 +34,8 @@ class Rebalancing:
         identity: GroupIdentity,
     ) -> None:
         """Move partitions to and from ``queues``."""
-        self._options = options
-        self._queues = queues
-        self._commits = commits
-        self._reports = reports
-        self._identity = identity
+        self._options, self._queues, self._commits = options, queues, commits
+        self._reports, self._identity = reports, identity
         self._open_since: float | None = None  # an eager revoke that awaits its assignment
         self._has_joined = False
         self.moved_at = -math.inf  # monotonic seconds of the last change
@@ -46,29 +44,25 @@ class Rebalancing:
 
     def note_membership(self, consumer: Consumer) -> None:
         """Report joining, once, as soon as the group has given a member id."""
-        if self._has_joined:
-            return
-        member_id = str(consumer.memberid() or "")
-        if member_id:
+        if not self._has_joined and (member_id := consumer.memberid()):
             self._has_joined = True
-            self._reports.group_joined(member_id)
+            self._reports.send(GroupJoined, member_id=str(member_id))
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Take on ``partitions``."""
-        began = time.monotonic()
+        options, began = self._options, time.monotonic()
         if self._open_since is None:
-            self._reports.rebalance_began()
+            self._reports.pod_counts.rebalances_total += 1
         else:
             began, self._open_since = self._open_since, None
         self.note_membership(consumer)
-        member_id = str(consumer.memberid() or "")
-        numbers = sorted(partition.partition for partition in partitions)
-        if not self._options.is_incremental:
+        numbers = _numbers(partitions)
+        if not options.is_incremental:
             self._queues.disown(self._queues.owned())
-        self._queues.own(numbers, member_id)
-        if self._options.is_transactional:
+        self._queues.own(numbers, str(consumer.memberid() or ""))
+        if options.is_transactional:
             self._identity.refresh(consumer)
-        if self._options.is_incremental:
+        if options.is_incremental:
             consumer.incremental_assign(partitions)
         else:
             consumer.assign(partitions)
@@ -76,68 +70,83 @@ class Rebalancing:
         # stand still for ever.
         consumer.resume(partitions)
         self.moved_at = time.monotonic()
-        seconds = self.moved_at - began
-        self._reports.assigned(member_id, numbers, self._owned_numbers(), seconds=seconds)
+        is_incremental = options.is_incremental
+        self._moved(PartitionsAssigned, consumer, numbers, is_incremental=is_incremental)
+        self._reports.pod_counts.rebalance_seconds.append(self.moved_at - began)
 
     def on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Finish what has begun, commit it, give ``partitions`` up."""
-        began = time.monotonic()
-        self._begin_episode(began)
-        numbers = sorted(partition.partition for partition in partitions)
+        options, began = self._options, self._began()
         # Under commit=auto the group takes what was handed over as read: dropping it loses it.
-        drops_queued = self._options.commits_what_is_done or not self._options.graceful_shutdown
-        works, in_flight = self._queues.close(numbers, drops_queued=drops_queued)
-        if self._options.is_transactional:
+        drops_queued = options.commits_what_is_done or not options.graceful_shutdown
+        works, in_flight = self._queues.close(_numbers(partitions), drops_queued=drops_queued)
+        if options.is_transactional:
             self._identity.refresh(consumer)  # the worker commits while this callback waits
-        if self._options.graceful_shutdown and not self.is_leaving:
-            timeout_seconds = self._options.shutdown_timeout_seconds
+        if options.graceful_shutdown and not self.is_leaving:
+            timeout_seconds = options.shutdown_timeout_seconds
             if not self._queues.wait_settled(works, timeout_seconds):
                 log.warning("revoke: work in flight did not finish in %s s", timeout_seconds)
-            if self._options.commit == "manual":
+            if options.commit == "manual":
                 self._commits.commit_now(works, "revoke", timeout_seconds)
-        self._give_up(consumer, partitions, numbers, in_flight, began, is_lost=False)
+        self._give_up(consumer, partitions, in_flight, began, is_lost=False)
 
     def on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Drop ``partitions``: others have them already, a commit would move their offsets back."""
+        began = self._began()
+        _, in_flight = self._queues.close(_numbers(partitions), drops_queued=True)
+        self._give_up(consumer, partitions, in_flight, began, is_lost=True)
+
+    def _began(self) -> float:
+        """Begin an episode; an eager one lasts until its assignment."""
         began = time.monotonic()
-        self._begin_episode(began)
-        numbers = sorted(partition.partition for partition in partitions)
-        _, in_flight = self._queues.close(numbers, drops_queued=True)
-        self._give_up(consumer, partitions, numbers, in_flight, began, is_lost=True)
+        self._reports.pod_counts.rebalances_total += 1
+        if not self._options.is_incremental:
+            self._open_since = began
+        return began
 
     def _give_up(
         self,
         consumer: Consumer,
         partitions: list[TopicPartition],
-        numbers: list[int],
         in_flight: int,
         began: float,
         *,
         is_lost: bool,
     ) -> None:
-        given_up = [work for work in self._queues.owned() if work.partition in set(numbers)]
-        self._queues.disown(given_up)
-        member_id = str(consumer.memberid() or "")
+        numbers = _numbers(partitions)
+        self._queues.disown([work for work in self._queues.owned() if work.partition in numbers])
+        member_id = consumer.memberid()
         if self._options.is_incremental:
             consumer.incremental_unassign(partitions)
         else:
             consumer.unassign()
         self.moved_at = time.monotonic()
-        finish_seconds = self.moved_at - began
-        self._reports.revoked(
-            member_id,
+        seconds = self.moved_at - began
+        self._moved(
+            PartitionsRevoked,
+            consumer,
             numbers,
-            self._owned_numbers(),
+            member_id=str(member_id or ""),
             is_lost=is_lost,
             in_flight=in_flight,
-            finish_seconds=finish_seconds,
-            seconds=finish_seconds if self._options.is_incremental else None,
+            finish_seconds=seconds,
         )
+        if self._options.is_incremental:
+            self._reports.pod_counts.rebalance_seconds.append(seconds)
 
-    def _begin_episode(self, began: float) -> None:
-        self._reports.rebalance_began()
-        if not self._options.is_incremental:
-            self._open_since = began
+    def _moved(
+        self,
+        kind: type[PartitionsAssigned | PartitionsRevoked],
+        consumer: Consumer,
+        numbers: list[int],
+        **fields: object,
+    ) -> None:
+        counts = self._reports.pod_counts
+        owned = [work.partition for work in self._queues.owned()]
+        counts.assigned_partitions = len(owned)
+        own = {"member_id": str(consumer.memberid() or ""), "rebalance": counts.rebalances_total}
+        self._reports.send(kind, partitions=numbers, owned=owned, **{**own, **fields})
 
-    def _owned_numbers(self) -> list[int]:
-        return [work.partition for work in self._queues.owned()]
+
+def _numbers(partitions: list[TopicPartition]) -> list[int]:
+    return sorted(place.partition for place in partitions)

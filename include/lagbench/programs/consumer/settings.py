@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -13,7 +12,7 @@ from lagbench.core.scenario import (
     ConsumerFlags,
     DownstreamPace,
     Flag,
-    PoisonedKeyFlag,
+    PoisonedKey,
     StartDelay,
     WorkFlags,
     rebalance_protocol,
@@ -25,27 +24,27 @@ from lagbench.programs.run_flags import RunFlags
 _LEAST_SESSION_MS, _MOST_SESSION_MS = 6_000, 1_800_000
 
 
-def _checked_pace(text: str) -> str:
-    DownstreamPace.of_text(text)
-    return text
+def _pace_rows(rows: tuple[tuple[float, float, float], ...]) -> Any:
+    return DownstreamPace.of_rows(rows).rows
 
 
 class WorkOptions(WorkFlags):
     """The costs of messages in this run, for a pod of any kind of consumer."""
 
-    slow_downstream: Annotated[str, AfterValidator(_checked_pace)] = Field(
-        "",
-        description="when a write costs more, in seconds of the stream: FROM-UNTILxFACTOR,...",
+    slow_downstream: Annotated[
+        tuple[tuple[float, float, float], ...], AfterValidator(_pace_rows)
+    ] = Field(
+        (), description="when a write costs more: [[FROM, UNTIL, FACTOR], …] in stream seconds"
     )
     work_seed: int = Field(0, description="draws the cost of each message from a distribution")
-    poison: Annotated[PoisonedKeyFlag | None, Flag(noun="a poisoned key as JSON")] = Field(
+    poison: PoisonedKey | None = Field(
         None, description="a key whose messages fail or hang, as JSON"
     )
 
     @property
     def pace(self) -> DownstreamPace:
         """The pace of the downstream over the stream."""
-        return DownstreamPace.of_text(self.slow_downstream)
+        return DownstreamPace.of_rows(self.slow_downstream)
 
 
 class ConsumerOptions(WorkOptions, ConsumerFlags, RunFlags, Settings):
@@ -120,10 +119,4 @@ class ConsumerOptions(WorkOptions, ConsumerFlags, RunFlags, Settings):
         return self.pod_name if self.static_membership else None
 
 
-def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> ConsumerOptions:
-    """Return the options that ``arguments`` and the pod's environment state.
-
-    :raises WrongInput: a flag is unknown, missing or out of range.
-    """
-    line = CommandLine(ConsumerOptions, module="lagbench.programs.consumer")
-    return line.read(arguments, environment)
+parse_options = CommandLine(ConsumerOptions, module="lagbench.programs.consumer").read

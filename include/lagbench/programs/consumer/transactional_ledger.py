@@ -98,10 +98,7 @@ class TransactionalLedger:
                 self._add_waiting()
 
     def serve(self, *, is_hurried: bool) -> None:
-        """Register at first; commit what is due.
-
-        :raises NotReady: the broker rejects this producer or its records permanently.
-        """
+        """Register at first; commit what is due."""
         with self._lock:
             self._producer.poll(0)
             cause: Cause = "revoke" if is_hurried else "interval"

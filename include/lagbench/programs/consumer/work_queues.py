@@ -70,10 +70,7 @@ class WorkQueues:
     def close(
         self, partitions: Iterable[int], *, drops_queued: bool
     ) -> tuple[list[PartitionWork], int]:
-        """Stop taking records for ``partitions`` and hurry what has begun to the ledger.
-
-        Returns them with the number of records that were queued or begun.
-        """
+        """Stop taking records for ``partitions`` and hurry what has begun to the ledger."""
         with self._lock:
             closing = [self._owned[number] for number in partitions if number in self._owned]
             held = sum(work.queued + work.in_flight for work in closing)
@@ -96,11 +93,7 @@ class WorkQueues:
             )
 
     def disown(self, works: Iterable[PartitionWork]) -> None:
-        """Hold ``works`` no longer.
-
-        Writes that have begun still end; a ledger takes them, unless it is in transactions, where
-        they are the next owner's.
-        """
+        """Hold ``works`` no longer."""
         with self._lock:
             for work in works:
                 work.drop_queued()

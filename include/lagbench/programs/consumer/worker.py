@@ -82,8 +82,6 @@ class Worker(threading.Thread):
         librdkafka keeps no time limit in ``send_offsets_to_transaction`` (its issue 5456): an
         outage of the broker of 12 s can block the thread permanently. Started again, the pod
         registers again and repeats nothing.
-
-        :raises NotReady: the last turn began longer ago than ``within_seconds``.
         """
         silent_seconds = time.monotonic() - self._turned_at
         if silent_seconds > within_seconds:
@@ -111,10 +109,7 @@ class Worker(threading.Thread):
         return self._sleep_ns(now)
 
     def _begin(self, now: int) -> None:
-        """Begin the writes of one turn, with their CPU work.
-
-        Offsets are committed in order, so records wait for those before them in their partition.
-        """
+        """Begin the writes of one turn, with their CPU work."""
         horizon_at = now + TURN_NS
         late_ns = 0
         for planned in self._queues.begin_writes(self._schedule, horizon_at, now, most=self._most):

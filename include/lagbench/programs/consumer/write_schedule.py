@@ -12,12 +12,9 @@ from __future__ import annotations
 from heapq import heapreplace
 
 import numpy as np
-import numpy.typing as npt
 
 from lagbench.core.scenario import DownstreamPace
-from lagbench.programs.consumer.downstream_clock import DownstreamClock
-
-Instants = npt.NDArray[np.int64]
+from lagbench.programs.consumer.downstream_clock import DownstreamClock, Instants
 
 # How far back a start may be placed when the thread woke late. Above that the process was frozen
 # or starved, and a frozen process does no writes.
@@ -77,10 +74,7 @@ class WriteSchedule:
     def plan_each(
         self, costs_ns: Instants, horizon_at: int, arrived_at: int, now: int
     ) -> tuple[Instants, Instants]:
-        """Return starts and ends of writes of different costs that start before the horizon.
-
-        Each takes the slot that is free first, so starts ascend and ends need not.
-        """
+        """Return starts and ends of writes of different costs that start before the horizon."""
         floor, horizon = self._floor(arrived_at, now), self._downstream.work_at(horizon_at)
         if self._concurrency == 1:
             ends = np.add.accumulate(costs_ns) + max(int(self._free_at[0]), floor)

@@ -6,16 +6,14 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from queue import Full, Queue
-from types import TracebackType
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario.stream import EventBlock, EventStream, StreamDigest
+from lagbench.core.scenario.stream import EventStream, StreamDigest
 from lagbench.errors import LagbenchError
-from lagbench.programs.producer.bodies import MessageBodies
-from lagbench.shared_with_spark.identity import Headers
+from lagbench.programs.producer.bodies import Bodies, MessageBodies
 
 # 8 blocks of 8192 are 1.1 s at 60,000/s, and about 35 MB.
 _BLOCKS_AHEAD = 8
@@ -26,11 +24,7 @@ _WAIT_SECONDS = 0.2
 class ReadyBlock:
     """One block as the client wants it; ``digest`` covers the planned window up to this block."""
 
-    events: EventBlock
-    values: list[bytes]
-    keys: list[bytes]
-    partitions: list[int]
-    headers: list[Headers] | None  # None: the value has the identity
+    bodies: Bodies
     planned_ns: npt.NDArray[np.int64]
     digest: StreamDigest
 
@@ -56,12 +50,7 @@ class BlockFeed:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
 
@@ -78,17 +67,9 @@ class BlockFeed:
         try:
             for index in range(self._blocks):
                 bodies = self._bodies.of(self._stream.block(index))
-                events = bodies.events
-                block = ReadyBlock(
-                    events=events,
-                    values=bodies.values,
-                    keys=bodies.keys,
-                    partitions=bodies.partitions,
-                    headers=bodies.headers,
-                    planned_ns=np.ascontiguousarray(events["planned_offset_ns"]),
-                    digest=digest.copy(),
-                )
-                digest.add(events)
+                planned = np.ascontiguousarray(bodies.events["planned_offset_ns"])
+                block = ReadyBlock(bodies, planned, digest.copy())
+                digest.add(bodies.events)
                 if not self._hand_over(block):
                     return
         except Exception as error:

@@ -1,7 +1,7 @@
 """Define the settings of the producer and read them.
 
-Each flag is also read from a variable ``PRODUCER_<FLAG>``. ``PROFILE_JSON`` (a scenario's profile)
-wins over every flag that shapes the load.
+Each flag is also read from a variable ``PRODUCER_<FLAG>``. A scenario's profile as JSON wins over
+every flag that shapes the load.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field
 
 from lagbench.core.scenario import (
     MAX_SEED,
@@ -26,11 +26,11 @@ from lagbench.core.scenario import (
     Samples,
     SteadyProfile,
     StepProfile,
+    TraceProfile,
     read_samples,
     trace_points,
 )
 from lagbench.core.scenario.stream import OfferedLoad, Tail, offered_load
-from lagbench.errors import WrongInput
 from lagbench.programs.flags import CommandLine, Settings, like
 from lagbench.programs.run_flags import RunFlags
 
@@ -40,40 +40,25 @@ FLAT_OUT_RATE_PER_SECOND = 1_000_000
 _MAX_PRODUCER_ID = 2**32 - 1
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _UNIT_SECONDS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PROFILE: TypeAdapter[Profile] = TypeAdapter(Profile)
 
-# Which field of a profile each flag feeds.
-_PROFILE_FLAGS = {
-    "steady": {"rate": "rate_per_second", "duration_seconds": "duration_seconds"},
-    "step": {
-        "rate": "rate_per_second",
-        "spike_mult": "spike_mult",
-        "before_seconds": "before_seconds",
-        "spike_hold": "spike_hold_seconds",
-        "after_seconds": "after_seconds",
-    },
-    "bursty": {
-        "rate": "rate_per_second",
-        "spike_mult": "spike_mult",
-        "quiet_seconds": "quiet_seconds",
-        "spike_hold": "spike_hold_seconds",
-        "bursts": "bursts",
-        "after_seconds": "after_seconds",
-    },
-    "trace": {"trace_file": "file"},
+_KINDS: Mapping[str, type[SteadyProfile | StepProfile | BurstyProfile | TraceProfile]] = {
+    "steady": SteadyProfile,
+    "step": StepProfile,
+    "bursty": BurstyProfile,
+    "trace": TraceProfile,
 }
+_FLAGS = {"rate_per_second": "rate", "spike_hold_seconds": "spike_hold", "file": "trace_file"}
+"""Of the fields of a profile whose flags have other names."""
 
 
-def _seconds(text: str) -> float:
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(text)
-    return float(match[1]) * _UNIT_SECONDS[match[2]]
+def _seconds(given: Any) -> Any:
+    match = _DURATION.fullmatch(given.strip()) if isinstance(given, str) else None
+    if isinstance(given, str) and match is None:
+        raise ValueError("seconds, or a number with ms, s, m or h")
+    return given if match is None else float(match[1]) * _UNIT_SECONDS[match[2]]
 
 
-Duration = Annotated[
-    float | None, BeforeValidator(_seconds), Flag(noun="seconds, or a number with ms, s, m or h,")
-]
+Duration = Annotated[float | None, BeforeValidator(_seconds)]
 
 
 class ProducerFlags(RunFlags, Settings):
@@ -93,8 +78,8 @@ class ProducerFlags(RunFlags, Settings):
     partitions: int | None = Field(
         None, ge=1, le=1000, description="partitions of the topic; default: ask the broker"
     )
-    grow_partitions: str = Field(
-        "", description="growths of the topic as SECOND:PARTITIONS,…, in seconds of the stream"
+    grow_partitions: tuple[tuple[float, int], ...] = Field(
+        (), description="growths of the topic as JSON: [[SECOND, PARTITIONS], …], both ascending"
     )
     before_seconds: Duration = like(
         StepProfile, "before_seconds", "step: time before the spike", default=0.0
@@ -121,7 +106,7 @@ class ProducerFlags(RunFlags, Settings):
     second_telemetry_topic: str | None = Field(
         None, description="telemetry of the run's second consumer group, for the same reports"
     )
-    profile_json: Annotated[str | None, Flag(variables=("PROFILE_JSON",))] = Field(
+    profile_json: Annotated[Profile | None, Flag(variables=("PROFILE_JSON",))] = Field(
         None, description="a scenario's profile as JSON"
     )
     tail_rate: float | None = like(
@@ -155,142 +140,98 @@ _LINE = CommandLine(ProducerFlags, module="lagbench.programs.producer", variable
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """The settings of one run of the producer."""
+    """The settings of one run of the producer: its flags, and what they make."""
 
-    bootstrap_servers: str
-    topic: str
-    telemetry_topic: str | None
-    partitions: int | None
-    growths: str
-    """As ``PartitionPlan.of_text`` reads them."""
-    seed: int
-    keys: Keys
+    flags: ProducerFlags
     profile_kind: str
     load: OfferedLoad
     """The planned window."""
-    producer_id: int
-    source: str
-    is_flat_out: bool = False
     tail: Tail | None = None
-    starts_at_ns: int = 0
-    second_telemetry_topic: str | None = None
-    run_id: str = ""
     samples: Samples | None = None
     """A user's messages; None: lagbench's own events."""
+
+    @property
+    def keys(self) -> Keys:
+        """Return the distribution of events over entities."""
+        return Keys(entities=self.flags.entities, zipf_s=self.flags.zipf_s)
+
+    @property
+    def source(self) -> str:
+        """Return the name under which it reports."""
+        return self.flags.pod_name or f"producer-{self.flags.producer_id}"
 
     @property
     def whole_load(self) -> OfferedLoad:
         """Return the planned window and all of the tail that there may be."""
         return self.load if self.tail is None else self.tail.after(self.load)
 
+    def partition_plan(self, found: int) -> PartitionPlan:
+        """Return the partitions over the stream, of a topic that has ``found``."""
+        growths = self.flags.grow_partitions
+        try:
+            return PartitionPlan(found, growths)
+        except ValueError as error:
+            raise _LINE.wrong("grow_partitions", growths, str(error)) from error
+
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> ProducerSettings:
     """Return the settings; ``WrongInput`` names the flag, its value and what is allowed."""
     flags = _LINE.read(arguments, environment)
-    profile = _flat_out(flags) if flags.flat_out else _profile(flags)
-    return ProducerSettings(
-        bootstrap_servers=flags.bootstrap_servers,
-        topic=flags.topic,
-        telemetry_topic=flags.telemetry_topic,
-        partitions=flags.partitions,
-        growths=_growths(flags),
-        seed=flags.seed,
-        keys=Keys(entities=flags.entities, zipf_s=flags.zipf_s),
+    profile = _profile(flags)
+    tail = None
+    if flags.tail_rate is not None or flags.tail_most_seconds is not None:
+        for field in ("tail_rate", "tail_most_seconds"):
+            if getattr(flags, field) is None:
+                raise _LINE.missing(field)
+        tail = Tail(float(flags.tail_rate or 0), float(flags.tail_most_seconds or 0))
+    settings = ProducerSettings(
+        flags,
         profile_kind="flat-out" if flags.flat_out else profile.kind,
         load=offered_load(profile, where=WHERE),
-        producer_id=flags.producer_id,
-        source=flags.pod_name or f"producer-{flags.producer_id}",
-        is_flat_out=flags.flat_out,
-        tail=_tail(flags),
-        starts_at_ns=flags.starts_at_ns,
-        second_telemetry_topic=flags.second_telemetry_topic,
-        run_id=flags.run_id or "",
+        tail=tail,
         samples=_samples(flags),
     )
+    settings.partition_plan(flags.partitions or 1)
+    return settings
 
 
 def _samples(flags: ProducerFlags) -> Samples | None:
     """Return the samples; without a run their identity would be anybody's."""
-    if flags.payload_file is None:
+    file = flags.payload_file
+    if file is None:
         return None
     if not flags.run_id:
         raise _LINE.missing("run_id")
-    payload = Payload(
-        file=flags.payload_file, format=flags.payload_format, key_field=flags.payload_key_field
-    )
-    try:
-        content = Path(flags.payload_file).read_bytes()
-    except OSError as error:
-        raise WrongInput(
-            where=WHERE,
-            field="--payload-file",
-            value=flags.payload_file,
-            allowed="a readable file of samples",
-        ) from error
-    return read_samples(content, payload, where=flags.payload_file)
-
-
-def _growths(flags: ProducerFlags) -> str:
-    """Return the growths; how many partitions they begin with may be known only to the broker."""
-    try:
-        PartitionPlan.of_text(flags.partitions or 1, flags.grow_partitions)
-    except ValueError as error:
-        raise WrongInput(
-            where=WHERE,
-            field="--grow-partitions",
-            value=flags.grow_partitions,
-            allowed=f"SECOND:PARTITIONS,…, both ascending ({error})",
-        ) from error
-    return flags.grow_partitions
-
-
-def _tail(flags: ProducerFlags) -> Tail | None:
-    if flags.tail_rate is None and flags.tail_most_seconds is None:
-        return None
-    if flags.tail_rate is None:
-        raise _LINE.missing("tail_rate")
-    if flags.tail_most_seconds is None:
-        raise _LINE.missing("tail_most_seconds")
-    return Tail(flags.tail_rate, flags.tail_most_seconds)
-
-
-def _flat_out(flags: ProducerFlags) -> Profile:
-    if flags.count is None:
-        raise _LINE.missing("count")
-    return SteadyProfile(
-        kind="steady",
-        rate_per_second=FLAT_OUT_RATE_PER_SECOND,
-        duration_seconds=flags.count / FLAT_OUT_RATE_PER_SECOND,
-    )
+    payload = Payload(file=file, format=flags.payload_format, key_field=flags.payload_key_field)
+    return read_samples(_content("payload_file", file), payload, where=file)
 
 
 def _profile(flags: ProducerFlags) -> Profile:
+    if flags.flat_out:
+        if flags.count is None:
+            raise _LINE.missing("count")
+        rate = FLAT_OUT_RATE_PER_SECOND
+        seconds = flags.count / rate
+        return SteadyProfile(kind="steady", rate_per_second=rate, duration_seconds=seconds)
     if flags.profile_json is not None:
-        return _profile_of_json(flags.profile_json)
+        return flags.profile_json
+    model = _KINDS[flags.profile]
     fields: dict[str, Any] = {"kind": flags.profile}
-    for flag, field in _PROFILE_FLAGS[flags.profile].items():
-        fields[field] = getattr(flags, flag)
-        if fields[field] is None:
+    for field, info in model.model_fields.items():
+        flag = _FLAGS.get(field, field)
+        value = getattr(flags, flag, None)
+        if field != "kind" and value is not None:
+            fields[field] = value
+        elif field != "kind" and info.is_required():
             raise _LINE.missing(flag)
-    if "file" in fields:
-        fields["points"] = trace_points(_text_of(fields["file"]), where=fields["file"])
-    return _PROFILE.validate_python(fields)
+    if flags.profile == "trace":
+        content = _content("trace_file", fields["file"])
+        fields["points"] = trace_points(content.decode(errors="replace"), where=fields["file"])
+    return model.model_validate(fields)
 
 
-def _profile_of_json(text: str) -> Profile:
+def _content(field: str, path: str) -> bytes:
     try:
-        return _PROFILE.validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(["PROFILE_JSON", *map(str, first["loc"][1:])])
-        value = first["input"] if first["loc"] else text
-        raise WrongInput(where=WHERE, field=field, value=value, allowed=first["msg"]) from error
-
-
-def _text_of(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - Path adds nothing here
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        allowed = "a readable CSV file with the columns second,rate"
-        raise WrongInput(where=WHERE, field="--trace-file", value=path, allowed=allowed) from error
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise _LINE.wrong(field, path, f"a readable file ({error.strerror})") from error

@@ -87,10 +87,7 @@ class Outbox:
         return max(0, self.sent - self.failed - self.unknown - self.waiting)
 
     def partition_count(self) -> int:
-        """Return the topic's partitions.
-
-        :raises NotReady: the broker does not answer or the topic does not exist.
-        """
+        """Return the topic's partitions."""
         try:
             metadata = self._producer.list_topics(self._topic, timeout=_METADATA_TIMEOUT_SECONDS)
         except KafkaException as error:

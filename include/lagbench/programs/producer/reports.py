@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from typing import Any, TypeVar
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.core.measures.evidence import fell_behind, lateness_text
@@ -23,6 +24,7 @@ from lagbench.programs.producer.outbox import Outbox
 from lagbench.programs.steady_clock import ClockWatch
 
 log = logging.getLogger(__name__)
+Sent = TypeVar("Sent", bound=Record)
 
 
 class Reports:
@@ -31,9 +33,10 @@ class Reports:
     def __init__(self, settings: ProducerSettings, outbox: Outbox) -> None:
         """Open the telemetry topic when there is one."""
         self._settings, self._outbox = settings, outbox
-        topics = (settings.telemetry_topic, settings.second_telemetry_topic)
-        self._logs = [TelemetryLog(settings.bootstrap_servers, topic) for topic in topics if topic]
-        self._clock_watch = ClockWatch(settings.source, self._send)
+        flags = settings.flags
+        topics = (flags.telemetry_topic, flags.second_telemetry_topic)
+        self._logs = [TelemetryLog(flags.bootstrap_servers, topic) for topic in topics if topic]
+        self._clock_watch = ClockWatch(settings.source, self._pass_on)
         self._whole, self._second = LatenessCounts(), LatenessCounts()
         self._started_at = 0
         self._next_progress_ns = NS
@@ -57,23 +60,21 @@ class Reports:
             "stream of %d events over %.1f s to %s (%d partitions, seed %d)",
             settings.load.total,
             settings.load.duration_seconds,
-            settings.topic,
+            settings.flags.topic,
             partitions,
-            settings.seed,
+            settings.flags.seed,
         )
         self._send(
-            StreamStarted(
-                at=started_at,
-                source=settings.source,
-                stream_started_at=started_at,
-                seed=settings.seed,
-                profile=settings.profile_kind,
-                planned_total=settings.load.total,
-                planned_seconds=settings.load.duration_seconds,
-                partitions=partitions,
-                tail_rate_per_second=tail.rate_per_second if tail else 0.0,
-                tail_most_seconds=tail.most_seconds if tail else 0.0,
-            )
+            StreamStarted,
+            started_at,
+            stream_started_at=started_at,
+            seed=settings.flags.seed,
+            profile=settings.profile_kind,
+            planned_total=settings.load.total,
+            planned_seconds=settings.load.duration_seconds,
+            partitions=partitions,
+            tail_rate_per_second=tail.rate_per_second if tail else 0.0,
+            tail_most_seconds=tail.most_seconds if tail else 0.0,
         )
 
     def tick(self, elapsed_ns: int, planned: int) -> None:
@@ -81,15 +82,8 @@ class Reports:
         while self._steps_left and self._steps_left[0].at_ns <= elapsed_ns:
             step = self._steps_left.pop(0)
             log.info("%s: %g/s to %g/s", step.step, step.rate_before, step.rate_after)
-            self._send(
-                LoadStep(
-                    at=self._started_at + step.at_ns,
-                    source=self._settings.source,
-                    step=step.step,
-                    rate_before=step.rate_before,
-                    rate_after=step.rate_after,
-                )
-            )
+            rates = {"rate_before": step.rate_before, "rate_after": step.rate_after}
+            self._send(LoadStep, self._started_at + step.at_ns, step=step.step, **rates)
         if elapsed_ns >= self._next_progress_ns:
             self._next_progress_ns = (elapsed_ns // NS + 1) * NS
             self._progress(elapsed_ns, planned)
@@ -102,15 +96,15 @@ class Reports:
         self._whole.merge(self._second)
         self._second = LatenessCounts()
         p99, largest = self._whole.percentile_ms(99) or 0.0, self._whole.max_ms
-        is_paced = not self._settings.is_flat_out
+        is_paced = not self._settings.flags.flat_out
         is_behind = is_paced and fell_behind(p99, largest)
         reasons = [problem] if problem else []
         if is_behind:
             reasons.append(lateness_text(p99, largest))
         outbox = self._outbox
-        record = StreamFinished(
-            at=at,
-            source=self._settings.source,
+        record = self._send(
+            StreamFinished,
+            at,
             planned=planned,
             sent=outbox.sent,
             acked=outbox.acked,
@@ -130,29 +124,20 @@ class Reports:
             if outbox.waiting
             else outbox.unknown_seqs.ranges(most=FAILED_RANGES_REPORTED),
         )
-        self._send(record)
         for telemetry in self._logs:
             telemetry.flush()
         return record
 
     def summary(self, record: StreamFinished, elapsed_seconds: float, acked_seconds: float) -> None:
         """Print the totals as one line of JSON, for ``make bench`` and people."""
+        rounded = ("tail_seconds", "lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms")
+        counts = ("planned", "sent", "acked", "failed", "unknown", "tail_sent")
         line = {
-            "planned": record.planned,
-            "sent": record.sent,
-            "acked": record.acked,
-            "failed": record.failed,
-            "unknown": record.unknown,
-            "tail_sent": record.tail_sent,
-            "tail_seconds": round(record.tail_seconds, 3),
-            "lateness_p50_ms": round(record.lateness_p50_ms, 3),
-            "lateness_p99_ms": round(record.lateness_p99_ms, 3),
-            "lateness_max_ms": round(record.lateness_max_ms, 3),
+            **{name: getattr(record, name) for name in counts},
+            **{name: round(getattr(record, name), 3) for name in rounded},
             "sent_per_second": round(record.sent / max(elapsed_seconds, 1e-9)),
             "acked_per_second": round(record.acked / max(acked_seconds, 1e-9)),
-            "fell_behind": record.fell_behind,
-            "reason": record.reason,
-            "stream_sha256": record.stream_sha256,
+            **{name: getattr(record, name) for name in ("fell_behind", "reason", "stream_sha256")},
         }
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
@@ -162,19 +147,22 @@ class Reports:
         self._whole.merge(second)
         self._clock_watch.look()
         self._send(
-            ProducerProgress(
-                at=self._started_at + elapsed_ns,
-                source=self._settings.source,
-                planned=planned,
-                sent=self._outbox.sent,
-                acked=self._outbox.acked,
-                failed=self._outbox.failed,
-                lateness_p50_ms=second.percentile_ms(50),
-                lateness_p99_ms=second.percentile_ms(99),
-                lateness_max_ms=second.max_ms if second.count else None,
-            )
+            ProducerProgress,
+            self._started_at + elapsed_ns,
+            planned=planned,
+            sent=self._outbox.sent,
+            acked=self._outbox.acked,
+            failed=self._outbox.failed,
+            lateness_p50_ms=second.percentile_ms(50),
+            lateness_p99_ms=second.percentile_ms(99),
+            lateness_max_ms=second.max_ms if second.count else None,
         )
 
-    def _send(self, record: Record) -> None:
+    def _send(self, kind: type[Sent], at: int, **fields: Any) -> Sent:
+        record = kind(at=at, source=self._settings.source, **fields)
+        self._pass_on(record)
+        return record
+
+    def _pass_on(self, record: Record) -> None:
         for telemetry in self._logs:
             telemetry.send(record)

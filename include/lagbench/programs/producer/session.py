@@ -7,13 +7,13 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from types import FrameType
 
 import numpy as np
 
+from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.scenario import PartitionPlan
 from lagbench.core.scenario.stream import BLOCK_EVENTS, NS, EventStream
-from lagbench.errors import ExitCode, NotReady, WrongInput
+from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.producer.bodies import MessageBodies, SampleBodies
 from lagbench.programs.producer.feed import BlockFeed, ReadyBlock
 from lagbench.programs.producer.flags import ProducerSettings
@@ -40,27 +40,11 @@ _GROWTH_LOOK_SECONDS = 0.005
 _SWITCH_SECONDS = 0.0005
 
 
-class StopRequest:
-    """Set by SIGTERM or SIGINT: no more events are planned from then on.
-
-    In the tail that is the ordinary end; before it the stream was cut short.
-    """
-
-    def __init__(self) -> None:
-        """Listen for both signals."""
-        self.is_set = False
-        signal.signal(signal.SIGTERM, self._on_signal)
-        signal.signal(signal.SIGINT, self._on_signal)
-
-    def _on_signal(self, _signum: int, _frame: FrameType | None) -> None:
-        self.is_set = True
-
-
 class Pacer:
     """Sends each event when it is due (open model): only its own delay can make it late."""
 
     def __init__(
-        self, settings: ProducerSettings, outbox: Outbox, reports: Reports, stop: StopRequest
+        self, settings: ProducerSettings, outbox: Outbox, reports: Reports, stop: StopSignal
     ) -> None:
         """Bind the parts; ``run`` starts the stream."""
         self._load, self._outbox, self._reports = settings.whole_load, outbox, reports
@@ -74,10 +58,7 @@ class Pacer:
         self._ended_ns = 0
 
     def run(self, feed: BlockFeed, partitions: PartitionPlan) -> int:
-        """Send the whole stream, or until a stop is asked for; returns how many were planned.
-
-        :raises NotReady: the topic did not get the partitions that are planned.
-        """
+        """Send the whole stream, or until a stop is asked for; returns how many were planned."""
         self._blocks, self._growths = feed.blocks(), list(partitions.instants_ns)
         self._block = next(self._blocks)
         self._await_start()
@@ -92,7 +73,7 @@ class Pacer:
             self._outbox.serve()
             self._reports.tick(elapsed, due)
             self._ended_ns = elapsed
-            if self._stop.is_set:
+            if self._stop.is_set():
                 # The tail goes on until it is told to stop: what was sent of it was its plan.
                 in_tail = self.has_reached_tail
                 return self._outbox.sent if in_tail else self._load.planned_count_at(elapsed)
@@ -123,37 +104,37 @@ class Pacer:
         if self._block is None:
             return ""
         digest = self._block.digest.copy()
-        digest.add(self._block.events[: self._position])
+        digest.add(self._block.bodies.events[: self._position])
         return digest.hexdigest()
 
     def _await_start(self) -> None:
         """Wait for the planned start with everything prepared; a stop ends the wait."""
-        starts_at_ns = self._settings.starts_at_ns
-        while not self._stop.is_set and (left_ns := starts_at_ns - time.time_ns()) > 0:
+        starts_at_ns = self._settings.flags.starts_at_ns
+        while not self._stop.is_set() and (left_ns := starts_at_ns - time.time_ns()) > 0:
             self._outbox.serve()
             time.sleep(min(left_ns / NS, _LONGEST_PAUSE_SECONDS))
 
     def _send_until(self, due: int) -> None:
-        while self._outbox.sent < due and not self._stop.is_set:
+        while self._outbox.sent < due and not self._stop.is_set():
             self._send_chunk(due - self._outbox.sent)
             elapsed = self.elapsed_ns
             self._reports.tick(elapsed, self._load.planned_count_at(elapsed))
 
     def _send_chunk(self, wanted: int) -> None:
         block = self._block
-        if block is None or self._position == len(block.values):
+        if block is None or self._position == len(block.planned_ns):
             block, self._position = next(self._blocks), 0
             self._block = block
         first = self._position
-        last = min(first + min(wanted, _CHUNK_EVENTS), len(block.values))
+        last = min(first + min(wanted, _CHUNK_EVENTS), len(block.planned_ns))
         if self._growths:
             last = self._until_growth(block, first, last)
         planned = block.planned_ns[first:last]
         taken = self._outbox.hand_over(
-            block.values[first:last],
-            block.keys[first:last],
-            block.partitions[first:last],
-            None if block.headers is None else block.headers[first:last],
+            block.bodies.values[first:last],
+            block.bodies.keys[first:last],
+            block.bodies.partitions[first:last],
+            None if block.bodies.headers is None else block.bodies.headers[first:last],
             ((self.started_at + planned) // 1_000_000).tolist(),
         )
         self._position += taken
@@ -163,10 +144,7 @@ class Pacer:
             self._outbox.await_room()
 
     def _until_growth(self, block: ReadyBlock, first: int, last: int) -> int:
-        """Return where the events end that go by the partitions there are; wait if none does.
-
-        Events that wait are late, and their lateness shows it.
-        """
+        """Return where the events end that go by the partitions there are; wait if none does."""
         grows_at, count = self._growths[0]
         cut = first + int(np.searchsorted(block.planned_ns[first:last], grows_at))
         if cut > first:
@@ -175,7 +153,7 @@ class Pacer:
         while not self._outbox.has_partitions(count):
             elapsed = self.elapsed_ns
             self._reports.tick(elapsed, self._load.planned_count_at(elapsed))
-            if self._stop.is_set:
+            if self._stop.is_set():
                 return first
             if elapsed >= limit_ns:
                 raise NotReady(
@@ -190,21 +168,20 @@ class Pacer:
 def run_session(settings: ProducerSettings) -> int:
     """Run the producer to its end; 0 only when planned, sent and acknowledged are the same."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    stop = StopRequest()
-    outbox = Outbox(settings.bootstrap_servers, settings.topic, client_id=settings.source)
-    partitions = _partitions(outbox, settings)
+    stop = StopSignal.caught()
+    flags = settings.flags
+    outbox = Outbox(flags.bootstrap_servers, flags.topic, client_id=settings.source)
+    partitions = settings.partition_plan(outbox.require_partitions(flags.partitions))
+    bodies = MessageBodies(partitions)
+    if settings.samples is not None:
+        bodies = SampleBodies(partitions, settings.samples, run_id=flags.run_id or "")
     reports = Reports(settings, outbox)
     pacer = Pacer(settings, outbox, reports, stop)
     load, planned_total = settings.whole_load, settings.load.total
-    stream = EventStream(load, settings.keys, seed=settings.seed, producer_id=settings.producer_id)
+    stream = EventStream(load, settings.keys, seed=flags.seed, producer_id=flags.producer_id)
     blocks = -(-load.total // BLOCK_EVENTS)
     problem = ""
-    with BlockFeed(
-        stream,
-        blocks=blocks,
-        bodies=_bodies(settings, partitions),
-        digested_events=planned_total,
-    ) as feed:
+    with BlockFeed(stream, blocks=blocks, bodies=bodies, digested_events=planned_total) as feed:
         try:
             planned = pacer.run(feed, partitions)
         except NotReady as error:
@@ -213,7 +190,7 @@ def run_session(settings: ProducerSettings) -> int:
     sent_after = pacer.elapsed_ns / NS
     _flush(outbox, reports, pacer, planned, stop)
     acked_after = pacer.elapsed_ns / NS
-    was_cut_short = stop.is_set and not pacer.has_reached_tail
+    was_cut_short = stop.is_set() and not pacer.has_reached_tail
     if was_cut_short:
         problem = "stopped"
     elif outbox.failed or outbox.unknown:
@@ -235,37 +212,14 @@ def run_session(settings: ProducerSettings) -> int:
     return int(ExitCode.PASS if is_complete else ExitCode.NOT_READY)
 
 
-def _bodies(settings: ProducerSettings, partitions: PartitionPlan) -> MessageBodies:
-    if settings.samples is None:
-        return MessageBodies(partitions)
-    return SampleBodies(partitions, settings.samples, run_id=settings.run_id)
-
-
-def _partitions(outbox: Outbox, settings: ProducerSettings) -> PartitionPlan:
-    """Return the partitions over the stream, from those that the topic has.
-
-    :raises WrongInput: the topic has as many already as it is to get.
-    """
-    found = outbox.require_partitions(settings.partitions)
-    try:
-        return PartitionPlan.of_text(found, settings.growths)
-    except ValueError as error:
-        raise WrongInput(
-            where="producer",
-            field="--grow-partitions",
-            value=settings.growths,
-            allowed=f"more than the {found} partitions of topic {settings.topic}",
-        ) from error
-
-
-def _flush(outbox: Outbox, reports: Reports, pacer: Pacer, planned: int, stop: StopRequest) -> None:
+def _flush(outbox: Outbox, reports: Reports, pacer: Pacer, planned: int, stop: StopSignal) -> None:
     """Wait for the acknowledgements, reporting on the way; a stop cuts the wait to its grace."""
     limit_ns = pacer.elapsed_ns + int(_FLUSH_SECONDS * NS)
     stopping_since: int | None = None
     while not outbox.flush(0.5):
         elapsed = pacer.elapsed_ns
         reports.tick(elapsed, planned)
-        if stop.is_set and stopping_since is None:
+        if stop.is_set() and stopping_since is None:
             stopping_since = elapsed
             limit_ns = min(limit_ns, elapsed + int(STOP_FLUSH_SECONDS * NS))
         if elapsed >= limit_ns:

@@ -25,10 +25,9 @@ def _run(options: RecorderOptions, environment: Mapping[str, str], stopping: Sto
     from lagbench.adapters.kafka.telemetry_log import TelemetryLog
     from lagbench.core.telemetry import Record
     from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
-    from lagbench.programs.recorder.metric_aliases import MetricAliases, ObservedNames
-    from lagbench.programs.recorder.metrics import Exposition
+    from lagbench.programs.recorder.metrics import Exposition, ObservedNames
     from lagbench.programs.recorder.newest_readings import NewestReadings
-    from lagbench.programs.recorder.sources import build_sources
+    from lagbench.programs.recorder.sources import recorder_sources
     from lagbench.programs.steady_clock import ClockWatch
     from lagbench.programs.telemetry_follower import TelemetryFollower
 
@@ -41,7 +40,7 @@ def _run(options: RecorderOptions, environment: Mapping[str, str], stopping: Sto
         newest.take(record)
 
     clock_watch = ClockWatch(options.source, report)
-    sources = build_sources(options, environment, report)
+    sources = recorder_sources(options, environment, report)
     follower = TelemetryFollower(servers, topic, newest.take, options.source)
     for thread in (*sources, follower):
         thread.start()
@@ -52,8 +51,7 @@ def _run(options: RecorderOptions, environment: Mapping[str, str], stopping: Sto
     names = ObservedNames(
         options.group, options.topic, options.namespace, options.deployment, options.workload
     )
-    aliases = MetricAliases(newest, names) if options.has_metric_aliases else None
-    exposition = Exposition(newest, aliases=aliases)
+    exposition = Exposition(newest, aliases=names if options.has_metric_aliases else None)
     routes: Routes = {"/metrics": exposition, **probe_routes(is_ready)}
     HttpEndpoint(*address_and_port(environment), routes)
     while not stopping.wait(_CLOCK_LOOK_SECONDS):

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import http.client
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from email.message import Message
 from email.utils import parsedate_to_datetime
 
 from lagbench.core.clocks import API_SERVER
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.measures.evidence import RunningBound, answer_bound, probe_at
 from lagbench.core.telemetry import ClockOffset, Record
+from lagbench.programs.recorder.sampling_grid import SourceThread
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class _Asked:
     lead_ns: int = 0  # half of what the last answer took
 
 
-class ClockProbe(threading.Thread):
+class ClockProbe(SourceThread):
     """Sends a ClockOffset for every answer of a clock."""
 
     def __init__(
@@ -66,14 +67,10 @@ class ClockProbe(threading.Thread):
         now: Callable[[], int] = time.time_ns,
     ) -> None:
         """Ask the API server, and the nodes that ``find_nodes`` names every five seconds."""
-        super().__init__(name="probe-clocks", daemon=True)
-        self._find_nodes = find_nodes
-        self._send = send
-        self._source = source
-        self._now = now
+        super().__init__("probe-clocks", send, source)
+        self._find_nodes, self._now = find_nodes, now
         self._asked = {API_SERVER: _Asked(ask_api_server)}
         self._look_at = 0
-        self._stopping = threading.Event()
         self.has_read = True  # no reading waits for the clocks
 
     def run(self) -> None:
@@ -92,10 +89,6 @@ class ClockProbe(threading.Thread):
                 self.look()
             elif self._now() >= asked.due_at:
                 self.probe(name)
-
-    def stop(self) -> None:
-        """End after the answer under way."""
-        self._stopping.set()
 
     def look(self) -> None:
         """Find the nodes and their pods; a node keeps its bound while its pods change."""
@@ -128,45 +121,33 @@ class ClockProbe(threading.Thread):
             asked.lead_ns = (received_at - sent_at) // 2
             if bound.width_ns > _TIGHT_NS:
                 pause_seconds = _EAGER_SECONDS
-            self._send(
-                ClockOffset(
-                    at=received_at,
-                    source=self._source,
-                    clock=name,
-                    pods=sorted(asked.pods),
-                    low_ns=bound.low_ns,
-                    high_ns=bound.high_ns,
-                    answers=asked.running.answers,
-                    since_at=asked.running.since_at,
-                )
+            self._report(
+                ClockOffset,
+                received_at,
+                clock=name,
+                pods=sorted(asked.pods),
+                low_ns=bound.low_ns,
+                high_ns=bound.high_ns,
+                answers=asked.running.answers,
+                since_at=asked.running.since_at,
             )
         not_before_at = self._now() + round(pause_seconds * NS_PER_SECOND) // 2
         asked.due_at = probe_at(asked.running.bound, not_before_at, lead_ns=asked.lead_ns)
 
 
 def ask_endpoint(address: str, port: int, path: str = "/healthz") -> tuple[int, str, int]:
-    """Ask an HTTP endpoint for its ``Date``; the connection is made before the first instant.
-
-    :raises OSError: it does not answer.
-    :raises ValueError: its answer has no date.
-    """
+    """Ask an HTTP endpoint for its ``Date``; the connection is made before the first instant."""
     with closing(http.client.HTTPConnection(address, port, timeout=_ANSWER_SECONDS)) as connection:
         connection.connect()
         sent_at = time.time_ns()
         connection.request("GET", path)
-        date = connection.getresponse().getheader("Date")
-        return sent_at, _given(date), time.time_ns()
+        headers = connection.getresponse().headers
+        return sent_at, date_of(headers), time.time_ns()
 
 
-def date_of(headers: Mapping[str, str]) -> str:
-    """Return the ``Date`` of an answer.
-
-    :raises ValueError: there is none.
-    """
-    return _given(headers.get("Date"))
-
-
-def _given(date: str | None) -> str:
+def date_of(headers: Mapping[str, str] | Message) -> str:
+    """Return the ``Date`` of an answer; ``ValueError`` without one."""
+    date = headers.get("Date")
     if not date:
         raise ValueError("the answer has no Date")
     return date

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,42 +17,35 @@ from lagbench.core.scenario import Workload
 from lagbench.core.telemetry import HpaSample, Record, ReplicaSample, ScaledObjectSample
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.recorder.own_scalers import OwnScalers
+from lagbench.programs.recorder.sampling_grid import Read
 
+ScalerKind = Literal["ScaledObject", "HorizontalPodAutoscaler"]
 # What these read is an amount of work; of a Resource it is a share of the pods' own.
 _AMOUNTS = ("External", "Object", "Pods")
 
 
-class ReplicaReading:
-    """Wanted, existing and ready replicas of the consumers' workload."""
+def replica_reading(
+    open_kube: Callable[[], Kube],
+    *,
+    deployment: str,
+    source: str,
+    workload: Workload = "Deployment",
+) -> Read:
+    """Return the reading of the workload's wanted, existing and ready replicas.
 
-    def __init__(
-        self,
-        open_kube: Callable[[], Kube],
-        *,
-        deployment: str,
-        source: str,
-        workload: Workload = "Deployment",
-    ) -> None:
-        """Read ``deployment`` of kind ``workload``; the first reading opens the connection."""
-        self._open_kube = open_kube
-        self._kube: Kube | None = None
-        self._deployment, self._workload = deployment, workload
-        self._source = source
+    The first one opens the connection. No workload is not zero replicas: that raises ``NotReady``.
+    """
+    kube = cache(open_kube)
 
-    def __call__(self, at: int) -> Iterable[Record]:
-        """Return one sample.
-
-        :raises NotReady: there is no such workload (which is not zero replicas).
-        """
-        self._kube = self._kube or self._open_kube()
-        found = self._kube.get(self._workload, self._deployment)
+    def read(at: int) -> Iterable[Record]:
+        found = kube().get(workload, deployment)
         if found is None:
-            raise NotReady(f"there is no {self._workload} {self._deployment}")
+            raise NotReady(f"there is no {workload} {deployment}")
         status = found.get("status") or {}
         return [
             ReplicaSample(
                 at=at,
-                source=self._source,
+                source=source,
                 spec=int(found["spec"].get("replicas", 1)),
                 current=int(status.get("replicas") or 0),  # Kubernetes leaves zeros out
                 ready=int(status.get("readyReplicas") or 0),
@@ -59,58 +53,31 @@ class ReplicaReading:
             )
         ]
 
-
-class HpaReading:
-    """The status of every HPA that targets the workload; none when nothing scales it."""
-
-    def __init__(
-        self, open_kube: Callable[[], Kube], *, deployment: str, source: str, scalers: OwnScalers
-    ) -> None:
-        """Read the HPAs of ``deployment``, and name them to ``scalers``."""
-        self._open_kube = open_kube
-        self._kube: Kube | None = None
-        self._deployment, self._scalers = deployment, scalers
-        self._source = source
-
-    def __call__(self, at: int) -> Iterable[Record]:
-        """Return one sample per HPA."""
-        self._kube = self._kube or self._open_kube()
-        own = [
-            found
-            for found in self._kube.list("HorizontalPodAutoscaler")
-            if found["spec"]["scaleTargetRef"].get("name") == self._deployment
-        ]
-        for found in own:
-            self._scalers.learn("HorizontalPodAutoscaler", found)
-        return [hpa_sample(found, at=at, source=self._source) for found in own]
+    return read
 
 
-class ScaledObjectReading:
-    """The conditions and targets of every ScaledObject that targets the workload, as stored."""
+def scaler_reading(
+    kind: ScalerKind,
+    open_kube: Callable[[], Kube],
+    *,
+    deployment: str,
+    source: str,
+    scalers: OwnScalers,
+) -> Read:
+    """Return the reading of every scaler of the workload; it names them to ``scalers``."""
+    kube, sample = cache(open_kube), hpa_sample if kind != "ScaledObject" else scaled_object_sample
 
-    def __init__(
-        self, open_kube: Callable[[], Kube], *, deployment: str, source: str, scalers: OwnScalers
-    ) -> None:
-        """Read the ScaledObjects of ``deployment``, and name them to ``scalers``."""
-        self._open_kube = open_kube
-        self._kube: Kube | None = None
-        self._deployment, self._scalers = deployment, scalers
-        self._source = source
-
-    def __call__(self, at: int) -> Iterable[Record]:
-        """Return one sample per ScaledObject; none when another kind of policy is in force."""
-        self._kube = self._kube or self._open_kube()
-        own = [
-            found
-            for found in self._kube.list("ScaledObject")
-            if found["spec"]["scaleTargetRef"].get("name") == self._deployment
-        ]
-        for found in own:
-            self._scalers.learn("ScaledObject", found)
+    def read(at: int) -> Iterable[Record]:
+        found = kube().list(kind)
+        own = [one for one in found if one["spec"]["scaleTargetRef"].get("name") == deployment]
+        for one in own:
+            scalers.learn(kind, one)
             # Known without the right to list HPAs.
-            if name := (found.get("status") or {}).get("hpaName"):
-                self._scalers.learn("HorizontalPodAutoscaler", {"metadata": {"name": name}})
-        return [scaled_object_sample(found, at=at, source=self._source) for found in own]
+            if name := (one.get("status") or {}).get("hpaName"):
+                scalers.learn("HorizontalPodAutoscaler", {"metadata": {"name": name}})
+        return [sample(one, at=at, source=source) for one in own]
+
+    return read
 
 
 def scaled_object_sample(scaled: Mapping[str, Any], *, at: int, source: str) -> ScaledObjectSample:

@@ -3,18 +3,25 @@
 The run's record is the telemetry topic; these series are for watching. A value that was not read in
 time has no series: missing is not zero. The run's id and the namespace are labels of the scraped
 pod.
+
+Where it is asked for, the readings also have the names and labels of kafka_exporter (lag, offsets,
+members) and of kube-state-metrics (the HPA, the workload), which existing PromQL uses. If these
+exporters also run, a series of the same name would be counted twice.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from lagbench.core.kubernetes import parse_milli
 from lagbench.core.policy import lowest_target_records
+from lagbench.core.scenario import Workload
 from lagbench.core.telemetry import (
     ConsumerProgress,
     GroupSample,
@@ -30,8 +37,38 @@ from lagbench.core.telemetry import (
 from lagbench.programs.recorder.exposed_lag import exposed_lag
 from lagbench.programs.recorder.newest_readings import NewestReadings
 
-Row = tuple[Sequence[str], float | None]
+Row = tuple[Sequence[Any], float | None]
 """Label values and a value; None is unknown and makes no series."""
+
+
+class Family(NamedTuple):
+    """The series of one name; ``labels`` are separated by blanks."""
+
+    name: str
+    text: str
+    labels: str
+    rows: Iterable[Row]
+    is_counter: bool = False
+
+    def metric(self) -> Metric:
+        """Return the series that are known."""
+        kind = CounterMetricFamily if self.is_counter else GaugeMetricFamily
+        found = kind(self.name, self.text, labels=self.labels.split())
+        for values, value in self.rows:
+            if value is not None:
+                found.add_metric([str(one) for one in values], value)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedNames:
+    """The run's values for the labels of other exporters."""
+
+    group: str
+    topic: str
+    namespace: str
+    deployment: str
+    workload: Workload = "Deployment"
 
 
 class Exposition:
@@ -41,16 +78,11 @@ class Exposition:
         self,
         newest: NewestReadings,
         *,
-        aliases: Callable[[int], Iterable[Metric]] | None = None,
+        aliases: ObservedNames | None = None,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Show ``newest`` as it is at each scrape; ``now`` is in unix nanoseconds.
-
-        ``aliases`` gives further families of an instant (``recorder/metric_aliases.py``).
-        """
-        self._newest = newest
-        self._aliases = aliases
-        self._now = now
+        """Show ``newest`` as it is at each scrape; with ``aliases`` also by other names."""
+        self._newest, self._aliases, self._now = newest, aliases, now
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -60,157 +92,190 @@ class Exposition:
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family; one of which nothing is known has no series."""
-        now = self._now()
-        yield from self._lag(now)
-        yield from self._replicas(now)
-        yield from self._hpas(now)
-        yield from self._group(now)
-        yield from self._load(now)
-        yield from self._consumers(now)
-        yield from self._bench(now)
+        newest, now = self._newest, self._now()
+        for make in (_lag, _scaling, _group_and_load, _consumers_and_bench):
+            for family in make(newest, now):
+                yield family._replace(name=f"lagbench_{family.name}").metric()
         if self._aliases is not None:
-            yield from self._aliases(now)
+            for make_alias in (_of_kafka_exporter, _of_kube_state_metrics):
+                yield from (one.metric() for one in make_alias(newest, now, self._aliases))
 
-    def _lag(self, now: int) -> Iterator[Metric]:
-        totals: list[Row] = []
-        lags: list[Row] = []
-        ends: list[Row] = []
-        commits: list[Row] = []
-        for sample in self._newest.samples(LagSample, now=now):
-            lag = exposed_lag(sample)
-            if lag is None:
-                continue
-            totals.append(([], lag.total))
-            lags += [([str(partition)], value) for partition, value in lag.by_partition]
-            ends += [([str(row[0])], row[1]) for row in sample.partitions]
-            commits += [([str(row[0])], row[2]) for row in sample.partitions]
-        yield _gauge("lag_records", "Total lag; missing while a partition's lag is unknown", totals)
-        by = ("partition",)
-        yield _gauge("partition_lag_records", "End offset minus committed offset", lags, by)
-        yield _gauge("partition_end_offset", "Offset of the next record to come", ends, by)
-        yield _gauge("partition_committed_offset", "Next offset to read, if any", commits, by)
 
-    def _replicas(self, now: int) -> Iterator[Metric]:
-        rows: list[Row] = [
-            ([state], count)
-            for sample in self._newest.samples(ReplicaSample, now=now)
-            for state, count in (
-                ("wanted", sample.spec),
-                ("existing", sample.current),
-                ("ready", sample.ready),
-            )
+def _lag(newest: NewestReadings, now: int) -> Iterator[Family]:
+    totals, lags, ends, commits = _lag_rows(newest, now)
+    text = "Total lag; missing while a partition's lag is unknown"
+    yield Family("lag_records", text, "", totals)
+    yield Family("partition_lag_records", "End offset minus committed offset", "partition", lags)
+    yield Family("partition_end_offset", "Offset of the next record to come", "partition", ends)
+    text = "Next offset to read, if any"
+    yield Family("partition_committed_offset", text, "partition", commits)
+
+
+def _lag_rows(newest: NewestReadings, now: int) -> tuple[list[Row], ...]:
+    """Return total, lag, end and commit of each partition of the newest sample."""
+    for sample in newest.samples(LagSample, now=now):
+        if (lag := exposed_lag(sample)) is not None:
+            by_partition: list[Row] = [([number], value) for number, value in lag.by_partition]
+            ends: list[Row] = [([number], end) for number, end, _ in sample.partitions]
+            commits: list[Row] = [([number], at) for number, _, at in sample.partitions]
+            return [([], lag.total)], by_partition, ends, commits
+    return [], [], [], []
+
+
+def _scaling(newest: NewestReadings, now: int) -> Iterator[Family]:
+    states = (("wanted", "spec"), ("existing", "current"), ("ready", "ready"))
+    replicas = newest.samples(ReplicaSample, now=now)
+    rows: list[Row] = [([name], getattr(one, of)) for one in replicas for name, of in states]
+    yield Family("replicas", "Replicas of the consumers' workload", "state", rows)
+    hpas = newest.samples(HpaSample, now=now)
+    desired: list[Row] = [([hpa.name], hpa.desired) for hpa in hpas]
+    yield Family("hpa_desired_replicas", "The HPA's last decision", "hpa", desired)
+    for name, text, field in (
+        ("hpa_metric", "The HPA's last reading, by type of value", "metrics"),
+        ("hpa_metric_target", "The target of that reading", "targets"),
+    ):
+        found = [row for hpa in hpas for row in _metric_rows(hpa.name, getattr(hpa, field))]
+        yield Family(name, text, "hpa metric type", found)
+    ceilings: list[Row] = [([hpa.name], hpa.max_replicas) for hpa in hpas]
+    yield Family("hpa_max_replicas", "Most replicas that the HPA may set", "hpa", ceilings)
+    scaled = newest.samples(ScaledObjectSample, now=now)
+    yield Family("hpa_condition", "1 true, 0 false", "hpa condition", _known_conditions(hpas))
+    text, labels = "1 true, 0 false; of the ScaledObject", "scaled_object condition"
+    yield Family("scaled_object_condition", text, labels, _known_conditions(scaled))
+    text = "Total lag above which the HPA wants more than the wanted replicas"
+    due: list[Row] = [
+        ([policy.name], _scales_above(policy, one.spec)) for one in replicas for policy in scaled
+    ]
+    yield Family("scales_above_records", text, "scaled_object", due)
+
+
+def _group_and_load(newest: NewestReadings, now: int) -> Iterator[Family]:
+    groups = newest.samples(GroupSample, now=now)
+    members: list[Row] = [([], group.members) for group in groups]
+    yield Family("group_members", "Members of the consumer group", "", members)
+    idle: list[Row] = [([], group.members_without_partitions) for group in groups]
+    yield Family("group_idle_members", "Members without a partition", "", idle)
+    states: list[Row] = [([group.state], 1) for group in groups]
+    yield Family("group_state", "The group's state, as the broker reports it", "state", states)
+    phases: list[Row] = [([phase.name], 1) for phase in newest.phases()]
+    yield Family("phase", "Current phases of the run", "phase", phases)
+    steps: list[Row] = [([one.step], one.rate_after) for one in newest.facts(LoadStep)]
+    yield Family("load_planned_rate", "Events per second since the last step", "step", steps)
+    loads = newest.reports(ProducerProgress, now=now)
+    stages = ("planned", "sent", "acked", "failed")
+    events: list[Row] = [([stage], getattr(load, stage)) for load in loads for stage in stages]
+    yield Family("load_events", "Events of the producer, by stage", "stage", events, True)
+    quantiles = {"0.5": "lateness_p50_ms", "0.99": "lateness_p99_ms", "1": "lateness_max_ms"}
+    late: list[Row] = [
+        ([name], ms / 1000)
+        for load in loads
+        for name, field in quantiles.items()
+        if (ms := getattr(load, field)) is not None
+    ]
+    yield Family("load_lateness_seconds", "Sent after planned, last second", "quantile", late)
+
+
+def _consumers_and_bench(newest: NewestReadings, now: int) -> Iterator[Family]:
+    pods = newest.reports(ConsumerProgress, now=now)
+    for name, text, field, is_counter in (
+        ("consumer_cpu_seconds", "CPU time of each consumer", "cpu_seconds", True),
+        ("consumer_processed_records", "Records processed by each", "processed_total", True),
+        ("consumer_queued_records", "Fetched and not begun", "queued", False),
+    ):
+        rows: list[Row] = [([pod.source], getattr(pod, field)) for pod in pods]
+        yield Family(name, text, "consumer", rows, is_counter)
+    running = {pod.source for pod in pods}
+    started = (one for one in newest.facts(PodStarted) if one.source in running)
+    slots: list[Row] = [([pod.source], pod.concurrency) for pod in started]
+    yield Family("consumer_concurrency", "Writes that may be in flight", "consumer", slots)
+    parts = newest.samples(UsageSample, now=now)
+    cpu: list[Row] = [([part.component], part.cpu_seconds) for part in parts]
+    text = "CPU time of the bench's own parts"
+    yield Family("component_cpu_seconds", text, "component", cpu, True)
+    memory: list[Row] = [([part.component], part.memory_bytes) for part in parts]
+    yield Family("component_memory_bytes", "Memory of the bench's own parts", "component", memory)
+    gaps: list[Row] = [([what], count) for what, count in newest.gaps().items()]
+    yield Family("recorder_gaps", "Readings that failed", "what", gaps, True)
+
+
+def _of_kafka_exporter(newest: NewestReadings, now: int, run: ObservedNames) -> Iterator[Family]:
+    """Yield its families; it would export -1 for a lag without a commit, which is missing here."""
+
+    def of(*before: str, rows: Iterable[Row]) -> list[Row]:
+        return [((*before, *values), value) for values, value in rows]
+
+    group, topic, (totals, lags, ends, commits) = run.group, run.topic, _lag_rows(newest, now)
+    members: list[Row] = [((), one.members) for one in newest.samples(GroupSample, now=now)]
+    for name, text, labels, rows in (
+        ("lag", "Lag by partition", " topic partition", of(group, topic, rows=lags)),
+        ("lag_sum", "Lag of all partitions", " topic", of(group, topic, rows=totals)),
+        ("current_offset", "Committed offset", " topic partition", of(group, topic, rows=commits)),
+        ("members", "Members of the group", "", of(group, rows=members)),
+    ):
+        yield Family(f"kafka_consumergroup_{name}", text, f"consumergroup{labels}", rows)
+    name = "kafka_topic_partition_current_offset"
+    yield Family(name, "End offset", "topic partition", of(topic, rows=ends))
+
+
+def _of_kube_state_metrics(
+    newest: NewestReadings, now: int, run: ObservedNames
+) -> Iterator[Family]:
+    """Yield its families, and those of ScaledObjects as docs/monitoring.md configures them.
+
+    Only a Deployment's wanted replicas have ``spec`` in the name.
+    """
+    hpas, scaled = newest.samples(HpaSample, now=now), newest.samples(ScaledObjectSample, now=now)
+    hpa_labels, hpa_prefix = "namespace horizontalpodautoscaler", "kube_horizontalpodautoscaler"
+    for name, text, field in (
+        ("status_desired_replicas", "Replicas that the HPA last decided", "desired"),
+        ("status_current_replicas", "Replicas that the HPA last saw", "current"),
+        ("spec_min_replicas", "Fewest replicas that the HPA may set", "min_replicas"),
+        ("spec_max_replicas", "Most replicas that the HPA may set", "max_replicas"),
+    ):
+        rows: list[Row] = [((run.namespace, hpa.name), getattr(hpa, field)) for hpa in hpas]
+        yield Family(f"{hpa_prefix}_{name}", text, hpa_labels, rows)
+    text = "1 for the status that the condition has"
+    for name, labels, samples, statuses in (
+        (f"{hpa_prefix}_status_condition", hpa_labels, hpas, ("true", "false", "unknown")),
+        (
+            "kube_customresource_scaledobject_status_condition",
+            "namespace scaledobject",
+            scaled,
+            ("True", "False", "Unknown"),
+        ),
+    ):
+        conditions: list[Row] = [
+            ((run.namespace, sample.name, condition, each), each.lower() == status.lower())
+            for sample in samples
+            for condition, status in _conditions(sample)
+            for each in statuses
         ]
-        yield _gauge("replicas", "Replicas of the consumers' workload", rows, ("state",))
-
-    def _hpas(self, now: int) -> Iterator[Metric]:
-        hpas = self._newest.samples(HpaSample, now=now)
-        desired: list[Row] = [([hpa.name], hpa.desired) for hpa in hpas]
-        yield _gauge("hpa_desired_replicas", "The HPA's last decision", desired, ("hpa",))
-        by = ("hpa", "metric", "type")
-        values = [row for hpa in hpas for row in _metric_rows(hpa.name, hpa.metrics)]
-        yield _gauge("hpa_metric", "The HPA's last reading, by type of value", values, by)
-        targets = [row for hpa in hpas for row in _metric_rows(hpa.name, hpa.targets)]
-        yield _gauge("hpa_metric_target", "The target of that reading", targets, by)
-        ceilings: list[Row] = [([hpa.name], hpa.max_replicas) for hpa in hpas]
-        yield _gauge("hpa_max_replicas", "Most replicas that the HPA may set", ceilings, ("hpa",))
-        labels = ("hpa", "condition")
-        yield _gauge("hpa_condition", "1 true, 0 false", _condition_rows(hpas), labels)
-        scaled = self._newest.samples(ScaledObjectSample, now=now)
-        labels = ("scaled_object", "condition")
-        text = "1 true, 0 false; of the ScaledObject"
-        yield _gauge("scaled_object_condition", text, _condition_rows(scaled), labels)
-        text = "Total lag above which the HPA wants more than the wanted replicas"
-        due: list[Row] = [
-            ([policy.name], _scales_above(policy, replicas.spec))
-            for replicas in self._newest.samples(ReplicaSample, now=now)
-            for policy in scaled
+        yield Family(name, text, f"{labels} condition status", conditions)
+    kind = run.workload.lower()
+    for name, text, field in (
+        ("spec_replicas" if kind == "deployment" else "replicas", "Wanted replicas", "spec"),
+        ("status_replicas", "Existing replicas", "current"),
+        ("status_replicas_ready", "Ready replicas", "ready"),
+        ("status_replicas_available", "Available replicas", "available"),
+    ):
+        counts: list[Row] = [
+            ((run.namespace, run.deployment), getattr(sample, field))
+            for sample in newest.samples(ReplicaSample, now=now)
         ]
-        yield _gauge("scales_above_records", text, due, ("scaled_object",))
-
-    def _group(self, now: int) -> Iterator[Metric]:
-        groups = self._newest.samples(GroupSample, now=now)
-        members: list[Row] = [([], group.members) for group in groups]
-        yield _gauge("group_members", "Members of the consumer group", members)
-        idle: list[Row] = [([], group.members_without_partitions) for group in groups]
-        yield _gauge("group_idle_members", "Members without a partition", idle)
-        states: list[Row] = [([group.state], 1) for group in groups]
-        yield _gauge(
-            "group_state", "The group's state, as the broker reports it", states, ("state",)
-        )
-
-    def _load(self, now: int) -> Iterator[Metric]:
-        phases: list[Row] = [([phase.name], 1) for phase in self._newest.phases()]
-        yield _gauge("phase", "Current phases of the run", phases, ("phase",))
-        steps: list[Row] = [([s.step], s.rate_after) for s in self._newest.facts(LoadStep)]
-        yield _gauge("load_planned_rate", "Events per second since the last step", steps, ("step",))
-        events: list[Row] = []
-        late: list[Row] = []
-        for load in self._newest.reports(ProducerProgress, now=now):
-            events += [
-                (["planned"], load.planned),
-                (["sent"], load.sent),
-                (["acked"], load.acked),
-                (["failed"], load.failed),
-            ]
-            late += [
-                (["0.5"], _seconds(load.lateness_p50_ms)),
-                (["0.99"], _seconds(load.lateness_p99_ms)),
-                (["1"], _seconds(load.lateness_max_ms)),
-            ]
-        yield _counter("load_events", "Events of the producer, by stage", events, ("stage",))
-        yield _gauge(
-            "load_lateness_seconds", "Sent after planned, last second", late, ("quantile",)
-        )
-
-    def _consumers(self, now: int) -> Iterator[Metric]:
-        by = ("consumer",)
-        pods = self._newest.reports(ConsumerProgress, now=now)
-        cpu: list[Row] = [([pod.source], pod.cpu_seconds) for pod in pods]
-        yield _counter("consumer_cpu_seconds", "CPU time of each consumer", cpu, by)
-        done: list[Row] = [([pod.source], pod.processed_total) for pod in pods]
-        yield _counter("consumer_processed_records", "Records processed by each", done, by)
-        queued: list[Row] = [([pod.source], pod.queued) for pod in pods]
-        yield _gauge("consumer_queued_records", "Fetched and not begun", queued, by)
-        running = {pod.source for pod in pods}
-        slots: list[Row] = [
-            ([pod.source], pod.concurrency)
-            for pod in self._newest.facts(PodStarted)
-            if pod.source in running
-        ]
-        yield _gauge("consumer_concurrency", "Writes that may be in flight", slots, by)
-
-    def _bench(self, now: int) -> Iterator[Metric]:
-        by = ("component",)
-        parts = self._newest.samples(UsageSample, now=now)
-        cpu: list[Row] = [([part.component], part.cpu_seconds) for part in parts]
-        yield _counter("component_cpu_seconds", "CPU time of the bench's own parts", cpu, by)
-        memory: list[Row] = [([part.component], part.memory_bytes) for part in parts]
-        yield _gauge("component_memory_bytes", "Memory of the bench's own parts", memory, by)
-        gaps: list[Row] = [([what], count) for what, count in self._newest.gaps().items()]
-        yield _counter("recorder_gaps", "Readings that failed", gaps, ("what",))
+        yield Family(f"kube_{kind}_{name}", text, f"namespace {kind}", counts)
 
 
-def _gauge(name: str, text: str, rows: Iterable[Row], labels: Sequence[str] = ()) -> Metric:
-    family = GaugeMetricFamily(f"lagbench_{name}", text, labels=labels)
-    for values, value in rows:
-        if value is not None:
-            family.add_metric(values, value)
-    return family
+def _conditions(sample: HpaSample | ScaledObjectSample) -> Iterator[tuple[str, str]]:
+    """Yield name and status of each condition."""
+    for text in sample.conditions:
+        name, _, status = text.split(" ")[0].partition("=")
+        yield name, status
 
 
-def _counter(name: str, text: str, rows: Iterable[Row], labels: Sequence[str]) -> Metric:
-    family = CounterMetricFamily(f"lagbench_{name}", text, labels=labels)
-    for values, value in rows:
-        if value is not None:
-            family.add_metric(values, value)
-    return family
-
-
-def _condition_rows(samples: Iterable[HpaSample | ScaledObjectSample]) -> Iterator[Row]:
+def _known_conditions(samples: Iterable[HpaSample | ScaledObjectSample]) -> Iterator[Row]:
     """Yield every condition that is true or false; Unknown has no row."""
     for sample in samples:
-        for text in sample.conditions:
-            name, _, status = text.split(" ")[0].partition("=")
+        for name, status in _conditions(sample):
             yield [sample.name, name], {"True": 1, "False": 0}.get(status)
 
 
@@ -228,7 +293,3 @@ def _metric_rows(hpa: str, texts: Iterable[str]) -> Iterator[Row]:
             kind, _, quantity = each.partition(" ")
             if quantity:
                 yield [hpa, name, kind], parse_milli(quantity, where=hpa, field=name) / 1000
-
-
-def _seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000

@@ -49,15 +49,20 @@ class NewestReadings:
         with self._lock:
             if isinstance(record, ReadGap):
                 self._gaps[record.what] += 1
+            elif isinstance(record, Phase) and record.state == "started":
+                self._phases[record.name] = record
             elif isinstance(record, Phase):
-                self._take_phase(record)
+                self._phases.pop(record.name, None)
             elif isinstance(record, StreamFinished):
                 self._newest.pop((LoadStep, ""), None)  # the planned rate has ended
             elif isinstance(record, PodStopped):
-                self._newest.pop((ConsumerProgress, record.source), None)
-                self._newest.pop((PodStarted, record.source), None)
+                for kind in (ConsumerProgress, PodStarted):
+                    self._newest.pop((kind, record.source), None)
             else:
-                self._keep(record)
+                place = (type(record), _place(record))
+                before = self._newest.get(place)
+                if before is None or record.at >= before.at:  # history is read meanwhile
+                    self._newest[place] = record
 
     def samples(self, kind: type[Kind], *, now: int) -> list[Kind]:
         """Return the recorder's own samples of a kind that are still true at ``now`` (unix ns)."""
@@ -81,18 +86,6 @@ class NewestReadings:
         with self._lock:
             return dict(self._gaps)
 
-    def _keep(self, record: Record) -> None:
-        place = (type(record), _place(record))
-        before = self._newest.get(place)
-        if before is None or record.at >= before.at:  # history is read while samples are taken
-            self._newest[place] = record
-
-    def _take_phase(self, record: Phase) -> None:
-        if record.state == "started":
-            self._phases[record.name] = record
-        else:
-            self._phases.pop(record.name, None)
-
     def _newer_than(self, kind: type[Kind], limit_at: int) -> list[Kind]:
         with self._lock:
             records = list(self._newest.values())
@@ -101,10 +94,11 @@ class NewestReadings:
 
 def _place(record: Record) -> str:
     """Return which of several records of a kind stand side by side."""
-    if isinstance(record, (HpaSample, ScaledObjectSample)):
-        return record.name
-    if isinstance(record, UsageSample):
-        return record.component
-    if isinstance(record, (ConsumerProgress, PodStarted)):
-        return record.source
+    match record:
+        case HpaSample() | ScaledObjectSample():
+            return record.name
+        case UsageSample():
+            return record.component
+        case ConsumerProgress() | PodStarted():
+            return record.source
     return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from lagbench.programs.recorder.clock_probe import NodeClock, ask_endpoint, date
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-_ANSWER_SECONDS = 2.0
+_VERSION_SECONDS = 2.0
 _OWN_PODS = "app.kubernetes.io/part-of=lagbench"
 _ENDPOINT = "metrics"
 
@@ -28,26 +28,20 @@ class ClockSources:
 
     def __init__(self, open_client: Callable[[], ApiClient], open_kube: Callable[[], Kube]) -> None:
         """Ask nothing yet."""
-        self._open_client = open_client
-        self._open_kube = open_kube
-        self._client: ApiClient | None = None
-        self._kube: Kube | None = None
+        self._client, self._kube = cache(open_client), cache(open_kube)
 
     def is_on_this_machine(self) -> bool:
-        """Return whether the API server is reached by loopback: then its clock is this one.
-
-        False without a usable configuration: the first request reports that.
-        """
+        """Return whether the API server is reached by loopback: then its clock is this one."""
         try:
-            host = urlsplit(self._connected().configuration.host).hostname
-        except NotReady:
+            host = urlsplit(self._client().configuration.host).hostname or ""
+            return host == "localhost" or ip_address(host).is_loopback
+        except (NotReady, ValueError):
             return False
-        return _is_loopback(host or "")
 
     def ask_api_server(self) -> tuple[int, str, int]:
         """Request the version, which every account may read."""
-        client, sent_at = self._connected(), time.time_ns()
-        answer = get(client, "/version", timeout_seconds=_ANSWER_SECONDS)
+        client, sent_at = self._client(), time.time_ns()
+        answer = get(client, "/version", timeout_seconds=_VERSION_SECONDS)
         received_at = time.time_ns()
         answer.read()
         answer.release_conn()
@@ -55,12 +49,7 @@ class ClockSources:
 
     def find_nodes(self) -> list[NodeClock]:
         """Return the nodes of the bench's running pods, each asked through one of them."""
-        self._kube = self._kube or self._open_kube()
-        return node_clocks(self._kube.list("Pod", label_selector=_OWN_PODS))
-
-    def _connected(self) -> ApiClient:
-        self._client = self._client or self._open_client()
-        return self._client
+        return node_clocks(self._kube().list("Pod", label_selector=_OWN_PODS))
 
 
 def node_clocks(pods: list[dict[str, Any]]) -> list[NodeClock]:
@@ -89,10 +78,3 @@ def _endpoint(pod: Mapping[str, Any]) -> tuple[str, int] | None:
             if port.get("name") == _ENDPOINT:
                 return address, int(port["containerPort"])
     return None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,6 +11,7 @@ from typing import Any
 from lagbench.adapters.kube.client.kube_errors import reason_of
 from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.telemetry import ReadGap, Record, What
+from lagbench.programs.recorder.sampling_grid import SourceThread
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _RETRY_SECONDS = 1.0
 _GAP_EVERY_NS = 1_000_000_000
 
 
-class ObjectWatch(threading.Thread):
+class ObjectWatch(SourceThread):
     """Takes one list and its changes after the other until stopped.
 
     A server ends a watch in order after half a minute. One that breaks instead may have been dead
@@ -40,14 +40,8 @@ class ObjectWatch(threading.Thread):
         ``is_sampled``: a sampler reads the same objects and reports its own gaps, so a change that
         this watch missed is observed anyway, if later and without its author.
         """
-        super().__init__(name=f"watch-{what}", daemon=True)
-        self._is_sampled = is_sampled
-        self._what: What = what
-        self._events = events
-        self._send = send
-        self._source = source
-        self._stopping = threading.Event()
-        self.has_read = False
+        super().__init__(f"watch-{what}", send, source)
+        self._what, self._events, self._is_sampled = what, events, is_sampled
 
     def run(self) -> None:
         """Follow; a watch that breaks is a gap, then a new list says what was missed."""
@@ -55,6 +49,8 @@ class ObjectWatch(threading.Thread):
             seen_at = time.time_ns()
             try:
                 for kind, found in self._events():
+                    if kind == "ERROR":  # 410, its version is too old: the next list says all
+                        log.info("watch ended: %s", found.get("message"))
                     self.take(kind, found, at=time.time_ns())
                     self.has_read = True
                     if self._stopping.is_set():
@@ -71,15 +67,11 @@ class ObjectWatch(threading.Thread):
         now = time.time_ns()
         missed = () if self._is_sampled else range(seen_at, now, _GAP_EVERY_NS)
         for at in (*missed, now):
-            self._send(ReadGap(at=at, source=self._source, what=self._what, reason=reason))
+            self._report(ReadGap, at, what=self._what, reason=reason)
 
     @abstractmethod
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
-
-    def stop(self) -> None:
-        """End at the next event."""
-        self._stopping.set()
 
 
 def present(kind: str, found: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
@@ -87,9 +79,3 @@ def present(kind: str, found: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     if kind == "LISTED":
         return list(found.get("items") or [])
     return [found] if kind in {"ADDED", "MODIFIED"} else []
-
-
-def log_end(kind: str, found: Mapping[str, Any]) -> None:
-    """Note why a server ended the watch: 410, its version is too old; the next list says all."""
-    if kind == "ERROR":
-        log.info("watch ended: %s", found.get("message"))

@@ -7,50 +7,21 @@ questions: no topic, no commit, no object. The threads end with this process, al
 from __future__ import annotations
 
 import fcntl
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from lagbench.adapters.kube.kube import Kube
 from lagbench.core.measures.evidence import STOPPING_PHASE
-from lagbench.core.telemetry import Phase, Record, What, encode_record
+from lagbench.core.telemetry import Phase, Record, encode_record
 from lagbench.errors import NotReady
-from lagbench.programs.recorder.clock_probe import ClockProbe
-from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
-from lagbench.programs.recorder.kube_readings import (
-    HpaReading,
-    ReplicaReading,
-    ScaledObjectReading,
-)
-from lagbench.programs.recorder.object_watch import ObjectWatch
-from lagbench.programs.recorder.own_scalers import OwnScalers
-from lagbench.programs.recorder.sampling_grid import GridSampler, Read
-from lagbench.programs.recorder.sources import Watched, clocks_of, grid_of, watches_of
-from lagbench.programs.recorder.usage_readings import UsageReading
+from lagbench.programs.recorder.sources import ObservedCluster, sources_of
 from lagbench.programs.steady_clock import ClockWatch
-
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
 
 SOURCE = "observer"
 _INTERVAL_NS = 1_000_000_000
-_KUBE_TIMEOUT_SECONDS = 2.0
 _LOOK_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedCluster:
-    """Where the group's workload runs, and how to log in there; each thread has its own client."""
-
-    watched: Watched
-    open_client: Callable[[], ApiClient]
-    has_scaled_object: bool
 
 
 class RecordsFile:
@@ -104,27 +75,15 @@ class GroupObserver:
         """Write to ``path``; ``settings`` are librdkafka's, with the servers."""
         self.records = RecordsFile(path)
         self._clock_watch = ClockWatch(SOURCE, self.records.write)
-        group_reading = GroupReading(settings, group=group, topic=topic, source=SOURCE)
-        reads: dict[What, Read] = {
-            "lag": LagReading(settings, group=group, topic=topic, source=SOURCE),
-            "group": group_reading,
-            "usage": UsageReading({"recorder": os.getpid()}, source=SOURCE),
-        }
-        origin_at = time.time_ns()
-        self._threads: list[GridSampler | ObjectWatch | ClockProbe] = []
-        if cluster is not None:
-            scalers = OwnScalers()
-            reads |= _kube_reads(cluster, scalers)
-            send, log_in = self.records.write, cluster.open_client
-            self._threads += watches_of(cluster.watched, log_in, send, scalers, since_at=origin_at)
-            self._threads += clocks_of(SOURCE, log_in, partial(_kube, cluster), send)
-        self._threads += grid_of(
-            reads,
-            group_reading,
+        self._threads = sources_of(
+            settings,
             self.records.write,
-            SOURCE,
-            origin_at=origin_at,
+            group=group,
+            topic=topic,
+            source=SOURCE,
+            pids={},
             interval_ns=_INTERVAL_NS,
+            cluster=cluster,
         )
 
     def __enter__(self) -> Self:
@@ -133,12 +92,7 @@ class GroupObserver:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop; readings under way are not awaited, and no longer written."""
         for thread in self._threads:
             thread.stop()
@@ -149,10 +103,7 @@ class GroupObserver:
         self.records.close()
 
     def wait(self, seconds: float, each_second: Callable[[], None] = lambda: None) -> None:
-        """Observe for ``seconds``; an interrupt of the process ends it early.
-
-        :raises NotReady: a reading could not be written; what was written before can be judged.
-        """
+        """Observe for ``seconds``; an interrupt of the process ends it early."""
         ends_at, pause = time.monotonic() + seconds, threading.Event()
         while (left := ends_at - time.monotonic()) > 0:
             pause.wait(min(_LOOK_SECONDS, left))
@@ -163,26 +114,3 @@ class GroupObserver:
                     "then are there: lagbench report judges them"
                 ) from problem
             each_second()
-
-
-def _kube_reads(cluster: ObservedCluster, scalers: OwnScalers) -> dict[What, Read]:
-    open_kube, deployment = partial(_kube, cluster), cluster.watched.deployment
-    reads: dict[What, Read] = {
-        "replicas": ReplicaReading(
-            open_kube, deployment=deployment, source=SOURCE, workload=cluster.watched.workload
-        ),
-        "hpa": HpaReading(open_kube, deployment=deployment, source=SOURCE, scalers=scalers),
-    }
-    if cluster.has_scaled_object:
-        reads["scaled_object"] = ScaledObjectReading(
-            open_kube, deployment=deployment, source=SOURCE, scalers=scalers
-        )
-    return reads
-
-
-def _kube(cluster: ObservedCluster) -> Kube:
-    return Kube(
-        cluster.open_client(),
-        namespace=cluster.watched.namespace,
-        request_timeout_seconds=_KUBE_TIMEOUT_SECONDS,
-    )

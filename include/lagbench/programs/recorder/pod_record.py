@@ -49,31 +49,8 @@ def pod_seen(pod: Mapping[str, Any], *, at: int, source: str, gone_at: int | Non
     )
 
 
-def what_matters(seen: PodSeen) -> tuple[object, ...]:
-    """Return the fields whose change is worth another record."""
-    return (
-        seen.pod,
-        seen.created_at,
-        seen.started_at,
-        seen.ready_at,
-        seen.deleted_at,
-        seen.gone_at,
-        seen.exit_code,
-        seen.exit_reason,
-        seen.phase,
-        seen.finished_at,
-        seen.node,
-        seen.address,
-        seen.containers_ended,
-    )
-
-
 def _containers_ended(container: Mapping[str, Any]) -> int | None:
-    """Return how often the container has ended; None: its restarts are not reported.
-
-    Exit code and start may be the same after the next kill. On a cluster the number falls by 1
-    while the container waits to be started again; localkube counts the restart before the start.
-    """
+    """Return how often the container has ended; None: its restarts are not reported."""
     restarts, state = container.get("restartCount"), container.get("state") or {}
     if restarts is None:
         return None
@@ -84,10 +61,7 @@ def _containers_ended(container: Mapping[str, Any]) -> int | None:
 
 
 def _finished(status: Mapping[str, Any]) -> str | None:
-    """Return when the last container ended; None while the pod may start one again.
-
-    None too of a pod without containers: a node rejected it, or was lost with it.
-    """
+    """Return when the last container ended; None while the pod may start one again."""
     if status.get("phase") not in FINAL_PHASES:
         return None
     states = [container.get("state") or {} for container in status.get("containerStatuses") or []]

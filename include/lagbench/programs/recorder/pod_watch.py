@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.telemetry import PodSeen, PodsListed, Record
-from lagbench.programs.recorder.object_watch import ObjectWatch, log_end, present
-from lagbench.programs.recorder.pod_record import pod_seen, what_matters
+from lagbench.programs.recorder.object_watch import ObjectWatch, present
+from lagbench.programs.recorder.pod_record import pod_seen
 
 
 class PodWatch(ObjectWatch):
@@ -23,20 +25,19 @@ class PodWatch(ObjectWatch):
         """Take one list and its changes from each call of ``events``."""
         super().__init__("pods", events, send, source)
         self._pods: dict[str, Mapping[str, Any]] = {}  # by uid
-        self._reported: dict[str, tuple[object, ...]] = {}
+        self._reported: dict[str, PodSeen] = {}
         self._has_listed = False
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
-        log_end(kind, found)
         if kind == "LISTED":
             self._take_list(found, at=at)
         elif kind == "DELETED":
             self._pods.pop(found["metadata"]["uid"], None)
-            self._report(found, at=at, gone_at=at)
+            self._report_pod(found, at=at, gone_at=at)
         for pod in present(kind, found):
             self._pods[pod["metadata"]["uid"]] = pod
-            self._report(pod, at=at, gone_at=None)
+            self._report_pod(pod, at=at, gone_at=None)
 
     def _take_list(self, found: Mapping[str, Any], *, at: int) -> None:
         """Report pods deleted in a gap: since the previous list, or while no recorder ran."""
@@ -47,11 +48,11 @@ class PodWatch(ObjectWatch):
             self._has_listed = True
             self._send(PodsListed(at=at, source=self._source, pods=sorted(there.values())))
         for uid in self._pods.keys() - there.keys():
-            self._report(self._pods.pop(uid), at=at, gone_at=at)
+            self._report_pod(self._pods.pop(uid), at=at, gone_at=at)
 
-    def _report(self, pod: Mapping[str, Any], *, at: int, gone_at: int | None) -> None:
+    def _report_pod(self, pod: Mapping[str, Any], *, at: int, gone_at: int | None) -> None:
         seen: PodSeen = pod_seen(pod, at=at, source=self._source, gone_at=gone_at)
-        uid, matters = pod["metadata"]["uid"], what_matters(seen)
+        uid, matters = pod["metadata"]["uid"], msgspec.structs.replace(seen, at=0)
         if self._reported.get(uid) == matters:
             return
         if gone_at is None:

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from lagbench.adapters.kube.client.kube_errors import reason_of
 from lagbench.core.telemetry import ReadGap, Record, What
@@ -25,7 +26,25 @@ CHANGING_NS = 200_000_000
 """The time between two readings of a source that is changing: five a second."""
 
 
-class GridSampler(threading.Thread):
+class SourceThread(threading.Thread):
+    """Reads a source of records until it is stopped."""
+
+    def __init__(self, name: str, send: Callable[[Record], None], source: str) -> None:
+        """Send records of ``source``."""
+        super().__init__(name=name, daemon=True)
+        self._send, self._source = send, source
+        self._stopping = threading.Event()
+        self.has_read = False
+
+    def stop(self) -> None:
+        """End after the reading under way."""
+        self._stopping.set()
+
+    def _report(self, kind: type[Record], at: int, **fields: Any) -> None:
+        self._send(kind(at=at, source=self._source, **fields))
+
+
+class GridSampler(SourceThread):
     """Sends what ``read`` returns, once per tick."""
 
     def __init__(
@@ -43,16 +62,9 @@ class GridSampler(threading.Thread):
 
         :param is_changing: whether the last reading is a reason to read again before the next tick.
         """
-        super().__init__(name=f"sample-{what}", daemon=True)
-        self._what: What = what
-        self._read = read
-        self._send = send
-        self._source = source
-        self._origin_at = origin_at
-        self._interval_ns = interval_ns
-        self._is_changing = is_changing
-        self._stopping = threading.Event()
-        self.has_read = False
+        super().__init__(f"sample-{what}", send, source)
+        self._what, self._read, self._is_changing = what, read, is_changing
+        self._origin_at, self._interval_ns = origin_at, interval_ns
 
     def run(self) -> None:
         """Sample until stopped."""
@@ -80,10 +92,6 @@ class GridSampler(threading.Thread):
             self._gap(at, reason_of(error))
         self.has_read = True
 
-    def stop(self) -> None:
-        """End after the reading under way."""
-        self._stopping.set()
-
     def _due_ns(self, tick_ns: int, now_ns: int) -> int:
         """Return the next reading: the tick, or one of the whole steps that lead up to it."""
         if not self._is_changing():
@@ -91,7 +99,7 @@ class GridSampler(threading.Thread):
         return tick_ns - max(tick_ns - now_ns - 1, 0) // CHANGING_NS * CHANGING_NS
 
     def _gap(self, at: int, reason: str) -> None:
-        self._send(ReadGap(at=at, source=self._source, what=self._what, reason=reason))
+        self._report(ReadGap, at, what=self._what, reason=reason)
 
     def _until_next_tick_ns(self, now: int) -> int:
         return (self._origin_at - now) % self._interval_ns

@@ -11,6 +11,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
+import msgspec
+
 from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.telemetry import (
@@ -20,10 +22,9 @@ from lagbench.core.telemetry import (
     ReplicasChanged,
     ReplicasWatched,
     ScalingObject,
-    What,
 )
-from lagbench.programs.recorder.kube_readings import hpa_sample
-from lagbench.programs.recorder.object_watch import ObjectWatch, log_end, present
+from lagbench.programs.recorder.kube_readings import ScalerKind, hpa_sample
+from lagbench.programs.recorder.object_watch import ObjectWatch, present
 from lagbench.programs.recorder.own_scalers import OwnScalers
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -31,7 +32,6 @@ _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 
 Events = Callable[[], Iterator[Event]]
 Send = Callable[[Record], None]
-ScalerKind = Literal["ScaledObject", "HorizontalPodAutoscaler"]
 
 
 class ReplicaWatch(ObjectWatch):
@@ -43,12 +43,6 @@ class ReplicaWatch(ObjectWatch):
 
     def __init__(self, events: Events, send: Send, source: str, *, deployment: str) -> None:
         """Follow ``deployment``."""
-        super().__init__("replicas", self._watched(events), send, source, is_sampled=True)
-        self._deployment = deployment
-        self._replicas: int | None = None
-
-    def _watched(self, events: Events) -> Events:
-        """Return ``events``; if they end without an error, report since when they were complete."""
 
         def watched() -> Iterator[Event]:
             since_at: int | None = None
@@ -59,29 +53,27 @@ class ReplicaWatch(ObjectWatch):
                     since_at = None
                 yield kind, found
             if since_at is not None:
-                now = time.time_ns()
-                self._send(ReplicasWatched(at=now, source=self._source, since_at=since_at))
+                send(ReplicasWatched(at=time.time_ns(), source=source, since_at=since_at))
 
-        return watched
+        super().__init__("replicas", watched, send, source, is_sampled=True)
+        self._deployment = deployment
+        self._replicas: int | None = None
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
-        log_end(kind, found)
         for workload in present(kind, found):
             if workload["metadata"]["name"] != self._deployment:
                 continue
             before, after = self._replicas, int(workload["spec"].get("replicas", 1))
             self._replicas = after
-            if before is not None and before != after:
-                self._send(
-                    ReplicasChanged(
-                        at=at,
-                        source=self._source,
-                        target=self._deployment,
-                        replicas_before=before,
-                        replicas_after=after,
-                        manager=replicas_manager(workload),
-                    )
+            if before not in (None, after):
+                self._report(
+                    ReplicasChanged,
+                    at,
+                    target=self._deployment,
+                    replicas_before=before,
+                    replicas_after=after,
+                    manager=replicas_manager(workload),
                 )
 
 
@@ -99,71 +91,41 @@ class ScalerWatch(ObjectWatch):
         scalers: OwnScalers,
     ) -> None:
         """Follow the objects of ``kind`` on ``deployment``, and name them to ``scalers``."""
-        what: What = "scaled_object" if kind == "ScaledObject" else "hpa"
+        what: Literal["scaled_object", "hpa"] = "scaled_object" if kind == "ScaledObject" else "hpa"
         super().__init__(what, events, send, source, is_sampled=True)
         self._kind, self._deployment, self._scalers = kind, deployment, scalers
         self._stored: dict[str, tuple[object, ...]] = {}
-        self._status: dict[str, tuple[object, ...]] = {}
+        self._status: dict[str, HpaSample] = {}
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
-        log_end(kind, found)
-        own = [
-            scaler
-            for scaler in present(kind, found)
-            if scaler["spec"]["scaleTargetRef"].get("name") == self._deployment
-        ]
-        for scaler in own:
+        there = set()
+        for scaler in present(kind, found):
+            metadata, spec = scaler["metadata"], scaler["spec"]
+            if spec["scaleTargetRef"].get("name") != self._deployment:
+                continue
+            there.add(name := metadata["name"])
             self._scalers.learn(self._kind, scaler)
-            self._report_stored(scaler, at)
+            annotations = dict(metadata.get("annotations") or {})
+            annotations.pop(_LAST_APPLIED, None)
+            if self._stored.get(name) != (spec, annotations):
+                self._stored[name] = (spec, annotations)
+                self._report_stored(name, at, spec=spec, annotations=annotations)
             if self._kind == "HorizontalPodAutoscaler":
-                self._report_status(hpa_sample(scaler, at=at, source=self._source))
-        there = {scaler["metadata"]["name"] for scaler in own}
+                seen = hpa_sample(scaler, at=at, source=self._source)
+                matters = msgspec.structs.replace(seen, at=0)
+                if self._status.get(name) != matters:
+                    self._status[name] = matters
+                    self._send(seen)
         told = set(self._stored)
         if kind != "LISTED":  # of one object: deleted, or with another target now
             told &= {(found.get("metadata") or {}).get("name")}
         for name in sorted(told - there):
             del self._stored[name]
-            self._send(self._object(name, at, spec=None, annotations={}))
+            self._report_stored(name, at, spec=None, annotations={})
 
-    def _report_stored(self, scaler: Mapping[str, Any], at: int) -> None:
-        metadata, spec = scaler["metadata"], scaler["spec"]
-        annotations = {
-            key: value
-            for key, value in (metadata.get("annotations") or {}).items()
-            if key != _LAST_APPLIED
-        }
-        if self._stored.get(metadata["name"]) != (spec, annotations):
-            self._stored[metadata["name"]] = (spec, annotations)
-            stored = self._object(metadata["name"], at, spec=spec, annotations=annotations)
-            self._send(stored)
-
-    def _object(
-        self, name: str, at: int, *, spec: dict[str, Any] | None, annotations: dict[str, str]
-    ) -> ScalingObject:
-        return ScalingObject(
-            at=at,
-            source=self._source,
-            object_kind=self._kind,
-            name=name,
-            spec=spec,
-            annotations=annotations,
-        )
-
-    def _report_status(self, seen: HpaSample) -> None:
-        matters = (
-            seen.desired,
-            seen.current,
-            seen.metrics,
-            seen.targets,
-            seen.conditions,
-            seen.last_scaled_at,
-            seen.min_replicas,
-            seen.max_replicas,
-        )
-        if self._status.get(seen.name) != matters:
-            self._status[seen.name] = matters
-            self._send(seen)
+    def _report_stored(self, name: str, at: int, **stored: object) -> None:
+        self._report(ScalingObject, at, object_kind=self._kind, name=name, **stored)
 
 
 class EventWatch(ObjectWatch):
@@ -190,7 +152,6 @@ class EventWatch(ObjectWatch):
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
-        log_end(kind, found)
         for event in present(kind, found):
             if not self._concerns(event):
                 continue

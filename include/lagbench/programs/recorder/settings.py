@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from pydantic import Field, Json, PositiveInt
+from pydantic import Field, PositiveInt
 
 from lagbench.core.scenario import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL, Flag, Workload
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
-
-OBSERVED_PIDS = "LAGBENCH_OBSERVED_PIDS"
 
 
 class RecorderOptions(RunFlags, Settings):
@@ -31,9 +28,9 @@ class RecorderOptions(RunFlags, Settings):
     source: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         "recorder", description="the pod's metadata.name"
     )
-    observed_pids: Annotated[
-        Json[dict[str, PositiveInt]], Flag(variables=(OBSERVED_PIDS,), is_variable_only=True)
-    ] = Field({}, description='a JSON object of process ids by name, such as {"broker": 4711}')
+    observed_pids: dict[str, PositiveInt] = Field(
+        {}, description='a JSON object of process ids by name, such as {"broker": 4711}'
+    )
 
     @property
     def pod_selector(self) -> str:
@@ -44,10 +41,4 @@ class RecorderOptions(RunFlags, Settings):
         return f"{of_deployment},{RUN_ID_LABEL}={self.run_id}"
 
 
-def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> RecorderOptions:
-    """Return the options that ``arguments`` and the pod's environment state.
-
-    :raises WrongInput: a flag is unknown, missing or out of range.
-    """
-    line = CommandLine(RecorderOptions, module="lagbench.programs.recorder")
-    return line.read(arguments, environment)
+parse_options = CommandLine(RecorderOptions, module="lagbench.programs.recorder").read

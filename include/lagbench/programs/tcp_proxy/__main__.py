@@ -12,8 +12,8 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from lagbench.errors import LagbenchError
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
+from lagbench.programs.program_end import run_program
 from lagbench.programs.tcp_proxy.control import orders_taken
 from lagbench.programs.tcp_proxy.proxy import Proxy
 from lagbench.programs.tcp_proxy.settings import ProxySettings, parse_settings
@@ -45,14 +45,9 @@ async def run(settings: ProxySettings, environment: Mapping[str, str]) -> None:
 
 def main() -> int:
     """Run as a program."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    try:
-        asyncio.run(run(parse_settings(sys.argv[1:], os.environ), os.environ))
-    except LagbenchError as error:
-        sys.stderr.write(f"{error}\n")
-        return int(error.exit_code)
+    asyncio.run(run(parse_settings(sys.argv[1:], os.environ), os.environ))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

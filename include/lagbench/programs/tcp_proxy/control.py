@@ -27,10 +27,7 @@ def answer_to(line: bytes, obey: Obey) -> bytes:
 
 @contextlib.asynccontextmanager
 async def orders_taken(port: int, obey: Obey) -> AsyncIterator[int]:
-    """Listen for orders; yield the port (0 takes a free one).
-
-    :raises NotReady: the port is taken.
-    """
+    """Listen for orders; yield the port (0 takes a free one)."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, ValueError):  # ValueError: an endless line

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from lagbench.core.scenario import StrictModel
 
 LOOPBACK = "127.0.0.1"
 """All ports of the proxy."""
@@ -13,11 +16,7 @@ MOST_LATENCY_MS = 60_000
 LONGEST_ORDER_SECONDS = 86_400
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class ProxyOrder(_Line):
+class ProxyOrder(StrictModel):
     """The treatment of all connections from now on; without ``mode`` it requests the state."""
 
     mode: ProxyMode | None = Field(None, description="pass: nothing is disturbed")
@@ -38,7 +37,21 @@ class ProxyOrder(_Line):
         return self
 
 
-class ProxyState(_Line):
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The treatment of every connection that is in force."""
+
+    mode: ProxyMode = "pass"
+    latency_seconds: float = 0.0
+    """Added each way."""
+
+    @property
+    def is_holding(self) -> bool:
+        """True: connections stay open, and nothing passes."""
+        return self.mode == "blackhole"
+
+
+class ProxyState(StrictModel):
     """The proxy after an order."""
 
     mode: ProxyMode
@@ -54,7 +67,7 @@ class ProxyState(_Line):
     to_clients_bytes: int
 
 
-class ProxyRefusal(_Line):
+class ProxyRefusal(StrictModel):
     """The answer to a line that is not an order."""
 
     error: str

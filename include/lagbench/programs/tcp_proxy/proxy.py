@@ -8,31 +8,18 @@ import logging
 import socket
 import struct
 import time
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable
 from typing import Self
 
 from lagbench.errors import NotReady
-from lagbench.programs.tcp_proxy.fault import Fault
-from lagbench.programs.tcp_proxy.orders import LOOPBACK, ProxyOrder, ProxyState
+from lagbench.programs.tcp_proxy.orders import LOOPBACK, Fault, ProxyOrder, ProxyState
 from lagbench.programs.tcp_proxy.way import Way
 
 log = logging.getLogger(__name__)
 
 _LINGER_FOR_RESET = struct.pack("ii", 1, 0)  # closing sends RST instead of FIN
 _BACKLOG = 1024
-
-
-@dataclass(slots=True)
-class _Counts:
-    reset_connections: int = 0
-    to_broker_bytes: int = 0
-    to_clients_bytes: int = 0
-
-    def add_to_broker(self, count: int) -> None:
-        self.to_broker_bytes += count
-
-    def add_to_clients(self, count: int) -> None:
-        self.to_clients_bytes += count
 
 
 class Proxy:
@@ -45,22 +32,23 @@ class Proxy:
         """Carry connections from ``listen_port`` (0: a free one) to ``upstream_port``."""
         self.port, self.upstream_port = listen_port, upstream_port
         self.fault = Fault()
-        self.counts = _Counts()
+        self.passed_bytes: Counter[str] = Counter()
+        self.reset_connections = 0
         self.connections: set[_Connection] = set()
         self._since = time.time_ns()
         self._undo: asyncio.TimerHandle | None = None
         self._server: asyncio.Server | None = None
-        self._no_connection = asyncio.Event()
+        self.no_connection = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        """Listen.
-
-        :raises NotReady: the port is taken.
-        """
+        """Listen."""
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: _ClientSide(self), LOOPBACK, self.port, backlog=_BACKLOG
+                lambda: _Side("to_broker", lambda client: _Connection(self, client)),
+                LOOPBACK,
+                self.port,
+                backlog=_BACKLOG,
             )
         except OSError as error:
             raise NotReady(
@@ -84,32 +72,27 @@ class Proxy:
             latency_ms=self.fault.latency_seconds * 1000,
             since=self._since,
             connections=len(self.connections),
-            reset_connections=self.counts.reset_connections,
-            to_broker_bytes=self.counts.to_broker_bytes,
-            to_clients_bytes=self.counts.to_clients_bytes,
+            reset_connections=self.reset_connections,
+            to_broker_bytes=self.passed_bytes["to_broker"],
+            to_clients_bytes=self.passed_bytes["to_client"],
         )
 
     async def emptied(self, timeout_seconds: float) -> bool:
         """Let everything pass and wait until no connection is left; False: some are left then."""
         self.obey(ProxyOrder(mode="pass"))
         if not self.connections:
-            self._no_connection.set()
+            self.no_connection.set()
         try:
-            await asyncio.wait_for(self._no_connection.wait(), timeout_seconds)
+            await asyncio.wait_for(self.no_connection.wait(), timeout_seconds)
         except TimeoutError:
             return False
         return True
-
-    def remember(self, connection: _Connection) -> None:
-        """Take a new connection in."""
-        self.connections.add(connection)
-        self._no_connection.clear()
 
     def forget(self, connection: _Connection) -> None:
         """Take a connection out that has ended."""
         self.connections.discard(connection)
         if not self.connections:
-            self._no_connection.set()
+            self.no_connection.set()
 
     def obey(self, order: ProxyOrder) -> ProxyState:
         """Put an order in force and return the state after it."""
@@ -134,22 +117,33 @@ class _Connection:
     """A client's connection and its counterpart to the broker."""
 
     def __init__(self, proxy: Proxy, client: asyncio.Transport) -> None:
-        self._proxy, self._client = proxy, client
-        self._broker: asyncio.Transport | None = None
+        self._proxy = proxy
+        self._sides = {"to_broker": client}
+        """The sources of the ways; the broker's is there once it is connected."""
+        self.ways = {"to_broker": self._way("to_broker")}
         self._opening: asyncio.Task[None] | None = None
-        self.to_broker = Way(client, proxy.counts.add_to_broker)
-        self.to_client: Way | None = None
-        proxy.remember(self)
+        proxy.connections.add(self)
+        proxy.no_connection.clear()
         self.disturb(proxy.fault)
+
+    def _way(self, name: str) -> Way:
+        def count(passed: int) -> None:
+            self._proxy.passed_bytes[name] += passed
+
+        return Way(self._sides[name], count)
+
+    @property
+    def to_broker(self) -> Way:
+        """The way from the client, which is there from the start."""
+        return self.ways["to_broker"]
 
     def disturb(self, fault: Fault) -> None:
         """Put a fault in force; a held connection that has no counterpart yet gets one after it."""
-        if fault.is_resetting:
+        if fault.mode == "reset":
             self._reset()
             return
-        self.to_broker.disturb(fault)
-        if self.to_client is not None:
-            self.to_client.disturb(fault)
+        for way in self.ways.values():
+            way.disturb(fault)
         if self._opening is None and not fault.is_holding:
             self._opening = asyncio.get_running_loop().create_task(self._open())
 
@@ -158,121 +152,86 @@ class _Connection:
         self._proxy.forget(self)
         if self._opening is not None:
             self._opening.cancel()
-        for transport in (self._client, self._broker):
-            if transport is not None:
-                transport.close()
+        for transport in self._sides.values():
+            transport.close()
 
-    def client_ended(self) -> None:
-        """Pass the client's end on; without a counterpart there is nothing left."""
-        self.to_broker.end()
-        if self._broker is None:
+    def source_ended(self, name: str) -> None:
+        """Pass an end on; without a counterpart there is nothing left."""
+        if name in self.ways:
+            self.ways[name].end()
+        if len(self._sides) == 1:
             self.close()
-
-    def broker_ended(self) -> None:
-        """Pass the broker's end on."""
-        if self.to_client is not None:
-            self.to_client.end()
 
     def side_lost(self) -> None:
         """Forget the connection once both sides have ended."""
-        sides = (self._client, self._broker)
-        if all(side is None or side.is_closing() for side in sides):
+        if all(side.is_closing() for side in self._sides.values()):
             self._proxy.forget(self)
 
-    def broker_opened(self, broker: asyncio.Transport) -> None:
+    def _broker_opened(self, broker: asyncio.Transport) -> _Connection:
         """Let bytes flow both ways, under the fault that is in force by now."""
         if self not in self._proxy.connections:  # reset or closed meanwhile
             broker.abort()
-            return
-        self._broker = broker
-        self.to_client = Way(broker, self._proxy.counts.add_to_clients)
-        self.to_client.disturb(self._proxy.fault)
-        self.to_client.open(self._client)
+            return self
+        self._sides["to_client"] = broker
+        self.ways["to_client"] = self._way("to_client")
+        self.ways["to_client"].disturb(self._proxy.fault)
+        self.ways["to_client"].open(self._sides["to_broker"])
         self.to_broker.open(broker)
+        return self
 
     async def _open(self) -> None:
         loop, port = asyncio.get_running_loop(), self._proxy.upstream_port
         try:
-            await loop.create_connection(lambda: _BrokerSide(self), LOOPBACK, port)
+            await loop.create_connection(
+                lambda: _Side("to_client", self._broker_opened), LOOPBACK, port
+            )
         except OSError as error:  # the broker is down: the client learns it by a closed connection
             log.info("no connection to the broker: %s", error)
             self.close()
 
     def _reset(self) -> None:
-        self._proxy.counts.reset_connections += 1
+        self._proxy.reset_connections += 1
         self._proxy.forget(self)
         if self._opening is not None:
             self._opening.cancel()
-        for way in (self.to_broker, self.to_client):
-            if way is not None:
-                way.drop()
-        for transport in (self._client, self._broker):
-            if transport is not None:
-                _send_reset(transport)
+        for way in self.ways.values():
+            way.drop()
+        for transport in self._sides.values():
+            with contextlib.suppress(OSError):  # the other side was faster
+                found = transport.get_extra_info("socket")
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_FOR_RESET)
+            transport.abort()
 
 
-def _send_reset(transport: asyncio.Transport) -> None:
-    found = transport.get_extra_info("socket")
-    with contextlib.suppress(OSError):  # the other side was faster
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_FOR_RESET)
-    transport.abort()
+class _Side(asyncio.Protocol):
+    """The proxy's end of a client's connection, or of its counterpart."""
 
-
-class _ClientSide(asyncio.Protocol):
-    """The proxy's end of a client's connection."""
-
-    def __init__(self, proxy: Proxy) -> None:
-        self._proxy = proxy
+    def __init__(self, way: str, connect: Callable[[asyncio.Transport], _Connection]) -> None:
+        """Be the source of ``way``."""
+        self._way, self._connect = way, connect
+        self._back = "to_client" if way == "to_broker" else "to_broker"
         self._connection: _Connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - asyncio's type is wider
-        self._connection = _Connection(self._proxy, transport)
+        self._connection = self._connect(transport)
 
     def data_received(self, data: bytes) -> None:
-        self._connection.to_broker.take(data)
+        if self._way in self._connection.ways:
+            self._connection.ways[self._way].take(data)
 
     def eof_received(self) -> bool:
-        self._connection.client_ended()
+        self._connection.source_ended(self._way)
         return True  # the connection closes when the end has been passed on
 
     def pause_writing(self) -> None:
-        if self._connection.to_client is not None:
-            self._connection.to_client.target_is_full(True)
+        if self._back in self._connection.ways:
+            self._connection.ways[self._back].target_is_full(True)
 
     def resume_writing(self) -> None:
-        if self._connection.to_client is not None:
-            self._connection.to_client.target_is_full(False)
+        if self._back in self._connection.ways:
+            self._connection.ways[self._back].target_is_full(False)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._connection.client_ended()
-        self._connection.side_lost()
-
-
-class _BrokerSide(asyncio.Protocol):
-    """The proxy's end of the counterpart."""
-
-    def __init__(self, connection: _Connection) -> None:
-        self._connection = connection
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - asyncio's type is wider
-        self._connection.broker_opened(transport)
-
-    def data_received(self, data: bytes) -> None:
-        if self._connection.to_client is not None:
-            self._connection.to_client.take(data)
-
-    def eof_received(self) -> bool:
-        self._connection.broker_ended()
-        return True
-
-    def pause_writing(self) -> None:
-        self._connection.to_broker.target_is_full(True)
-
-    def resume_writing(self) -> None:
-        self._connection.to_broker.target_is_full(False)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._connection.broker_ended()
+        self._connection.source_ended(self._way)
         self._connection.side_lost()

@@ -14,10 +14,7 @@ _ANSWER_SECONDS = 5.0
 
 
 def order_proxy(port: int, order: ProxyOrder) -> ProxyState:
-    """Give the proxy with this control port an order and return its state after it.
-
-    :raises NotReady: the proxy does not answer, or does not obey.
-    """
+    """Give the proxy with this control port an order and return its state after it."""
     line = order.model_dump_json().encode() + b"\n"
     try:
         with (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -25,10 +24,4 @@ class ProxySettings(Settings):
     )
 
 
-def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> ProxySettings:
-    """Return the settings that the command line and the pod's environment state.
-
-    :raises WrongInput: a flag is unknown, missing or out of range.
-    """
-    line = CommandLine(ProxySettings, module="lagbench.programs.tcp_proxy")
-    return line.read(arguments, environment)
+parse_settings = CommandLine(ProxySettings, module="lagbench.programs.tcp_proxy").read

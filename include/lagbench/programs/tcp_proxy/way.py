@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from lagbench.programs.tcp_proxy.fault import Fault
+from lagbench.programs.tcp_proxy.orders import Fault
 
 MOST_WAITING_BYTES = 16 * 1024 * 1024
 """The source is not read while more than this waits for its time."""

@@ -7,8 +7,8 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from lagbench.adapters.kafka import kafka_calls
-from lagbench.adapters.kafka.kafka_calls import ask_again
+from lagbench.adapters.kafka import kafka_admin
+from lagbench.adapters.kafka.kafka_admin import ask_again
 from lagbench.errors import NotReady
 
 
@@ -29,7 +29,7 @@ class Broker:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_calls, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(kafka_admin, "_PAUSE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.errors import StillWaiting
 
 
-class Client:
+class GroupsClient:
     """Answers each request with the next of ``listings``: groups, and errors of brokers."""
 
     def __init__(self, *listings: tuple[list[str], list[int]]) -> None:
@@ -30,8 +30,8 @@ class Client:
         return answer
 
 
-def admin_of(
-    client: Client, monkeypatch: pytest.MonkeyPatch, timeout_seconds: float = 15.0
+def admin_of_groups(
+    client: GroupsClient, monkeypatch: pytest.MonkeyPatch, timeout_seconds: float = 15.0
 ) -> KafkaAdmin:
     """Return the administration over a client."""
     admin = KafkaAdmin("127.0.0.1:1", timeout_seconds=timeout_seconds)
@@ -41,17 +41,17 @@ def admin_of(
 
 def test_a_broker_that_answers_in_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its groups are in the list, which has those of the other brokers too."""
-    client = Client(
+    client = GroupsClient(
         (["enrich.b", "other"], [KafkaError.COORDINATOR_LOAD_IN_PROGRESS]),
         (["enrich.b", "enrich.a"], []),
     )
 
-    assert admin_of(client, monkeypatch).group_ids("enrich.") == ["enrich.a", "enrich.b"]
+    assert admin_of_groups(client, monkeypatch).group_ids("enrich.") == ["enrich.a", "enrich.b"]
 
 
 def test_a_list_without_a_broker_s_groups_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clean-up that took it for whole would leave that broker's groups for good."""
-    client = Client((["enrich.a"], [KafkaError._TIMED_OUT]))
+    client = GroupsClient((["enrich.a"], [KafkaError._TIMED_OUT]))
 
     with pytest.raises(StillWaiting):
-        admin_of(client, monkeypatch, timeout_seconds=0.0).group_ids("enrich.")
+        admin_of_groups(client, monkeypatch, timeout_seconds=0.0).group_ids("enrich.")

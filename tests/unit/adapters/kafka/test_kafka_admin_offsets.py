@@ -14,7 +14,7 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.errors import NotReady, StillWaiting
 
 
-class Client:
+class OffsetsClient:
     """Answers each request for offsets with the next of ``codes``; none left: offset 7."""
 
     def __init__(self, codes: Iterable[int]) -> None:
@@ -31,8 +31,8 @@ class Client:
         return dict.fromkeys(request, answer)
 
 
-def admin_of(
-    client: Client, monkeypatch: pytest.MonkeyPatch, timeout_seconds: float = 15.0
+def admin_of_topic(
+    client: OffsetsClient, monkeypatch: pytest.MonkeyPatch, timeout_seconds: float = 15.0
 ) -> KafkaAdmin:
     """Return the administration of a topic ``t`` with one partition, over a client."""
     admin = KafkaAdmin("127.0.0.1:1", timeout_seconds=timeout_seconds)
@@ -43,25 +43,25 @@ def admin_of(
 
 def test_a_leader_that_comes_in_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the start of a broker its first answers say that it does not lead yet."""
-    client = Client([KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION])
+    client = OffsetsClient([KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION])
 
-    assert admin_of(client, monkeypatch).end_offsets("t") == {0: 7}
+    assert admin_of_topic(client, monkeypatch).end_offsets("t") == {0: 7}
 
 
 def test_a_leader_that_does_not_come_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit of the call holds, and the message has the broker's reason."""
-    client = Client([KafkaError.LEADER_NOT_AVAILABLE] * 1000)
+    client = OffsetsClient([KafkaError.LEADER_NOT_AVAILABLE] * 1000)
 
     with pytest.raises(StillWaiting, match="LEADER_NOT_AVAILABLE"):
-        admin_of(client, monkeypatch, timeout_seconds=0.0).end_offsets("t")
+        admin_of_topic(client, monkeypatch, timeout_seconds=0.0).end_offsets("t")
 
 
 def test_another_error_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """What time does not mend is said at once."""
-    client = Client([KafkaError.TOPIC_AUTHORIZATION_FAILED])
+    client = OffsetsClient([KafkaError.TOPIC_AUTHORIZATION_FAILED])
 
     with pytest.raises(NotReady, match="TOPIC_AUTHORIZATION_FAILED"):
-        admin_of(client, monkeypatch).end_offsets("t")
+        admin_of_topic(client, monkeypatch).end_offsets("t")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_partition_is_ready_when_its_leader_answers(
     monkeypatch: pytest.MonkeyPatch, leaders: list[int], codes: list[int], answer: bool
 ) -> None:
     """Metadata that name a leader are not enough: it takes messages a moment later."""
-    admin = admin_of(Client(codes), monkeypatch, timeout_seconds=0.0)
+    admin = admin_of_topic(OffsetsClient(codes), monkeypatch, timeout_seconds=0.0)
     partitions = {number: SimpleNamespace(leader=leader) for number, leader in enumerate(leaders)}
     metadata = SimpleNamespace(topics={"t": SimpleNamespace(partitions=partitions)})
     monkeypatch.setattr(admin, "_metadata", lambda _: metadata)

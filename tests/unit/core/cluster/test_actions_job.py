@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.core.cluster.consumer_pod import read_by
 
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster import RunTarget, actions_job_for_run
 from lagbench.core.scenario import RunNames
 from lagbench.core.scenario.profiles import Stage, StagesProfile
+from lagbench.programs.actions.settings import parse_options
 
 
 @pytest.mark.parametrize("mark", [True, None])
@@ -25,5 +27,4 @@ def test_lag_is_drained_after_the_last_spike_marked_or_not(mark: bool | None) ->
 
     job = actions_job_for_run(base_manifest("actions", "Job"), target, scenario, cell.policy.limits)
 
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    assert "--drained-after-seconds=75" in container["args"]
+    assert read_by(parse_options, job).drained_after_seconds == 75

@@ -49,8 +49,3 @@ def test_every_pod_of_a_run_pulls_its_image_with_the_log_in() -> None:
     assert len(pods) == 8
     for pod in pods:
         assert pod["imagePullSecrets"] == [{"name": "registry-login"}]
-
-
-def test_without_a_log_in_the_pods_are_as_committed() -> None:
-    """Nodes that need none get none."""
-    assert not [pod for pod in pods_of_a_run(ClusterSettings()) if "imagePullSecrets" in pod]

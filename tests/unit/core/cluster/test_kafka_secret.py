@@ -29,14 +29,3 @@ def test_every_pod_has_the_secret_as_a_folder_and_the_file_by_name() -> None:
         assert (mount["mountPath"], mount["readOnly"]) == ("/etc/lagbench/kafka", True)
         named = {entry["name"]: entry.get("value") for entry in container["env"]}
         assert named[CONFIG_VARIABLE] == "/etc/lagbench/kafka/client.properties"
-
-
-def test_without_a_secret_the_pods_are_as_committed() -> None:
-    """A plain Kafka adds neither a volume nor a variable."""
-    committed = base_manifest("consumer", "Deployment")
-    made = consumer_for_run(
-        committed, RunTarget(NAMES, "kafka:9092"), ConsumerSettings(), replicas=1
-    )
-    pod = made["spec"]["template"]["spec"]
-    assert not [v for v in pod.get("volumes") or [] if "secret" in v]
-    assert CONFIG_VARIABLE not in {entry["name"] for entry in pod["containers"][0]["env"]}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster import (
     ClusterSettings,
     KafkaSettings,
@@ -19,7 +18,6 @@ from lagbench.core.cluster import (
     own_consumer_for_cluster,
     own_deployment,
 )
-from lagbench.core.cluster.jobs import job_for_run
 from lagbench.core.scenario import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
@@ -244,23 +242,6 @@ def test_the_ledgers_topic_is_told_without_a_placeholder() -> None:
     told = variables(container_of(found.workload))
     assert told["LAGBENCH_LEDGER_TOPIC"] == "lagbench.spike-1.processed"
     assert told["LAGBENCH_POD"] == {"fieldRef": {"fieldPath": "metadata.name"}}
-
-
-def test_a_dollar_sign_of_an_action_is_the_consumers() -> None:
-    """Kubernetes replaces $(NAME) in the player's variables too, and makes one sign of two."""
-    text = '[{"env": {"ID": "a-$(POD_NAME)"}}]'
-
-    job = job_for_run(
-        base_manifest("actions", "Job"),
-        TARGET,
-        name="actions-1",
-        environment={"ACTIONS_JSON": text},
-        arguments={},
-    )
-
-    found = variables(container_of(job))["ACTIONS_JSON"]
-    assert "$$(POD_NAME)" in found
-    assert found.replace("$$", "$") == text
 
 
 @pytest.mark.parametrize("as_process", [True, False])

@@ -100,3 +100,27 @@ def test_a_policy_dials_the_scaler_of_its_own_namespace(name: str) -> None:
     dialled = made["spec"]["triggers"][0]["metadata"]["scalerAddress"]
     assert dialled == "lagbench-lag-scaler.spikes:6001"
     assert made["metadata"]["namespace"] == "spikes"
+
+
+def test_the_lag_scaler_gets_the_runs_topic_and_group() -> None:
+    """An external trigger about a Kafka group is filled in; cron, Iggy and others are not."""
+    lag = {"type": "external", "metadata": {"scalerAddress": "s:6000", "consumerGroup": "g"}}
+    iggy = {"type": "external", "metadata": {"source": "iggy", "consumerGroupId": "g"}}
+    other = {"type": "external", "metadata": {"scalerAddress": "s:6000"}}
+    cron = {"type": "cron", "metadata": {"start": "0 8 * * *"}}
+    policy = {
+        "kind": "ScaledObject",
+        "metadata": {},
+        "spec": {"triggers": [lag, iggy, other, cron]},
+    }
+    target = RunTarget(RunNames("r1"), "broker:9092")
+
+    first, *rest = policy_for_run(policy, target)["spec"]["triggers"]
+
+    assert first["metadata"] == {
+        "scalerAddress": "s:6000",
+        "bootstrapServers": "broker:9092",
+        "topic": "lagbench.r1.events",
+        "consumerGroup": "enrich.r1",
+    }
+    assert rest == [iggy, other, cron]

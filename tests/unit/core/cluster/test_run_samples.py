@@ -17,27 +17,18 @@ from lagbench.core.scenario import RUN_ID_LABEL, RunNames
 TARGET = RunTarget(RunNames("spike-1"), "kafka:9092", ClusterSettings(namespace="spikes"))
 
 
-def test_the_samples_are_the_run_s_own_bytes() -> None:
-    """Bytes that are no text survive, and the object is deleted with the run by its label."""
-    content = b"\xff\x00{}\r\n"
-
-    found = samples_for_run(content, TARGET)
-
-    assert [base64.b64decode(value) for value in found["binaryData"].values()] == [content]
-    metadata = found["metadata"]
-    assert (metadata["namespace"], metadata["labels"][RUN_ID_LABEL]) == ("spikes", "spike-1")
-
-
 def test_the_producer_finds_them_as_a_file() -> None:
     """The volume is the run's ConfigMap, and its key at the mounted path is the file."""
     job = base_manifest("producer", "Job")
-    samples = samples_for_run(b"{}", TARGET)
+    samples = samples_for_run(b"\xff\n", TARGET)
 
     pod = with_samples_mounted(job, TARGET)["spec"]["template"]["spec"]
 
     (volume,) = pod["volumes"]
     (mount,) = pod["containers"][0]["volumeMounts"]
-    (key,) = samples["binaryData"]
+    ((key, text),) = samples["binaryData"].items()
+    assert base64.b64decode(text) == b"\xff\n"
+    assert samples["metadata"]["labels"] == {RUN_ID_LABEL: "spike-1"}
     assert volume == {"name": mount["name"], "configMap": {"name": samples["metadata"]["name"]}}
     assert f"{mount['mountPath']}/{key}" == SAMPLES_FILE
     assert "volumes" not in job["spec"]["template"]["spec"]

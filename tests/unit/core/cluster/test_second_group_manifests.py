@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from tests.unit.core.cluster.consumer_pod import container_of
+from tests.unit.core.cluster.consumer_pod import read_by
 
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.catalog.catalog import load_policy, load_scenario
-from lagbench.core.cluster.group_manifests import Manifest
 from lagbench.core.cluster.jobs import producer_job_for_run
 from lagbench.core.cluster.manifests import (
+    Manifest,
     RunTarget,
     companion_for_run,
     consumer_for_run,
@@ -92,14 +92,6 @@ def test_no_object_of_one_group_replaces_one_of_the_other() -> None:
     assert not first & second
 
 
-def test_both_groups_end_with_the_run() -> None:
-    """The teardown removes by the run's label, which every object and pod has."""
-    for made in (*workloads(SECOND), *companions(SECOND)):
-        assert made["metadata"]["labels"][RUN_ID_LABEL] == "quick-spike-1"
-    for made in workloads(SECOND):
-        assert made["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] == "quick-spike-1"
-
-
 def test_the_lag_scaler_s_windows_are_its_group_s() -> None:
     """The claim that its pod mounts is the one of its own group."""
     scaler = lag_scaler_for_run(base_manifest("lag-scaler", "Deployment"), SECOND)
@@ -112,12 +104,10 @@ def test_the_lag_scaler_s_windows_are_its_group_s() -> None:
 
 def test_the_programs_of_the_second_group_use_its_names() -> None:
     """Consumer and recorder read group, ledger and telemetry; the events are those of the run."""
-    consumer, recorder, *_ = (container_of(made) for made in workloads(SECOND))
-    variables = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:19092", "POD_NAME": "second-consumer-0"}
+    consumer, recorder, *_ = workloads(SECOND)
     names = SECOND.names
 
-    worker = parse_consumer(consumer["args"], variables)
-    observer = parse_recorder(recorder["args"], variables)
+    worker, observer = read_by(parse_consumer, consumer), read_by(parse_recorder, recorder)
 
     assert worker.topic == observer.topic == FIRST.names.events_topic
     assert worker.group == observer.group == names.group
@@ -135,12 +125,7 @@ def test_the_producer_reports_to_both_groups(second: object, topic: str | None) 
 
     made = producer_job_for_run(base_manifest("producer", "Job"), FIRST, scenario, tail=None)
 
-    container = container_of(made)
-    profile = next(e["value"] for e in container["env"] if e["name"] == "PROFILE_JSON")
-    servers = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:19092", "PROFILE_JSON": profile}
-    settings = read_settings(container["args"], servers)
-    assert settings.second_telemetry_topic == topic
-    assert any("second" in argument for argument in container["args"]) == (topic is not None)
+    assert read_by(read_settings, made).flags.second_telemetry_topic == topic
 
 
 @pytest.mark.parametrize(

@@ -20,20 +20,6 @@ def test_a_level_names_slos_that_are_there(level: AccountingLevel) -> None:
     assert not any(getattr(limits, name) for name in level.cannot_judge)
 
 
-def test_only_the_levels_with_work_judge_messages() -> None:
-    """Committed offsets judge no message; an output topic and a ledger do."""
-    assert set(level_of("commits").cannot_judge) >= OF_WORK
-    assert not OF_WORK & set(level_of("output").cannot_judge)
-    assert not OF_WORK & set(level_of("ledger").cannot_judge)
-
-
-@pytest.mark.parametrize("level", LEVELS.values(), ids=list(LEVELS))
-def test_what_every_level_judges_keeps_its_limit(level: AccountingLevel) -> None:
-    """Drain, flips, pods and the floor come from the broker and the cluster."""
-    for name in ("drain_seconds", "flips", "pod_minutes", "baseline_at_floor"):
-        assert name not in level.cannot_judge
-
-
 def test_a_limit_of_the_user_stays() -> None:
     """The user's own limit is kept, so that the verdict can say that it cannot be judged."""
     limits = level_of("commits").with_default_limits({"lost": 0})

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from lagbench.core.scenario import ConfLimits, Scenario, reaching_fields
-from lagbench.core.scenario.conf_limits import Reach, _models_in
+from lagbench.core.scenario.conf_limits import Reach, models_in
 from lagbench.errors import WrongInput
 
 FIELDS = dict(reaching_fields(Scenario))
@@ -34,7 +34,7 @@ LEAVES: dict[str, Any] = {
 def texts(model: type[BaseModel], above: str = "") -> Iterator[str]:
     """Yield each field below a model that takes any text."""
     for name, info in model.model_fields.items():
-        inner = list(_models_in(info.annotation))
+        inner = list(models_in(info.annotation))
         for part, one in inner:
             yield from texts(one, f"{above}{name}.{part}")
         is_bound = any(getattr(one, "pattern", None) for one in info.metadata)

@@ -36,31 +36,20 @@ def test_a_write_across_an_edge_costs_the_sum_of_its_parts() -> None:
     assert pace.wall_ns(begun + 2 * SECOND).tolist() == seconds(13)
 
 
-def test_the_text_is_read_back() -> None:
-    """A schedule goes over a command line unchanged."""
-    pace = DownstreamPace([Slowdown(120, 130.5, 2), Slowdown(60, 90, 3.25)])
-
-    assert pace.text == "60-90x3.25,120-130.5x2"
-    assert DownstreamPace.of_text(pace.text).slowdowns == pace.slowdowns
-    assert DownstreamPace.of_text("").is_even
-
-
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("rows", "named"),
     [
-        ("60-90", "'60-90'"),
-        ("60-90*3", r"'60-90\*3'"),
-        ("90-60x3", "90-60x3"),
-        ("60-60x3", "60-60x3"),
-        ("60-90x0.5", "1000"),
-        ("60-90x1001", "1000"),
-        ("60-90x3,80-100x2", "overlap"),
+        ([(90, 60, 3)], "90-60x3"),
+        ([(60, 60, 3)], "60-60x3"),
+        ([(60, 90, 0.5)], "1000"),
+        ([(60, 90, 1001)], "1000"),
+        ([(60, 90, 3), (80, 100, 2)], "overlap"),
     ],
 )
-def test_what_is_no_schedule_is_refused(text: str, named: str) -> None:
+def test_what_is_no_schedule_is_refused(rows: list[tuple[float, float, float]], named: str) -> None:
     """The message has the part that is wrong."""
     with pytest.raises(ValueError, match=named):
-        DownstreamPace.of_text(text)
+        DownstreamPace.of_rows(rows)
 
 
 def test_changes_name_the_factor_from_then_on() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
-from tests.fakes.scenario_fields import names
 
 from lagbench.core.cluster import ClusterSettings, refuse_kind_on_cluster
 from lagbench.core.scenario import Payload, Scenario, read_samples, with_samples
@@ -85,27 +83,6 @@ _SCENARIO = {
 }
 _POISON = {"key_rank": 1, "effect": "fail", "from_seconds": 1, "for_seconds": 2}
 _GROWTH = {"kind": "grow_partitions", "at_seconds": 5, "partitions": 8}
-
-
-@pytest.mark.parametrize(
-    ("fields", "key_field", "field"),
-    [
-        ({"consumer": {"kind": "spark"}}, None, "payload"),
-        ({"poison": _POISON}, "id", "poison"),
-        ({"actions": [_GROWTH]}, "id", "actions.0.kind"),
-    ],
-)
-def test_what_a_payload_cannot_have_is_refused(
-    fields: dict[str, object], key_field: str | None, field: str
-) -> None:
-    """Spark reads the value; poison and a growth need keys that are drawn."""
-    payload = {"file": "x", "key_field": key_field}
-
-    with pytest.raises(ValidationError, check=names(field)):
-        Scenario.model_validate({**_SCENARIO, **fields, "payload": payload})
-    if key_field is not None:
-        drawn = Scenario.model_validate({**_SCENARIO, **fields, "payload": {"file": "x"}})
-        assert drawn.payload is not None
 
 
 def test_a_cluster_refuses_samples_that_no_config_map_holds() -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import pytest
-
 from lagbench.catalog.catalog import checked_cell, load_scenario
 from lagbench.core.compare.cell_identity import cell_id
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.second_group import shared_actions
 from lagbench.core.scenario.stream.tail import RUN_TAIL_FIELD, tail_of, tail_of_run
-from lagbench.errors import WrongInput
 
 FIRST = RunNames("quick-spike-1")
 OWN = ("processed_topic", "telemetry_topic", "group", "consumers", "recorder", "policy_object")
@@ -51,17 +48,6 @@ def test_an_empty_second_group_is_a_copy_of_the_first() -> None:
     assert scenario.of_second_group() == scenario.model_copy(update={"second_group": None})
 
 
-@pytest.mark.parametrize("given", ["drain", "graceful_shutdown"])
-def test_a_field_under_another_name_replaces_the_first_group_s(given: str) -> None:
-    """The first group's field does not come back under its current name."""
-    scenario = quick_spike(f"{{consumer: {{{given}: off}}}}", "consumer.graceful_shutdown=on")
-
-    second = scenario.of_second_group()
-
-    assert second is not None
-    assert (scenario.consumer.graceful_shutdown, second.consumer.graceful_shutdown) == (True, False)
-
-
 def test_the_effective_scenario_is_read_as_the_same() -> None:
     """A run folder's scenario is complete, so reading it again changes nothing."""
     scenario = quick_spike("{consumer: {balancer: range}, policy: lag-default}")
@@ -84,24 +70,6 @@ def test_the_second_group_s_policy_is_its_own_or_that_of_the_run() -> None:
     assert inherited.second.policy_name == "lag-fast-up-slow-down"
 
 
-@pytest.mark.parametrize(
-    ("second", "field", "allowed"),
-    [
-        ("{consumer: {balancer: rnage}}", "second_group.consumer.balancer", "range"),
-        ("{consumer: {proces_ms: 2}}", "second_group.consumer.proces_ms", "process_ms"),
-        ("{keys: {}}", "second_group.keys", "consumer, slos, policy"),
-        ("3", "second_group", "mapping"),
-    ],
-)
-def test_a_wrong_field_is_named(second: str, field: str, allowed: str) -> None:
-    """The message has the dotted field and what is allowed there."""
-    with pytest.raises(WrongInput) as refused:
-        quick_spike(second)
-
-    assert refused.value.field == field
-    assert allowed in refused.value.allowed
-
-
 def test_a_scenario_with_one_group_does_not_mention_a_second() -> None:
     """Text and cell of such a run are those of versions without second groups."""
     cell = checked_cell("quick_spike")
@@ -117,18 +85,6 @@ def test_the_second_group_is_part_of_the_cell() -> None:
 
     assert len({digest(alone), digest(quick_spike("{}")), digest(slow)}) == 3
     assert digest(strict) == digest(slow)
-
-
-def test_no_name_of_one_group_fits_the_other() -> None:
-    """Own names differ, and none begins with a name of the other group."""
-    second = FIRST.second
-    for own in OWN:
-        first_name, second_name = getattr(FIRST, own), getattr(second, own)
-        assert first_name != second_name
-        assert not second_name.startswith(f"{first_name}-")
-        assert not first_name.startswith(f"{second_name}-")
-    shared = ("events_topic", "producer_job", "actions_job")
-    assert [getattr(FIRST, name) for name in shared] == [getattr(second, name) for name in shared]
 
 
 def test_the_first_group_has_the_names_of_a_run_with_one_group() -> None:

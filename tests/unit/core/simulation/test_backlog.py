@@ -18,12 +18,12 @@ def backlog_of(
     partitions: int = 2,
     pod_rate: float = 100.0,
     seconds: float = 10.0,
-    slow: str = "",
+    slow: tuple[tuple[float, float, float], ...] = (),
 ) -> Backlog:
     """Return a backlog under rates that last ``seconds`` each, spread evenly."""
     parts = tuple(Segment(index * seconds, rate) for index, rate in enumerate(rates))
     traffic = Traffic(OfferedLoad(parts, len(rates) * seconds), np.full(partitions, 1 / partitions))
-    pace = DownstreamPace.of_text(slow)
+    pace = DownstreamPace.of_rows(slow)
     return Backlog(traffic, pod_rate=pod_rate, commit_seconds=1.0, starts_at=-5.0, pace=pace)
 
 
@@ -50,7 +50,7 @@ def own(backlog: Backlog, second: float, owner: list[int], *, phase: float = 0.0
 
 def test_a_slow_downstream_takes_the_pods_rate_for_its_time() -> None:
     """At 60/s a pod of 100/s keeps up; slow by 4 from 12 to 20 it falls behind by 280."""
-    backlog = backlog_of([60, 60, 60], slow="12-20x4")
+    backlog = backlog_of([60, 60, 60], slow=((12, 20, 4),))
     own(backlog, -5.0, [0, 0])
 
     seen = []

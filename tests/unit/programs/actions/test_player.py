@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 from tests.fakes.fake_kube import FakeKube
 
-from lagbench.core.scenario.actions import AutoscalerDown, KillPod, LagScalerDown, SwapPolicy
+from lagbench.core.scenario.actions import (
+    AutoscalerDown,
+    BrokerUnreachable,
+    KillPod,
+    LagScalerDown,
+    SwapPolicy,
+)
 from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
 from lagbench.core.telemetry.records import ActionEnded, ActionStarted, Record
 from lagbench.errors import NotReady
@@ -123,8 +129,8 @@ def test_a_stop_undoes_what_lasts_and_begins_nothing_more() -> None:
 
 def options(**environment: str) -> PlayerOptions:
     """Return the player's options for a run."""
-    variables = {"ACTIONS_JSON": "[]", "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"} | environment
-    return parse_options(["--run-id=r-1", "--seed=3"], variables)
+    variables = {"KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"} | environment
+    return parse_options(["--run-id=r-1", "--seed=3", "--actions=[]"], variables)
 
 
 def pod(name: str, ordinal: int, *, is_ready: bool = True) -> dict[str, Any]:
@@ -173,19 +179,11 @@ def test_pods_are_drawn_among_the_ready_ones_by_creation() -> None:
     [
         LagScalerDown(kind="lag_scaler_down", at_seconds=0, for_seconds=1),
         SwapPolicy(kind="swap_policy", at_seconds=0, policy="x"),
+        BrokerUnreachable(kind="broker_unreachable", at_seconds=1, for_seconds=1),
     ],
-    ids=["lag-scaler", "policy"],
+    ids=["lag-scaler", "policy", "proxy"],
 )
 def test_a_target_that_is_missing_is_named(action: Any) -> None:
     """Nothing is done to a run that lacks the target."""
-    with pytest.raises(NotReady, match=r"lagbench-lag-scaler|policy x"):
+    with pytest.raises(NotReady, match=r"lagbench-lag-scaler|policy x|broker-proxy"):
         performer(0, action, stage_of()).choose()
-
-
-def test_the_actions_come_as_json() -> None:
-    """The Job hands over what the scenario says."""
-    found = options(ACTIONS_JSON='[{"kind": "kill_pod", "at_seconds": 4}]', POD_NAME="actions-x")
-
-    assert found.actions == (KillPod(kind="kill_pod", at_seconds=4),)
-    assert (found.seed, found.source) == (3, "actions-x")
-    assert found.telemetry_topic == "lagbench.r-1.telemetry"

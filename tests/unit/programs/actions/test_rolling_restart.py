@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.unit.core.cluster.consumer_pod import options_of
+
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.scenario import RollingRestart
 from lagbench.programs.actions.deployment_actions import restart_changes
@@ -25,16 +27,15 @@ def test_a_plain_restart_changes_the_annotation_alone() -> None:
     assert changes() == {"template": {"metadata": {"annotations": stamp}}}
 
 
-def test_a_new_balancer_is_an_argument_of_the_new_pods() -> None:
+def test_new_pods_read_their_new_balancer() -> None:
     """A merge replaces the whole list, so the container stays as it is otherwise."""
+    spec = changes(balancer="consumer")
+
+    assert options_of({"spec": spec}).balancer == "consumer"
     before = base_manifest("consumer", "Deployment")["spec"]["template"]["spec"]["containers"][0]
-
-    (container,) = changes(balancer="consumer")["template"]["spec"]["containers"]
-
-    others = {key: value for key, value in container.items() if key != "args"}
-    assert others == {key: value for key, value in before.items() if key != "args"}
-    assert container["args"].count("--balancer=consumer") == 1
-    assert sum(text.startswith("--balancer=") for text in container["args"]) == 1
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["image"] == before["image"]
+    assert container["args"] == [one for one in before["args"] if "balancer" not in one]
 
 
 def test_new_variables_are_those_of_the_container_that_consumes() -> None:

@@ -13,7 +13,7 @@ from lagbench.core.scenario.stream import process_ns
 from lagbench.programs.consumer.message_costs import MessageCosts
 from lagbench.programs.consumer.settings import parse_options
 
-MS = 1_000_000
+MS_OF_COST = 1_000_000
 LOGNORMAL = json.dumps({"kind": "lognormal", "mean_ms": 20, "p99_ms": 80})
 
 
@@ -32,7 +32,7 @@ def poisoned(effect: Effect) -> PoisonedKey:
         from_offset_ns=22,
         until_offset_ns=23,
         attempts=3,
-        hang_ns=5 * MS,
+        hang_ns=5 * MS_OF_COST,
     )
 
 
@@ -43,10 +43,10 @@ def test_each_record_of_a_fetch_gets_the_draw_of_its_message() -> None:
 
     costs.draw(chunks)
 
-    assert costs.mean_ns == 21 * MS
+    assert costs.mean_ns == 21 * MS_OF_COST
     assert costs.distribution is not None
     for each in chunks:
-        expected = process_ns(costs.distribution, each.events, seed=5) + MS
+        expected = process_ns(costs.distribution, each.events, seed=5) + MS_OF_COST
         assert each.costs_ns is not None
         assert np.array_equal(each.costs_ns, expected)
 
@@ -69,7 +69,7 @@ def test_a_poisoned_message_that_fails_costs_every_attempt() -> None:
 
     assert second.costs_ns is not None
     assert second.failed_attempts is not None
-    assert second.costs_ns.tolist() == [6 * MS, 2 * MS, 2 * MS]
+    assert second.costs_ns.tolist() == [6 * MS_OF_COST, 2 * MS_OF_COST, 2 * MS_OF_COST]
     assert second.failed_attempts.tolist() == [3, 0, 0]
     assert first.failed_attempts is not None
     assert not first.failed_attempts.any()
@@ -82,7 +82,12 @@ def test_a_poisoned_message_that_hangs_takes_longer_and_is_processed() -> None:
     costs_of("--process-ms=2", poison=poisoned("hang")).draw([records])
 
     assert records.costs_ns is not None
-    assert records.costs_ns.tolist() == [2 * MS, 2 * MS, 7 * MS, 2 * MS]
+    assert records.costs_ns.tolist() == [
+        2 * MS_OF_COST,
+        2 * MS_OF_COST,
+        7 * MS_OF_COST,
+        2 * MS_OF_COST,
+    ]
     assert records.failed_attempts is None
 
 

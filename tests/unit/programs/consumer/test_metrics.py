@@ -8,7 +8,6 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.consumer.metrics import Exposition
@@ -43,38 +42,6 @@ def get(endpoint: HttpEndpoint, path: str) -> tuple[int, str]:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode()
-
-
-def test_the_lab_finds_its_five_metrics_by_name(endpoint: HttpEndpoint) -> None:
-    """The names are the lab's, nothing is added to them."""
-    _, text = get(endpoint, "/metrics")
-
-    samples = {
-        sample.name: sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if not sample.labels
-    }
-    assert samples == {
-        "consume_rate": 480.5,
-        "inflight": 3,
-        "assigned_partitions": 6,
-        "rebalances_total": 2,
-        "rebalance_duration_seconds_count": 2,
-        "rebalance_duration_seconds_sum": pytest.approx(0.32),
-    }
-    assert 'rebalance_duration_seconds_bucket{le="0.025"} 1.0' in text
-    assert 'rebalance_duration_seconds_bucket{le="+Inf"} 2.0' in text
-
-
-def test_ready_follows_the_pod(endpoint: HttpEndpoint, pod_counts: PodCounts) -> None:
-    """The probe fails until the broker has answered."""
-    before, _ = get(endpoint, "/ready")
-    pod_counts.is_ready = True
-
-    assert (before, get(endpoint, "/ready")[0]) == (503, 200)
-    assert get(endpoint, "/healthz")[0] == 200
-    assert get(endpoint, "/elsewhere")[0] == 404
 
 
 def test_a_taken_port_is_said_so(endpoint: HttpEndpoint) -> None:

@@ -126,7 +126,7 @@ class LeavingPod:
             "rebalancing": SimpleNamespace(),
             "identity": SimpleNamespace(),
             "reports": SimpleNamespace(
-                sigterm_received=lambda *_: None, pod_stopped=lambda *_, **__: None
+                send=lambda *_, **__: None, pod_stopped=lambda *_, **__: None
             ),
             "pod_counts": SimpleNamespace(),
             "clock": SimpleNamespace(),

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lagbench.core.scenario import DownstreamPace
-from lagbench.programs.consumer.downstream_clock import DownstreamClock
-from lagbench.programs.consumer.write_schedule import MAX_LATE_NS, Instants, WriteSchedule
+from lagbench.programs.consumer.downstream_clock import DownstreamClock, Instants
+from lagbench.programs.consumer.write_schedule import MAX_LATE_NS, WriteSchedule
 
 MS = 1_000_000
 NOW = 1_000_000 * MS
@@ -58,7 +58,7 @@ def test_a_late_thread_costs_no_capacity() -> None:
 
 def test_a_slow_downstream_slows_the_pod_by_its_factor_and_only_then() -> None:
     """At 2 ms and four slots a pod does 2,000/s, a third of it while writes cost three times."""
-    downstream = DownstreamClock(DownstreamPace.of_text("10-20x3"))
+    downstream = DownstreamClock(DownstreamPace.of_rows([(10, 20, 3)]))
     downstream.stream_started(NOW)
     schedule = WriteSchedule(2 * MS, 4, downstream)
     done: list[np.ndarray] = []
@@ -81,7 +81,7 @@ def test_a_slow_downstream_slows_the_pod_by_its_factor_and_only_then() -> None:
 
 def test_nothing_is_slow_before_the_streams_start_is_known() -> None:
     """A pod without a record yet keeps its pace; it asks for the start only if it needs it."""
-    downstream = DownstreamClock(DownstreamPace.of_text("0-20x3"))
+    downstream = DownstreamClock(DownstreamPace.of_rows([(0, 20, 3)]))
 
     starts, ends = WriteSchedule(2 * MS, 1, downstream).plan(2, arrived_at=NOW, now=NOW)
 

@@ -15,7 +15,7 @@ from lagbench.core.scenario.stream import (
 from lagbench.programs.producer.bodies import MessageBodies, SampleBodies
 from lagbench.shared_with_spark.identity import decode_identities, identity_of
 
-PLAN = PartitionPlan.of_text(7, "")
+PLAN = PartitionPlan(7)
 LOAD = offered_load(SteadyProfile(kind="steady", rate_per_second=100, duration_seconds=20))
 VALUES = (b"one", b"two" * 100, b"three")
 FIELDS = ("seq", "entity_id", "planned_offset_ns", "producer_id")

@@ -8,14 +8,13 @@ from typing import Any, cast
 import pytest
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.telemetry.records import HpaSample, ReplicaSample, ScaledObjectSample
+from lagbench.core.telemetry.records import HpaSample, ReplicaSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder.kube_readings import (
-    HpaReading,
-    ReplicaReading,
-    ScaledObjectReading,
     hpa_sample,
+    replica_reading,
     scaled_object_sample,
+    scaler_reading,
 )
 from lagbench.programs.recorder.own_scalers import OwnScalers
 
@@ -78,7 +77,7 @@ def kube(deployment: dict[str, Any] | None = None, *hpas: dict[str, Any]) -> Kub
 def test_absent_counts_of_a_deployment_are_zero() -> None:
     """Kubernetes leaves zeros out of a status: there absent does mean none."""
     stored = kube({"spec": {"replicas": 2}, "status": {"replicas": 1}})
-    reading = ReplicaReading(lambda: stored, deployment="consumer", source="recorder")
+    reading = replica_reading(lambda: stored, deployment="consumer", source="recorder")
 
     assert list(reading(7)) == [
         ReplicaSample(at=7, source="recorder", spec=2, current=1, ready=0, available=0)
@@ -87,7 +86,7 @@ def test_absent_counts_of_a_deployment_are_zero() -> None:
 
 def test_no_deployment_is_not_zero_replicas() -> None:
     """It is a reading that failed."""
-    reading = ReplicaReading(kube, deployment="consumer", source="recorder")
+    reading = replica_reading(kube, deployment="consumer", source="recorder")
 
     with pytest.raises(NotReady, match="Deployment consumer"):
         reading(7)
@@ -123,106 +122,80 @@ def test_a_metrics_total_is_over_all_pods(current: dict[str, str], total: float)
     assert hpa_sample(hpa, at=7, source="recorder").totals == {"lag": total}
 
 
-def test_the_conditions_of_the_scaled_objects_of_the_deployment_are_reported() -> None:
-    """Another workload's object is not this run's; one that KEDA has not seen has none."""
+def known_to(scalers: OwnScalers, kind: str, *names: str) -> list[str]:
+    """Return which objects of a kind are known to scale the workload."""
+    known: list[str] = []
+    for name in names:
+        scalers.once_known((kind, name), partial(known.append, name))
+    return known
+
+
+def test_the_scaled_objects_of_the_deployment_are_reported() -> None:
+    """Another workload's object is not this run's; one that KEDA has not seen has no condition.
+
+    KEDA names the HPA in the status, so it is known without the right to list HPAs.
+    """
     target = {"scaleTargetRef": {"name": "consumer"}}
     conditions = [{"type": "Ready", "status": "False", "reason": "TriggerError"}]
-    reported = {"metadata": {"name": "a"}, "spec": target, "status": {"conditions": conditions}}
+    status = {"conditions": conditions, "hpaName": "keda-hpa-a"}
+    reported = {"metadata": {"name": "a"}, "spec": target, "status": status}
     new = {"metadata": {"name": "b"}, "spec": target}
     other = {"metadata": {"name": "c"}, "spec": {"scaleTargetRef": {"name": "elsewhere"}}}
-    stored = kube(None, reported, new, other)
-
-    scalers, known = OwnScalers(), list[str]()
-    reading = ScaledObjectReading(
-        lambda: stored, deployment="consumer", source="recorder", scalers=scalers
+    stored, scalers = kube(None, reported, new, other), OwnScalers()
+    reading = scaler_reading(
+        "ScaledObject", lambda: stored, deployment="consumer", source="recorder", scalers=scalers
     )
 
-    assert list(reading(7)) == [
-        ScaledObjectSample(
-            at=7,
-            source="recorder",
-            name="a",
-            conditions=["Ready=False TriggerError"],
-            tolerance=0.1,
-        ),
-        ScaledObjectSample(at=7, source="recorder", name="b", conditions=[], tolerance=0.1),
-    ]
-    for name in ("a", "b", "c"):
-        scalers.once_known(("ScaledObject", name), partial(known.append, name))
-    assert known == ["a", "b"]
+    found = [(one.name, one.conditions, one.tolerance) for one in reading(7)]  # type: ignore[attr-defined]
+    assert found == [("a", ["Ready=False TriggerError"], 0.1), ("b", [], 0.1)]
+    assert known_to(scalers, "ScaledObject", "a", "b", "c") == ["a", "b"]
+    assert known_to(scalers, "HorizontalPodAutoscaler", "keda-hpa-a") == ["keda-hpa-a"]
+
+
+FORMULA = {"scalingModifiers": {"formula": "lag / 10", "target": "1000"}}
 
 
 @pytest.mark.parametrize(
-    ("fields", "targets"),
+    ("fields", "advanced", "targets"),
     [
-        ({}, (1000.0, None, 0.2)),
-        ({"metricType": "Value"}, (None, 1000.0, 0.2)),
-        ({"metadata": {"lagThreshold": "many"}}, (None, None, None)),
+        ({}, {}, (1000.0, None, 0.2)),
+        ({"metricType": "Value"}, {}, (None, 1000.0, 0.2)),
+        ({"metadata": {"lagThreshold": "many"}}, {}, (None, None, None)),
+        ({"name": "lag"}, FORMULA, (None, None, 0.2)),
     ],
-    ids=["of each replica", "of the group", "not a number"],
+    ids=["of each replica", "of the group", "not a number", "of a formula"],
 )
 def test_the_targets_of_a_scaled_object_are_reported(
-    fields: dict[str, Any], targets: tuple[float | None, ...]
+    fields: dict[str, Any], advanced: dict[str, Any], targets: tuple[float | None, ...]
 ) -> None:
     """They are those of the stored object, so that a policy that replaces another counts."""
     trigger = {"type": "kafka", "metadata": {"lagThreshold": "1000"}, **fields}
-    scaled = {
-        "metadata": {"name": "a", "annotations": {"lagbench.io/hpa-tolerance": "0.2"}},
-        "spec": {"triggers": [trigger]},
-    }
+    annotations = {"lagbench.io/hpa-tolerance": "0.2"}
+    metadata = {"name": "a", "annotations": annotations}
+    spec = {"triggers": [trigger], "advanced": advanced}
 
-    seen = scaled_object_sample(scaled, at=7, source="recorder")
+    seen = scaled_object_sample({"metadata": metadata, "spec": spec}, at=7, source="recorder")
 
     assert (seen.scales_at_records, seen.group_target_records, seen.tolerance) == targets
 
 
-def test_a_formula_leaves_no_target_of_a_trigger() -> None:
-    """With scalingModifiers no number of records decides."""
-    trigger = {"type": "kafka", "name": "lag", "metadata": {"lagThreshold": "1000"}}
-    modifiers = {"formula": "lag / 10", "target": "1000"}
-    spec = {"triggers": [trigger], "advanced": {"scalingModifiers": modifiers}}
-
-    seen = scaled_object_sample({"metadata": {"name": "a"}, "spec": spec}, at=7, source="r")
-
-    assert (seen.scales_at_records, seen.group_target_records) == (None, None)
-
-
 def test_only_hpas_of_the_deployment_count() -> None:
     """Another workload's HPA is not this run's."""
-    other = HPA | {"spec": {"scaleTargetRef": {"name": "elsewhere"}}}
-    scalers, known = OwnScalers(), list[str]()
-    reading = HpaReading(
-        lambda: kube(None, other, HPA), deployment="consumer", source="r", scalers=scalers
+    other, scalers = HPA | {"spec": {"scaleTargetRef": {"name": "elsewhere"}}}, OwnScalers()
+    reading = scaler_reading(
+        "HorizontalPodAutoscaler",
+        lambda: kube(None, other, HPA),
+        deployment="consumer",
+        source="r",
+        scalers=scalers,
     )
 
     assert len(list(reading(7))) == 1
-    own = ("HorizontalPodAutoscaler", HPA["metadata"]["name"])
-    scalers.once_known(own, partial(known.append, "own"))
-    assert known == ["own"]
-
-
-def test_the_hpa_of_a_scaled_object_is_known_without_the_right_to_list_hpas() -> None:
-    """KEDA names it in the status, and its events are this run's."""
-    scalers, known = OwnScalers(), list[str]()
-    found = {
-        "metadata": {"name": "a"},
-        "spec": {"scaleTargetRef": {"name": "consumer"}},
-        "status": {"hpaName": "keda-hpa-a"},
-    }
-    reading = ScaledObjectReading(
-        lambda: kube(None, found), deployment="consumer", source="r", scalers=scalers
-    )
-
-    list(reading(7))
-
-    scalers.once_known(("HorizontalPodAutoscaler", "keda-hpa-a"), partial(known.append, "own"))
-    assert known == ["own"]
+    assert known_to(scalers, "HorizontalPodAutoscaler", HPA["metadata"]["name"])
 
 
 def test_an_hpa_without_status_has_unknown_replicas() -> None:
     """What was not computed yet is None."""
-    new = {"metadata": {"name": "h"}, "spec": HPA["spec"]}
-
-    found = hpa_sample(new, at=7, source="recorder")
+    found = hpa_sample({"metadata": {"name": "h"}, "spec": HPA["spec"]}, at=7, source="recorder")
 
     assert (found.desired, found.current, found.metrics) == (None, None, [])

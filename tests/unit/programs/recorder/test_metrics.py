@@ -1,8 +1,9 @@
-"""The recorder's readings as Prometheus sees them."""
+"""The recorder's readings as Prometheus sees them, under its own names and those of others."""
 
 from __future__ import annotations
 
-from typing import get_args
+from dataclasses import replace
+from typing import Any, get_args
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -24,180 +25,227 @@ from lagbench.core.telemetry.records import (
     StreamFinished,
     UsageSample,
 )
-from lagbench.programs.recorder.metrics import Exposition
+from lagbench.programs.recorder.metrics import Exposition, ObservedNames
 from lagbench.programs.recorder.newest_readings import NewestReadings
 from lagbench.programs.recorder.sampling_grid import What
 
-NOW = 1_700_000_000_000_000_000
-SECOND = 1_000_000_000
-Series = dict[tuple[str, tuple[str, ...]], float]
-GAPS = {("lagbench_recorder_gaps_total", (what,)) for what in get_args(What)}
+NOW, SECOND = 1_700_000_000_000_000_000, 1_000_000_000
+NAMES = ObservedNames("enrich.r1", "lagbench.r1.events", "spikes", "consumer")
+Series = dict[str, dict[tuple[str, ...], float]]
+"""By name, then by the values of the labels in the order of the labels' names."""
 
 
-def scrape(*records: Record, now: int = NOW) -> Series:
-    """Return what a scrape sees after ``records``: values by name and label values."""
+def made(kind: type[Record], **fields: Any) -> Any:
+    """Return a record of now."""
+    return kind(**{"at": NOW, "source": "r"} | fields)
+
+
+def lag(*rows: tuple[int, int, int | None], at: int = NOW) -> Any:
+    """Return a sample of the lag: partition, end, committed."""
+    return made(LagSample, partitions=list(rows), at=at)
+
+
+def hpa(**fields: Any) -> Any:
+    """Return a reading of an HPA."""
+    known = {"name": "hpa", "desired": None, "current": None, "metrics": [], "conditions": []}
+    return made(HpaSample, **known | fields)
+
+
+def scaled(*conditions: str, **fields: Any) -> Any:
+    """Return a reading of a ScaledObject."""
+    return made(ScaledObjectSample, name="consumer", conditions=list(conditions), **fields)
+
+
+def progress(pod: str, at: int = NOW) -> Any:
+    """Return a pod's report."""
+    numbers = {"processed_total": 40, "consume_rate": 10, "inflight": 1, "queued": 7}
+    more = {"assigned_partitions": 2, "cpu_seconds": 1.5}
+    return made(ConsumerProgress, at=at, source=pod, **numbers, **more)
+
+
+def started(pod: str) -> Any:
+    """Return a pod's first report."""
+    of_group = {"balancer": "range", "concurrency": 4, "process_ms": 2, "instance_id": None}
+    return made(PodStarted, source=pod, process_started_at=NOW, **of_group)
+
+
+def scrape(
+    *records: Record,
+    now: int = NOW,
+    aliases: ObservedNames | None = None,
+    prefix: str = "lagbench_",
+) -> Series:
+    """Return the series that a scrape sees after ``records``; those at 0 of gaps are left out."""
     newest = NewestReadings(interval_seconds=1.0)
     for record in records:
         newest.take(record)
-    seen = exposed(newest, now)
-    return {place: seen[place] for place in seen if seen[place] or place not in GAPS}
-
-
-def exposed(newest: NewestReadings, now: int) -> Series:
-    """Return all that a scrape sees."""
-    status, text = Exposition(newest, now=lambda: now)()
+    status, text = Exposition(newest, aliases=aliases, now=lambda: now)()
     assert status == 200
-    return {
-        (sample.name, tuple(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(text.decode())
-        for sample in family.samples
-    }
-
-
-def named(series: Series, name: str) -> dict[tuple[str, ...], float]:
-    """Return the series of one name."""
-    return {labels: value for (found, labels), value in series.items() if found == name}
-
-
-def lag(*rows: tuple[int, int, int | None], at: int = NOW) -> LagSample:
-    """Return a sample of the lag."""
-    return LagSample(at=at, source="recorder", partitions=list(rows))
-
-
-def phase(name: str, state: str) -> Phase:
-    """Return a phase's record."""
-    return Phase(at=NOW, source="dag", name=name, state=state)  # type: ignore[arg-type]
-
-
-def progress(pod: str, *, at: int = NOW, processed: int = 40) -> ConsumerProgress:
-    """Return a pod's report."""
-    return ConsumerProgress(
-        at=at,
-        source=pod,
-        processed_total=processed,
-        consume_rate=10,
-        inflight=1,
-        queued=7,
-        assigned_partitions=2,
-        cpu_seconds=1.5,
-    )
-
-
-def pod_started(pod: str) -> PodStarted:
-    """Return a pod's first report."""
-    return PodStarted(
-        at=NOW,
-        source=pod,
-        process_started_at=NOW,
-        balancer="range",
-        concurrency=4,
-        process_ms=2,
-        instance_id=None,
-    )
+    found: Series = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            is_own = sample.name.startswith("lagbench_")
+            if is_own == (prefix == "lagbench_") and not (
+                "gaps" in sample.name and not sample.value
+            ):
+                name = sample.name.removeprefix(prefix)
+                labels = tuple(sample.labels[key] for key in sorted(sample.labels))
+                found.setdefault(name, {})[labels] = sample.value
+    return found
 
 
 def test_before_any_reading_there_is_no_series() -> None:
     """Missing is not zero; that no reading failed is known."""
-    series = exposed(NewestReadings(interval_seconds=1.0), NOW)
+    _, text = Exposition(NewestReadings(interval_seconds=1.0), now=lambda: NOW)()
+    (gaps,) = (f for f in text_string_to_metric_families(text.decode()) if f.samples)
 
-    assert set(series.values()) == {0}
-    assert {name for name, _ in series} == {"lagbench_recorder_gaps_total"}
-
-
-def test_lag_is_reported_in_total_and_by_partition() -> None:
-    """A committed offset beyond the end is no negative lag."""
-    series = scrape(lag((0, 100, 60), (1, 50, 52)))
-
-    assert named(series, "lagbench_lag_records") == {(): 40}
-    assert named(series, "lagbench_partition_lag_records") == {("0",): 40, ("1",): 0}
-    assert named(series, "lagbench_partition_end_offset") == {("0",): 100, ("1",): 50}
-    assert named(series, "lagbench_partition_committed_offset") == {("0",): 60, ("1",): 52}
+    assert {sample.labels["what"]: sample.value for sample in gaps.samples} == dict.fromkeys(
+        get_args(What), 0
+    )
 
 
-def test_a_total_with_an_unknown_part_is_unknown() -> None:
-    """A partition without a commit has no lag, and so the group has no total."""
-    series = scrape(lag((0, 100, 60), (1, 50, None), (2, 0, None)))
+LAG = {
+    "lag_records": {(): 40},
+    "partition_lag_records": {("0",): 40, ("1",): 0},
+    "partition_end_offset": {("0",): 100, ("1",): 50},
+    "partition_committed_offset": {("0",): 60, ("1",): 52},
+}
+UNKNOWN = {
+    "partition_lag_records": {("0",): 40, ("2",): 0},
+    "partition_end_offset": {("0",): 100, ("1",): 50, ("2",): 0},
+    "partition_committed_offset": {("0",): 60},
+}
+HPA = hpa(
+    metrics=["s0-kafka: averageValue 1500m", "cpu: averageUtilization 40, averageValue 9m"],
+    conditions=["AbleToScale=True Ready", "ScalingActive=False No", "Other=Unknown"],
+    targets=["s0-kafka: averageValue 1k", "s1-x: unknown"],
+    max_replicas=12,
+)
+SPIKE = made(LoadStep, step="spike_start", rate_before=10, rate_after=90)
+CALM = made(LoadStep, at=NOW + 9, step="spike_end", rate_before=90, rate_after=10)
+LATENESS = dict.fromkeys(("lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms"), 0)
+END = made(
+    StreamFinished,
+    at=NOW + 20,
+    **dict.fromkeys(("planned", "sent", "acked"), 1),
+    **dict.fromkeys(("failed", "unknown"), 0),
+    **LATENESS,
+    fell_behind=False,
+    reason="completed",
+    stream_sha256="",
+)
+LOAD = made(
+    ProducerProgress,
+    planned=100,
+    sent=99,
+    acked=98,
+    failed=1,
+    **LATENESS | {"lateness_p50_ms": 2, "lateness_p99_ms": None, "lateness_max_ms": 8},
+)
+PHASES = [
+    made(Phase, name=name, state=state)
+    for name, state in (
+        ("start_consumers", "started"),
+        ("start_consumers", "finished"),
+        ("inject_spike", "started"),
+        ("await_ready", "started"),
+        ("await_ready", "failed"),
+    )
+]
+STOPPED = made(PodStopped, source="b", reason="", is_graceful=True, abandoned=0, processed_total=40)
+PODS = [*map(started, "abc"), progress("a"), progress("b"), progress("c", NOW - 11 * SECOND)]
+GAP = made(ReadGap, what="hpa", reason="away")
 
-    assert named(series, "lagbench_lag_records") == {}
-    assert named(series, "lagbench_partition_lag_records") == {("0",): 40, ("2",): 0}
-    assert named(series, "lagbench_partition_committed_offset") == {("0",): 60}
 
-
-def test_a_topic_without_partitions_has_no_lag() -> None:
-    """There is nothing to be behind of."""
-    assert scrape(lag()) == {}
+@pytest.mark.parametrize(
+    ("records", "series"),
+    [
+        ([lag((0, 100, 60), (1, 50, 52))], LAG),
+        ([lag((0, 100, 60), (1, 50, None), (2, 0, None))], UNKNOWN),
+        ([lag()], {}),
+        (
+            [made(ReplicaSample, spec=6, current=4, ready=3)],
+            {"replicas": {("wanted",): 6, ("existing",): 4, ("ready",): 3}},
+        ),
+        (
+            [made(GroupSample, state="stable", members=3, members_without_partitions=1)],
+            {
+                "group_members": {(): 3},
+                "group_idle_members": {(): 1},
+                "group_state": {("stable",): 1},
+            },
+        ),
+        (
+            [HPA],
+            {
+                "hpa_metric": {
+                    ("hpa", "s0-kafka", "averageValue"): 1.5,
+                    ("hpa", "cpu", "averageUtilization"): 40,
+                    ("hpa", "cpu", "averageValue"): 0.009,
+                },
+                "hpa_metric_target": {("hpa", "s0-kafka", "averageValue"): 1000},
+                "hpa_condition": {("AbleToScale", "hpa"): 1, ("ScalingActive", "hpa"): 0},
+                "hpa_max_replicas": {("hpa",): 12},
+            },
+        ),
+        (
+            [scaled("Ready=False TriggerError", "Active=True", "Fallback=Unknown")],
+            {"scaled_object_condition": {("Ready", "consumer"): 0, ("Active", "consumer"): 1}},
+        ),
+        (PHASES, {"phase": {("inject_spike",): 1}}),
+        (
+            [LOAD],
+            {
+                "load_events_total": {("planned",): 100, ("sent",): 99, ("acked",): 98}
+                | {("failed",): 1},
+                "load_lateness_seconds": {("0.5",): 0.002, ("1",): 0.008},
+            },
+        ),
+        (
+            [*PODS, STOPPED],
+            {
+                "consumer_cpu_seconds_total": {("a",): 1.5},
+                "consumer_processed_records_total": {("a",): 40},
+                "consumer_queued_records": {("a",): 7},
+                "consumer_concurrency": {("a",): 4},
+            },
+        ),
+        (
+            [made(UsageSample, component="broker", cpu_seconds=3.5, memory_bytes=64), GAP, GAP],
+            {
+                "component_cpu_seconds_total": {("broker",): 3.5},
+                "component_memory_bytes": {("broker",): 64},
+                "recorder_gaps_total": {("hpa",): 2},
+            },
+        ),
+    ],
+)
+def test_a_reading_has_its_series(records: list[Record], series: Series) -> None:
+    """What is unknown, has ended or fell silent has none; a total with an unknown part neither."""
+    assert scrape(*records) == series
 
 
 @pytest.mark.parametrize(("age_seconds", "is_shown"), [(2.4, True), (2.6, False)])
 def test_a_reading_ends_when_it_is_not_renewed(age_seconds: float, is_shown: bool) -> None:
-    """After two and a half intervals the last good value says nothing of now."""
-    series = scrape(lag((0, 9, 4)), now=NOW + round(age_seconds * SECOND))
+    """After two and a half intervals the last good value says nothing of now; an alias neither."""
+    now = NOW + round(age_seconds * SECOND)
 
-    assert bool(series) == is_shown
+    assert bool(scrape(lag((0, 9, 4)), now=now)) == is_shown
+    assert bool(scrape(lag((0, 9, 4)), now=now, aliases=NAMES, prefix="kafka_")) == is_shown
 
 
 def test_an_older_record_does_not_replace_a_newer_one() -> None:
     """What a former recorder left in the topic is read while this one samples."""
-    series = scrape(lag((0, 9, 4)), lag((0, 3, 3), at=NOW - SECOND))
-
-    assert named(series, "lagbench_lag_records") == {(): 5}
+    assert scrape(lag((0, 9, 4)), lag((0, 3, 3), at=NOW - SECOND))["lag_records"] == {(): 5}
 
 
-def test_replicas_and_group_are_reported() -> None:
-    """Wanted, existing and ready; members, the idle among them, and the state."""
-    series = scrape(
-        ReplicaSample(at=NOW, source="r", spec=6, current=4, ready=3),
-        GroupSample(at=NOW, source="r", state="stable", members=3, members_without_partitions=1),
-    )
+def test_the_planned_rate_holds_from_step_to_step_until_the_stream_ends() -> None:
+    """A step is a fact that need not be repeated."""
+    later = NOW + 3600 * SECOND
 
-    assert named(series, "lagbench_replicas") == {("wanted",): 6, ("existing",): 4, ("ready",): 3}
-    assert named(series, "lagbench_group_members") == {(): 3}
-    assert named(series, "lagbench_group_idle_members") == {(): 1}
-    assert named(series, "lagbench_group_state") == {("stable",): 1}
-
-
-def test_an_hpas_metric_stands_beside_its_target() -> None:
-    """Quantities are numbers; what the HPA does not know has no series."""
-    series = scrape(
-        HpaSample(
-            at=NOW,
-            source="r",
-            name="hpa",
-            desired=None,
-            current=2,
-            metrics=["s0-kafka: averageValue 1500m", "cpu: averageUtilization 40, averageValue 9m"],
-            conditions=["AbleToScale=True Ready", "ScalingActive=False No", "Other=Unknown"],
-            targets=["s0-kafka: averageValue 1k", "s1-x: unknown"],
-            max_replicas=12,
-        )
-    )
-
-    assert named(series, "lagbench_hpa_desired_replicas") == {}
-    assert named(series, "lagbench_hpa_metric") == {
-        ("hpa", "s0-kafka", "averageValue"): 1.5,
-        ("hpa", "cpu", "averageUtilization"): 40,
-        ("hpa", "cpu", "averageValue"): 0.009,
-    }
-    assert named(series, "lagbench_hpa_metric_target") == {
-        ("hpa", "s0-kafka", "averageValue"): 1000
-    }
-    assert named(series, "lagbench_hpa_condition") == {
-        ("AbleToScale", "hpa"): 1,
-        ("ScalingActive", "hpa"): 0,
-    }
-    assert named(series, "lagbench_hpa_max_replicas") == {("hpa",): 12}
-
-
-def test_the_conditions_of_a_scaled_object_are_reported() -> None:
-    """Ready=False is 0, and what KEDA does not know has no series."""
-    conditions = ["Ready=False TriggerError", "Active=True", "Fallback=Unknown"]
-
-    series = scrape(ScaledObjectSample(at=NOW, source="r", name="consumer", conditions=conditions))
-
-    assert named(series, "lagbench_scaled_object_condition") == {
-        ("Ready", "consumer"): 0,
-        ("Active", "consumer"): 1,
-    }
+    assert scrape(SPIKE, now=later) == {"load_planned_rate": {("spike_start",): 90}}
+    assert scrape(SPIKE, CALM, now=later) == {"load_planned_rate": {("spike_end",): 10}}
+    assert scrape(SPIKE, CALM, END, now=later) == {}
 
 
 @pytest.mark.parametrize(
@@ -208,115 +256,103 @@ def test_the_lag_above_which_the_policy_scales_is_reported(
     of_replica: float | None, of_group: float | None, shown: float | None
 ) -> None:
     """It is the lowest target at the wanted replicas, plus the tolerance; none has no series."""
-    scaled = ScaledObjectSample(
-        at=NOW,
-        source="r",
-        name="consumer",
-        conditions=[],
-        scales_at_records=of_replica,
-        group_target_records=of_group,
-        tolerance=0.25,
-    )
-    replicas = ReplicaSample(at=NOW, source="r", spec=3, current=2, ready=1)
-    name = "lagbench_scales_above_records"
+    targets = {"scales_at_records": of_replica, "group_target_records": of_group}
+    policy = scaled(**targets, tolerance=0.25)
+    replicas = made(ReplicaSample, spec=3, current=2, ready=1)
+    found = scrape(policy, replicas).get("scales_above_records")
 
-    expected = {} if shown is None else {("consumer",): shown}
-    assert named(scrape(scaled, replicas), name) == expected
-    assert named(scrape(scaled), name) == {}
+    assert found == (None if shown is None else {("consumer",): shown})
+    assert "scales_above_records" not in scrape(policy)
 
 
-def test_a_phase_is_reported_while_it_goes_on() -> None:
-    """Started phases have a series, ended and failed ones have none."""
-    series = scrape(
-        phase("start_consumers", "started"),
-        phase("start_consumers", "finished"),
-        phase("inject_spike", "started"),
-        phase("await_ready", "started"),
-        phase("await_ready", "failed"),
-    )
-
-    assert named(series, "lagbench_phase") == {("inject_spike",): 1}
+IN_SPIKES = ("consumer", "spikes")
+REPLICAS = made(ReplicaSample, spec=6, current=4, ready=3, available=2)
+GROUP = ("enrich.r1", "lagbench.r1.events")
 
 
-def test_the_planned_rate_holds_from_step_to_step_until_the_stream_ends() -> None:
-    """A step is a fact that need not be repeated."""
-    spike = LoadStep(at=NOW, source="p", step="spike_start", rate_before=10, rate_after=90)
-    calm = LoadStep(at=NOW + 9, source="p", step="spike_end", rate_before=90, rate_after=10)
-    end = StreamFinished(
-        at=NOW + 20,
-        source="p",
-        planned=1,
-        sent=1,
-        acked=1,
-        failed=0,
-        unknown=0,
-        lateness_p50_ms=0,
-        lateness_p99_ms=0,
-        lateness_max_ms=0,
-        fell_behind=False,
-        reason="completed",
-        stream_sha256="",
-    )
-    later = NOW + 3600 * SECOND
-
-    assert scrape(spike, now=later) == {("lagbench_load_planned_rate", ("spike_start",)): 90}
-    assert scrape(spike, calm, now=later) == {("lagbench_load_planned_rate", ("spike_end",)): 10}
-    assert scrape(spike, calm, end, now=later) == {}
-
-
-def test_the_producers_totals_and_lateness_are_reported() -> None:
-    """Lateness is in seconds; a second without events has none."""
-    series = scrape(
-        ProducerProgress(
-            at=NOW,
-            source="p",
-            planned=100,
-            sent=99,
-            acked=98,
-            failed=1,
-            lateness_p50_ms=2,
-            lateness_p99_ms=None,
-            lateness_max_ms=8,
-        )
-    )
-
-    assert named(series, "lagbench_load_events_total") == {
-        ("planned",): 100,
-        ("sent",): 99,
-        ("acked",): 98,
-        ("failed",): 1,
-    }
-    assert named(series, "lagbench_load_lateness_seconds") == {("0.5",): 0.002, ("1",): 0.008}
-
-
-def test_each_consumers_work_is_reported_while_it_reports() -> None:
-    """One that stopped, or fell silent for 10 s, has no series."""
-    series = scrape(
-        pod_started("a"),
-        pod_started("b"),
-        pod_started("c"),
-        progress("a"),
-        progress("b"),
-        progress("c", at=NOW - 11 * SECOND),
-        PodStopped(
-            at=NOW, source="b", reason="", is_graceful=True, abandoned=0, processed_total=40
+@pytest.mark.parametrize(
+    ("records", "names", "series"),
+    [
+        (
+            [
+                lag((0, 100, 60), (1, 50, None)),
+                made(GroupSample, state="STABLE", members=3, members_without_partitions=1),
+            ],
+            NAMES,
+            {
+                "kafka_consumergroup_lag": {(GROUP[0], "0", GROUP[1]): 40},
+                "kafka_consumergroup_current_offset": {(GROUP[0], "0", GROUP[1]): 60},
+                "kafka_consumergroup_members": {(GROUP[0],): 3},
+                "kafka_topic_partition_current_offset": {
+                    ("0", GROUP[1]): 100,
+                    ("1", GROUP[1]): 50,
+                },
+            },
         ),
-    )
+        ([lag((0, 9, 4))], NAMES, {"kafka_consumergroup_lag_sum": {GROUP: 5}}),
+        (
+            [hpa(desired=6, current=4, min_replicas=1, max_replicas=12)],
+            NAMES,
+            {
+                f"kube_horizontalpodautoscaler_{name}": {("hpa", "spikes"): value}
+                for name, value in (
+                    ("status_desired_replicas", 6),
+                    ("status_current_replicas", 4),
+                    ("spec_min_replicas", 1),
+                    ("spec_max_replicas", 12),
+                )
+            },
+        ),
+        ([hpa()], NAMES, {}),
+        (
+            [hpa(conditions=["AbleToScale=True Ready", "ScalingActive=Unknown"])],
+            NAMES,
+            {
+                "kube_horizontalpodautoscaler_status_condition": {
+                    (name, "hpa", "spikes", status): float(status == known)
+                    for name, known in (("AbleToScale", "true"), ("ScalingActive", "unknown"))
+                    for status in ("true", "false", "unknown")
+                }
+            },
+        ),
+        (
+            [scaled("Ready=False TriggerError")],
+            NAMES,
+            {
+                "kube_customresource_scaledobject_status_condition": {
+                    ("Ready", "spikes", "consumer", status): float(status == "False")
+                    for status in ("True", "False", "Unknown")
+                }
+            },
+        ),
+        (
+            [REPLICAS],
+            NAMES,
+            {
+                "kube_deployment_spec_replicas": {IN_SPIKES: 6},
+                "kube_deployment_status_replicas": {IN_SPIKES: 4},
+                "kube_deployment_status_replicas_ready": {IN_SPIKES: 3},
+                "kube_deployment_status_replicas_available": {IN_SPIKES: 2},
+            },
+        ),
+        (
+            [REPLICAS],
+            replace(NAMES, workload="StatefulSet"),
+            {
+                "kube_statefulset_replicas": {IN_SPIKES[::-1]: 6},
+                "kube_statefulset_status_replicas": {IN_SPIKES[::-1]: 4},
+                "kube_statefulset_status_replicas_ready": {IN_SPIKES[::-1]: 3},
+                "kube_statefulset_status_replicas_available": {IN_SPIKES[::-1]: 2},
+            },
+        ),
+    ],
+)
+def test_readings_have_the_names_of_other_exporters(
+    records: list[Record], names: ObservedNames, series: Series
+) -> None:
+    """Where it is asked for; what they would export as -1 or 0 without knowing it is missing."""
+    found = scrape(*records, aliases=names, prefix="")
+    is_sum = "kafka_consumergroup_lag_sum" in series
 
-    assert named(series, "lagbench_consumer_cpu_seconds_total") == {("a",): 1.5}
-    assert named(series, "lagbench_consumer_processed_records_total") == {("a",): 40}
-    assert named(series, "lagbench_consumer_queued_records") == {("a",): 7}
-    assert named(series, "lagbench_consumer_concurrency") == {("a",): 4}
-
-
-def test_the_benchs_own_cost_and_its_gaps_are_reported() -> None:
-    """Failed readings are counted by what was not seen."""
-    series = scrape(
-        UsageSample(at=NOW, source="r", component="broker", cpu_seconds=3.5, memory_bytes=64),
-        ReadGap(at=NOW, source="r", what="hpa", reason="away"),
-        ReadGap(at=NOW, source="r", what="hpa", reason="away"),
-    )
-
-    assert named(series, "lagbench_component_cpu_seconds_total") == {("broker",): 3.5}
-    assert named(series, "lagbench_component_memory_bytes") == {("broker",): 64}
-    assert named(series, "lagbench_recorder_gaps_total") == {("hpa",): 2}
+    assert ({name: found[name] for name in series} if is_sum else found) == series
+    assert scrape(*records, prefix="") == {}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -221,28 +219,3 @@ def test_readings_go_on_when_the_clock_is_set(clocks: Clocks, step_seconds: int)
 
     assert [type(record) for record in found] == [ReplicaSample] * 5
     assert clocks.monotonic_at - began_at < 6 * INTERVAL_NS
-
-
-def test_a_sampler_reads_in_its_own_thread_until_it_is_stopped() -> None:
-    """Readings come without the caller, a slow one is said, and none comes after the stop."""
-    found: list[Record] = []
-    has_gap, delays = threading.Event(), iter([0.13])
-
-    def send(record: Record) -> None:
-        found.append(record)
-        if isinstance(record, ReadGap):
-            has_gap.set()
-
-    def read(at: int) -> Iterable[Record]:
-        time.sleep(next(delays, 0))
-        return replicas(at)
-
-    running = sampler(send, read, time.time_ns())
-    running.start()
-    assert has_gap.wait(60)
-    running.stop()
-    running.join(60)
-
-    assert not running.is_alive()
-    gap = next(record for record in found if isinstance(record, ReadGap))
-    assert re.search(r"\d+\.\d s", gap.reason)

@@ -17,11 +17,11 @@ from lagbench.core.telemetry.records import (
     ReplicasWatched,
     ScalingObject,
 )
+from lagbench.programs.recorder.kube_readings import ScalerKind
 from lagbench.programs.recorder.own_scalers import OwnScalers
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     ReplicaWatch,
-    ScalerKind,
     ScalerWatch,
     replicas_manager,
 )

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.scenario.process_cost import MOST_MS, LognormalCost, ProcessCost
-from lagbench.core.scenario.stream.exact_math import exact_exp, exact_log
+from lagbench.core.scenario.stream.exact_math import Floats, exact_exp, exact_log
 from lagbench.shared_with_spark.event import Events
 
-Floats = npt.NDArray[np.float64]
 Nanoseconds = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 

@@ -16,7 +16,12 @@ import numpy.typing as npt
 
 from lagbench.core.scenario.partition_plan import PartitionPlan
 from lagbench.core.scenario.scenario import Keys
-from lagbench.core.scenario.stream.exact_math import exact_exp, exact_log, exact_power
+from lagbench.core.scenario.stream.exact_math import (
+    Floats,
+    exact_exp,
+    exact_log,
+    exact_power,
+)
 
 _HEAD_RANKS = 1024
 # Below this distance from 1 the power law's integral is taken as the logarithm.
@@ -26,7 +31,6 @@ _NEAR_ONE = 1e-9
 _COUNTED_RANKS = 1 << 18
 _UINT32 = np.uint64(0xFFFFFFFF)
 
-Floats = npt.NDArray[np.float64]
 EntityIds = npt.NDArray[np.uint64]
 
 
@@ -110,8 +114,6 @@ def partitions_of(
     """Return the partition that Kafka's default partitioner gives each key (8 bytes, big endian).
 
     ``partitions``: how many there are, for all keys or for each of them.
-
-    murmur2 as the Java client computes it, the sign bit cleared, modulo the partition count.
     """
     multiplier = np.uint64(0x5BD1E995)
     words = entity_ids.astype(">u8").view("<u4").reshape(-1, 2)

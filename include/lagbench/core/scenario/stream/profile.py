@@ -7,6 +7,7 @@ steps is exact (rational arithmetic on the decimal numbers as written); between 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +20,6 @@ import numpy.typing as npt
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.scenario.profiles import (
     LONGEST_SECONDS,
-    BurstyProfile,
     Profile,
     StagesProfile,
     SteadyProfile,
@@ -190,11 +190,7 @@ class OfferedLoad:
 def offered_load(
     profile: Profile, *, where: str = "scenario", may_be_empty: bool = False
 ) -> OfferedLoad:
-    """Return the load of a profile; only an observed one ``may_be_empty``.
-
-    :raises WrongInput: the stream would have no event or take more than a day, or a trace's
-        seconds do not ascend.
-    """
+    """Return the load of a profile; only an observed one ``may_be_empty``."""
     load = _load(profile, where)
     if load.duration_seconds > LONGEST_SECONDS and not may_be_empty:
         allowed = f"a stream of at most {LONGEST_SECONDS:,} s"
@@ -209,64 +205,46 @@ def offered_load(
     return load
 
 
-def _step(profile: StepProfile) -> OfferedLoad:
+def _load(profile: Profile, where: str) -> OfferedLoad:
+    match profile:
+        case SteadyProfile():
+            only = Segment(0.0, profile.rate_per_second)
+            return OfferedLoad((only,), profile.duration_seconds)
+        case StagesProfile():
+            stages = profile.stages
+            lengths = [(one.seconds, one.rate_per_second, bool(one.is_spike)) for one in stages]
+            is_marked = any(one.is_spike is not None for one in stages)
+            return _from_lengths(lengths, marks_spikes=is_marked)
+        case TraceProfile():
+            return _trace(profile, where)
     base, peak = profile.rate_per_second, _times(profile.rate_per_second, profile.spike_mult)
-    lengths = (
-        (profile.before_seconds, base, False),
-        (profile.spike_hold_seconds, peak, True),
-        (profile.after_seconds, base, False),
-    )
-    return _from_lengths(lengths)
-
-
-def _bursty(profile: BurstyProfile) -> OfferedLoad:
-    base, peak = profile.rate_per_second, _times(profile.rate_per_second, profile.spike_mult)
-    burst = ((profile.quiet_seconds, base, False), (profile.spike_hold_seconds, peak, True))
-    return _from_lengths((*(burst * profile.bursts), (profile.after_seconds, base, False)))
-
-
-def _stages(profile: StagesProfile) -> OfferedLoad:
-    lengths = tuple((s.seconds, s.rate_per_second, bool(s.is_spike)) for s in profile.stages)
-    marks_spikes = any(stage.is_spike is not None for stage in profile.stages)
-    return _from_lengths(lengths, marks_spikes=marks_spikes)
+    spike, after = (profile.spike_hold_seconds, peak, True), (profile.after_seconds, base, False)
+    if isinstance(profile, StepProfile):
+        return _from_lengths([(profile.before_seconds, base, False), spike, after])
+    burst = [(profile.quiet_seconds, base, False), spike]
+    return _from_lengths([*(burst * profile.bursts), after])
 
 
 def _trace(profile: TraceProfile, where: str) -> OfferedLoad:
     seconds = [point.second for point in profile.points]
-    ascends = all(a < b for a, b in pairwise(seconds))
-    if len(seconds) < 2 or not ascends or seconds[0] != 0:
+    if len(seconds) < 2 or seconds[0] != 0 or any(a >= b for a, b in pairwise(seconds)):
         raise WrongInput(
             where=where,
             field="profile.points",
             value=seconds[:5],
             allowed="at least two rows, seconds ascending from 0 (the last one ends the stream)",
         )
-    rates = [_times(point.rate_per_second, profile.rate_scale) for point in profile.points[:-1]]
-    marks = [point.is_spike for point in profile.points[:-1]]
+    rows = profile.points[:-1]
     parts = tuple(
-        Segment(at, rate, is_spike=bool(mark))
-        for at, rate, mark in zip(seconds[:-1], rates, marks, strict=True)
+        Segment(row.second, _times(row.rate_per_second, profile.rate_scale), bool(row.is_spike))
+        for row in rows
     )
-    return OfferedLoad(parts, seconds[-1], marks_spikes=any(mark is not None for mark in marks))
-
-
-def _load(profile: Profile, where: str) -> OfferedLoad:
-    match profile:
-        case SteadyProfile():
-            only = Segment(0.0, profile.rate_per_second)
-            return OfferedLoad((only,), profile.duration_seconds)
-        case StepProfile():
-            return _step(profile)
-        case BurstyProfile():
-            return _bursty(profile)
-        case TraceProfile():
-            return _trace(profile, where)
-        case StagesProfile():
-            return _stages(profile)
+    is_marked = any(row.is_spike is not None for row in rows)
+    return OfferedLoad(parts, seconds[-1], marks_spikes=is_marked)
 
 
 def _from_lengths(
-    lengths: tuple[tuple[float, float, bool], ...], *, marks_spikes: bool = True
+    lengths: Sequence[tuple[float, float, bool]], *, marks_spikes: bool = True
 ) -> OfferedLoad:
     """Concatenate (seconds, rate, is_spike); periods that floats cannot show are left out."""
     at, parts = Fraction(0), []

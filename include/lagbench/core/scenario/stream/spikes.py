@@ -39,18 +39,12 @@ def load_spikes(
     messages per second; None: it has no limit. Only a load that marks no spike needs them.
     """
     if load.marks_spikes:
-        return tuple(_spike(load, *period) for period in _joined(_marked(load), 0.0))
+        marked = ((start, end) for start, end, part in _parts(load) if part.is_spike)
+        return tuple(_spike(load, *period) for period in _joined(marked, 0.0))
     floor = started_replicas * (pod_rate or math.inf)
-    above = _joined(_above(load, floor), sync_seconds)
-    return tuple(_spike(load, *s) for s in above if s[1] - s[0] >= sync_seconds)
-
-
-def _marked(load: OfferedLoad) -> Iterator[tuple[float, float]]:
-    return ((start, end) for start, end, part in _parts(load) if part.is_spike)
-
-
-def _above(load: OfferedLoad, rate: float) -> Iterator[tuple[float, float]]:
-    return ((start, end) for start, end, part in _parts(load) if part.rate_per_second > rate)
+    above = ((start, end) for start, end, part in _parts(load) if part.rate_per_second > floor)
+    periods = _joined(above, sync_seconds)
+    return tuple(_spike(load, *s) for s in periods if s[1] - s[0] >= sync_seconds)
 
 
 def _parts(load: OfferedLoad) -> Iterator[tuple[float, float, Segment]]:

@@ -50,11 +50,7 @@ class Tail:
 
 
 def tail_of(scenario: Scenario, *, started_replicas: int) -> Tail | None:
-    """Return the scenario's tail under a policy that starts with ``started_replicas``.
-
-    None: the scenario has none, its load is steady (then all of it is base load), or it ends
-    without load.
-    """
+    """Return the scenario's tail under a policy that starts with ``started_replicas``."""
     if scenario.tail == "none" or isinstance(scenario.profile, SteadyProfile):
         return None
     floor_rate = started_replicas * _pod_rate(scenario.consumer)
@@ -79,10 +75,7 @@ def tail_of_run(
 
 
 def resting_lag_records(tail: Tail | None, *, lag_threshold: float) -> int:
-    """Return the total lag up to which a group under the base load is at rest, never 0 with it.
-
-    That is the policy's threshold, or the arrivals between two commits if they are more.
-    """
+    """Return the total lag up to which a group under the base load is at rest, never 0 with it."""
     in_flight = 0.0 if tail is None else tail.rate_per_second * RESTING_LAG_SECONDS
     return int(max(lag_threshold, in_flight))
 
@@ -90,11 +83,7 @@ def resting_lag_records(tail: Tail | None, *, lag_threshold: float) -> int:
 def resting_replicas(
     scenario: Scenario, tail: Tail | None, *, floor_replicas: int, ceiling_replicas: int
 ) -> tuple[int, int]:
-    """Return the fewest and the most replicas at which the policy is at rest.
-
-    Without load that is its floor. Under the base load it is at least one pod, and as many as that
-    load needs if the floor is not enough.
-    """
+    """Return the fewest and the most replicas at which the policy is at rest."""
     if tail is None:
         return floor_replicas, floor_replicas
     least = max(floor_replicas, 1)

@@ -8,14 +8,12 @@ import numpy as np
 
 from lagbench.core.scenario.payload import Samples
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream.key_skew import Floats, partition_of_key, partition_shares
+from lagbench.core.scenario.stream.exact_math import Floats
+from lagbench.core.scenario.stream.key_skew import partition_of_key, partition_shares
 
 
 def sample_shares(samples: Samples, partitions: int) -> tuple[float, ...] | None:
-    """Return the share of each partition, by the samples' own keys; None: they have none.
-
-    Each sample is drawn equally often.
-    """
+    """Return the share of each partition, by the samples' own keys; None: they have none."""
     if samples.keys is None:
         return None
     counts = Counter(partition_of_key(key, partitions) for key in samples.keys)

@@ -14,53 +14,6 @@ from lagbench.core.scenario.stream.key_skew import (
 )
 
 
-def murmur2(data: bytes) -> int:
-    """Return the Java client's murmur2 of ``data`` as a signed 32-bit number, step by step."""
-    mask, m = 0xFFFFFFFF, 0x5BD1E995
-    h = (0x9747B28C ^ len(data)) & mask
-    whole = len(data) // 4 * 4
-    for at in range(0, whole, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * m & mask
-        k = (k ^ (k >> 24)) * m & mask
-        h = (h * m & mask) ^ k
-    rest = data[whole:]
-    if rest:
-        h = (h ^ int.from_bytes(rest, "little")) * m & mask
-    h = (h ^ (h >> 13)) * m & mask
-    h ^= h >> 15
-    return h - (1 << 32) if h >> 31 else h
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("21", -973932308),
-        ("foobar", -790332482),
-        ("a-little-bit-long-string", -985981536),
-        ("a-little-bit-longer-string", -1486304829),
-        ("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        ("abc", 479470107),
-    ],
-)
-def test_the_reference_murmur2_gives_the_java_clients_values(text: str, expected: int) -> None:
-    """The scalar reference in this file agrees with Kafka's published test values."""
-    assert murmur2(text.encode()) == expected
-
-
-@given(
-    ids=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=50),
-    partitions=st.integers(1, 1000),
-)
-def test_partitions_are_those_of_kafkas_default_partitioner(
-    ids: list[int], partitions: int
-) -> None:
-    """The vectorised partitioner agrees with the scalar one on 8-byte big-endian keys."""
-    found = partitions_of(np.array(ids, dtype=np.uint64), partitions)
-
-    expected = [(murmur2(i.to_bytes(8, "big")) & 0x7FFFFFFF) % partitions for i in ids]
-    assert found.tolist() == expected
-
-
 @pytest.mark.parametrize("s", [0.0, 0.7, 1.0, 1.1, 2.5])
 @pytest.mark.parametrize("entities", [1, 7, 1024, 1025, 50_000])
 def test_draws_have_zipf_frequencies(s: float, entities: int) -> None:

@@ -45,16 +45,6 @@ def test_a_step_has_the_sum_of_its_three_parts() -> None:
     ]
 
 
-def test_the_steps_of_a_spike_are_named() -> None:
-    """A step profile has a spike_start and a spike_end at their exact instants."""
-    steps = offered_load(QUICK).steps
-
-    assert [(step.step, step.at_ns, step.rate_before, step.rate_after) for step in steps] == [
-        ("spike_start", 15 * NS, 600, 6000),
-        ("spike_end", 75 * NS, 6000, 600),
-    ]
-
-
 def test_a_spike_that_ends_the_stream_still_ends() -> None:
     """Without a period after it, the spike's end is the stream's end."""
     profile = QUICK.model_copy(update={"after_seconds": 0.0, "before_seconds": 0.0})

@@ -27,8 +27,8 @@ def scenario(profile: dict[str, Any], **others: Any) -> Scenario:
     return Scenario.model_validate(fields | {"profile": profile} | others)
 
 
-def trace(*rates: float) -> dict[str, Any]:
-    """Return a trace with a second of each rate."""
+def trace_of(*rates: float) -> dict[str, Any]:
+    """Return a trace_of with a second of each rate."""
     points = [{"second": at, "rate_per_second": rate} for at, rate in enumerate((*rates, 0))]
     return {"kind": "trace", "file": "t.csv", "points": points}
 
@@ -103,9 +103,9 @@ def test_steady_load_and_none_have_no_tail() -> None:
 
 def test_a_trace_goes_on_at_its_last_rate_unless_that_is_a_spike() -> None:
     """Two pods do 1,000/s: what is above that is a spike, and then the lowest rate continues."""
-    assert rate_of(trace(300, 4000, 700)) == 700
-    assert rate_of(trace(300, 700, 4000)) == 300
-    assert rate_of(trace(300, 700, 0)) is None
+    assert rate_of(trace_of(300, 4000, 700)) == 700
+    assert rate_of(trace_of(300, 700, 4000)) == 300
+    assert rate_of(trace_of(300, 700, 0)) is None
 
 
 def test_lag_at_rest_is_never_zero_under_load() -> None:
