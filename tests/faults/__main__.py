@@ -44,9 +44,8 @@ def main() -> None:
     unnoticed = 0
     with tempfile.TemporaryDirectory() as made:
         copy = Path(made) / "copy"
-        shutil.copytree(
-            ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "runs", "build", ".*_cache")
-        )
+        # Not "runs": a package of the product has that name, too.
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", ".*_cache"))
         (copy / ".venv").symlink_to(ROOT / ".venv")
         path = os.pathsep.join(str(copy / folder) for folder in (*PRODUCT, "."))
         for fault in faults():

@@ -153,11 +153,12 @@ def test_a_plan_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``plan`` prints the prediction, the manifests if they are asked for, and leaves no file."""
-    code = exit_code(["plan", str(QUICK)], tmp_path, monkeypatch)
+    code = exit_code(["plan", str(QUICK), "--seed", "77"], tmp_path, monkeypatch)
     printed = capsys.readouterr().out
 
     assert code == ExitCode.PASS
     assert "375,000" in printed
+    assert "seed 77" in printed
     assert "kind: ScaledObject" not in printed
     assert exit_code(["plan", str(QUICK), "--manifests"], tmp_path, monkeypatch) == ExitCode.PASS
     assert "kind: ScaledObject" in capsys.readouterr().out

@@ -103,6 +103,19 @@ def test_a_run_without_a_verdict_is_not_ready(
     assert "verdict.json" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["measures.json", "accounting.json"])
+def test_a_verdict_of_other_files_is_not_shown(
+    runs: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """What the verdict rests on was changed since: it is none of this folder any more."""
+    folder = judged(runs)
+    text = folder.read_text(name)
+    folder.write_text(name, text.replace("7", "8", 1))
+
+    assert exit_code(["show", folder.run_id]) == ExitCode.NOT_READY
+    assert name in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("phases", "said"),
     [

@@ -97,9 +97,12 @@ def test_yields_exactly_one_event() -> None:
     assert len(asyncio.run(all_events())) == 1
 
 
-def test_the_condition_must_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relapse begins the hold again: it counts from the third reading on."""
-    trigger = Scripted(YES, NO, YES, hold_seconds=2.0)
+@pytest.mark.parametrize("relapse", [NO, NotReady("the broker is away")])
+def test_the_condition_must_hold(
+    monkeypatch: pytest.MonkeyPatch, relapse: Reading | NotReady
+) -> None:
+    """A relapse, or a failed reading, begins the hold again: it counts from the third one on."""
+    trigger = Scripted(YES, relapse, YES, hold_seconds=2.0)
     a_second_each = SimpleNamespace(monotonic=lambda: float(trigger.reads), time=time.time)
     monkeypatch.setattr("lagbench_airflow.triggers.condition.time", a_second_each)
 
