@@ -13,7 +13,7 @@ from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 from lagbench_airflow.operators.fence_run import collect_pod_logs, wait_pods_gone
-from lagbench_airflow.triggers.producer_job import JobEnd, job_end
+from lagbench_airflow.triggers.conditions import JobEnd, job_end
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

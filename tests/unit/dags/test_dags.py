@@ -20,8 +20,11 @@ from lagbench.core.experiment import draw_schedule
 from lagbench.core.scenario import LONGEST_SESSION_SECONDS
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX
-from lagbench_airflow.sensors.run_group import RunGroupSettledSensor, RunGroupStableSensor
-from lagbench_airflow.sensors.traffic_finished import FLUSH_ALLOWANCE_SECONDS
+from lagbench_airflow.sensors.run_sensor import (
+    FLUSH_ALLOWANCE_SECONDS,
+    GROUP_FORMS_SECONDS,
+    REPLACEMENT_SECONDS,
+)
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from airflow.sdk import DAG  # isort: skip
@@ -133,11 +136,7 @@ def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
     }
     tasks = [dag.get_task(name) for name in {*CELL[1:], "remove_workloads"} - waits]
     limits = sum(task.execution_timeout.total_seconds() * (task.retries + 1) for task in tasks)
-    of_groups = (
-        RunGroupStableSensor.WAIT_SECONDS
-        + LONGEST_SESSION_SECONDS
-        + RunGroupSettledSensor.MARGIN_SECONDS
-    )
+    of_groups = GROUP_FORMS_SECONDS + LONGEST_SESSION_SECONDS + REPLACEMENT_SECONDS
     of_waits = TRIES * (of_groups + FLUSH_ALLOWANCE_SECONDS)
 
     assert limits + of_waits <= AROUND_THE_LOAD_SECONDS
