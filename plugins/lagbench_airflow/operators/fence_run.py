@@ -54,15 +54,13 @@ class FenceRunOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Stop, collect the logs, freeze."""
-        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
-
         groups = cell.groups
-        with closing(open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)) as kube:
-            self._stop_all(kube, cell)
+        with self.opened(cell) as place:
+            self._stop_all(place.kube, cell)
         if cell.swapped:
             keep_differences(cell, self.bootstrap_servers())
         fences = [self._fence(group) for group in groups]
-        if embedded_access(self.kubernetes_conn_id) is not None:
+        if place.is_embedded:
             # First in the bench's own folder: the disk of the run folders may be full.
             of_groups = zip(groups, fences, strict=True)
             noted = {group.folder.reference: fence for group, fence in of_groups}
