@@ -31,7 +31,6 @@ from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.kills import ends_when_killed
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
-from lagbench_airflow.operators.checks import ReconcileCheckOperator, RunRebalancesCheckOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.follow_run import FollowRunOperator
 from lagbench_airflow.operators.inject_spike import InjectSpikeOperator
@@ -40,7 +39,11 @@ from lagbench_airflow.operators.start_actions import StartActionsOperator
 from lagbench_airflow.operators.start_recorder import StartRecorderOperator
 from lagbench_airflow.operators.stop_tail import StopTailOperator
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
-from lagbench_airflow.operators.verdict import VerdictOperator
+from lagbench_airflow.operators.verdict import (
+    ReconcileCheckOperator,
+    RunRebalancesCheckOperator,
+    VerdictOperator,
+)
 from lagbench_airflow.params import scenario_run_params
 from lagbench_airflow.phases import phase
 from lagbench_airflow.sensors.run_sensor import (
