@@ -42,6 +42,17 @@ TargetSettingsOption = Annotated[
 ]
 
 
+def new_id(scenario: str) -> str:
+    """Return an id for a new run of a scenario."""
+    import secrets
+    from datetime import UTC, datetime
+
+    from lagbench.core.scenario import new_run_id
+
+    unique = secrets.token_hex(2)
+    return new_run_id(scenario, planned_at=datetime.now(UTC), unique_digits=unique)
+
+
 def finite(value: float | None) -> float | None:
     """Return an option's number; reject ``inf`` and ``nan``, which a lower bound lets through."""
     if value is not None and not math.isfinite(value):

@@ -45,7 +45,6 @@ from lagbench.core.cluster import (
     cluster_settings,
     rights_of_run,
 )
-from lagbench.core.policy import require_kafka_log_in
 from lagbench.core.scenario import KindName, RunNames, Scenario
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
@@ -122,13 +121,11 @@ class ClusterTarget:
 
         :param policies: the run's; empty if they are chosen later.
         :param kinds: of the run's consumers; empty likewise.
-        :raises WrongInput: KEDA or Spark could not log in to Kafka with what was given.
+        :raises WrongInput: Spark could not log in to Kafka with what was given.
         :raises NotReady: something is missing; the message names it and the remedy.
         """
         if self.kafka_config is not None:
             require_spark_can_read(Path(self.kafka_config))
-            for policy in policies:
-                require_kafka_log_in(policy, where="policy")
         rights = rights_of_run(self.settings(), policies, kinds)
         self.require_log_in()
         with self.open_kube() as kube:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ import yaml
 from tests.fakes.experiments import BASE, write_run
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
-from lagbench.cli import experiment_command, experiment_execution, main
+from lagbench.cli import experiment_command, main, rehearsal
 from lagbench.core.experiment import PlannedRun
 from lagbench.errors import ExitCode, NotReady, StillRunning
 from lagbench.results.experiments import read_progress
@@ -50,7 +51,7 @@ class Home:
             self.name = purpose.removeprefix("experiment ")
             yield rehearse or self.rehearse()
 
-        self._monkeypatch.setattr(experiment_execution, "opened_target", opened_target)
+        self._monkeypatch.setattr(rehearsal, "opened_target", opened_target)
         self._monkeypatch.setattr(sys, "argv", ["lagbench", "experiment", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -256,18 +257,6 @@ def test_the_list_shows_the_catalog(home: Home, capsys: pytest.CaptureFixture[st
     assert "aa_quick_spike" in out
 
 
-class Clock:
-    """A monotonic clock in which each run takes ``run_seconds``."""
-
-    def __init__(self, home: Home, run_seconds: float) -> None:
-        """Begin at 0."""
-        self._home, self._run_seconds = home, run_seconds
-
-    def __call__(self) -> float:
-        """Return the seconds so far."""
-        return len(self._home.confs) * self._run_seconds
-
-
 def test_no_run_starts_that_does_not_fit_into_the_hours(
     home: Home, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,7 +264,8 @@ def test_no_run_starts_that_does_not_fit_into_the_hours(
 
     The exit code is that of an undetermined result, and the same command ends the experiment.
     """
-    monkeypatch.setattr(experiment_command, "monotonic", Clock(home, 300))
+    clock = SimpleNamespace(monotonic=lambda: len(home.confs) * 300, time_ns=time.time_ns)
+    monkeypatch.setattr(experiment_command, "time", clock)
 
     assert home.run(str(home.file), "--hours", "0.5") == ExitCode.UNDETERMINED
     assert home.done == 6

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from lagbench.cli.rehearsal import follow
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import NotReady
 from lagbench.orchestrator import dag_run
 
@@ -79,7 +79,7 @@ def test_an_interrupt_goes_on_when_the_run_cannot_be_stopped(
 
     with pytest.raises(KeyboardInterrupt):
         follow(
-            Console(file=said, width=200),
+            Terminal(file=said, width=200),
             tmp_path,
             {},
             conf={"run_id": "a", "scenario": "quick_spike"},
@@ -99,7 +99,7 @@ def test_an_interrupt_of_the_trigger_stops_the_run(
 
     with pytest.raises(KeyboardInterrupt):
         follow(
-            Console(file=io.StringIO()),
+            Terminal(file=io.StringIO()),
             tmp_path,
             {},
             conf={"run_id": "a", "scenario": "quick_spike"},
@@ -121,7 +121,7 @@ def test_a_run_ends_with_its_bench(
 
     with pytest.raises(NotReady, match=says):
         follow(
-            Console(file=io.StringIO()),
+            Terminal(file=io.StringIO()),
             tmp_path,
             {},
             conf={"run_id": "a", "scenario": "quick_spike"},

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
 from lagbench.cli import main, run_command
-from lagbench.cli.run_list import print_runs
+from lagbench.cli.terminal import Terminal
+from lagbench.cli.verdict_table import print_runs
 from lagbench.errors import ExitCode
 from lagbench.results.measure import judge_run
 
@@ -39,7 +39,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def printed(runs: Path, *, columns: int, is_terminal: bool) -> list[str]:
     """Return the lines of the list."""
-    console = Console(width=columns, force_terminal=is_terminal, color_system=None)
+    console = Terminal(width=columns, force_terminal=is_terminal, color_system=None)
     with console.capture() as captured:
         print_runs(console, list_runs(runs))
     return captured.get().splitlines()
@@ -145,7 +145,7 @@ def test_run_says_when_the_clean_up_failed(
         for name, state, detail in phases
     ]
     folder.write_text("phases.jsonl", "".join(lines))
-    console = Console(width=80)
+    console = Terminal(width=80)
     with console.capture() as captured:
         code = run_command._conclude(console, folder.run_id)
 

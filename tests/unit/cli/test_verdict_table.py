@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rich.console import Console
 from tests.fakes.nights import rehearse, write_night
 from tests.fakes.run_folder_builder import quick_spike_run
 from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.cli.comparison_table import print_comparison
-from lagbench.cli.verdict_table import print_verdict
+from lagbench.cli.terminal import Terminal
+from lagbench.cli.verdict_table import print_comparison, print_verdict
 from lagbench.core.telemetry.records import ProducerProgress
 from lagbench.results.gate import accept
 from lagbench.results.measure import judge_run
@@ -28,7 +27,7 @@ def said(folder: RunFolder) -> str:
 
 def printed(folder: RunFolder, *, columns: int) -> list[str]:
     """Return the lines that are printed of a judged run."""
-    console = Console(width=columns)
+    console = Terminal(width=columns)
     with console.capture() as captured:
         print_verdict(console, folder)
     return captured.get().splitlines()
@@ -36,7 +35,7 @@ def printed(folder: RunFolder, *, columns: int) -> list[str]:
 
 def compared(folder: RunFolder) -> str:
     """Return what is said of the gate at 80 columns."""
-    console = Console(width=80)
+    console = Terminal(width=80)
     with console.capture() as captured:
         print_comparison(console, folder)
     return captured.get()

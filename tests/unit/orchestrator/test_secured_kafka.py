@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.fakes.kubeconfig import write_kubeconfig
 
-from lagbench.core.cluster import KAFKA_SETTINGS_FIELD
+from lagbench.catalog.catalog import checked_cell
+from lagbench.core.cluster import KAFKA_SETTINGS_FIELD, ClusterSettings
+from lagbench.core.policy import require_kafka_log_in
 from lagbench.errors import WrongInput
 from lagbench.orchestrator import target
+from lagbench.orchestrator.playable import require_playable
 from lagbench.orchestrator.target import KUBERNETES_VARIABLE, find_target
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
@@ -75,30 +79,24 @@ def test_one_without_the_other_is_refused(settings: Path, line: str, missing: st
         ({"type": "cron", "metadata": {}}, False),
     ],
 )
-def test_a_trigger_without_a_log_in_is_refused(
-    settings: Path, trigger: dict[str, Any], is_refused: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_trigger_that_asks_kafka_needs_a_log_in(
+    trigger: dict[str, Any], *, is_refused: bool
 ) -> None:
-    """KEDA reads no Secret of the pods: before anything is asked of the cluster that is said."""
-
-    class Reached(Exception):
-        """The check went on to the cluster."""
-
-    def reach(*_: object) -> None:
-        raise Reached
-
-    _add(
-        settings,
-        "KAFKA_SECRET=kafka-login",
-        f"AIRFLOW_KAFKA_CONFIG={settings.with_name('login')}",
-    )
-    cluster = find_target("context:prod", settings)
-    assert cluster is not None
-    monkeypatch.setattr(target, "rights_of_run", reach)
+    """KEDA reads no Secret of the pods."""
     policy = {"kind": "ScaledObject", "spec": {"triggers": [trigger]}}
-    with pytest.raises(WrongInput if is_refused else Reached) as ended:
-        cluster.check([policy])
-    if is_refused:
-        assert "authenticationRef" in str(ended.value)
+    with pytest.raises(WrongInput) if is_refused else nullcontext():
+        require_kafka_log_in(policy, where="policy")
+
+
+@pytest.mark.parametrize("secret", [None, "kafka-login"])
+def test_a_cell_without_a_log_in_is_refused(tmp_path: Path, secret: str | None) -> None:
+    """That is said before anything starts; a Kafka without log-ins needs none."""
+    cell, settings = checked_cell("quick_spike"), ClusterSettings(kafka_secret=secret)
+    if secret is None:
+        require_playable(cell, settings, tmp_path)
+    else:
+        with pytest.raises(WrongInput, match="authenticationRef"):
+            require_playable(cell, settings, tmp_path)
 
 
 def test_settings_that_spark_cannot_have_are_refused_before_the_run(

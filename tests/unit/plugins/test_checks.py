@@ -1,5 +1,4 @@
-"""Checks record what speaks against a run and leave the judging to the verdict, which reads them.
-"""
+"""Checks record what speaks against a run and leave the judging to the verdict."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ def test_a_cell_of_the_catalog_may_set_what_its_conf_may_not(
 ) -> None:
     """The experiment's own file is the deployer's; another value is not."""
     plan_embedded_runs(monkeypatch, tmp_path / "runs")
-    monkeypatch.setattr(planning, "_require_target", lambda *_, **__: None)
+    monkeypatch.setattr(planning, "require_playable", lambda *_, **__: None)
     experiment = load_experiment("live_group_java")
     overrides = experiment.overrides_of(experiment.cells[0])
     conf = {"scenario": "own_consumer", "experiment": experiment.name, "cell": "documented"}
