@@ -226,7 +226,7 @@ def _facts(
     target: str | None, settings_file: Path | None, documents: list[Any]
 ) -> ClusterFacts | None:
     """Return the facts of the target's cluster; None without a target."""
-    from lagbench.orchestrator.target_facts import target_facts
+    from lagbench.orchestrator.observed_target import target_facts
 
     if target is not None:
         return target_facts(target, settings_file, documents)

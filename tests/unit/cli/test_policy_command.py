@@ -16,7 +16,7 @@ from lagbench.cli.policy_command import CANNOT_RUN
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import ExitCode
-from lagbench.orchestrator import target_facts
+from lagbench.orchestrator import observed_target
 
 
 def exit_code(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -196,7 +196,7 @@ def facts(nowhere: str, monkeypatch: pytest.MonkeyPatch) -> str:
             kinds=frozenset(),
         )
 
-    monkeypatch.setattr(target_facts, "read_cluster_facts", read)
+    monkeypatch.setattr(observed_target, "read_cluster_facts", read)
     return nowhere
 
 
