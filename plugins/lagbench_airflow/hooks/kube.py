@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowException
 
 from lagbench.adapters.kube.client.kube_retries import OUTAGE_SECONDS, patient_retries
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
+from lagbench_airflow.hooks.connections import connection
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -73,14 +73,7 @@ def settings_of_cluster(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> Cluster
 
 
 def _extra(kubernetes_conn_id: str) -> dict[str, object]:
-    try:
-        extra: dict[str, object] = BaseHook.get_connection(kubernetes_conn_id).extra_dejson
-    except AirflowNotFoundException as error:
-        raise NotReady(
-            f"the connection {kubernetes_conn_id} is not defined. Bring the bench up (lagbench up) "
-            "and start Airflow through lagbench, or define it with extra "
-            '{"kube_config_path": "PATH"}'
-        ) from error
+    extra: dict[str, object] = connection(kubernetes_conn_id, "kubernetes").extra_dejson
     return extra
 
 

@@ -83,14 +83,15 @@ class FenceRunOperator(CellOperator):
         with unless_full():
             collect_pod_logs(kube, cell.folder)
         kube.delete("Job", cell.names.producer_job)
-        for group in groups:
-            _remove_helpers(kube, group, kind_of(group.scenario.consumer.kind).after)
+        helpers = [(group, kind_of(group.scenario.consumer.kind)) for group in groups]
+        for group, kind in helpers:
+            _remove_each(kube, group, kind.after)
         for group in groups:
             kube.delete(group.scenario.consumer.workload, group.names.consumers)
         for group in groups:
             wait_pods_gone(kube, cell, group.names.consumers, _leaving_seconds(group))
-        for group in groups:
-            _remove_helpers(kube, group, kind_of(group.scenario.consumer.kind).before)
+        for group, kind in helpers:
+            _remove_each(kube, group, kind.before)
         wait_pods_gone(kube, cell, cell.names.producer_job, 60)
         for group in groups:
             kube.delete("Deployment", group.names.recorder)
@@ -160,9 +161,9 @@ def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
         pause.wait(_TRANSACTION_POLL_SECONDS)
 
 
-def _remove_helpers(kube: Kube, cell: CellRun, deployments: Iterable[str]) -> None:
-    """Delete what a group's kind of consumer runs beside its pods, one after the other."""
-    for helper in deployments:
+def _remove_each(kube: Kube, cell: CellRun, helpers: Iterable[str]) -> None:
+    """Delete what a kind of consumer runs beside its pods, one after the other."""
+    for helper in helpers:
         kube.delete("Deployment", helper)
         wait_pods_gone(kube, cell, helper, _leaving_seconds(cell))
 

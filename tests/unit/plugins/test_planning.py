@@ -82,7 +82,7 @@ def test_a_planned_run_reports_its_cell(
     monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
     monkeypatch.setattr(targets, "is_embedded", lambda: is_embedded)
     connection = SimpleNamespace(extra_dejson=extra)
-    monkeypatch.setattr(targets, "connection", lambda _: connection)
+    monkeypatch.setattr(targets, "connection", lambda *_: connection)
     monkeypatch.setattr(planning, "settings_of_cluster", ClusterSettings)
 
     planned = planning.plan_run({"scenario": "quick_spike"}, dag_run="d")
@@ -119,7 +119,7 @@ def plan_embedded_runs(monkeypatch: pytest.MonkeyPatch, runs: Path) -> None:
     monkeypatch.setenv("LAGBENCH_STATE_DIR", str(runs.parent))
     monkeypatch.setattr(targets, "is_embedded", lambda: True)
     connection = SimpleNamespace(extra_dejson={"kube_config_path": "/bench"})
-    monkeypatch.setattr(targets, "connection", lambda _: connection)
+    monkeypatch.setattr(targets, "connection", lambda *_: connection)
 
 
 def test_the_samples_are_kept_as_they_were_checked(
