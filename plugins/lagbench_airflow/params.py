@@ -129,10 +129,7 @@ def lifecycle_params() -> dict[str, Param]:
 
 
 def refuse_unknown(params: Mapping[str, Any]) -> None:
-    """Reject a key of the conf that nothing reads: its value would not be what is measured.
-
-    :raises WrongInput: names the first such key, and the fields of the form.
-    """
+    """Reject a key of the conf that nothing reads: its value would not be what is measured."""
     form = list(scenario_run_params())
     known = {*form, *_SETTING_OF_PARAM, OPENLINEAGE, SEALED, EXPERIMENT, CELL}
     for name in sorted(params.keys() - known):
@@ -146,8 +143,6 @@ def opened(
     """Return the parameters of a Dag run, and the limits on what they may name.
 
     None: the command line has sealed them, whose caller's rights are the limit.
-
-    :raises WrongInput: there is no such seal or experiment, or a variable of the worker is wrong.
     """
     if params.get(SEALED) is not None:
         return read_sealed(state_dir(), params[SEALED], dag_run=dag_run), None
@@ -193,10 +188,7 @@ def _limits(params: Mapping[str, Any]) -> ConfLimits:
 
 
 def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """Return a run's overrides as dotted setting -> text; the form's own fields take precedence.
-
-    :raises WrongInput: ``overrides`` is neither lines of key=value nor a JSON object.
-    """
+    """Return a run's overrides as dotted setting -> text; the form's own fields take precedence."""
     settings = _overrides(params.get("overrides"))
     for name, setting in _SETTING_OF_PARAM.items():
         value = params.get(name)

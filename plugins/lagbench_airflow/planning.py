@@ -103,10 +103,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
 
 
 def _checked(file: str, sha256: str | None, field: str) -> str:
-    """Return the content of a user's file, which the run folder gets.
-
-    :raises WrongInput: it is not what was checked.
-    """
+    """Return the content of a user's file, which the run folder gets."""
     content = read_bytes(Path(file), most=MOST_FILE_BYTES)
     if hashlib.sha256(content).hexdigest() != sha256:
         raise WrongInput(

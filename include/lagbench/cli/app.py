@@ -78,10 +78,7 @@ def _options(
 
 
 def _require_values(arguments: Sequence[str]) -> None:
-    """Reject an empty argument: it comes from an empty variable of a shell.
-
-    :raises WrongInput: an option or an argument is an empty text.
-    """
+    """Reject an empty argument: it comes from an empty variable of a shell."""
     for before, argument in pairwise(["", *arguments]):
         name, sign, value = argument.partition("=")
         if argument.startswith("--") and sign and not value:

@@ -89,10 +89,7 @@ def _in_short(verdict: Verdict) -> str:
 
 
 def _require_end(folder: RunFolder) -> None:
-    """Reject a run in progress: its page would be that of a stopped one.
-
-    :raises NotReady: a rehearsal or an observation still writes the folder.
-    """
+    """Reject a run in progress: its page would be that of a stopped one."""
     from lagbench.cli.watched_run import is_in_progress
     from lagbench.programs.live.live_file import is_followed
     from lagbench.results.observed_run import RECORDS_FILE

@@ -61,10 +61,7 @@ def finite(value: float | None) -> float | None:
 
 
 def environment_at(start: str | None) -> SimulatedEnvironment:
-    """Return the simulator's environment for a stream that starts at ``--start``.
-
-    :raises WrongInput: the text is not an instant with its time zone.
-    """
+    """Return the simulator's environment for a stream that starts at ``--start``."""
     from lagbench.core.kubernetes import NS_PER_SECOND, parse_instant_ns
     from lagbench.core.simulation import SimulatedEnvironment
     from lagbench.errors import WrongInput

@@ -163,10 +163,7 @@ class _Asked:
 
 
 def _asked(name: str, target: str, pairs: int | None, path: Path | None) -> _Asked:
-    """Return a checked experiment with the execution to continue.
-
-    :raises WrongInput: there is none, a cell cannot run, or the folder is of another experiment.
-    """
+    """Return a checked experiment with the execution to continue."""
     from lagbench.catalog.experiments import check_experiment, load_experiment
     from lagbench.core.cluster import EMBEDDED
     from lagbench.core.experiment import draw_schedule
@@ -213,10 +210,7 @@ def _execute(
     target_settings: Path | None,
     ends_at: float | None,
 ) -> tuple[ExitCode, str]:
-    """Run what is missing and fits into the time, and print the result when nothing is.
-
-    :raises NotReady: a run ended twice without a verdict, or the target cannot be opened.
-    """
+    """Run what is missing and fits into the time, and print the result when nothing is."""
     from lagbench.catalog.catalog import checked_cell
     from lagbench.cli.rehearsal import opened_target, require_disk
     from lagbench.results.experiments import conclude, read_progress, read_result

@@ -58,10 +58,7 @@ def history(
 
 
 def _named(cell: str, every: Sequence[list[HistoryRow]]) -> list[list[HistoryRow]]:
-    """Return the cells with that name or digest.
-
-    :raises WrongInput: there is none.
-    """
+    """Return the cells with that name or digest."""
     found = [
         rows
         for rows in every

@@ -42,11 +42,7 @@ def opened_target(
     keep_bench: bool = False,
     purpose: str = "a run",
 ) -> Iterator[Rehearse]:
-    """Hold the target for one command, and provide the function that rehearses there.
-
-    :raises WrongInput: there is no such target, or a cell does not fit it.
-    :raises NotReady: another command holds the bench, or the target cannot be used.
-    """
+    """Hold the target for one command, and provide the function that rehearses there."""
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import (
         require_healthy,

@@ -88,8 +88,6 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
     """Print each SLO with threshold and value, then failures, accounting, notes, gate, report.
 
     The reasons for an invalid run are printed first, once. Return the exit code of the verdict.
-
-    :raises NotReady: the run has no verdict yet, or what it rests on was changed since.
     """
     verdict = _verdict_of(folder)
     for reason in verdict.invalid:

@@ -91,8 +91,6 @@ def start_server(
     """Start Airflow in the background and wait until the UI and the Dags answer.
 
     :param limit_seconds: how long to wait for them.
-    :raises NotReady: the port is taken or Airflow did not come up; the message has its log's tail.
-        A part of a running one does not work.
     """
     running = running_server(state_dir)
     if running is not None:
@@ -147,10 +145,7 @@ def start_server(
 
 
 def require_target(server: AirflowServer, target: str) -> None:
-    """Reject a running Airflow whose Dags rehearse elsewhere.
-
-    :raises NotReady: its target differs.
-    """
+    """Reject a running Airflow whose Dags rehearse elsewhere."""
     if server.target != target:
         raise NotReady(
             f"the running Airflow rehearses on {server.target}, not on {target}; stop it first "
@@ -171,10 +166,7 @@ def failed_parts(server: AirflowServer) -> list[str]:
 def require_healthy(
     server: AirflowServer, state_dir: Path, *, limit_seconds: float = HEALTH_LIMIT_SECONDS
 ) -> None:
-    """Wait until every part of Airflow works: one that ended was started again.
-
-    :raises NotReady: a part does not work; the message says which, and what to do.
-    """
+    """Wait until every part of Airflow works: one that ended was started again."""
     give_up_at, pause = time.monotonic() + limit_seconds, threading.Event()
     while failed := failed_parts(server):
         if time.monotonic() > give_up_at:

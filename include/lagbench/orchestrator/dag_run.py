@@ -118,8 +118,6 @@ class ServerDagRun:
         """Trigger the run.
 
         A trigger without an answer may have arrived: ``is_finished`` finds out.
-
-        :raises NotReady: Airflow rejects the run.
         """
         self._asked_at = self._answered_at = time.monotonic()
         self._health_asked_at = self._healthy_at = self._asked_at
@@ -130,12 +128,7 @@ class ServerDagRun:
             self._trigger_text = f"{silence}; "
 
     def is_finished(self) -> bool:
-        """Return whether Airflow reports the run as ended; it is asked once a second.
-
-        :raises StillRunning: Airflow has not answered, or a part of it has not worked, for two
-            minutes.
-        :raises NotReady: it does not know the run.
-        """
+        """Return whether Airflow reports the run as ended; it is asked once a second."""
         now = time.monotonic()
         if now - self._asked_at < ASK_SECONDS:
             return False

@@ -71,11 +71,7 @@ class ObservedPlace:
 
 
 def target_facts(name: str, settings_file: Path | None, documents: Sequence[Any]) -> ClusterFacts:
-    """Return the facts in a target's namespace that matter for the file's policies; read only.
-
-    :raises WrongInput: the target's name or its settings are not valid.
-    :raises NotReady: the target does not exist, does not answer, or the account lacks a right.
-    """
+    """Return the facts in a target's namespace that matter for the file's policies; read only."""
     cluster = find_target(name, settings_file)
     with find_place(name, None).open_kube() if cluster is None else cluster.open_kube() as kube:
         return _facts(kube, documents, name)
@@ -107,11 +103,7 @@ class ObservedWorkload:
 
 
 def find_place(target: str, namespace: str | None) -> ObservedPlace:
-    """Return the namespace of a target: its context's, unless another one is given.
-
-    :raises WrongInput: there is no such target or context.
-    :raises NotReady: the bench or the kind cluster is not there.
-    """
+    """Return the namespace of a target: its context's, unless another one is given."""
     require_known_sort(target)
     if target == EMBEDDED:
         state = bench.running(state_dir())
@@ -127,10 +119,7 @@ def find_place(target: str, namespace: str | None) -> ObservedPlace:
 def kafka_settings(
     config_file: Path | None, bootstrap_servers: str | None, place: ObservedPlace | None
 ) -> dict[str, str]:
-    """Return librdkafka's settings: those of the file, else of the environment, else the bench's.
-
-    :raises WrongInput: none of them names servers, or librdkafka rejects a setting.
-    """
+    """Return librdkafka's settings: of the file, else of the environment, else the bench's."""
     where = "command line"
     found: dict[str, str] = {}
     if config_file is not None:
@@ -154,11 +143,7 @@ def kafka_settings(
 
 
 def require_group(settings: Mapping[str, Any], group: str, topic: str) -> GroupSnapshot:
-    """Return the group as the broker describes it now.
-
-    :raises WrongInput: there is no such topic or group.
-    :raises NotReady: Kafka does not answer, or the account may not describe them.
-    """
+    """Return the group as the broker describes it now."""
     with KafkaAdmin(settings, timeout_seconds=_ANSWER_SECONDS) as admin:
         admin.check_reachable()
         if topic not in admin.partition_counts([topic]):
@@ -183,10 +168,7 @@ def require_group(settings: Mapping[str, Any], group: str, topic: str) -> GroupS
 def find_workload(
     kube: Kube, deployment: str | None, scaled_object: str | None
 ) -> ObservedWorkload:
-    """Return the workload of the group; policy and target name each other.
-
-    :raises WrongInput: there is no such object in the namespace, or the two do not fit.
-    """
+    """Return the workload of the group; policy and target name each other."""
     policy, unknown = None, ""
     if scaled_object is not None:
         policy = kube.get("ScaledObject", scaled_object)

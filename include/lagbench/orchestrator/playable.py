@@ -25,7 +25,6 @@ def require_playable(cell: Cell, cluster: ClusterSettings | None, state_dir: Pat
     """Reject what the bench, or the cluster, cannot run as it is meant.
 
     :param cluster: None: the embedded bench.
-    :raises WrongInput: the message names what is missing.
     """
     require_known_hpa(cell.scenario, is_embedded=cluster is None)
     for name, policy in cell.policies:

@@ -122,8 +122,6 @@ class ClusterTarget:
 
         :param policies: the run's; empty if they are chosen later.
         :param kinds: of the run's consumers; empty likewise.
-        :raises WrongInput: Spark could not log in to Kafka with what was given.
-        :raises NotReady: something is missing; the message names it and the remedy.
         """
         if self.kafka_config is not None:
             require_spark_can_read(Path(self.kafka_config))
@@ -143,10 +141,7 @@ class ClusterTarget:
             admin.check_reachable()
 
     def require_log_in(self, *, for_seconds: float = 0.0) -> None:
-        """Reject a token that ends within ``for_seconds``: no verdict, no clean-up after it.
-
-        :raises NotReady: it ends too early, or has ended.
-        """
+        """Reject a token that ends within ``for_seconds``: no verdict, no clean-up after it."""
         token = written_token(self.kubeconfig, self.context, advice=CONTEXT_ADVICE)
         end, now = None if token is None else token_end_seconds(token), time.time()
         if end is None or end > now + for_seconds:
@@ -162,8 +157,6 @@ class ClusterTarget:
         """Reject a user's Deployment that the cluster would reject, before Airflow starts.
 
         Other consumers are lagbench's own: the cluster's checks know them.
-
-        :raises WrongInput: the API server rejects it, or the namespace rejects its pods.
         """
         if scenario.consumer.kind != "own":
             return
@@ -209,12 +202,7 @@ class ClusterTarget:
 
 
 def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
-    """Return the cluster of the target ``name``, None for the embedded bench.
-
-    :raises WrongInput: the name, a key or a value of the settings file is not valid, or the
-        kubeconfig has no such context.
-    :raises NotReady: the kind cluster does not exist, or the kubeconfig cannot be used.
-    """
+    """Return the cluster of the target ``name``, None for the embedded bench."""
     if name == EMBEDDED:
         if settings_file is not None:
             _refuse("--target-settings", str(settings_file), "only with a cluster as --target")
@@ -239,10 +227,7 @@ def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
 
 
 def require_known_sort(name: str) -> None:
-    """Reject what is no name of a cluster, or of the embedded bench.
-
-    :raises WrongInput: it is none.
-    """
+    """Reject what is no name of a cluster, or of the embedded bench."""
     if name in (EMBEDDED, KIND) or name.removeprefix(CONTEXT_PREFIX).strip() not in ("", name):
         return
     if name.startswith(CONTEXT_PREFIX) or not name.strip():
@@ -254,9 +239,6 @@ def access_of(name: str) -> tuple[str | None, str | None, str | None]:
     """Return kubeconfig, context and the context's namespace of a cluster (of kind: None).
 
     KUBECONFIG gets absolute paths: Airflow's tasks run in their own folders.
-
-    :raises WrongInput: the kubeconfig has no such context; the message names those that there are.
-    :raises NotReady: there is no kind cluster, or the kubeconfig cannot be used.
     """
     if name == KIND:
         own = state_dir() / "kind.kubeconfig"

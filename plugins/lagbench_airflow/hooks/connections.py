@@ -17,10 +17,7 @@ EXAMPLES = {
 
 
 def connection(name: str, sort: str) -> Any:
-    """Return a connection of a sort: kafka, kubernetes or spark.
-
-    :raises NotReady: it is not defined.
-    """
+    """Return a connection of a sort: kafka, kubernetes or spark."""
     try:
         return BaseHook.get_connection(name)
     except AirflowNotFoundException as error:

@@ -77,11 +77,7 @@ class KafkaHook(BaseHook):
         self.kafka_conn_id = kafka_conn_id
 
     def settings(self) -> dict[str, Any]:
-        """Return the librdkafka settings of the connection.
-
-        :raises NotReady: there is no such connection, or it names no servers.
-        :raises WrongInput: one of them loads or runs code.
-        """
+        """Return the librdkafka settings of the connection."""
         found = connection(self.kafka_conn_id, "kafka")
         settings = cast("dict[str, Any]", found.extra_dejson)
         if not settings.get("bootstrap.servers"):

@@ -30,8 +30,6 @@ def open_kube(
 
     Every field of the provider's connection counts (``kube_config``, ``disable_verify_ssl`` …).
     Each call waits for ``patience_seconds`` for an unavailable API server.
-
-    :raises NotReady: the connection is not defined or its kubeconfig cannot be used.
     """
     extra = _extra(kubernetes_conn_id)
     namespace = settings_of_cluster(kubernetes_conn_id).namespace
@@ -63,11 +61,7 @@ def _log_in(conn_id: str, extra: Mapping[str, object], patience_seconds: float) 
 
 
 def settings_of_cluster(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> ClusterSettings:
-    """Return the cluster's settings that the connection names.
-
-    :raises WrongInput: one of them is not valid.
-    :raises NotReady: the connection is not defined.
-    """
+    """Return the cluster's settings that the connection names."""
     where = f"the connection {kubernetes_conn_id}"
     return cluster_settings(_extra(kubernetes_conn_id), where=where)
 

@@ -23,11 +23,7 @@ class SparkTarget:
 
     @classmethod
     def read(cls, spark_conn_id: str) -> SparkTarget:
-        """Read the connection; the provider would silently use YARN if it is missing.
-
-        :raises NotReady: there is no such connection.
-        :raises WrongInput: it cannot work.
-        """
+        """Read the connection; the provider would silently use YARN if it is missing."""
         found = connection(spark_conn_id, "spark")
         where = f"connection {spark_conn_id}"
         extra = found.extra_dejson

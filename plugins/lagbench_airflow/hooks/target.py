@@ -13,10 +13,7 @@ from lagbench_airflow.hooks.kube import asks_for_own_account, open_kube, provide
 
 
 def require_connections() -> None:
-    """Check that all connections are defined.
-
-    :raises NotReady: one is not.
-    """
+    """Check that all connections are defined."""
     for sort in EXAMPLES:
         connection(f"{sort}_default", sort)
 
@@ -33,8 +30,6 @@ def target_name() -> str:
     It is in the form of ``--target`` if the connection names a context; in_cluster: the pod's own
     cluster. Without either it is the address of the API server: kubeconfigs of different clusters
     may have one current context, as those of k8s/runner-kubeconfig.sh do.
-
-    :raises NotReady: the kubeconfig cannot be used.
     """
     if is_embedded():
         return EMBEDDED

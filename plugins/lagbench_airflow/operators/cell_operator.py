@@ -66,10 +66,7 @@ class Place:
                 self.kube.create_missing(claim)
 
     def start(self, workload: Manifest, *, within_seconds: float | None = None) -> None:
-        """Apply a workload and wait until its pods are Ready.
-
-        :raises WrongInput: the cluster throttles them.
-        """
+        """Apply a workload and wait until its pods are Ready."""
         self.kube.apply(workload)
         wait_ready(
             self.kube,

@@ -146,10 +146,7 @@ def unless_full() -> Iterator[None]:
 
 
 def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
-    """Wait until no transaction is open in ``topic``.
-
-    :raises NotReady: one is still open after ``OPEN_TRANSACTIONS_SECONDS``; a retry checks again.
-    """
+    """Wait until no transaction is open in ``topic``."""
     give_up_at = time.monotonic() + OPEN_TRANSACTIONS_SECONDS
     pause = threading.Event()
     while open_in := _open_partitions(admin, topic):

@@ -103,10 +103,7 @@ def start_stand_in(cell: CellRun, place: Place) -> dict[str, Any]:
 
 
 def listener_behind_proxy(scenario: Scenario) -> ProxiedListener | None:
-    """Return the embedded broker's listener behind the proxy, if an action disturbs it.
-
-    :raises NotReady: the bench has none.
-    """
+    """Return the embedded broker's listener behind the proxy, if an action disturbs it."""
     if not any(isinstance(action, BrokerUnreachable) for action in scenario.actions):
         return None
     state = bench.running(bench.state_dir())

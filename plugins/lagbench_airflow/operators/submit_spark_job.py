@@ -134,10 +134,7 @@ class SubmitSparkJobOperator(CellOperator):
 
 
 def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
-    """Return the place of the run's copy for Spark; None if Spark sees the run folder itself.
-
-    :raises WrongInput: the driver, which runs here, does not see the root of the runs.
-    """
+    """Return the place of the run's copy for Spark; None if Spark sees the run folder itself."""
     from lagbench.adapters.runs.run_staging import Staging
 
     settings = target.settings

@@ -71,10 +71,7 @@ class ConditionSensor(BaseSensorOperator):
         self.require_at_least_zero(hold=self.hold_seconds, defer_after_seconds=defer_after_seconds)
 
     def require_at_least_zero(self, **numbers: float | None) -> None:
-        """Reject a negative number when the Dag is read; None is none.
-
-        :raises WrongInput: one is negative.
-        """
+        """Reject a negative number when the Dag is read; None is none."""
         for name, number in numbers.items():
             if number is not None and number < 0:
                 raise WrongInput(
@@ -86,10 +83,7 @@ class ConditionSensor(BaseSensorOperator):
         """Return what is waited for."""
 
     def check_connections(self) -> None:
-        """Read the connections, so that a missing one ends the task at once.
-
-        :raises NotReady: one is not defined or not complete.
-        """
+        """Read the connections, so that a missing one ends the task at once."""
         from lagbench_airflow.hooks import kafka, kube
 
         if hasattr(self, "kafka_conn_id"):
