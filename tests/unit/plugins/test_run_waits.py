@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
-from tests.unit.plugins.conftest import World, workload
+from tests.unit.plugins.conftest import World, change_scenario, workload
 
 from lagbench.adapters.kafka.kafka_admin import TopicSpec
 from lagbench.adapters.kafka.kafka_groups import GroupMember
@@ -42,12 +41,6 @@ def started_stream(world: World) -> None:
 def start_stream(world: World, *, seconds_ago: float) -> None:
     """Note in the manifest when the stream started."""
     world.folder.update_manifest(stream_started_at=time.time_ns() - round(seconds_ago * 1e9))
-
-
-def change(world: World, **fields: Any) -> None:
-    """Give the run's scenario other fields."""
-    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
-    world.folder.write_text(world.folder.scenario, yaml.safe_dump(scenario | fields))
 
 
 def create_job(world: World) -> None:
@@ -113,7 +106,7 @@ def test_a_long_wait_defers_to_a_trigger(world: World) -> None:
 
 def test_the_limits_are_the_scenario_s(world: World) -> None:
     """Each wait is bounded; an action may wait for the drain, and then lasts."""
-    change(world, actions=[{"kind": "pause_pod", "at_seconds": 5, "for_seconds": 40}])
+    change_scenario(world, actions=[{"kind": "pause_pod", "at_seconds": 5, "for_seconds": 40}])
     cell = cell_of(world)
     limits = cell.scenario.timeouts
 
@@ -127,7 +120,7 @@ def test_the_limits_are_the_scenario_s(world: World) -> None:
 def test_the_last_step_under_load_is_watched_for_a_sync_of_the_hpa(world: World) -> None:
     """Its cost, and a reversal by the policy, are visible before the load ends."""
     assert REPLICAS_SETTLED.hold_seconds(cell_of(world)) > 15
-    change(world, tail="none")
+    change_scenario(world, tail="none")
     assert REPLICAS_SETTLED.hold_seconds(cell_of(world)) == 1
 
 
@@ -168,7 +161,7 @@ def test_drained_means_zero_and_at_rest_what_is_in_flight(
 
 def test_without_load_the_policy_s_threshold_is_at_rest(world: World) -> None:
     """Its 100 messages may wait for ever."""
-    change(world, tail="none")
+    change_scenario(world, tail="none")
     world.total_lag = 100
     assert run(LAG_AT_REST, world)["reached"] is True
     world.total_lag = 101
@@ -207,7 +200,7 @@ def test_the_tail_is_no_planned_traffic(world: World) -> None:
 
 def test_without_a_tail_the_job_reports_the_end(world: World) -> None:
     """A producer that still flushes has not finished; one whose Job is gone never reports."""
-    change(world, tail="none")
+    change_scenario(world, tail="none")
     start_stream(world, seconds_ago=25)
     create_job(world)
     assert run(TRAFFIC_FINISHED, world)["reached"] is False
@@ -225,7 +218,7 @@ def test_the_player_of_actions_is_waited_for(
     world: World, condition: str | None, reason: str
 ) -> None:
     """A player that failed, or is gone, plays no more: the run goes on."""
-    change(world, actions=[{"kind": "kill_pod", "at_seconds": 5}])
+    change_scenario(world, actions=[{"kind": "kill_pod", "at_seconds": 5}])
     if condition is not None:
         world.kube.create(workload("Job", world.names.actions_job))
     if condition:
@@ -313,7 +306,7 @@ def test_a_member_of_a_user_s_consumers_is_told_by_its_client_id(
 def test_a_group_without_its_workload_is_not_stable(world: World, kind: str) -> None:
     """Without pods and without members nothing differs, but nothing consumes either."""
     world.admin.create_topics([TopicSpec(name, 4) for name in world.names.topics])
-    change(world, consumer={"kind": kind})
+    change_scenario(world, consumer={"kind": kind})
 
     assert list(run(GROUP_SETTLED, world)["seen"]) == ["Deployment"]
 
@@ -359,11 +352,11 @@ def test_no_coordinator_is_asked_while_the_broker_is_away(
 
 def test_settled_under_load_is_what_the_load_needs(world: World) -> None:
     """Ten seconds a message: a pod does 0.1/s, so four pods, the ceiling, are at rest at 100/s."""
-    change(world, consumer={"process_ms": 10_000})
+    change_scenario(world, consumer={"process_ms": 10_000})
     start_consumers(world, 4)
     assert run(REPLICAS_SETTLED, world)["reached"] is True
 
-    change(world, tail="none")
+    change_scenario(world, tail="none")
     assert run(REPLICAS_SETTLED, world)["reached"] is False
 
 
@@ -373,7 +366,7 @@ def test_the_waits_read_the_consumers_workload(world: World, until: Wait) -> Non
     start_consumers(world, 2, "StatefulSet")
     assert run(until, world)["reached"] is False
 
-    change(world, consumer={"workload": "StatefulSet"})
+    change_scenario(world, consumer={"workload": "StatefulSet"})
 
     assert run(until, world)["reached"] is True
 
