@@ -22,7 +22,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """The second one lets a proxy pass each event on at once."""
 
 
-async def events(
+async def line_events(
     run_id: str,
     offset: int,
     *,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
-from lagbench_airflow.pages.live_events import as_json, events
+from lagbench_airflow.pages.live_events import as_json, line_events
 from lagbench_airflow.pages.live_lines import MOST_BYTES, read_lines
 
 RUN = "a-run"
@@ -31,7 +31,7 @@ def seen(folder: Path, *, stream_seconds: float = 60.0) -> list[dict[str, Any]]:
     """Return the events of a stream that ends by itself, each with name, id and data."""
 
     async def collect() -> list[str]:
-        return [text async for text in events(RUN, 0, stream_seconds=stream_seconds)]
+        return [text async for text in line_events(RUN, 0, stream_seconds=stream_seconds)]
 
     fields = [
         dict(line.split(": ", 1) for line in t.splitlines() if line) for t in asyncio.run(collect())
