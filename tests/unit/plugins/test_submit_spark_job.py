@@ -103,8 +103,9 @@ def _fence(world: World, *, tables: bool = True) -> None:
         (world.folder.table(name) / "part-0.parquet").write_bytes(b"")
 
 
-def _operator(world: World) -> SubmitSparkJobOperator:
-    return SubmitSparkJobOperator(task_id="account_for_messages", run_folder=str(world.folder.path))
+def _operator(world: World, **given: Any) -> SubmitSparkJobOperator:
+    folder = str(world.folder.path)
+    return SubmitSparkJobOperator(task_id="account_for_messages", run_folder=folder, **given)
 
 
 def _run(world: World) -> Any:
@@ -130,29 +131,18 @@ def test_local_spark_is_one_process_here(
     assert "--py-files" not in submitter.arguments
 
 
-@pytest.mark.parametrize(("messages", "minutes"), [(5_000_000, 30), (200_000_000, 420)])
-def test_the_time_limit_is_that_of_the_size(world: World, messages: int, minutes: int) -> None:
-    """Airflow reads the limit after the hook that sets it from the fence."""
-    world.folder.write_json(world.folder.fence, {"events": {"0": messages - 1, "1": 1}})
-    task = _operator(world)
+@pytest.mark.parametrize(("messages", "minutes"), [(5_000_000, 30), (200_000_000, 420), (None, 3)])
+def test_the_time_limit_is_that_of_the_size(
+    world: World, messages: int | None, minutes: int
+) -> None:
+    """Airflow reads it after the hook that sets it; without a fence the task itself fails."""
+    if messages is not None:
+        world.folder.write_json(world.folder.fence, {"events": {"0": messages - 1, "1": 1}})
+    task = _operator(world, execution_timeout=timedelta(minutes=3))
 
     task.pre_execute(world.context)
 
     assert task.execution_timeout == timedelta(minutes=minutes)
-
-
-def test_without_a_fence_the_limit_stays(world: World) -> None:
-    """A run that was not fenced fails in the task itself, with its reason."""
-    limit = timedelta(minutes=3)
-    task = SubmitSparkJobOperator(
-        task_id="account_for_messages",
-        run_folder=str(world.folder.path),
-        execution_timeout=limit,
-    )
-
-    task.pre_execute(world.context)
-
-    assert task.execution_timeout == limit
 
 
 def test_a_standalone_cluster_gets_no_variable_of_this_machine(
@@ -341,12 +331,6 @@ def test_no_job_begins_early_that_could_be_lost(
     assert PipelineJob.begun == {}
 
 
-def test_a_missing_connection_is_said() -> None:
-    """The provider alone would submit to YARN."""
-    with pytest.raises(NotReady, match="spark_nowhere"):
-        SparkTarget.read("spark_nowhere")
-
-
 @pytest.mark.parametrize(
     "connection",
     [
@@ -371,21 +355,31 @@ def test_the_master_is_read_as_the_provider_reads_it(
     assert SparkTarget.read("spark_default").master == SparkSubmitHook()._connection["master"]
 
 
-def test_yarn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message has the connection, the field, the value and what is allowed."""
-    _connect(monkeypatch, "yarn")
+@pytest.mark.parametrize(
+    ("master", "extra", "named"),
+    [
+        ("yarn", {}, "'yarn'"),
+        # Spark would take another one without a word.
+        (
+            "k8s://api:6443",
+            {
+                "lagbench_image": "i:1",
+                "lagbench_runs": "s3a://b",
+                "lagbench_kubeconfig": "/nowhere",
+            },
+            "lagbench_kubeconfig = '/nowhere'",
+        ),
+    ],
+)
+def test_a_connection_that_cannot_work_is_refused(
+    monkeypatch: pytest.MonkeyPatch, master: str, extra: dict[str, str], named: str
+) -> None:
+    """The message has the connection, the field and the value; one that is missing has its name.
 
-    with pytest.raises(WrongInput) as refused:
+    The provider alone would submit to YARN then.
+    """
+    _connect(monkeypatch, master, **extra)
+    with pytest.raises(WrongInput, match=named):
         SparkTarget.read("spark_default")
-
-    assert refused.value.where == "connection spark_default"
-    assert refused.value.value == "yarn"
-
-
-def test_a_kubeconfig_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark would take another one without a word."""
-    settings = {"lagbench_image": "i:1", "lagbench_runs": "s3a://b"}
-    _connect(monkeypatch, "k8s://api:6443", lagbench_kubeconfig="/nowhere", **settings)
-
-    with pytest.raises(WrongInput, match="lagbench_kubeconfig = '/nowhere'"):
-        SparkTarget.read("spark_default")
+    with pytest.raises(NotReady, match="spark_nowhere"):
+        SparkTarget.read("spark_nowhere")

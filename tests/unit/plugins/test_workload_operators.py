@@ -9,16 +9,19 @@ from pathlib import Path
 import pytest
 import yaml
 from airflow.sdk.exceptions import AirflowFailException
-from tests.unit.plugins.conftest import SCALED_OBJECT, World
+from tests.unit.plugins.conftest import SCALED_OBJECT, SERVERS, World
 from tests.unit.plugins.started_workloads import as_stateful_set, start
 
 from lagbench.adapters.kube import manifest_files, ready_pods
 from lagbench.adapters.kube.ready_pods import wait_ready
 from lagbench.adapters.kube.workloads import Removed, remove_everything
+from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.errors import PodsRefused, StillWaiting
 from lagbench_airflow.failures import wrong_input_is_final
+from lagbench_airflow.hooks.kube import EmbeddedAccess
+from lagbench_airflow.operators.cell_operator import Place
 
 
 def test_consumers_start_at_the_policy_s_floor(world: World) -> None:
@@ -44,6 +47,17 @@ def test_a_limit_range_that_throttles_the_consumers_ends_the_run(world: World) -
 
     for named in ("Pod/consumer-0", "container consumer", "'500m'", "LimitRange/team"):
         assert named in str(failed.value)
+
+
+@pytest.mark.parametrize(("is_embedded", "seconds"), [(True, 60), (False, 300)])
+def test_pods_of_a_cluster_may_wait_for_a_node_and_an_image(
+    world: World, *, is_embedded: bool, seconds: int
+) -> None:
+    """On the embedded bench pods are processes: a longer wait would only report a failure later."""
+    access = EmbeddedAccess("kubeconfig", {}) if is_embedded else None
+    target = RunTarget(world.names, SERVERS)
+
+    assert Place(world.kube, target, access).start_seconds == seconds  # type: ignore[arg-type]
 
 
 def test_a_left_stateful_set_is_removed(world: World) -> None:
