@@ -18,10 +18,8 @@ from fastapi.responses import (
 
 from lagbench.shown import shown
 from lagbench_airflow.links import report_path
-from lagbench_airflow.pages.confined import file_of_run
-from lagbench_airflow.pages.live_events import HEADERS, as_json, line_events
-from lagbench_airflow.pages.live_lines import read_lines
 from lagbench_airflow.pages.live_page import live_page, no_report_page, waiting_page
+from lagbench_airflow.pages.live_stream import HEADERS, file_of_run, line_events, read_lines
 from lagbench_airflow.pages.security_policy import OF_FILES
 from lagbench_airflow.run_lookup import DAGS_WITH_REPORT, SCENARIO_DAG, folder_of_page
 
@@ -75,7 +73,7 @@ def report_app(*, is_open: bool = False) -> FastAPI:
     def lines(run_id: RunId, offset: Offset = 0) -> Response:
         """Return the lines of ``live.jsonl`` from an offset on: for browsers without streams."""
         return Response(
-            as_json(read_lines(run_id, offset)),
+            read_lines(run_id, offset).as_json(),
             media_type="application/json",
             headers={**OF_FILES, **HEADERS},
         )
