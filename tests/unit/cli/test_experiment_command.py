@@ -122,14 +122,6 @@ def test_the_plan_starts_nothing(home: Home) -> None:
     assert executions("tiny", home.runs) == []
 
 
-def test_five_pairs_are_refused(home: Home) -> None:
-    """With the reason, and nothing is started."""
-    assert home.run(str(home.file), "--pairs", "5") == ExitCode.WRONG_INPUT
-
-    assert "0.0625" in home.said
-    assert home.confs == []
-
-
 def test_a_stopped_experiment_goes_on(home: Home) -> None:
     """Ctrl-C in the fourth run keeps three; the next call repeats the fourth and ends."""
     assert home.run(str(home.file), rehearse=home.rehearse(stop_at=4)) == 130
@@ -162,6 +154,7 @@ def test_an_experiment_is_kept_in_a_named_folder(home: Home) -> None:
     asked = (str(home.file), "--folder", str(kept))
 
     assert home.run(*asked, rehearse=home.rehearse(stop_at=4)) == 130
+    assert home.run(*asked, "--pairs", "8") == ExitCode.WRONG_INPUT  # it has six
     assert home.run(*asked) == ExitCode.PASS
     assert len(home.confs) == 13
     assert executions("tiny", home.runs) == []
@@ -169,18 +162,6 @@ def test_an_experiment_is_kept_in_a_named_folder(home: Home) -> None:
     assert home.run(*asked) == ExitCode.PASS
     assert len(home.confs) == 13
     assert "eager minus calm, 6 pairs" in home.said
-
-
-def test_a_folder_of_other_pairs_is_refused(home: Home) -> None:
-    """A folder with six pairs does not become one of eight, and nothing is started."""
-    home.kept = ExperimentFolder(home.root / "kept")
-    asked = (str(home.file), "--folder", str(home.kept.path))
-    home.run(*asked, rehearse=home.rehearse(stop_at=4))
-
-    assert home.run(*asked, "--pairs", "8") == ExitCode.WRONG_INPUT
-
-    assert "of pairs" in home.said
-    assert len(home.confs) == 4
 
 
 def test_a_stop_before_the_result_needs_no_further_run(home: Home) -> None:
@@ -308,10 +289,13 @@ def test_a_bench_that_fails_stops_one_experiment_and_not_the_next(home: Home) ->
     assert "second: finished" in home.said
 
 
-def test_a_wrong_name_starts_none_of_the_experiments(home: Home) -> None:
-    """All of them are checked first; one given twice is rejected, too."""
-    assert home.run(str(home.file), "rebalance_dop") == ExitCode.WRONG_INPUT
-    assert home.run(str(home.file), str(home.file)) == ExitCode.WRONG_INPUT
+@pytest.mark.parametrize(
+    "arguments", [("rebalance_dop",), ("{file}",), ("--pairs", "5")], ids=["name", "twice", "pairs"]
+)
+def test_wrong_input_starts_none_of_the_experiments(home: Home, arguments: tuple[str, ...]) -> None:
+    """All of them are checked first: a wrong name, one given twice, too few pairs."""
+    more = [argument.format(file=home.file) for argument in arguments]
+    assert home.run(str(home.file), *more) == ExitCode.WRONG_INPUT
 
     assert home.confs == []
 
