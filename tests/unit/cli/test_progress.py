@@ -140,23 +140,23 @@ def test_a_phase_says_how_far_it_is_until_the_next_one() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
+def run_folder(tmp_path: Path) -> RunFolder:
     """Return the folder of a run that has begun."""
     return RunFolder.create("a-run", tmp_path)
 
 
-def test_a_run_is_watched_by_its_files(folder: RunFolder) -> None:
+def test_a_run_is_watched_by_its_files(run_folder: RunFolder) -> None:
     """Whole lines and phases are taken once, the rest of a line when it is there."""
-    watched = WatchedRun(folder)
+    watched = WatchedRun(run_folder)
     watched.advance()
     data = encode_line(SECOND)
-    folder.live.write_bytes(encode_line(FIRST) + data[:20])
+    run_folder.live.write_bytes(encode_line(FIRST) + data[:20])
     failed = {"at": S, "name": "bench_up", "state": "failed", "detail": "no room"}
-    folder.phases.write_text(json.dumps(failed) + "\n")
+    run_folder.phases.write_text(json.dumps(failed) + "\n")
     watched.advance()
     assert watched.view.newest == FIRST
 
-    with folder.live.open("ab") as file:
+    with run_folder.live.open("ab") as file:
         file.write(data[20:])
     watched.advance()
 
@@ -164,10 +164,10 @@ def test_a_run_is_watched_by_its_files(folder: RunFolder) -> None:
     assert watched.view.failures == ["bench_up: no room"]
 
 
-def test_a_line_of_another_version_is_left_out(folder: RunFolder) -> None:
+def test_a_line_of_another_version_is_left_out(run_folder: RunFolder) -> None:
     """A line that is not understood hides no other."""
-    folder.live.write_bytes(b'{"at": "soon"}\n' + encode_line(SECOND))
-    watched = WatchedRun(folder)
+    run_folder.live.write_bytes(b'{"at": "soon"}\n' + encode_line(SECOND))
+    watched = WatchedRun(run_folder)
 
     watched.advance()
 
@@ -175,13 +175,13 @@ def test_a_line_of_another_version_is_left_out(folder: RunFolder) -> None:
 
 
 def test_the_follower_s_end_is_awaited_for_a_while(
-    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+    run_folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run whose server goes on with its teardown keeps nobody waiting for long."""
-    watched = WatchedRun(folder)
+    watched = WatchedRun(run_folder)
     watched.await_follower()
 
     monkeypatch.setattr(watched_run, "FOLLOWER_SECONDS", 0.0)
-    with LiveFile(folder.live):
+    with LiveFile(run_folder.live):
         watched.await_follower()
-        assert is_followed(folder.live)
+        assert is_followed(run_folder.live)

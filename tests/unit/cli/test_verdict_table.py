@@ -22,10 +22,10 @@ MARKS = {"pass": "✓", "fail": "✗", "undetermined": "?", "not_judged": "·"}
 def said(folder: RunFolder) -> str:
     """Judge the run and return what is printed of it."""
     judge_run(folder)
-    return "\n".join(printed(folder, columns=400))
+    return "\n".join(lines_of(folder, columns=400))
 
 
-def printed(folder: RunFolder, *, columns: int) -> list[str]:
+def lines_of(folder: RunFolder, *, columns: int) -> list[str]:
     """Return the lines that are printed of a judged run."""
     console = Terminal(width=columns)
     with console.capture() as captured:
@@ -46,7 +46,7 @@ def test_marks_and_values_are_whole_at_80_columns(tmp_path: Path) -> None:
     folder = two_groups(tmp_path, reaction_seconds=1)
     verdict = judge_run(folder)
 
-    rows = printed(folder, columns=80)
+    rows = lines_of(folder, columns=80)
 
     for slo in verdict.slos:
         assert any(
@@ -109,7 +109,7 @@ def test_a_reason_that_only_an_unjudged_slo_has_is_printed(tmp_path: Path) -> No
     )
     folder.write_json(folder.verdict, opened.model_dump(mode="json"))
 
-    rows = printed(folder, columns=400)
+    rows = lines_of(folder, columns=400)
 
     assert rows[rows.index("? UNDETERMINED") + 1] == f"  {why}"
 
