@@ -102,19 +102,11 @@ def _require_end(folder: RunFolder) -> None:
 
 
 def _what_if(console: Terminal, folder: RunFolder, settings: list[str]) -> int:
-    import yaml
-
+    from lagbench.cli.cell_options import slo_limits
     from lagbench.core.verdict import exit_code
     from lagbench.results.measure import what_if
 
-    limits = {}
-    for setting in settings:
-        name, _, value = setting.partition("=")
-        if not name.startswith("slos.") or not value:
-            allowed = "slos.NAME=VALUE: a finished run can be judged by other limits only"
-            raise WrongInput(where="lagbench report", field="--set", value=setting, allowed=allowed)
-        limits[name.removeprefix("slos.")] = yaml.safe_load(value)
-    verdict = what_if(folder, limits)
+    verdict = what_if(folder, slo_limits(settings))
     console.say(f"what if {', '.join(settings)}: {_in_short(verdict)}")
     console.say(f"{folder.path}/what-if.json; the run's verdict stays")
     return exit_code(verdict)

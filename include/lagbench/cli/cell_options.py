@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -76,3 +77,32 @@ def environment_at(start: str | None) -> SimulatedEnvironment:
             where="command line", field="--start", value=start, allowed=allowed
         ) from error
     return SimulatedEnvironment(starts_at_seconds=at_ns // NS_PER_SECOND)
+
+
+def slo_limits(settings: Sequence[str]) -> dict[str, Any]:
+    """Return the limits that were given by ``--set slos.NAME=VALUE``.
+
+    :raises WrongInput: there is no such SLO, or the value is none for it.
+    """
+    from pydantic import ValidationError
+
+    from lagbench.catalog.catalog import parse_settings
+    from lagbench.catalog.strict_yaml import parse_yaml
+    from lagbench.core.scenario import Slos
+    from lagbench.errors import WrongInput
+
+    where, given = "command line", dict[str, Any]()
+    for key, text in parse_settings(settings, where=where, field="--set").items():
+        part, _, name = key.partition(".")
+        if part != "slos" or name not in Slos.model_fields:
+            allowed = ", ".join(f"slos.{known}" for known in Slos.model_fields)
+            raise WrongInput(where=where, field="--set", value=key, allowed=allowed)
+        given[name] = parse_yaml(text, where=f"--set {key}")
+    try:
+        Slos.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = f"--set slos.{first['loc'][0]}"
+        value, allowed = first["input"], first["msg"]
+        raise WrongInput(where=where, field=field, value=value, allowed=allowed) from error
+    return given

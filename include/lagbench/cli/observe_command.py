@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from lagbench.cli.cell_options import finite, new_id
+from lagbench.cli.cell_options import finite, new_id, slo_limits
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import WrongInput
 
@@ -84,7 +84,7 @@ def observe(
     from lagbench.report import report_again
     from lagbench.results.observed_run import complete_run
 
-    seconds, limits = _seconds(duration), _limits(settings or [])
+    seconds, limits = _seconds(duration), slo_limits(settings or [])
     console = Terminal()
     subject = _subject(
         group=group,
@@ -120,28 +120,6 @@ def _seconds(text: str) -> float:
         shortest = f"{SHORTEST_SECONDS:g} s"
         _refuse("--for", text, f"a duration such as 90s, 10m or 1h, from {shortest} to 24h")
     return seconds
-
-
-def _limits(settings: Sequence[str]) -> dict[str, Any]:
-    """Return the limits that were given by ``--set slos.NAME=VALUE``."""
-    from pydantic import ValidationError
-
-    from lagbench.catalog.catalog import parse_settings
-    from lagbench.catalog.strict_yaml import parse_yaml
-    from lagbench.core.scenario import Slos
-
-    given: dict[str, Any] = {}
-    for key, text in parse_settings(settings, where="command line", field="--set").items():
-        part, _, name = key.partition(".")
-        if part != "slos" or name not in Slos.model_fields:
-            _refuse("--set", key, ", ".join(f"slos.{known}" for known in Slos.model_fields))
-        given[name] = parse_yaml(text, where=f"--set {key}")
-    try:
-        Slos.model_validate(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        _refuse(f"--set slos.{first['loc'][0]}", first["input"], first["msg"])
-    return given
 
 
 def _subject(

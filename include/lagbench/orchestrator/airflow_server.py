@@ -33,7 +33,7 @@ from lagbench.orchestrator.airflow_environment import (
     prepare_database,
     write_configuration,
 )
-from lagbench.orchestrator.airflow_supervisor import STOP_GRACE_SECONDS
+from lagbench.orchestrator.airflow_supervisor import STOP_GRACE_SECONDS, is_airflow
 
 READY_LIMIT_SECONDS = 300
 HEALTH_LIMIT_SECONDS = 60.0
@@ -202,15 +202,12 @@ def _left_of(server: AirflowServer) -> list[psutil.Process]:
     A later program may lead a session of the same number: there is no Airflow in that. Airflow's
     processes are known by their titles only, which hide their environment.
     """
-    left = session_members(server.pid)
-    return left if any(_is_airflow(process, since=server.started_at) for process in left) else []
-
-
-def _is_airflow(process: psutil.Process, *, since: float) -> bool:
-    with contextlib.suppress(psutil.Error):
-        words = process.cmdline() if process.create_time() >= since else []
-        return any(Path(word.split(" ")[0]).name == "airflow" for word in words)
-    return False
+    left, is_left = session_members(server.pid), False
+    for process in left:
+        with contextlib.suppress(psutil.Error):
+            is_young = process.create_time() >= server.started_at
+            is_left |= is_young and is_airflow(process.cmdline())
+    return left if is_left else []
 
 
 def api_token(server: AirflowServer, state_dir: Path) -> str:

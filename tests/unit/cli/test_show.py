@@ -141,3 +141,20 @@ def test_run_says_when_the_clean_up_failed(
     assert code == ExitCode.PASS
     assert ("clean-up" in captured.get()) == (said is not None)
     assert (said or "") in captured.get()
+
+
+@pytest.mark.parametrize(
+    ("setting", "code"),
+    [
+        ("slos.reaction_seconds=0.5", ExitCode.SLO_FAILED),
+        ("slos.reaction=1", ExitCode.WRONG_INPUT),
+        ("slos.reaction_seconds=soon", ExitCode.WRONG_INPUT),
+        ("partitions=3", ExitCode.WRONG_INPUT),
+    ],
+)
+def test_report_judges_by_another_limit(lagbench: Command, setting: str, code: ExitCode) -> None:
+    """The run's own verdict stays as it is."""
+    folder = judged(lagbench.runs)
+
+    assert lagbench("report", folder.run_id, "--set", setting).code == code
+    assert lagbench("show", folder.run_id).code == ExitCode.PASS
