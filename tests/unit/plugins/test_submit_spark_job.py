@@ -194,38 +194,28 @@ def test_kubernetes_gets_a_driver_of_its_own(
     assert "local:///opt/lagbench/spark_jobs/pipeline.py" in submitter.arguments
 
 
+@pytest.mark.parametrize("is_runs_root", [False, True])
+@pytest.mark.usefixtures("submitter")
 def test_the_run_is_carried_to_a_volume_and_back(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_runs_root: bool
 ) -> None:
-    """The fence goes there before the job; what lies there afterwards comes into the run folder."""
+    """The fence goes there before the job; what lies there afterwards comes into the run folder.
+
+    The runs' own root under another path is used in place.
+    """
     volume = tmp_path / "volume"
+    if is_runs_root:
+        volume.symlink_to(world.folder.path.parent)
     _connect(monkeypatch, "spark://master:7077", lagbench_runs=str(volume))
     _fence(world, tables=False)
     for name in WRITTEN_TABLES:
         (volume / RUN_ID / "tables" / name).mkdir(parents=True)
         (volume / RUN_ID / "tables" / name / "part-0.parquet").write_bytes(name.encode())
-    (volume / RUN_ID / "accounting.json").write_text("{}")
 
     _run(world)
 
-    assert submitter.option("--run-folder") == f"file://{volume / RUN_ID}"
     assert (volume / RUN_ID / "fence.json").read_text() == world.folder.read_text("fence.json")
-    table = world.folder.table("events")
-    assert (table / "part-0.parquet").read_bytes() == b"events"
-    assert world.folder.accounting.exists()
-
-
-def test_a_volume_that_is_the_runs_root_is_not_copied(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The same folder under another path is used in place."""
-    (tmp_path / "mnt").symlink_to(world.folder.path.parent)
-    _connect(monkeypatch, "spark://master:7077", lagbench_runs=str(tmp_path / "mnt"))
-    _fence(world)
-
-    _run(world)
-
-    assert submitter.option("--run-folder") == f"file://{tmp_path / 'mnt' / RUN_ID}"
+    assert (world.folder.table("events") / "part-0.parquet").read_bytes() == b"events"
     assert not list(world.folder.path.glob(".fetched-*"))
 
 
@@ -238,7 +228,6 @@ def test_a_root_that_the_driver_does_not_see_is_refused(
 
     with pytest.raises(AirflowFailException, match="lagbench_runs = '/nowhere/runs'"):
         _run(world)
-
     assert not submitter.notes.exists()
 
 
@@ -260,18 +249,6 @@ def test_a_success_without_tables_is_none(
 
     assert f"file:///mnt/runs/{RUN_ID}" in str(failed.value)
     assert "lagbench_runs" in str(failed.value)
-
-
-def test_a_failed_job_fails_the_task(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last words of Spark are in the message."""
-    _connect(monkeypatch, "local[2]")
-    _fence(world)
-    submitter.forbid()
-
-    with pytest.raises(Exception, match=r"(?s)Error code is: 3.*it broke"):
-        _run(world)
 
 
 @pytest.fixture
@@ -301,12 +278,12 @@ def test_a_job_that_was_begun_early_is_the_tasks_own(
 def test_a_retry_starts_another_job(
     world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, earlier: Any
 ) -> None:
-    """The failure of the job that was begun early is the first try's."""
+    """The failure of the job that was begun early is the first try's, with Spark's last words."""
     _connect(monkeypatch, "local[2]")
     submitter.forbid()
     _operator(world).begin(earlier)
     _fence(world)
-    with pytest.raises(Exception, match="Error code is: 3"):
+    with pytest.raises(Exception, match=r"(?s)Error code is: 3.*it broke"):
         _run(world)
     submitter.allow()
 
