@@ -31,7 +31,6 @@ from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.kills import ends_when_killed
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
-from lagbench_airflow.operators.checks import ReconcileCheckOperator, RunRebalancesCheckOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.follow_run import FollowRunOperator
 from lagbench_airflow.operators.inject_spike import InjectSpikeOperator
@@ -40,18 +39,24 @@ from lagbench_airflow.operators.start_actions import StartActionsOperator
 from lagbench_airflow.operators.start_recorder import StartRecorderOperator
 from lagbench_airflow.operators.stop_tail import StopTailOperator
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
-from lagbench_airflow.operators.verdict import VerdictOperator
+from lagbench_airflow.operators.verdict import (
+    ReconcileCheckOperator,
+    RunRebalancesCheckOperator,
+    VerdictOperator,
+)
 from lagbench_airflow.params import scenario_run_params
 from lagbench_airflow.phases import phase
-from lagbench_airflow.sensors.actions_played import ActionsPlayedSensor
-from lagbench_airflow.sensors.run_group import RunGroupSettledSensor, RunGroupStableSensor
-from lagbench_airflow.sensors.run_lag import (
-    RunLagAboveSensor,
-    RunLagAtRestSensor,
-    RunLagDrainedSensor,
+from lagbench_airflow.sensors.run_sensor import (
+    ACTIONS_PLAYED,
+    GROUP_SETTLED,
+    GROUP_STABLE,
+    LAG_AT_REST,
+    LAG_BUILDS_UP,
+    LAG_DRAINED,
+    REPLICAS_SETTLED,
+    TRAFFIC_FINISHED,
+    RunSensor,
 )
-from lagbench_airflow.sensors.run_replicas import RunReplicasSettledSensor
-from lagbench_airflow.sensors.traffic_finished import TrafficFinishedSensor
 
 log = logging.getLogger(__name__)
 
@@ -209,18 +214,23 @@ def scenario_run() -> None:
         RunConsumersOperator(task_id="run_consumers", **start),
         StartRecorderOperator(task_id="start_recorder", **act),
         ApplyScalingPolicyOperator(task_id="apply_scaling_policy", **start),
-        RunGroupStableSensor(task_id="group_stable", **wait),
+        RunSensor(task_id="group_stable", until=GROUP_STABLE, **wait),
         StartActionsOperator(task_id="start_actions", **act),
         InjectSpikeOperator(task_id="inject_spike", **act),
-        RunLagAboveSensor(task_id="lag_builds_up", **wait),
-        TrafficFinishedSensor(task_id="traffic_finished", **wait),
-        RunLagAtRestSensor(task_id="lag_at_rest", **wait),
-        ActionsPlayedSensor(task_id="actions_played", on_success_callback=account.begin, **wait),
-        RunReplicasSettledSensor(task_id="replicas_settled", **wait),
+        RunSensor(task_id="lag_builds_up", until=LAG_BUILDS_UP, **wait),
+        RunSensor(task_id="traffic_finished", until=TRAFFIC_FINISHED, **wait),
+        RunSensor(task_id="lag_at_rest", until=LAG_AT_REST, **wait),
+        RunSensor(
+            task_id="actions_played",
+            until=ACTIONS_PLAYED,
+            on_success_callback=account.begin,
+            **wait,
+        ),
+        RunSensor(task_id="replicas_settled", until=REPLICAS_SETTLED, **wait),
         # Between the two the base load continues: a scale-down into an idle group shows nothing.
         StopTailOperator(task_id="stop_tail", is_settled=IS_SETTLED, **act),
-        RunLagDrainedSensor(task_id="lag_drained", **wait),
-        RunGroupSettledSensor(task_id="group_settled", **wait),
+        RunSensor(task_id="lag_drained", until=LAG_DRAINED, **wait),
+        RunSensor(task_id="group_settled", until=GROUP_SETTLED, **wait),
         FenceRunOperator(task_id="fence_run", **act),
         account,
         RunRebalancesCheckOperator(task_id="rebalance_count_check", **act),

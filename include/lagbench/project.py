@@ -26,10 +26,7 @@ def state_dir() -> Path:
 
 
 def named_folder(variable: str, default: Path) -> Path:
-    """Return the folder that an environment variable names; it need not be there yet.
-
-    :raises WrongInput: it is a file, or cannot be a folder.
-    """
+    """Return the folder that an environment variable names; it need not be there yet."""
     named = os.environ.get(variable)
     if not named:
         return default
@@ -46,10 +43,7 @@ def named_folder(variable: str, default: Path) -> Path:
 
 
 def make_state_dir(folder: Path) -> None:
-    """Make the state folder, and keep other users out: logs, database and topics are in it.
-
-    :raises NotReady: it belongs to another user, or to all of them.
-    """
+    """Make the state folder, and keep other users out: logs, database and topics are in it."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = folder.stat()
     is_own = found.st_uid == os.geteuid()

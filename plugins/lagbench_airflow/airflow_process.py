@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import PurePath
 
 import psutil
+
+from lagbench.orchestrator.airflow_supervisor import is_airflow
 
 _SUPERVISOR = "lagbench.orchestrator.airflow_supervisor"
 
@@ -24,14 +25,10 @@ def airflow_pid() -> int:
 
 def outermost_airflow(commands: Sequence[Sequence[str]]) -> int:
     """Return the last place with a command of Airflow, 0 if there is none; the task is first."""
-    return max((place for place, words in enumerate(commands) if _is_airflow(words)), default=0)
-
-
-def _is_airflow(words: Sequence[str]) -> bool:
-    """Return whether a process is Airflow's; it may have replaced its command by a title."""
-    return _SUPERVISOR in words or any(
-        PurePath(word.split(" ")[0]).name == "airflow" for word in words
-    )
+    of_airflow = [
+        place for place, words in enumerate(commands) if _SUPERVISOR in words or is_airflow(words)
+    ]
+    return max(of_airflow, default=0)
 
 
 def _words(process: psutil.Process) -> Sequence[str]:

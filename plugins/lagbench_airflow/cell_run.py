@@ -59,8 +59,6 @@ class CellRun:
         """Return the end of the planned window (unix seconds); None: the producer's end.
 
         Without a tail the producer's Job shows the end itself.
-
-        :raises NotReady: there is a tail, and the stream has not started.
         """
         if self.tail is None:
             return None
@@ -71,10 +69,7 @@ class CellRun:
 
     @classmethod
     def open(cls, run_folder: str) -> CellRun:
-        """Read the run from the folder that the task ``plan_cell`` created.
-
-        :raises NotReady: the folder is missing (another machine, or deleted).
-        """
+        """Read the run from the folder that the task ``plan_cell`` created."""
         folder = RunFolder(Path(run_folder))
         if not folder.scenario.is_file():
             raise NotReady(

@@ -28,8 +28,6 @@ def record_order(name: str) -> dict[str, Any]:
     """Check the cells of an experiment, start an execution, and return its folder and confs.
 
     The confs are those of scenario_run, by the keys of the runs.
-
-    :raises WrongInput: a cell cannot run.
     """
     experiment = load_experiment(name)
     check_experiment(experiment)
@@ -54,10 +52,7 @@ def record_order(name: str) -> dict[str, Any]:
 
 
 def keep_run(experiment_folder: str, key: str, dag_run: str) -> RunRecord:
-    """Record the run of ``dag_run`` of scenario_run as the run ``key`` of the experiment.
-
-    :raises NotReady: it ended without a verdict.
-    """
+    """Record the run of ``dag_run`` of scenario_run as the run ``key`` of the experiment."""
     folder = ExperimentFolder(Path(experiment_folder))
     run = folder_of_dag_run(dag_run)
     if run is None:
@@ -67,10 +62,7 @@ def keep_run(experiment_folder: str, key: str, dag_run: str) -> RunRecord:
 
 
 def write_result(experiment_folder: str) -> dict[str, Any]:
-    """Judge the experiment, write result.json and result.md, and return the differences.
-
-    :raises NotReady: runs are missing.
-    """
+    """Judge the experiment, write result.json and result.md, and return the differences."""
     folder = ExperimentFolder(Path(experiment_folder))
     result = conclude(folder)
     return {

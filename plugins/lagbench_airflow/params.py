@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 from airflow.sdk import Param
 
@@ -26,26 +27,40 @@ from lagbench.project import state_dir
 
 DEFAULT_SCENARIO = "quick_spike"
 
-_SETTING_OF_PARAM = {
-    "seed": "seed",
-    "balancer": "consumer.balancer",
-    "drain": "consumer.graceful_shutdown",  # the name in the conf of earlier runs
-    "graceful_shutdown": "consumer.graceful_shutdown",
-    "commit": "consumer.commit",
-    "rate": "profile.rate_per_second",
-    "spike_mult": "profile.spike_mult",
-    "spike_hold_seconds": "profile.spike_hold_seconds",
-}
-
 EXPERIMENT, CELL = "experiment", "cell"
 """Keys of the conf of an experiment's run: what that cell of the catalog sets is the catalog's."""
 OPENLINEAGE = "openlineage"
 """Airflow's TriggerDagRunOperator adds it to the conf when OpenLineage is on."""
 
 
+def _optional(section: str, *, type: str, enum: list[str] | None = None, **schema: Any) -> Param:  # noqa: A002
+    """Return a field that may stay empty."""
+    extra: dict[str, Any] = {} if enum is None else {"enum": [None, "", *enum]}
+    return Param(None, type=["null", type], section=section, **extra, **schema)
+
+
+def _settings() -> dict[str, tuple[str, Param]]:
+    """Return the fields that stand for one setting of the scenario, with that setting."""
+    balancers, commits = list(get_args(Balancer)), ["manual", "transactional", "auto"]
+    load, consumers = partial(_optional, "Load"), partial(_optional, "Consumers", type="string")
+    seed: dict[str, Any] = {"minimum": 0, "maximum": MAX_SEED, "title": "Seed of the event stream"}
+    rate: dict[str, Any] = {"exclusiveMinimum": 0, "title": "Events per second outside spikes"}
+    hold: dict[str, Any] = {"exclusiveMinimum": 0, "title": "Length of a spike in seconds"}
+    mult: dict[str, Any] = {"minimum": 1, "title": "Spike as a multiple"}
+    graceful: dict[str, Any] = {"enum": ["on", "off"], "title": "Graceful shutdown of pods"}
+    return {
+        "seed": ("seed", load(type="integer", **seed)),
+        "rate": ("profile.rate_per_second", load(type="number", **rate)),
+        "spike_mult": ("profile.spike_mult", load(type="number", **mult)),
+        "spike_hold_seconds": ("profile.spike_hold_seconds", load(type="number", **hold)),
+        "balancer": ("consumer.balancer", consumers(enum=balancers, title="Balancer")),
+        "graceful_shutdown": ("consumer.graceful_shutdown", consumers(**graceful)),
+        "commit": ("consumer.commit", consumers(enum=commits, title="Commit of offsets")),
+    }
+
+
 def scenario_run_params() -> dict[str, Param]:
     """Return the form; an empty field keeps the value of the scenario's file."""
-    balancers = list(get_args(Balancer))
     return {
         "scenario": Param(
             DEFAULT_SCENARIO,
@@ -67,26 +82,7 @@ def scenario_run_params() -> dict[str, Param]:
             title="Keep the bench",
             description="Keep the bench running if this run started it.",
         ),
-        "seed": _optional(
-            "Load", type="integer", minimum=0, maximum=MAX_SEED, title="Seed of the event stream"
-        ),
-        "rate": _optional(
-            "Load", type="number", exclusiveMinimum=0, title="Events per second outside spikes"
-        ),
-        "spike_mult": _optional("Load", type="number", minimum=1, title="Spike as a multiple"),
-        "spike_hold_seconds": _optional(
-            "Load", type="number", exclusiveMinimum=0, title="Length of a spike in seconds"
-        ),
-        "balancer": _optional("Consumers", type="string", enum=balancers, title="Balancer"),
-        "graceful_shutdown": _optional(
-            "Consumers", type="string", enum=["on", "off"], title="Graceful shutdown of pods"
-        ),
-        "commit": _optional(
-            "Consumers",
-            type="string",
-            enum=["manual", "transactional", "auto"],
-            title="Commit of offsets",
-        ),
+        **{name: param for name, (_, param) in _settings().items()},
         "overrides": Param(
             None,
             type=["null", "object", "string"],
@@ -129,12 +125,9 @@ def lifecycle_params() -> dict[str, Param]:
 
 
 def refuse_unknown(params: Mapping[str, Any]) -> None:
-    """Reject a key of the conf that nothing reads: its value would not be what is measured.
-
-    :raises WrongInput: names the first such key, and the fields of the form.
-    """
+    """Reject a key of the conf that nothing reads: its value would not be what is measured."""
     form = list(scenario_run_params())
-    known = {*form, *_SETTING_OF_PARAM, OPENLINEAGE, SEALED, EXPERIMENT, CELL}
+    known = {*form, OPENLINEAGE, SEALED, EXPERIMENT, CELL}
     for name in sorted(params.keys() - known):
         allowed = f"a field of the form: {', '.join(form)}"
         raise WrongInput(where="conf", field=name, value=params[name], allowed=allowed)
@@ -146,8 +139,6 @@ def opened(
     """Return the parameters of a Dag run, and the limits on what they may name.
 
     None: the command line has sealed them, whose caller's rights are the limit.
-
-    :raises WrongInput: there is no such seal or experiment, or a variable of the worker is wrong.
     """
     if params.get(SEALED) is not None:
         return read_sealed(state_dir(), params[SEALED], dag_run=dag_run), None
@@ -159,28 +150,29 @@ def _limits(params: Mapping[str, Any]) -> ConfLimits:
     from lagbench.catalog.catalog_files import from_any_folder, is_path, resolved
     from lagbench.catalog.experiments import load_experiment
 
+    def refuse(where: str, field: str, value: object, allowed: str) -> NoReturn:
+        raise WrongInput(where=where, field=field, value=value, allowed=allowed)
+
     reaching = dict(reaching_fields(Scenario))
     folders = [one for one in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if one]
     named = os.environ.get(FIELDS_VARIABLE, "").replace(",", " ").split()
     for wrong in (one for one in folders if not Path(one).is_absolute()):
         allowed = f"absolute paths with {os.pathsep} between them"
-        raise WrongInput(where="environment", field=FOLDERS_VARIABLE, value=wrong, allowed=allowed)
+        refuse("environment", FOLDERS_VARIABLE, wrong, allowed)
     for wrong in (one for one in named if one not in reaching):
-        allowed = ", ".join(reaching)
-        raise WrongInput(where="environment", field=FIELDS_VARIABLE, value=wrong, allowed=allowed)
+        refuse("environment", FIELDS_VARIABLE, wrong, ", ".join(reaching))
     names: set[str] = set()
     overrides: Mapping[str, str] = {}
     if (experiment := params.get(EXPERIMENT)) is not None:
         if is_path(str(experiment)):
-            allowed = "a name of the catalog"
-            raise WrongInput(where="conf", field=EXPERIMENT, value=experiment, allowed=allowed)
+            refuse("conf", EXPERIMENT, experiment, "a name of the catalog")
         found = load_experiment(str(experiment))
         cells = {one.name: one for one in found.cells}
         scenario, cell = from_any_folder(found.scenario), str(params.get(CELL))
         for key, allowed_here in ((CELL, list(cells)), ("scenario", [scenario])):
             if str(params.get(key)) not in allowed_here:
                 allowed = f"of the experiment {experiment}: {', '.join(allowed_here)}"
-                raise WrongInput(where="conf", field=key, value=params.get(key), allowed=allowed)
+                refuse("conf", key, params.get(key), allowed)
         names = {scenario, from_any_folder(cells[cell].policy or "")}
         overrides = found.overrides_of(cells[cell])
     return ConfLimits(
@@ -193,12 +185,9 @@ def _limits(params: Mapping[str, Any]) -> ConfLimits:
 
 
 def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """Return a run's overrides as dotted setting -> text; the form's own fields take precedence.
-
-    :raises WrongInput: ``overrides`` is neither lines of key=value nor a JSON object.
-    """
+    """Return a run's overrides as dotted setting -> text; the form's own fields take precedence."""
     settings = _overrides(params.get("overrides"))
-    for name, setting in _SETTING_OF_PARAM.items():
+    for name, (setting, _) in _settings().items():
         value = params.get(name)
         if value is not None and value != "":
             settings[setting] = str(value)
@@ -212,20 +201,17 @@ def _overrides(given: Any) -> dict[str, str]:
     if not given:
         return {}
     if isinstance(given, str) and given.lstrip().startswith("{"):
-        given = _json_object(given)
+        try:  # an object as text, e.g. in the conf of a client that quotes it
+            given = json.loads(given)
+        except (ValueError, RecursionError) as error:
+            allowed = f"key=value lines, or a JSON object ({error})"
+            raise WrongInput(
+                where="conf", field="overrides", value=given, allowed=allowed
+            ) from error
     if isinstance(given, Mapping):
         return dict(_dotted(given))
     lines = [line.strip() for line in str(given).splitlines() if line.strip()]
     return parse_settings(lines, where="conf", field="overrides")
-
-
-def _json_object(text: str) -> Any:
-    """Read an object given as text, e.g. in the conf of a client that quotes it."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        allowed = f"key=value lines, or a JSON object ({error})"
-        raise WrongInput(where="conf", field="overrides", value=text, allowed=allowed) from error
 
 
 def _dotted(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
@@ -235,9 +221,3 @@ def _dotted(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str,
             yield from _dotted(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value if isinstance(value, str) else json.dumps(value)
-
-
-def _optional(section: str, *, type: str, enum: list[str] | None = None, **schema: Any) -> Param:  # noqa: A002
-    """Return a field that may stay empty."""
-    extra: dict[str, Any] = {} if enum is None else {"enum": [None, "", *enum]}
-    return Param(None, type=["null", type], section=section, **extra, **schema)

@@ -11,27 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-import psutil
-
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
-from lagbench.catalog.catalog import Cell, checked_cell
+from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import file_name
-from lagbench.catalog.own_consumers import require_own_consumer
 from lagbench.catalog.strict_yaml import read_bytes
-from lagbench.core.cluster import (
-    refuse_kind_on_cluster,
-    refuse_on_cluster,
-    refuse_without_own_broker,
-)
 from lagbench.core.compare import content_digest, policies_digest
-from lagbench.core.plan import check_spark_fit
-from lagbench.core.policy import require_kafka_log_in, require_own_controller
-from lagbench.core.scenario import MOST_FILE_BYTES, RunNames, new_run_id, require_known_hpa
+from lagbench.core.scenario import MOST_FILE_BYTES, RunNames, new_run_id
 from lagbench.core.scenario.stream import RUN_TAIL_FIELD, tail_of
 from lagbench.embedded import bench
-from lagbench.embedded.prometheus_program import require_prometheus
 from lagbench.errors import WrongInput
+from lagbench.orchestrator.playable import require_playable
 from lagbench.results.prediction import predict_run
 from lagbench_airflow.hooks import target
 from lagbench_airflow.hooks.kube import settings_of_cluster
@@ -53,7 +43,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
         limits=limits,
     )
     is_embedded = target.is_embedded()
-    _require_target(cell, is_embedded=is_embedded)
+    on = None if is_embedded else settings_of_cluster()
+    require_playable(cell, on, bench.state_dir())
     run_id = params.get("run_id") or new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )
@@ -111,34 +102,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     }
 
 
-def _require_target(cell: Cell, *, is_embedded: bool) -> None:
-    """Reject a cell that the bench, or the cluster, cannot run as it is meant."""
-    require_known_hpa(cell.scenario, is_embedded=is_embedded)
-    for name, policy in cell.policies:
-        require_own_controller(policy.manifest, where=name, is_embedded=is_embedded)
-    on = bench.kafka_settings(bench.state_dir()) if is_embedded else settings_of_cluster()
-    require_own_consumer(cell.scenario, on=on)
-    if is_embedded:
-        free = psutil.virtual_memory().available // 2**20
-        check_spark_fit(cell.scenario, cell.policy, memory_mebibytes=free)
-        if not bench.has_own_broker(bench.state_dir()):
-            refuse_without_own_broker(cell.scenario)
-        for name, policy in cell.policies:
-            require_prometheus(policy.manifest, where=name)
-    else:
-        cluster = settings_of_cluster()
-        refuse_on_cluster(cell.scenario)
-        refuse_kind_on_cluster(cell.scenario, cluster)
-        if cluster.kafka_secret:
-            for name, policy in cell.policies:
-                require_kafka_log_in(policy.manifest, where=name)
-
-
 def _checked(file: str, sha256: str | None, field: str) -> str:
-    """Return the content of a user's file, which the run folder gets.
-
-    :raises WrongInput: it is not what was checked.
-    """
+    """Return the content of a user's file, which the run folder gets."""
     content = read_bytes(Path(file), most=MOST_FILE_BYTES)
     if hashlib.sha256(content).hexdigest() != sha256:
         raise WrongInput(

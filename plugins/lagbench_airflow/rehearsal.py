@@ -15,8 +15,6 @@ def compare_with_last_pass(dag_run: str) -> dict[str, Any]:
     """Compare the run of ``dag_run`` of scenario_run with its baseline and the last night.
 
     Write comparison.json, and the report with it.
-
-    :raises NotReady: the run folder is not on this machine.
     """
     folder = folder_of_dag_run(dag_run)
     if folder is None:

@@ -15,8 +15,8 @@ from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 
 from lagbench_airflow.hooks import kafka  # isort: skip
-from lagbench_airflow.triggers.condition import Reading  # isort: skip
-from lagbench_airflow.triggers.consumer_lag import ConsumerLagAtMostTrigger  # isort: skip
+from lagbench_airflow.triggers.condition import ConditionTrigger, KeptClients, Reading  # isort: skip
+from lagbench_airflow.triggers.conditions import Lag  # isort: skip
 
 pytestmark = pytest.mark.slow
 LIMIT_SECONDS = 600.0
@@ -42,18 +42,22 @@ def test_a_wait_keeps_its_clients_and_outlives_a_restart_of_the_broker(
             super().__init__(settings, awaits_transactions=False)
             opened.append(self)
 
-    class Watched(ConsumerLagAtMostTrigger):
-        def read(self) -> Reading:
-            reading = super().read()
+    class Watched(Lag):
+        def read(self, clients: KeptClients) -> Reading:
+            reading = super().read(clients)
             seen.append(reading.seen["total_lag"])
             return reading
 
     monkeypatch.setattr(kafka, "LagReader", Counted)
-    trigger = Watched(
+    lag = Watched(
         topic=names.events_topic,
         group=names.group,
         kafka_conn_id="kafka_default",
         threshold_records=0,
+        is_above=False,
+    )
+    trigger = ConditionTrigger(
+        conditions={"": lag},
         deadline_at=time.time() + LIMIT_SECONDS,
         hold_seconds=0.0,
         poll_seconds=0.05,

@@ -12,7 +12,6 @@ import typer
 from rich.text import Text
 
 from lagbench.cli import (
-    baseline_command,
     bench_commands,
     cell_commands,
     compare_command,
@@ -24,7 +23,6 @@ from lagbench.cli import (
     policy_command,
     run_command,
     simulate_command,
-    watch_command,
 )
 from lagbench.cli.machine_faults import make_output_last, told
 from lagbench.cli.terminal import Terminal
@@ -47,7 +45,7 @@ app.command()(bench_commands.status)
 app.command()(bench_commands.doctor)
 app.command()(bench_commands.ui)
 app.command()(run_command.run)
-app.command()(watch_command.watch)
+app.command()(cell_commands.watch)
 app.command()(plan_command.plan)
 app.command()(simulate_command.simulate)
 app.command()(experiment_command.experiment)
@@ -59,7 +57,7 @@ app.command()(compare_command.compare)
 app.command()(history_command.history)
 app.command()(cell_commands.account)
 app.command()(cell_commands.report)
-app.command()(baseline_command.baseline)
+app.command()(cell_commands.baseline)
 
 
 def _version(wanted: bool) -> None:
@@ -80,10 +78,7 @@ def _options(
 
 
 def _require_values(arguments: Sequence[str]) -> None:
-    """Reject an empty argument: it comes from an empty variable of a shell.
-
-    :raises WrongInput: an option or an argument is an empty text.
-    """
+    """Reject an empty argument: it comes from an empty variable of a shell."""
     for before, argument in pairwise(["", *arguments]):
         name, sign, value = argument.partition("=")
         if argument.startswith("--") and sign and not value:
@@ -105,7 +100,7 @@ def main() -> None:
         _require_values(sys.argv[1:])
         code = app(standalone_mode=False)
     except LagbenchError as error:
-        errors.print(Text(type(error).__name__, "red"), str(error), highlight=False)
+        errors.print(Text(type(error).__name__, "red"), str(error))
         sys.exit(error.exit_code)
     except _UsageError as error:
         error.message = printable(error.message)
@@ -116,10 +111,10 @@ def main() -> None:
         sys.exit(130)
     except OSError as error:
         code, text = told(error)
-        errors.print(text, markup=False, highlight=False, soft_wrap=True)
+        errors.say(text)
         sys.exit(code)
     except Exception:
-        errors.print(traceback.format_exc(), markup=False, highlight=False, soft_wrap=True)
+        errors.say(traceback.format_exc())
         errors.print("this is a fault in lagbench; please report it with the lines above")
         sys.exit(ExitCode.NOT_READY)
     sys.exit(code if isinstance(code, int) else ExitCode.PASS)

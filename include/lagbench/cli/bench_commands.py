@@ -6,11 +6,10 @@ from contextlib import nullcontext
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from lagbench.cli.cell_options import TargetOption, TargetSettingsOption
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.terminal import Terminal, table_of
 from lagbench.errors import ExitCode
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -21,9 +20,9 @@ def up() -> int:
     from lagbench.embedded import bench
 
     console = Terminal()
-    state = bench.up(bench.state_dir(), attached=False, on_progress=console.print)
-    console.print(f"Kafka       {state.bootstrap_servers}", highlight=False)
-    console.print(f"Kubernetes  KUBECONFIG={state.kubeconfig}", highlight=False, soft_wrap=True)
+    state = bench.up(bench.state_dir(), attached=False, on_progress=console.say)
+    console.say(f"Kafka       {state.bootstrap_servers}")
+    console.say(f"Kubernetes  KUBECONFIG={state.kubeconfig}")
     return ExitCode.PASS
 
 
@@ -38,18 +37,16 @@ def down() -> int:
         cluster_notes,
     )
 
-    state_dir = bench.state_dir()
-    grace_seconds = STOP_GRACE_SECONDS
-    if cluster_notes(state_dir, "run"):
-        grace_seconds += CLEAN_UP_LIMIT_SECONDS
-    run = stop_running_run(state_dir, grace_seconds=grace_seconds, say=_say)
+    say, state_dir = Terminal().say, bench.state_dir()
+    clean_up_seconds = CLEAN_UP_LIMIT_SECONDS if cluster_notes(state_dir, "run") else 0
+    run = stop_running_run(state_dir, grace_seconds=STOP_GRACE_SECONDS + clean_up_seconds, say=say)
     stopped = [] if run is None else [run]
     stopped += ["Airflow"] if stop_server(state_dir) else []
     stopped += bench.down(state_dir)
-    _say(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
+    say(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
     if cluster_notes(state_dir):
         with one_run_at_a_time(state_dir, purpose="the clean-up of a cluster"):
-            clean_up_clusters(state_dir, _say)
+            clean_up_clusters(state_dir, say)
     return ExitCode.PASS
 
 
@@ -58,14 +55,10 @@ def status() -> int:
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import failed_parts, running_server, told_failure
 
-    console = Terminal()
     state_dir = bench.state_dir()
-    found = bench.status(state_dir)
-    table = Table(box=None)
-    for heading in ("part", "state", "pid", "address", "memory", "up for"):
-        table.add_column(heading)
-    for part in found.parts:
-        table.add_row(
+    found, server = bench.status(state_dir), running_server(state_dir)
+    rows: list[tuple[str | Text, ...]] = [
+        (
             part.name,
             Text("running", "green") if part.is_running else Text("down", "yellow"),
             str(part.pid or ""),
@@ -73,14 +66,17 @@ def status() -> int:
             "" if part.rss_bytes is None else f"{part.rss_bytes / 2**20:.0f} MiB",
             "" if part.uptime_seconds is None else f"{part.uptime_seconds:.0f} s",
         )
-    server = running_server(state_dir)
+        for part in found.parts
+    ]
     failed = [] if server is None else failed_parts(server)
     if server is not None:
         state = Text(f"{', '.join(failed)} down", "yellow") if failed else Text("running", "green")
-        table.add_row("airflow", state, str(server.pid), server.url, "", "")
-    console.print(table)
+        rows.append(("airflow", state, str(server.pid), server.url, "", ""))
+    console = Terminal()
+    headings = ("part", "state", "pid", "address", "memory", "up for")
+    console.print(table_of(headings, rows, is_whole=False))
     if failed:
-        _say(told_failure(failed, state_dir))
+        console.say(told_failure(failed, state_dir))
     return ExitCode.PASS if found.is_up and not failed else ExitCode.NOT_READY
 
 
@@ -88,15 +84,9 @@ def doctor() -> int:
     """Check that this machine can run the bench; exit code 3 when something is missing."""
     from lagbench.embedded import bench
 
-    console = Terminal()
     checks = bench.doctor(bench.state_dir())
-    table = Table(box=None)
-    for heading in ("check", "", "seen", "what to do"):
-        table.add_column(heading)
-    for check in checks:
-        mark = Text(check.status, _COLOURS[check.status])
-        table.add_row(check.name, mark, check.seen, check.remedy)
-    console.print(table)
+    rows = [(c.name, Text(c.status, _COLOURS[c.status]), c.seen, c.remedy) for c in checks]
+    Terminal().print(table_of(("check", "", "seen", "what to do"), rows, is_whole=False))
     failed = any(check.status == "fail" for check in checks)
     return ExitCode.NOT_READY if failed else ExitCode.PASS
 
@@ -114,10 +104,8 @@ def ui(
     from lagbench.orchestrator.opened_clusters import ClusterNote
     from lagbench.orchestrator.target import find_target
 
-    console = Terminal()
-    state_dir = bench.state_dir()
-    cluster = find_target(target, target_settings)
-    running = running_server(state_dir)
+    console, state_dir = Terminal(), bench.state_dir()
+    cluster, running = find_target(target, target_settings), running_server(state_dir)
     if running is not None:
         require_target(running, target)
     # A run without a server has a Dag run in the same database: a scheduler that starts beside it
@@ -125,7 +113,7 @@ def ui(
     beside_no_run = one_run_at_a_time(state_dir, purpose="the start of Airflow")
     with beside_no_run if running is None else nullcontext():
         if cluster is None:
-            state = bench.up(state_dir, attached=False, on_progress=console.print)
+            state = bench.up(state_dir, attached=False, on_progress=console.say)
             connections = bench.connections(state)
         else:
             cluster.check()
@@ -133,15 +121,10 @@ def ui(
             if running is None:
                 ClusterNote.write(state_dir, cluster, "ui")
         server = start_server(
-            state_dir, connections, port=port, target=target, on_progress=console.print
+            state_dir, connections, port=port, target=target, on_progress=console.say
         )
-    console.print("\nAirflow  ", Text(server.url, "bold"))
-    console.print(f"user      {server.user}", highlight=False)
-    console.print(f"password  {admin_password(state_dir)}", highlight=False, markup=False)
-    console.print("Trigger", Text("scenario_run", "bold"), "there; `make down` stops everything.")
+    console.say(Text.assemble("\nAirflow   ", (server.url, "bold")))
+    console.say(f"user      {server.user}")
+    console.say(f"password  {admin_password(state_dir)}")
+    console.say("Trigger scenario_run there; `make down` stops everything.")
     return ExitCode.PASS
-
-
-def _say(line: str) -> None:
-    """Print a line unchanged: lists of names look like markup."""
-    Terminal().print(line, markup=False, highlight=False, soft_wrap=True)

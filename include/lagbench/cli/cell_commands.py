@@ -1,17 +1,18 @@
-"""``lagbench show | account | report``: the results of a run."""
+"""``lagbench show | report | account | watch | baseline``: a run and its results."""
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.adapters.runs.run_folder import RunFolder
+    from lagbench.core.verdict import Verdict
 
 RunArgument = Annotated[
     str, typer.Argument(help="A run id, the beginning of one, or latest.", metavar="RUN")
@@ -23,6 +24,7 @@ AnyRunArgument = Annotated[
         metavar="RUN",
     ),
 ]
+LOOK_SECONDS = 0.25
 
 
 def show(
@@ -34,8 +36,7 @@ def show(
     """Show a run's verdict, which is also the exit code; without RUN list all runs."""
     from lagbench.adapters.runs.named_run import opened
     from lagbench.adapters.runs.run_folder import list_runs
-    from lagbench.cli.run_list import print_runs
-    from lagbench.cli.verdict_table import print_verdict
+    from lagbench.cli.verdict_table import print_runs, print_verdict
 
     console = Terminal()
     if run is None:
@@ -78,46 +79,36 @@ def report(
                 told = f"run {folder.reference} {write_stopped(folder).text}"
                 raise NotReady(f"{told}. {folder.report} shows how far it came")
             verdict = report_again(folder)
-    first = "; ".join((*verdict.judged_without, *verdict.deciding[:1]))
-    console.print(f"{verdict.status}: {first}", highlight=False, soft_wrap=True)
-    console.print(f"report: {folder.report}", highlight=False, soft_wrap=True)
+    console.say(_in_short(verdict))
+    console.say(f"report: {folder.report}")
     return ExitCode.PASS
 
 
-def _require_end(folder: RunFolder) -> None:
-    """Reject a run in progress: its page would be that of a stopped one.
+def _in_short(verdict: Verdict) -> str:
+    return f"{verdict.status}: {'; '.join((*verdict.judged_without, *verdict.deciding[:1]))}"
 
-    :raises NotReady: a rehearsal or an observation still writes the folder.
-    """
+
+def _require_end(folder: RunFolder) -> None:
+    """Reject a run in progress: its page would be that of a stopped one."""
     from lagbench.cli.watched_run import is_in_progress
     from lagbench.programs.live.live_file import is_followed
     from lagbench.results.observed_run import RECORDS_FILE
 
-    records = folder.path / RECORDS_FILE
+    records, told = folder.path / RECORDS_FILE, f"run {folder.reference} is still in progress"
     if is_followed(records):
-        raise NotReady(f"run {folder.reference} is still in progress: its observation continues")
+        raise NotReady(f"{told}: its observation continues")
     if not records.exists() and not folder.has_landed() and is_in_progress(folder):
-        told = f"run {folder.reference} is still in progress"
         raise NotReady(f"{told}: lagbench watch {folder.reference} shows it")
 
 
-def _what_if(console: Console, folder: RunFolder, settings: list[str]) -> int:
-    import yaml
-
+def _what_if(console: Terminal, folder: RunFolder, settings: list[str]) -> int:
+    from lagbench.cli.cell_options import slo_limits
     from lagbench.core.verdict import exit_code
     from lagbench.results.measure import what_if
 
-    limits = {}
-    for setting in settings:
-        name, _, value = setting.partition("=")
-        if not name.startswith("slos.") or not value:
-            allowed = "slos.NAME=VALUE: a finished run can be judged by other limits only"
-            raise WrongInput(where="lagbench report", field="--set", value=setting, allowed=allowed)
-        limits[name.removeprefix("slos.")] = yaml.safe_load(value)
-    verdict = what_if(folder, limits)
-    first = "; ".join((*verdict.judged_without, *verdict.deciding[:1]))
-    console.print(f"what if {', '.join(settings)}: {verdict.status}: {first}", highlight=False)
-    console.print(f"{folder.path}/what-if.json; the run's verdict stays", highlight=False)
+    verdict = what_if(folder, slo_limits(settings))
+    console.say(f"what if {', '.join(settings)}: {_in_short(verdict)}")
+    console.say(f"{folder.path}/what-if.json; the run's verdict stays")
     return exit_code(verdict)
 
 
@@ -128,6 +119,48 @@ def account(run: RunArgument = "latest") -> int:
 
     console, folder = Terminal(), find(run)
     for group in folder.groups:
-        account_here(group, lambda line: console.print(line, highlight=False, soft_wrap=True))
-    console.print(f"now: lagbench report {folder.reference}", highlight=False, soft_wrap=True)
+        account_here(group, console.say)
+    console.say(f"now: lagbench report {folder.reference}")
     return ExitCode.PASS
+
+
+def baseline(run: RunArgument) -> int:
+    """Make a passed rehearsal of daily_spike_rehearsal the baseline of its cell."""
+    import time
+
+    from lagbench.adapters.runs.named_run import find
+    from lagbench.results.gate import accept
+
+    accepted, before = accept(find(run), now=time.time_ns())
+    console = Terminal()
+    console.say(f"baseline: {accepted.run_id}")
+    if before is not None and before.run_id != accepted.run_id:
+        console.say(f"before:   {before.run_id}")
+    return ExitCode.PASS
+
+
+def watch(run: RunArgument = "latest") -> int:
+    """Watch a run in progress; Ctrl-C leaves it alone. The exit code is that of its verdict."""
+    from lagbench.adapters.runs.named_run import find
+    from lagbench.cli.progress import ProgressDisplay
+    from lagbench.cli.verdict_table import print_verdict
+    from lagbench.cli.watched_run import WatchedRun, is_in_progress
+    from lagbench.core.measures.evidence import observation_of
+
+    console, folder = Terminal(), find(run)
+    is_observed = folder.manifest.exists() and observation_of(folder.read_json(folder.manifest))
+    if is_observed or not is_in_progress(folder):
+        wanted = "a rehearsal; this is an observation" if is_observed else "a run in progress"
+        allowed = f"{wanted}: lagbench show {folder.reference} shows this one"
+        raise WrongInput(where="run", field="run", value=folder.reference, allowed=allowed)
+    watched, pause = WatchedRun(folder), threading.Event()
+    with ProgressDisplay(console, folder.reference) as display:
+        while not watched.view.is_over and is_in_progress(folder):
+            watched.advance()
+            display.show(watched.view)
+            pause.wait(LOOK_SECONDS)
+    watched.advance()
+    if not folder.verdict.is_file():
+        seen = "\n".join(watched.view.failures) or f"its last phase was {watched.view.phase}"
+        raise NotReady(f"run {folder.reference} ended without a verdict: {seen}")
+    return print_verdict(console, folder)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,6 +43,17 @@ TargetSettingsOption = Annotated[
 ]
 
 
+def new_id(scenario: str) -> str:
+    """Return an id for a new run of a scenario."""
+    import secrets
+    from datetime import UTC, datetime
+
+    from lagbench.core.scenario import new_run_id
+
+    unique = secrets.token_hex(2)
+    return new_run_id(scenario, planned_at=datetime.now(UTC), unique_digits=unique)
+
+
 def finite(value: float | None) -> float | None:
     """Return an option's number; reject ``inf`` and ``nan``, which a lower bound lets through."""
     if value is not None and not math.isfinite(value):
@@ -50,10 +62,7 @@ def finite(value: float | None) -> float | None:
 
 
 def environment_at(start: str | None) -> SimulatedEnvironment:
-    """Return the simulator's environment for a stream that starts at ``--start``.
-
-    :raises WrongInput: the text is not an instant with its time zone.
-    """
+    """Return the simulator's environment for a stream that starts at ``--start``."""
     from lagbench.core.kubernetes import NS_PER_SECOND, parse_instant_ns
     from lagbench.core.simulation import SimulatedEnvironment
     from lagbench.errors import WrongInput
@@ -68,3 +77,32 @@ def environment_at(start: str | None) -> SimulatedEnvironment:
             where="command line", field="--start", value=start, allowed=allowed
         ) from error
     return SimulatedEnvironment(starts_at_seconds=at_ns // NS_PER_SECOND)
+
+
+def slo_limits(settings: Sequence[str]) -> dict[str, Any]:
+    """Return the limits that were given by ``--set slos.NAME=VALUE``.
+
+    :raises WrongInput: there is no such SLO, or the value is none for it.
+    """
+    from pydantic import ValidationError
+
+    from lagbench.catalog.catalog import parse_settings
+    from lagbench.catalog.strict_yaml import parse_yaml
+    from lagbench.core.scenario import Slos
+    from lagbench.errors import WrongInput
+
+    where, given = "command line", dict[str, Any]()
+    for key, text in parse_settings(settings, where=where, field="--set").items():
+        part, _, name = key.partition(".")
+        if part != "slos" or name not in Slos.model_fields:
+            allowed = ", ".join(f"slos.{known}" for known in Slos.model_fields)
+            raise WrongInput(where=where, field="--set", value=key, allowed=allowed)
+        given[name] = parse_yaml(text, where=f"--set {key}")
+    try:
+        Slos.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = f"--set slos.{first['loc'][0]}"
+        value, allowed = first["input"], first["msg"]
+        raise WrongInput(where=where, field=field, value=value, allowed=allowed) from error
+    return given

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import json
 from math import inf
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from rich.text import Text
 
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.terminal import Terminal, table_of
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lagbench.core.compare import Bound, ComparedRun, RunPair
+    from lagbench.core.compare import (
+        Bound,
+        ComparedRun,
+        Difference,
+        DifferenceVerdict,
+        NoiseFloor,
+        RunPair,
+    )
 
 BETWEEN = "vs"
+_COLOURS: dict[DifferenceVerdict, str] = {
+    "differs": "bold",
+    "equivalent": "green",
+    "undetermined": "yellow",
+    "listed": "dim",
+}
+_NO_FLOOR = (
+    "no noise floor of this cell on this machine and versions: run the same cell twice with each "
+    "of 8 seeds, then lagbench compare --keep-noise-floor RUN…"
+)
 
 
 def compare(
@@ -58,7 +76,6 @@ def compare(
 ) -> int:
     """Compare runs: two in a table without a test, more by pairs with the same seed."""
     from lagbench.adapters.runs.run_folder import runs_root
-    from lagbench.cli.difference_table import print_differences, print_floor, print_two_runs
     from lagbench.core.compare import (
         Pair,
         bounds_of,
@@ -70,25 +87,22 @@ def compare(
     from lagbench.core.significance import PLANNED_LOOKS
     from lagbench.results.compared_runs import keep_floor_of, read_noise_floors
 
-    console, varied = Terminal(), tuple(vary or ())
+    console = Terminal()
     sides = [[_compared(name) for name in names] for names in _divided(runs)]
     if keep_noise_floor:
-        pairs = pairs_of_one_cell([run for side in sides for run in side])
-        floor = keep_floor_of(runs_root(), pairs)
+        floor = keep_floor_of(runs_root(), pairs_of_one_cell([run for s in sides for run in s]))
         if as_json:
             typer.echo(json.dumps(floor.model_dump(mode="json"), indent=2))
         else:
-            print_floor(console, floor)
+            _print_floor(console, floor)
         return ExitCode.PASS
     pairs = _pairs(sides)
-    require_comparable(pairs, varied=varied)
+    require_comparable(pairs, varied=tuple(vary or ()))
     floor_found = closest_floor(read_noise_floors(runs_root()), *pairs[0])
     if len(pairs) == 1:
         if as_json:
-            raise WrongInput(
-                where="compare", field="--json", value="2 runs", allowed="with 2 or more pairs"
-            )
-        print_two_runs(console, pairs[0], floor_found)
+            _refuse("--json", "2 runs", "with 2 or more pairs")
+        _print_two_runs(console, pairs[0], floor_found)
         return ExitCode.PASS
     found = compare_pairs(
         [Pair(first.measures, second.measures) for first, second in pairs],
@@ -98,8 +112,12 @@ def compare(
     if as_json:
         typer.echo(json.dumps([each.model_dump(mode="json") for each in found], indent=2))
     else:
-        print_differences(console, pairs, found, floor_found)
+        _print_differences(console, pairs, found, floor_found)
     return ExitCode.PASS
+
+
+def _refuse(field: str, value: str, allowed: str) -> NoReturn:
+    raise WrongInput(where="compare", field=field, value=value, allowed=allowed)
 
 
 def _compared(name: str) -> ComparedRun:
@@ -117,9 +135,7 @@ def _divided(names: Sequence[str]) -> list[list[str]]:
     at = list(names).index(BETWEEN)
     sides = [list(names[:at]), list(names[at + 1 :])]
     if not all(sides) or BETWEEN in sides[1]:
-        raise WrongInput(
-            where="compare", field="runs", value=" ".join(names), allowed="RUN… vs RUN…"
-        )
+        _refuse("runs", " ".join(names), "RUN… vs RUN…")
     return sides
 
 
@@ -127,13 +143,9 @@ def _pairs(sides: list[list[ComparedRun]]) -> tuple[RunPair, ...]:
     from lagbench.core.compare import pairs_by_seed, sides_by_policy
 
     every = [run for side in sides for run in side]
-    if len(every) < 2 or len({run.run_id for run in every}) < len(every):
-        raise WrongInput(
-            where="compare",
-            field="runs",
-            value=", ".join(run.run_id for run in every),
-            allowed="two or more runs, each of them once",
-        )
+    ids = [run.run_id for run in every]
+    if len(ids) < 2 or len(set(ids)) < len(ids):
+        _refuse("runs", ", ".join(ids), "two or more runs, each of them once")
     if len(every) == 2:
         return ((every[0], every[1]),)
     first, second = sides if len(sides) == 2 else sides_by_policy(every)
@@ -149,19 +161,103 @@ def _bound(text: str) -> Bound:
     except ValueError:
         width = -1.0
     if not 0 <= width < inf:
-        raise WrongInput(
-            where="compare",
-            field="--bound",
-            value=text,
-            allowed="MEASURE=VALUE, e.g. reaction_seconds=5",
-        )
+        _refuse("--bound", text, "MEASURE=VALUE, e.g. reaction_seconds=5")
     return Bound(name, absolute=width)
 
 
 def _numbers(looks: str) -> list[int]:
     try:
         return [int(part) for part in looks.split(",")]
-    except ValueError as broken:
-        raise WrongInput(
-            where="compare", field="--looks", value=looks, allowed="numbers, e.g. 6,8,12"
-        ) from broken
+    except ValueError:
+        _refuse("--looks", looks, "numbers, e.g. 6,8,12")
+
+
+def _print_two_runs(console: Terminal, pair: RunPair, floor: NoiseFloor | None) -> None:
+    """Print each measure of both runs and the difference; one pair is not tested."""
+    from lagbench.core.measures import NAMED
+
+    rows = []
+    for measure in NAMED.values():
+        before, after = (measure.read(run.measures) for run in pair)
+        change = None if before is None or after is None else after - before
+        sign = "+" if change is not None and change > 0 else ""
+        values = (measure.number(before), measure.number(after))
+        rows.append((measure.heading, *values, f"{sign}{measure.number(change)}"))
+    _print_table(console, [pair], ("first", "second", "difference"), rows, floor)
+    console.say("two runs are one pair: nothing is tested")
+
+
+def _print_differences(
+    console: Terminal,
+    pairs: Sequence[RunPair],
+    differences: Sequence[Difference],
+    floor: NoiseFloor | None,
+) -> None:
+    """Print a line for each measure, and below the table the sentence of each tested one."""
+
+    def p(value: float | None) -> str:
+        return "–" if value is None else f"{value:.2g}"
+
+    rows = [
+        (
+            found.heading,
+            found.number(found.mean_first),
+            found.number(found.mean_second),
+            found.change(found.difference),
+            "–"
+            if found.low is None
+            else f"{found.change(found.low)} to {found.change(found.high)}",
+            p(found.p),
+            p(found.holm_p),
+            Text(found.verdict, style=_COLOURS[found.verdict]),
+        )
+        for found in differences
+    ]
+    headings = ("first", "second", "difference", "95 %", "p", "Holm", "")
+    sentences = [f"{one.title}: {one.text}" for one in differences if one.verdict != "listed"]
+    _print_table(console, pairs, headings, rows, floor, *sentences)
+    if floors := [found.p_floor for found in differences if found.p_floor is not None]:
+        console.say(f"lowest possible p of these pairs: {min(floors):.2g}")
+
+
+def _print_table(
+    console: Terminal,
+    pairs: Sequence[RunPair],
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str | Text]],
+    floor: NoiseFloor | None,
+    *sentences: str,
+) -> None:
+    """Print the sides, a row for each measure with the noise floor beside it, and sentences."""
+    from lagbench.core.measures import NAMED
+
+    for name, side in (("first", 0), ("second", 1)):
+        runs = [pair[side] for pair in pairs]
+        ids = ", ".join(run.run_id for run in runs)
+        console.say(f"{name:6}  {runs[0].measures.policy}: {ids}")
+    noise = {}
+    for measure in NAMED.values():
+        found = None if floor is None else floor.of_measure(measure.name)
+        noise[measure.heading] = measure.number(None if found is None else found.half_width)
+    right = (*headings[:-1], "noise ±") if headings[-1] == "" else (*headings, "noise ±")
+    whole = [(*row[:4], noise[str(row[0])], *row[4:]) for row in rows]
+    console.print_whole(
+        table_of(("measure", *headings[:3], "noise ±", *headings[3:]), whole, right=right)
+    )
+    for sentence in sentences:
+        console.say(sentence)
+    console.say(_NO_FLOOR if floor is None else f"noise floor: {floor.text}")
+
+
+def _print_floor(console: Terminal, floor: NoiseFloor) -> None:
+    """Print the noise floor of a cell."""
+    from lagbench.core.measures import NAMED
+
+    rows = [
+        (measure.heading, measure.number(found.half_width), str(found.n))
+        for measure in NAMED.values()
+        if (found := floor.of_measure(measure.name)) is not None
+    ]
+    headings = ("measure", "noise ±", "pairs")
+    console.print_whole(table_of(headings, rows, right=headings[1:]))
+    console.say(f"noise floor: {floor.text}")

@@ -6,20 +6,18 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.terminal import Terminal, table_of
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.core.explain import Step
     from lagbench.core.keda.object import ScaledObjectSpec, Trigger
-    from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger, PrometheusTrigger
+    from lagbench.core.keda.triggers import KafkaTrigger, PrometheusTrigger
 
 _ASK_SECONDS = 10.0
 """A broker that was just started has no coordinator for the group yet."""
@@ -57,14 +55,23 @@ def explain(
 
     spec = _read_spec(scaled_object, bootstrap_servers)
     console = Terminal()
-    for item in _chosen(spec, trigger, scaled_object):
+    if trigger is not None and trigger >= len(spec.triggers):
+        allowed = f"0 to {len(spec.triggers) - 1}"
+        _refuse(scaled_object, "--trigger", trigger, allowed)
+    for item in spec.triggers if trigger is None else (spec.triggers[trigger],):
         console.print(Text(f"trigger {item.index}: {item.type}", "bold"), f"of {spec.name}")
         if isinstance(item.parameters, KafkaTrigger):
             environment = _environment(item.parameters.bootstrap_servers, bootstrap_servers)
             _explain_kafka(console, spec, item, item.parameters, environment)
         elif isinstance(item.parameters, ExternalTrigger):
-            named = bootstrap_servers
-            steps = _lag_scaler_steps(spec, item.parameters, scaler, for_seconds, named)
+            metadata = item.parameters.metadata
+            if scaler is None:
+                steps = _sampled_steps(metadata, for_seconds, bootstrap_servers)
+            else:
+                from lagbench.adapters.grpc.scaler_explanation import ask_for_steps
+
+                names = {"namespace": spec.namespace, "name": spec.name}
+                steps = ask_for_steps(scaler, **names, metadata=metadata)
             _print_steps(console, steps)
         elif isinstance(item.parameters, PrometheusTrigger):
             _print_steps(console, _prometheus_steps(spec, item, item.parameters))
@@ -74,6 +81,10 @@ def explain(
         target = f"the HPA compares the formula's result with its target {spec.modifiers.target}"
         console.print(f"{target}: the step replicas of a trigger does not apply", style="dim")
     return ExitCode.PASS
+
+
+def _refuse(where: str, field: str, value: object, allowed: str) -> NoReturn:
+    raise WrongInput(where=where, field=field, value=value, allowed=allowed)
 
 
 def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
@@ -87,7 +98,7 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
         (each for each in documents if _mapping(each).get("kind") == "ScaledObject"), None
     )
     if found is None:
-        raise WrongInput(where=where, field="kind", value="none", allowed="one ScaledObject")
+        _refuse(where, "kind", "none", "one ScaledObject")
     if bootstrap_servers is not None:
         triggers = _mapping(found.get("spec")).get("triggers")
         for trigger in triggers if isinstance(triggers, list) else ():
@@ -100,16 +111,12 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
     checked = admitted_policy(found, where=where, environment=around)
     spec = checked.spec
     if not isinstance(spec, ScaledObjectSpec):
-        raise WrongInput(where=where, field="kind", value="none", allowed="one ScaledObject")
+        _refuse(where, "kind", "none", "one ScaledObject")
     for index, trigger in enumerate(checked.manifest["spec"]["triggers"]):
         for key, variable in trigger["metadata"].items():
             if key.endswith("FromEnv") and is_unknown(around.get(variable, "")):
-                raise WrongInput(
-                    where=where,
-                    field=f"spec.triggers[{index}].metadata.{key}",
-                    value=variable,
-                    allowed="a variable of this command, or of the target in the same file",
-                )
+                allowed = "a variable of this command, or of the target in the same file"
+                _refuse(where, f"spec.triggers[{index}].metadata.{key}", variable, allowed)
     refuse_broken_triggers(spec, checked.manifest, where=where)
     return spec
 
@@ -117,16 +124,6 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
 def _mapping(value: object) -> dict[str, Any]:
     """Return a mapping as it is, and an empty one for anything else in its place."""
     return value if isinstance(value, dict) else {}
-
-
-def _chosen(spec: ScaledObjectSpec, number: int | None, where: str) -> Sequence[Trigger]:
-    if number is None:
-        return spec.triggers
-    if number >= len(spec.triggers):
-        raise WrongInput(
-            where=where, field="--trigger", value=number, allowed=f"0 to {len(spec.triggers) - 1}"
-        )
-    return (spec.triggers[number],)
 
 
 def _environment(servers: Sequence[str], named: str | None) -> Mapping[str, str]:
@@ -143,7 +140,7 @@ def _environment(servers: Sequence[str], named: str | None) -> Mapping[str, str]
 
 
 def _explain_kafka(
-    console: Console,
+    console: Terminal,
     spec: ScaledObjectSpec,
     item: Trigger,
     trigger: KafkaTrigger,
@@ -167,12 +164,19 @@ def _explain_kafka(
         max_replicas=spec.max_replica_count,
         metric_type=item.metric_type,
     )
-    table = Table("topic", "partition", "end", "committed", "lag", "by", box=None)
-    for line in explained.partitions:
-        committed = "none" if line.offsets.committed is None else f"{line.offsets.committed:,}"
-        cells = (f"{line.offsets.end:,}", committed, f"{line.lag:,}", line.rule)
-        table.add_row(line.topic, str(line.partition), *cells)
-    console.print(table)
+    rows = [
+        (
+            line.topic,
+            str(line.partition),
+            f"{line.offsets.end:,}",
+            "none" if line.offsets.committed is None else f"{line.offsets.committed:,}",
+            f"{line.lag:,}",
+            line.rule,
+        )
+        for line in explained.partitions
+    ]
+    headings = ("topic", "partition", "end", "committed", "lag", "by")
+    console.print(table_of(headings, rows, is_whole=False))
     _print_steps(console, explained.steps)
 
 
@@ -192,22 +196,6 @@ def _prometheus_steps(
         client.close()
     limits = {"min_replicas": spec.floor, "max_replicas": spec.max_replica_count}
     return explain_prometheus(trigger, parameters, reading, **limits)
-
-
-def _lag_scaler_steps(
-    spec: ScaledObjectSpec,
-    trigger: ExternalTrigger,
-    scaler: str | None,
-    for_seconds: float,
-    named_servers: str | None,
-) -> tuple[Step, ...]:
-    if scaler is not None:
-        from lagbench.adapters.grpc.scaler_explanation import ask_for_steps
-
-        return ask_for_steps(
-            scaler, namespace=spec.namespace, name=spec.name, metadata=trigger.metadata
-        )
-    return _sampled_steps(trigger.metadata, for_seconds, named_servers)
 
 
 def _sampled_steps(
@@ -241,8 +229,6 @@ def _sampled_steps(
         source.close()
 
 
-def _print_steps(console: Console, steps: Sequence[Step]) -> None:
-    table = Table("step", "seen", "rule", "result", box=None)
-    for step in steps:
-        table.add_row(step.name, step.seen, step.rule, step.result)
-    console.print(table)
+def _print_steps(console: Terminal, steps: Sequence[Step]) -> None:
+    rows = [(step.name, step.seen, step.rule, step.result) for step in steps]
+    console.print(table_of(("step", "seen", "rule", "result"), rows, is_whole=False))

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from lagbench.cli.terminal import Terminal
-from lagbench.cli.wide_table import print_whole
+from lagbench.cli.terminal import Terminal, table_of
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
@@ -43,9 +40,9 @@ def history(
     if rebuild:
         made = rebuild_history(runs_root())
         deleted = f"{made.without_folder} of them without a folder any more"
-        _say(console, f"history: {made.lines} runs, {deleted}")
+        console.say(f"history: {made.lines} runs, {deleted}")
         for problem in made.left_out:
-            _say(console, f"left out: {problem}")
+            console.say(f"left out: {problem}")
         return ExitCode.PASS
     rows = read_history(runs_root())
     cells = list(by_cell(rows).values())
@@ -53,7 +50,7 @@ def history(
         _print_cells(console, cells)
         without = sum(row.cell is None for row in rows)
         if without:
-            _say(console, f"runs without a readable cell: {without}")
+            console.say(f"runs without a readable cell: {without}")
         return ExitCode.PASS
     for of_cell in _named(cell, cells):
         _print_cell(console, cell_history(of_cell), of_cell)
@@ -61,10 +58,7 @@ def history(
 
 
 def _named(cell: str, every: Sequence[list[HistoryRow]]) -> list[list[HistoryRow]]:
-    """Return the cells with that name or digest.
-
-    :raises WrongInput: there is none.
-    """
+    """Return the cells with that name or digest."""
     found = [
         rows
         for rows in every
@@ -82,56 +76,47 @@ def _named(cell: str, every: Sequence[list[HistoryRow]]) -> list[list[HistoryRow
     return found
 
 
-def _print_cells(console: Console, cells: Sequence[list[HistoryRow]]) -> None:
+def _print_cells(console: Terminal, cells: Sequence[list[HistoryRow]]) -> None:
     from lagbench.report.page import instant
 
     if not cells:
-        _say(console, "no runs yet: make rehearse")
+        console.say("no runs yet: make rehearse")
         return
-    table = _table("cell", "digest", "runs", "newest run", "began", "verdict")
-    for rows in cells:
-        newest = rows[-1]
-        began = instant(newest.created_at)
-        table.add_row(
+    rows = [
+        (
             newest.cell_name,
             str(newest.cell)[:_DIGEST],
-            str(len(rows)),
+            str(len(of_cell)),
             newest.run_id,
-            began,
+            instant(newest.created_at),
             newest.verdict,
         )
-    print_whole(console, table)
+        for of_cell in cells
+        for newest in of_cell[-1:]
+    ]
+    headings = ("cell", "digest", "runs", "newest run", "began", "verdict")
+    console.print_whole(table_of(headings, rows))
 
 
-def _print_cell(console: Console, found: CellHistory, rows: Sequence[HistoryRow]) -> None:
+def _print_cell(console: Terminal, found: CellHistory, rows: Sequence[HistoryRow]) -> None:
     from lagbench.core.measures import NAMED
     from lagbench.report.page import instant
 
     by_id = {row.run_id: row for row in rows}
-    _say(console, f"{found.name} ({found.cell[:_DIGEST]}): {len(rows)} runs")
+    console.say(f"{found.name} ({found.cell[:_DIGEST]}): {len(rows)} runs")
     for segment in found.segments:
         for reason in segment.began_because:
-            _say(console, f"  from {segment.run_ids[0]} on: {reason}")
-        table = _table("run", "began", "verdict", *(NAMED[name].heading for name in _SHOWN))
+            console.say(f"  from {segment.run_ids[0]} on: {reason}")
+        lines = []
         for run_id in segment.run_ids:
             row = by_id[run_id]
             values = (NAMED[name].number(row.measures.get(name)) for name in _SHOWN)
-            table.add_row(run_id, instant(row.created_at), row.verdict, *values)
-        print_whole(console, table)
+            lines.append((run_id, instant(row.created_at), row.verdict, *values))
+        headings = ("run", "began", "verdict", *(NAMED[name].heading for name in _SHOWN))
+        console.print_whole(table_of(headings, lines))
         for change in segment.changes:
-            _say(console, f"  {change.text}")
+            console.say(f"  {change.text}")
         if not segment.changes:
-            _say(console, "  no change point")
+            console.say("  no change point")
     if found.left_out:
-        _say(console, f"  left out, no usable verdict: {', '.join(found.left_out)}")
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=None)
-    for heading in headings:
-        table.add_column(heading, no_wrap=True)
-    return table
-
-
-def _say(console: Console, line: str) -> None:
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.say(f"  left out, no usable verdict: {', '.join(found.left_out)}")

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from lagbench.cli.cell_options import finite
+from lagbench.cli.cell_options import finite, new_id, slo_limits
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import WrongInput
 
 if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
     from lagbench.adapters.runs.run_folder import RunFolder
-    from lagbench.core.telemetry import LagSample, Record
+    from lagbench.core.measures.evidence import Observation
+    from lagbench.core.telemetry import Record
     from lagbench.orchestrator.observed_target import ObservedPlace, ObservedWorkload
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 5.0, 86_400.0
@@ -82,8 +81,10 @@ def observe(
     Ctrl-C ends the observation early; the readings until then are judged.
     """
     from lagbench.cli.verdict_table import print_verdict
+    from lagbench.report import report_again
+    from lagbench.results.observed_run import complete_run
 
-    seconds, limits = _seconds(duration), _limits(settings or [])
+    seconds, limits = _seconds(duration), slo_limits(settings or [])
     console = Terminal()
     subject = _subject(
         group=group,
@@ -96,17 +97,19 @@ def observe(
         bootstrap_servers=bootstrap_servers,
     )
     folder = _new_folder(subject, seconds, limits, pod_rate)
-    console.print(
-        f"observing group {group} on topic {topic} for {seconds:g} s: {folder.path}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    console.say(f"observing group {group} on topic {topic} for {seconds:g} s: {folder.path}")
     if subject.workload is not None and subject.workload.policy_unknown:
-        unknown = f"policy unknown: {subject.workload.policy_unknown}"
-        console.print(unknown, highlight=False, markup=False, soft_wrap=True)
+        console.say(f"policy unknown: {subject.workload.policy_unknown}")
     _record(console, subject, folder, seconds)
-    _judge(console, subject, folder)
+    seen = complete_run(folder)
+    _review(console, subject, folder, seen)
+    report_again(folder)
+    console.print()
     return print_verdict(console, folder)
+
+
+def _refuse(field: str, value: object, allowed: str) -> NoReturn:
+    raise WrongInput(where="command line", field=field, value=value, allowed=allowed)
 
 
 def _seconds(text: str) -> float:
@@ -114,41 +117,9 @@ def _seconds(text: str) -> float:
 
     seconds = duration_seconds_of(text)
     if seconds is None or not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
-        raise WrongInput(
-            where="command line",
-            field="--for",
-            value=text,
-            allowed=f"a duration such as 90s, 10m or 1h, from {SHORTEST_SECONDS:g} s to 24h",
-        )
+        shortest = f"{SHORTEST_SECONDS:g} s"
+        _refuse("--for", text, f"a duration such as 90s, 10m or 1h, from {shortest} to 24h")
     return seconds
-
-
-def _limits(settings: Sequence[str]) -> dict[str, Any]:
-    """Return the limits that were given by ``--set slos.NAME=VALUE``."""
-    from pydantic import ValidationError
-
-    from lagbench.catalog.catalog import parse_settings
-    from lagbench.catalog.strict_yaml import parse_yaml
-    from lagbench.core.scenario import Slos
-
-    given: dict[str, Any] = {}
-    for key, text in parse_settings(settings, where="command line", field="--set").items():
-        part, _, name = key.partition(".")
-        if part != "slos" or name not in Slos.model_fields:
-            names = ", ".join(f"slos.{known}" for known in Slos.model_fields)
-            raise WrongInput(where="command line", field="--set", value=key, allowed=names)
-        given[name] = parse_yaml(text, where=f"--set {key}")
-    try:
-        Slos.model_validate(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise WrongInput(
-            where="command line",
-            field=f"--set slos.{first['loc'][0]}",
-            value=first["input"],
-            allowed=first["msg"],
-        ) from error
-    return given
 
 
 def _subject(
@@ -172,12 +143,8 @@ def _subject(
 
     names_workload = deployment is not None or scaled_object is not None
     if names_workload and target is None:
-        raise WrongInput(
-            where="command line",
-            field="--target",
-            value="",
-            allowed="context:NAME, kind or embedded: where --deployment and --scaled-object are",
-        )
+        where = "where --deployment and --scaled-object are"
+        _refuse("--target", "", f"context:NAME, kind or embedded: {where}")
     place = None if target is None else find_place(target, namespace)
     settings = kafka_settings(kafka_config, bootstrap_servers, place)
     snapshot = require_group(settings, group, topic)
@@ -191,19 +158,14 @@ def _subject(
 def _new_folder(
     subject: _Subject, seconds: float, limits: Mapping[str, Any], pod_rate: float | None
 ) -> RunFolder:
-    import secrets
-    from datetime import UTC, datetime
-
     import yaml
 
     from lagbench.adapters.runs.run_folder import RunFolder
     from lagbench.adapters.runs.run_manifest import write_manifest
     from lagbench.core.measures.evidence import NO_POLICY, OBSERVED_FIELD, Observation
-    from lagbench.core.scenario import new_run_id
     from lagbench.results.observed_run import LIMITS_FIELD, POD_RATE_FIELD
 
-    run_id = new_run_id(_SCENARIO, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2))
-    folder, workload = RunFolder.create(run_id), subject.workload
+    folder, workload = RunFolder.create(new_id(_SCENARIO)), subject.workload
     policy = None if workload is None else workload.policy
     seen = Observation(
         group=subject.group,
@@ -213,14 +175,12 @@ def _new_folder(
         policy_unknown="" if workload is None else workload.policy_unknown,
         assignor=subject.snapshot.assignor or None,
     )
-    name = NO_POLICY if policy is None else str(policy["metadata"]["name"]).replace(".", "-")
-    place = subject.place
     write_manifest(
         folder,
         scenario=_SCENARIO,
-        policy=name,
+        policy=NO_POLICY if policy is None else str(policy["metadata"]["name"]).replace(".", "-"),
         seed=0,
-        fidelity="processes" if place is None else place.fidelity,
+        fidelity="processes" if subject.place is None else subject.place.fidelity,
         conf={
             "group": subject.group,
             "topic": subject.topic,
@@ -236,7 +196,7 @@ def _new_folder(
     return folder
 
 
-def _record(console: Console, subject: _Subject, folder: RunFolder, seconds: float) -> None:
+def _record(console: Terminal, subject: _Subject, folder: RunFolder, seconds: float) -> None:
     """Observe until the time has passed, or the user stops it."""
     from lagbench.programs.recorder.observation import SOURCE, GroupObserver
     from lagbench.programs.recorder.sources import ObservedCluster, Watched
@@ -262,7 +222,7 @@ def _record(console: Console, subject: _Subject, folder: RunFolder, seconds: flo
             newest = observer.records.newest
             observer.wait(seconds, lambda: status.update(reading_text(newest, now=time.time_ns())))
     except KeyboardInterrupt:
-        console.print("stopped early: the readings until now are judged")
+        console.say("stopped early: the readings until now are judged")
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -270,46 +230,54 @@ def _record(console: Console, subject: _Subject, folder: RunFolder, seconds: flo
 def reading_text(newest: Mapping[str, Record], *, now: int) -> str:
     """Return the newest readings, by the name of their class, in a line.
 
-    An unknown lag is a dash, and so is a reading that was not renewed until ``now`` (unix ns).
+    An unknown lag is a dash, and so is a reading that was not renewed until ``now`` (unix ns): each
+    is taken once a second.
     """
-    from lagbench.core.telemetry import GroupSample, LagSample, ReplicaSample
-
-    parts = []
-    if isinstance(lag := newest.get(LagSample.__name__), LagSample):
-        parts.append(f"lag {_lag_text(lag) if _is_fresh(lag, now) else '–'}")
-    if isinstance(group := newest.get(GroupSample.__name__), GroupSample):
-        text = f"{group.members} members, {group.state}"
-        parts.append(text if _is_fresh(group, now) else "members –")
-    if isinstance(replicas := newest.get(ReplicaSample.__name__), ReplicaSample):
-        text = f"{replicas.ready} of {replicas.spec} pods ready"
-        parts.append(text if _is_fresh(replicas, now) else "pods ready –")
-    return "observing: " + (", ".join(parts) or "no reading yet")
-
-
-def _is_fresh(sample: Record, now: int) -> bool:
-    """Return whether a sample, which is taken each second, leaves no gap until ``now``."""
     from lagbench.core.measures import NANOSECONDS
     from lagbench.core.measures.evidence import GAP_SECONDS
-
-    return now - sample.at <= GAP_SECONDS * NANOSECONDS
-
-
-def _lag_text(sample: LagSample) -> str:
+    from lagbench.core.telemetry import GroupSample, LagSample, ReplicaSample
     from lagbench.programs.recorder.exposed_lag import exposed_lag
 
-    found = exposed_lag(sample)
-    total = None if found is None else found.total
-    return "–" if total is None else f"{total:,.0f}"
+    parts = []
+    for sample in newest.values():
+        is_fresh = now - sample.at <= GAP_SECONDS * NANOSECONDS
+        if isinstance(sample, LagSample):
+            found = exposed_lag(sample)
+            total = found.total if is_fresh and found is not None else None
+            parts.append((0, f"lag {'–' if total is None else f'{total:,.0f}'}"))
+        elif isinstance(sample, GroupSample):
+            text = f"{sample.members} members, {sample.state}"
+            parts.append((1, text if is_fresh else "members –"))
+        elif isinstance(sample, ReplicaSample):
+            text = f"{sample.ready} of {sample.spec} pods ready"
+            parts.append((2, text if is_fresh else "pods ready –"))
+    return "observing: " + (", ".join(text for _, text in sorted(parts)) or "no reading yet")
 
 
-def _judge(console: Console, subject: _Subject, folder: RunFolder) -> None:
-    """Measure, judge and report what was recorded."""
-    from lagbench.cli.observed_policy import review_observed
-    from lagbench.report import report_again
-    from lagbench.results.observed_run import complete_run
+def _review(console: Terminal, subject: _Subject, folder: RunFolder, seen: Observation) -> None:
+    """Print the review of the policy, with its loop gain, and write it to ``policy_check.json``."""
+    from lagbench.cli.policy_command import print_review
+    from lagbench.core.policy.review import PolicyContext, review_documents
+    from lagbench.results.observed_run import POLICY_CHECK_FILE, observed_partitions
 
-    seen = complete_run(folder)
-    if subject.place is not None and subject.workload is not None:
-        review_observed(console, folder, subject.place, subject.workload, seen)
-    report_again(folder)
-    console.print(Text(""))
+    place, rate = subject.place, seen.pod_rate_per_second
+    policy = None if subject.workload is None else subject.workload.policy
+    if place is None or policy is None:
+        return
+    context = PolicyContext(partitions=observed_partitions(folder), pod_rate=rate)
+    facts = place.facts(policy)
+    review = review_documents([policy], where=place.name, context=context, facts=facts)
+    print_review(console, f"in {place.name}", review, context)
+    found = review.policies[0]
+    folder.write_json(
+        POLICY_CHECK_FILE,
+        {
+            "kind": found.kind,
+            "name": found.name,
+            "accepted": found.is_accepted,
+            "can_run": found.can_run,
+            "loop_gain": found.loop_gain,
+            "pod_rate_per_second": rate,
+            "findings": [finding.as_dict() for finding in found.findings],
+        },
+    )

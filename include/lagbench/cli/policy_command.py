@@ -1,4 +1,4 @@
-"""``lagbench policy check``: report what KEDA would reject or silently do differently."""
+"""``lagbench policy check | alerts``: what KEDA rejects or ignores of a policy, and its alerts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from lagbench.cli.cell_options import TargetSettingsOption, finite
 from lagbench.cli.terminal import Terminal
@@ -14,7 +17,28 @@ from lagbench.errors import ExitCode, WrongInput
 from lagbench.shown import printable
 
 if TYPE_CHECKING:
-    from lagbench.core.policy.review import ClusterFacts, FileReview, PolicyContext
+    from lagbench.core.policy.review import (
+        ClusterFacts,
+        FileReview,
+        Level,
+        PolicyContext,
+        PolicyReview,
+    )
+
+_MARKS: dict[Level, tuple[str, str]] = {
+    "refused": ("✗", "bold red"),
+    "broken": ("✗", "red"),
+    "warning": ("!", "yellow"),
+    "note": ("·", "dim"),
+}
+_WIDEST = 110
+_MOST_NAMES = 12
+_LISTS = (
+    ("ScaledObjects", "scaled_objects"),
+    ("HorizontalPodAutoscalers", "horizontal_pod_autoscalers"),
+    ("LimitRanges", "limit_ranges"),
+)
+_LONG_PATH = "spec.advanced.horizontalPodAutoscalerConfig."
 
 CANNOT_RUN = ExitCode.SLO_FAILED
 """The code of a verdict that fails: KEDA stores the policy, and it does not do its work."""
@@ -86,7 +110,6 @@ def check(
     --target cannot be read.
     """
     from lagbench.catalog.catalog import read_objects
-    from lagbench.cli.policy_report import print_review
     from lagbench.core.policy.review import review_documents
 
     context = _context(scenario, partitions, rate, slo, shutdown)
@@ -99,7 +122,7 @@ def check(
         workloads=_workload_under_test(scenario) if facts is None else (),
         facts=facts,
     )
-    title = Path(where if len(files) == 1 else f"{len(files)} files")
+    title = Path(where).name if len(files) == 1 else f"{len(files)} files"
     if as_json:
         text = json.dumps(_as_json(where, review, facts), indent=2, ensure_ascii=False)
         typer.echo(printable(text))
@@ -208,7 +231,7 @@ def _facts(
     target: str | None, settings_file: Path | None, documents: list[Any]
 ) -> ClusterFacts | None:
     """Return the facts of the target's cluster; None without a target."""
-    from lagbench.orchestrator.target_facts import target_facts
+    from lagbench.orchestrator.observed_target import target_facts
 
     if target is not None:
         return target_facts(target, settings_file, documents)
@@ -243,3 +266,98 @@ def _as_json(path: str, review: FileReview, facts: ClusterFacts | None) -> dict[
         "other_documents": list(review.others),
         "cluster": None if facts is None else facts.as_dict(),
     }
+
+
+def print_review(
+    console: Terminal,
+    name: str,
+    review: FileReview,
+    context: PolicyContext,
+    facts: ClusterFacts | None = None,
+) -> None:
+    """Print admission and findings of each policy in the file."""
+    console.width = min(console.width, _WIDEST)  # longer lines are hard to read
+    for number, policy in enumerate(review.policies):
+        if number:
+            console.print()
+        console.print(Text.assemble((name, "bold"), f"  {policy.kind} {policy.name}"))
+        _print_policy(console, policy, context)
+    if review.others:
+        console.print(f"beside it in the file: {', '.join(review.others)}", style="dim")
+    for line in () if facts is None else _fact_lines(facts):
+        console.print(line, style="dim")
+    if context.partitions is None:
+        console.print(
+            "not checked: partitions, threshold against rate and SLO "
+            "(--scenario NAME, or --partitions P --rate R --slo S)",
+            style="dim",
+        )
+
+
+def _fact_lines(facts: ClusterFacts) -> list[str]:
+    """Return the facts that the review takes from the cluster; all others are from the file."""
+    shown = facts.as_dict()
+    what = "; the rest is from the file:"
+    if facts.scaled_objects is None:
+        what = ": nothing, the file has no ScaledObject"
+    lines = [f"read from {facts.source}, namespace {facts.namespace}{what}"]
+    for title, key in _LISTS:
+        if (names := shown[key]) is not None:
+            more = len(names) - _MOST_NAMES
+            rest = [f"and {more} more"] if more > 0 else []
+            lines.append(f"  {title}: {', '.join([*names[:_MOST_NAMES], *rest]) or 'none'}")
+    for item, is_there in shown["objects"].items():
+        lines.append(f"  {item}: {'there' if is_there else 'not there'}")
+    for group, is_served in (shown["api_groups"] or {}).items():
+        lines.append(f"  API group {group}: {'served' if is_served else 'not served'}")
+    return lines
+
+
+def _print_policy(console: Terminal, policy: PolicyReview, context: PolicyContext) -> None:
+    if policy.is_accepted:
+        webhook = " and KEDA's webhook" if policy.kind == "ScaledObject" else ""
+        line = Text.assemble(("✓ accepted", "green"), f" by the API server{webhook}")
+        if not policy.can_run:
+            line.append(", but it cannot run", style="red")
+    else:
+        by = "KEDA's webhook" if policy.refused_by == "webhook" else "the API server"
+        line = Text.assemble(("✗ refused", "bold red"), f" by {by}")
+    console.print(line)
+    if len(policy.climb) > 1:
+        console.print(f"  up under full lag   {' → '.join(map(str, policy.climb))}")
+    if policy.suggested_lag_threshold is not None:
+        console.print(
+            f"  suggested threshold {policy.suggested_lag_threshold:,} = "
+            f"{context.pod_rate:,g}/s x {context.slo_seconds:g} s x 0.75"
+        )
+    if policy.loop_gain is not None and policy.standing_lag_seconds is not None:
+        console.print(f"  loop gain           {loop_text(policy.loop_gain)}")
+        console.print(
+            f"  lag at rest         {policy.standing_lag_seconds:,.1f} s (lagThreshold / one pod)"
+        )
+    if not policy.findings:
+        return
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in policy.findings:
+        mark, style = _MARKS[finding.level]
+        body = Text.assemble(
+            (finding.code, style if finding.level != "note" else ""),
+            "  ",
+            (f"{finding.field.replace(_LONG_PATH, '…')} = {finding.value}", "dim"),
+            f"\n{finding.happens}",
+        )
+        if finding.instead:
+            body.append_text(Text.assemble("\n", ("instead: ", "dim"), finding.instead))
+        table.add_row(Text(mark, style=style), body)
+        table.add_row()
+    console.print(Padding(table, (1, 0, 0, 0)))
+
+
+def loop_text(gain: float) -> str:
+    """Return the loop gain with its rule, as docs/findings/gain_rule found it."""
+    return (
+        f"{gain:,.2g} (HPA sync x one pod / lagThreshold); without a window, between floor and "
+        "ceiling, it flips by itself far above 1 and may at 1; simulated: with slow pods above 0.25"
+    )

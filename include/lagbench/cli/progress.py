@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from types import TracebackType
+from contextlib import ExitStack
 from typing import Self
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lagbench.cli.run_view import RunView
-from lagbench.core.live import SloStanding
+from lagbench.cli.terminal import Terminal
+from lagbench.cli.watched_run import RunView
 
 _BARS = "▁▂▃▄▅▆▇█"
 _MISSING = "·"
 PLAIN_LINE_EVERY_SECONDS = 5.0
-_MARKS = {
-    "holds": ("✓", "green"),
-    "broken": ("✗", "red"),
-    "open": ("…", "dim"),
-    "at_end": ("·", "dim"),
+_STANDINGS = {
+    "holds": ("✓", "green", "holds so far"),
+    "broken": ("✗", "red", "broken"),
+    "open": ("…", "dim", "open"),
+    "at_end": ("·", "dim", "at the end"),
 }
-_WORDS = {"holds": "holds so far", "broken": "broken", "open": "open", "at_end": "at the end"}
 
 
-class ProgressDisplay:
+class ProgressDisplay(ExitStack):
     """Draws a run: a live panel on a terminal, a line every 5 s elsewhere."""
 
-    def __init__(self, console: Console, run_id: str) -> None:
+    def __init__(self, console: Terminal, run_id: str) -> None:
         """Prepare a display for one run."""
+        super().__init__()
         self._console, self._run_id = console, run_id
         self._began = time.monotonic()
         self._last_line = -PLAIN_LINE_EVERY_SECONDS
@@ -41,19 +40,9 @@ class ProgressDisplay:
     def __enter__(self) -> Self:
         """Start drawing."""
         if self._console.is_terminal:
-            self._live = Live(console=self._console, refresh_per_second=4, transient=True)
-            self._live.start()
+            live = Live(console=self._console, refresh_per_second=4, transient=True)
+            self._live = self.enter_context(live)
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop drawing."""
-        if self._live is not None:
-            self._live.stop()
 
     def show(self, view: RunView) -> None:
         """Draw what is known now."""
@@ -65,12 +54,12 @@ class ProgressDisplay:
         ):
             self._last_line, self._last_phase = elapsed, view.phase
             cells = "  ".join(f"{name} {value}" for name, value in _cells(view))
-            line = f"{elapsed:6.0f} s  {view.phase:<22} {view.progress or cells}"
-            self._console.print(line, highlight=False, soft_wrap=True)
+            self._console.say(f"{elapsed:6.0f} s  {view.phase:<22} {view.progress or cells}")
 
 
 def panel(run_id: str, view: RunView, elapsed: float) -> Table:
     """Return the live view as a table of names and values."""
+    cell, newest = view.cell, view.newest
     table = Table(title=f"rehearsal {run_id}", show_header=False)
     table.add_column(justify="right", style="bold", no_wrap=True)
     table.add_column()
@@ -78,22 +67,24 @@ def panel(run_id: str, view: RunView, elapsed: float) -> Table:
     table.add_row("phase", Text(f"{view.phase}  {further}".strip(), style="cyan"))
     for name, value in _cells(view):
         table.add_row(name, value)
-    newest = view.newest
     if newest is not None and newest.time_lag_seconds is not None:
         table.add_row("time lag", f"{newest.time_lag_seconds:,.1f} s")
     table.add_row("lag, last lines", sparkline(view.lag_history))
     table.add_row("ready, last lines", sparkline(view.ready_history))
-    for slo in () if view.cell is None else view.cell.slos:
+    at_end = 0
+    for slo in () if cell is None else cell.slos:
         standing = view.standing.get(slo.name)
+        at_end += standing is not None and standing[1] == "at_end"
         if standing is not None and standing[1] != "at_end":
-            table.add_row(slo.title, _standing(standing, slo.limit, slo.unit))
-    if view.cell is not None:
-        left = [slo for slo in view.cell.slos if view.standing.get(slo.name, _OPEN)[1] == "at_end"]
-        table.add_row("known at the end", f"{len(left)} of {len(view.cell.slos)} SLOs")
+            mark, colour, word = _STANDINGS[standing[1]]
+            shown = "" if standing[0] is None else f"{standing[0]:g} {slo.unit}".strip() + ", "
+            table.add_row(slo.title, Text(f"{mark} {shown}{word} ({slo.limit})", style=colour))
+    if cell is not None:
+        table.add_row("known at the end", f"{at_end} of {len(cell.slos)} SLOs")
     table.add_row("to come", _to_come(view))
     table.add_row("elapsed", f"{elapsed:.0f} s")
     if view.verdict is not None:
-        of_both = ", both groups" if view.cell is not None and view.cell.group == "first" else ""
+        of_both = ", both groups" if cell is not None and cell.group == "first" else ""
         table.add_row("verdict", Text(f"{view.verdict}{of_both}", style="bold"))
     return table
 
@@ -102,21 +93,10 @@ def sparkline(values: Iterable[int | None]) -> str:
     """Return the values as a row of bars, scaled to their maximum; a dot where one is missing."""
     shown = list(values)
     top = max((value for value in shown if value is not None), default=0)
-    return "".join(_MISSING if value is None else _bar(value, top) for value in shown)
-
-
-def _bar(value: int, top: int) -> str:
-    return _BARS[0] if top <= 0 else _BARS[min(7, value * 8 // (top + 1))]
-
-
-_OPEN: SloStanding = (None, "open")
-
-
-def _standing(standing: SloStanding, limit: str, unit: str) -> Text:
-    value, state = standing
-    mark, colour = _MARKS[state]
-    shown = "" if value is None else f"{value:g} {unit}".strip() + ", "
-    return Text(f"{mark} {shown}{_WORDS[state]} ({limit})", style=colour)
+    return "".join(
+        _MISSING if value is None else _BARS[min(7, value * 8 // (top + 1)) if top > 0 else 0]
+        for value in shown
+    )
 
 
 def _spike(view: RunView) -> str:
@@ -141,21 +121,16 @@ def _to_come(view: RunView) -> str:
 
 
 def _cells(view: RunView) -> list[tuple[str, str]]:
-    line = view.newest
+    line, group = view.newest, None if view.cell is None else view.cell.group
     replicas = None if line is None else line.replicas
-    group = None if view.cell is None else view.cell.group
+
+    def number(value: float | None, unit: str = "") -> str:
+        return "–" if value is None else f"{value:,.0f}{unit}"
+
     return [
         *([] if group is None else [("group", f"{group} of two")]),
-        ("lag", _number(None if line is None else line.lag)),
+        ("lag", number(None if line is None else line.lag)),
         ("replicas", "–" if replicas is None else f"{replicas[1]}/{replicas[0]} ready"),
-        ("offered", _rate(None if line is None else line.planned_per_second)),
-        ("consumed", _rate(None if line is None else line.processed_per_second)),
+        ("offered", number(None if line is None else line.planned_per_second, "/s")),
+        ("consumed", number(None if line is None else line.processed_per_second, "/s")),
     ]
-
-
-def _number(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
-
-
-def _rate(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.0f}/s"

@@ -10,14 +10,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from lagbench.cli.machine_faults import no_space
 from lagbench.cli.progress import ProgressDisplay
 from lagbench.cli.run_lock import one_run_at_a_time
+from lagbench.cli.terminal import Terminal
 from lagbench.cli.watched_run import WatchedRun
-from lagbench.core.policy import require_own_controller
-from lagbench.core.scenario import require_known_hpa
 from lagbench.errors import NotReady, WrongInput
 
 if TYPE_CHECKING:
@@ -37,7 +34,7 @@ Rehearse = Callable[[Conf], None]
 
 @contextmanager
 def opened_target(
-    console: Console,
+    console: Terminal,
     *,
     target: str,
     target_settings: Path | None,
@@ -45,11 +42,7 @@ def opened_target(
     keep_bench: bool = False,
     purpose: str = "a run",
 ) -> Iterator[Rehearse]:
-    """Hold the target for one command, and provide the function that rehearses there.
-
-    :raises WrongInput: there is no such target, or a cell does not fit it.
-    :raises NotReady: another command holds the bench, or the target cannot be used.
-    """
+    """Hold the target for one command, and provide the function that rehearses there."""
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import (
         require_healthy,
@@ -57,12 +50,13 @@ def opened_target(
         running_server,
     )
     from lagbench.orchestrator.dag_process import DagProcess
+    from lagbench.orchestrator.playable import require_playable
     from lagbench.orchestrator.target import find_target
 
     cluster = find_target(target, target_settings)
-    for cell in cells:
-        _require_playable(cell, bench.state_dir(), cluster)
     state_dir = bench.state_dir()
+    for cell in cells:
+        require_playable(cell, None if cluster is None else cluster.settings(), state_dir)
     with one_run_at_a_time(state_dir, purpose):
         server = running_server(state_dir)
         if server is not None:
@@ -91,7 +85,7 @@ def opened_target(
         # Airflow is imported while the bench starts.
         waiting = [] if server is not None else [DagProcess(state_dir)]
         try:
-            state = bench.up(state_dir, attached=owns_bench, on_progress=console.print)
+            state = bench.up(state_dir, attached=owns_bench, on_progress=console.say)
             connections = bench.connections(state)
 
             def rehearse_here(conf: Conf) -> None:
@@ -137,7 +131,7 @@ def log_in_seconds(cell: Cell) -> float:
 
 
 def _on_cluster(
-    console: Console,
+    console: Terminal,
     state_dir: Path,
     cluster: ClusterTarget,
     conf: Conf,
@@ -155,45 +149,11 @@ def _on_cluster(
         follow(console, state_dir, connections, conf=conf, server=server)
     except KeyboardInterrupt:
         if note is not None and not has_removed_workloads(folder):
-            note.clean_up(lambda line: console.print(line, markup=False, soft_wrap=True))
+            note.clean_up(console.say)
         raise
     finally:
         if note is not None and has_removed_workloads(folder):
             note.forget()
-
-
-def _require_playable(cell: Cell, state_dir: Path, cluster: ClusterTarget | None) -> None:
-    """Reject a cell that the target lacks a part for, before anything starts.
-
-    :param cluster: None: the embedded bench.
-    """
-    import psutil
-
-    from lagbench.catalog.own_consumers import require_own_consumer
-    from lagbench.core.cluster import (
-        refuse_kind_on_cluster,
-        refuse_on_cluster,
-        refuse_without_own_broker,
-    )
-    from lagbench.core.plan import check_spark_fit
-    from lagbench.embedded import bench
-    from lagbench.embedded.prometheus_program import require_prometheus
-
-    require_known_hpa(cell.scenario, is_embedded=cluster is None)
-    on = bench.kafka_settings(state_dir) if cluster is None else cluster.settings()
-    require_own_consumer(cell.scenario, on=on)
-    for name, policy in cell.policies:
-        require_own_controller(policy.manifest, where=name, is_embedded=cluster is None)
-    if cluster is not None:
-        refuse_on_cluster(cell.scenario)
-        refuse_kind_on_cluster(cell.scenario, cluster.settings())
-        return
-    free = psutil.virtual_memory().available // 2**20
-    check_spark_fit(cell.scenario, cell.policy, memory_mebibytes=free)
-    if not bench.has_own_broker(state_dir):
-        refuse_without_own_broker(cell.scenario)
-    for name, policy in cell.policies:
-        require_prometheus(policy.manifest, where=name)
 
 
 def require_disk(cell: Cell, *, runs: int = 1) -> None:
@@ -225,7 +185,7 @@ def _disk_of(place: Path) -> int:
 
 
 def follow(
-    console: Console,
+    console: Terminal,
     state_dir: Path,
     connections: Mapping[str, str],
     *,
@@ -256,24 +216,24 @@ def follow(
     else:
         dag_run = ServerDagRun(server, state_dir, handed)
     folder = runs_root() / run_id
-    console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
+    console.say(f"run folder: {folder}")
     watched = WatchedRun(RunFolder(folder))
     try:
         dag_run.start()
         with ProgressDisplay(console, run_id) as display:
             _show_until_its_end(display, state_dir, dag_run, watched, has_bench)
     except KeyboardInterrupt:
-        console.print("stopping the run and cleaning up")
+        console.say("stopping the run and cleaning up")
         try:
             dag_run.cancel()
         except NotReady as problem:  # the interrupt goes on: nothing else may be started
             why = no_space(str(problem)) or problem
             told = f"the run was not stopped: {why}; {dag_run.where_to_look()}"
-            console.print(told, markup=False, highlight=False, soft_wrap=True)
+            console.say(told)
         watched.await_follower()
         if not (folder / "verdict.json").exists() and folder.is_dir():
             stopped = write_stopped(RunFolder(folder))
-            console.print(f"{stopped.text}: {folder}/report.html", highlight=False, soft_wrap=True)
+            console.say(f"{stopped.text}: {folder}/report.html")
         raise
     finally:
         break_seal(state_dir, handed[SEALED])

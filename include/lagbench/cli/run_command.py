@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import secrets
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from lagbench.cli.cell_options import (
     EnvFileOption,
@@ -19,15 +15,9 @@ from lagbench.cli.cell_options import (
     SettingsOption,
     TargetOption,
     TargetSettingsOption,
+    new_id,
 )
-from lagbench.cli.rehearsal import opened_target, require_disk
 from lagbench.cli.terminal import Terminal
-from lagbench.core.scenario import new_run_id
-
-WHAT_MAY_BE_LEFT = (
-    "Objects of the run may be left: pods, topics, its policy. The next run there removes them, "
-    "and so does lagbench down."
-)
 
 
 def run(
@@ -44,6 +34,7 @@ def run(
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
     from lagbench.catalog.catalog import checked_cell, parse_settings
     from lagbench.catalog.catalog_files import from_any_folder
+    from lagbench.cli.rehearsal import opened_target, require_disk
 
     console = Terminal()
     overrides = parse_settings(settings or [])
@@ -53,9 +44,7 @@ def run(
         overrides["consumer.env_file"] = json.dumps(str(env_file.absolute()))
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
     require_disk(cell)
-    run_id = new_run_id(
-        cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
-    )
+    run_id = new_id(cell.scenario.name)
     # Airflow's server, when it runs already, may have been started in another folder.
     conf: dict[str, Any] = {"scenario": from_any_folder(scenario), "run_id": run_id}
     conf |= {"keep_bench": True, "overrides": overrides}
@@ -72,7 +61,7 @@ def run(
     return _conclude(console, run_id)
 
 
-def _conclude(console: Console, run_id: str) -> int:
+def _conclude(console: Terminal, run_id: str) -> int:
     """Print verdict, report and failures of the clean-up; return the verdict's exit code."""
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
     from lagbench.cli.verdict_table import print_verdict
@@ -81,6 +70,9 @@ def _conclude(console: Console, run_id: str) -> int:
     folder = RunFolder(runs_root() / run_id)
     code = print_verdict(console, folder)
     for failure in clean_up_failures(folder.path):
-        console.print(Text(f"the clean-up failed: {failure}", style="yellow"), soft_wrap=True)
-        console.print(WHAT_MAY_BE_LEFT, highlight=False, soft_wrap=True)
+        console.say(f"the clean-up failed: {failure}", style="yellow")
+        console.say(
+            "Objects of the run may be left: pods, topics, its policy. The next run there removes "
+            "them, and so does lagbench down."
+        )
     return code

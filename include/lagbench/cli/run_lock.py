@@ -20,10 +20,7 @@ takes additional time."""
 
 @contextmanager
 def one_run_at_a_time(state_dir: Path, purpose: str = "a run") -> Iterator[None]:
-    """Hold the bench for one run, or for work that excludes runs; others fail at once.
-
-    :raises NotReady: another command holds it; the message names its purpose and its process.
-    """
+    """Hold the bench for one run, or for work that excludes runs; others fail at once."""
     make_state_dir(state_dir)
     with _lock_file(state_dir).open("a+") as lock:
         if not _take(lock):

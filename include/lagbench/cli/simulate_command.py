@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from lagbench.cli.cell_options import (
     ScenarioArgument,
@@ -18,12 +16,12 @@ from lagbench.cli.cell_options import (
     environment_at,
     finite,
 )
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.terminal import Terminal, table_of
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
-    from lagbench.core.simulation import SimulatedEnvironment, Simulation
+    from lagbench.core.simulation import Simulation
 
 
 def simulate(
@@ -62,7 +60,8 @@ def simulate(
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
     from lagbench.catalog.catalog import checked_cell, parse_settings
-    from lagbench.core.simulation import left_out
+    from lagbench.core.simulation import left_out, spreads
+    from lagbench.core.simulation import simulate as simulate_cell
 
     overrides = parse_settings(settings or [])
     names: list[str | None] = [*policy] if policy else [None]
@@ -70,7 +69,7 @@ def simulate(
     _require_own_names(cells)
     if parts := sorted(set(left_out(cells[0].scenario))):
         text = f"! the simulation leaves out: {', '.join(parts)}"
-        Terminal(stderr=True).print(text, highlight=False, soft_wrap=True)
+        Terminal(stderr=True).say(text)
     around = replace(environment_at(start), hpa_sync_at_seconds=sync_at)
     if start_seconds is not None:
         around = replace(around, start_up_seconds=start_seconds)
@@ -78,11 +77,29 @@ def simulate(
         around = replace(around, tail_seconds=tail_seconds)
     drawn = [seed] if seed is not None else list(range(1, seeds + 1))
     found = {
-        cell.policy_name: [_simulated(cell, one, slo_seconds, around) for one in drawn]
+        cell.policy_name: [
+            simulate_cell(
+                cell.scenario,
+                cell.policy,
+                seed=one,
+                policy_name=cell.policy_name,
+                slo_seconds=slo_seconds,
+                environment=around,
+                swapped={number: swapped.policy for number, swapped in cell.swapped.items()},
+            )
+            for one in drawn
+        ]
         for cell in cells
     }
     if as_json:
-        typer.echo(json.dumps(_as_json(found, with_timeline=timeline), indent=2))
+        content = {
+            name: {
+                "summary": {key: asdict(value) for key, value in spreads(of_cell).items()},
+                "cells": [one.to_json(with_timeline=timeline) for one in of_cell],
+            }
+            for name, of_cell in found.items()
+        }
+        typer.echo(json.dumps(content, indent=2))
     else:
         _print(Terminal(), found)
     return ExitCode.PASS
@@ -101,48 +118,18 @@ def _require_own_names(cells: Sequence[Cell]) -> None:
             )
 
 
-def _simulated(
-    cell: Cell, seed: int, slo_seconds: float | None, around: SimulatedEnvironment
-) -> Simulation:
-    from lagbench.core.simulation import simulate as simulate_cell
-
-    return simulate_cell(
-        cell.scenario,
-        cell.policy,
-        seed=seed,
-        policy_name=cell.policy_name,
-        slo_seconds=slo_seconds,
-        environment=around,
-        swapped={number: one.policy for number, one in cell.swapped.items()},
-    )
-
-
-def _as_json(found: dict[str, list[Simulation]], *, with_timeline: bool) -> dict[str, Any]:
-    from lagbench.core.simulation import spreads
-
-    return {
-        name: {
-            "summary": {key: asdict(value) for key, value in spreads(cells).items()},
-            "cells": [cell.to_json(with_timeline=with_timeline) for cell in cells],
-        }
-        for name, cells in found.items()
-    }
-
-
-def _print(console: Console, found: dict[str, list[Simulation]]) -> None:
+def _print(console: Terminal, found: dict[str, list[Simulation]]) -> None:
     from lagbench.core.simulation import COMPARED, spreads
 
     cells = next(iter(found.values()))
-    table = Table()
-    table.add_column("")
-    for name in found:
-        table.add_column(name, justify="right", overflow="fold")
     summaries = [spreads(cells) for cells in found.values()]
-    for measure in COMPARED:
-        cells_of = (summary[measure.name].text(measure) for summary in summaries)
-        table.add_row(measure.heading, *cells_of)
+    rows = [
+        (measure.heading, *(summary[measure.name].text(measure) for summary in summaries))
+        for measure in COMPARED
+    ]
+    table = table_of(("", *found), rows, right=list(found), is_whole=False)
     of = f"{cells[0].scenario}, simulated, seeds: {len(cells)}"
     slo = f"SLO: no message older than {cells[0].slo_seconds:g} s"
-    console.print(f"{of}; {slo}", highlight=False)
+    console.print(f"{of}; {slo}")
     console.print(table)
     console.print("median (lowest to highest seed); – never happened", style="dim")

@@ -1,16 +1,18 @@
-"""Print the verdict of a run as a table, with the accounting and the path of the report."""
+"""Print what is known of finished runs: the list, a verdict, and what the nightly gate found."""
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
+from collections.abc import Sequence
+
 from rich.text import Text
 
-from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.cli.comparison_table import print_comparison
-from lagbench.cli.wide_table import print_whole
+from lagbench.adapters.runs.run_folder import RunFolder, RunSummary
+from lagbench.cli.terminal import Terminal, table_of
 from lagbench.core.verdict import Verdict, exit_code
 from lagbench.errors import ExitCode, NotReady
+from lagbench.report.page import instant
+from lagbench.results.baseline import read_baseline
+from lagbench.results.gate import read_record
 from lagbench.results.seals import changed_since
 from lagbench.shared_with_spark import message_classes
 
@@ -34,51 +36,97 @@ _GAPS = (
     "reordered_in_doubt",
     "outside_run",
 )
+"""Printed only if there are any: the verdict names each, and normally there are none."""
+_GATE_COLOURS = {
+    "baseline": "green",
+    "within": "green",
+    "regressed": "red",
+    "undetermined": "yellow",
+    "not_compared": "dim",
+}
+_LIST_COLUMNS = ("run", "verdict", "policy", "began", "scenario", "seed", "fidelity")
+_LEAST_COLUMNS = 2
+"""Run and verdict are always shown; the others, from the left, if there is room."""
 
 
-def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
+def print_runs(console: Terminal, runs: Sequence[RunSummary]) -> None:
+    """Print a line for each run; a narrow terminal gets fewer columns and a note.
+
+    A file or a pipe gets all columns, whatever its assumed width.
+    """
+    if not runs:
+        console.say("no runs yet: make rehearse")
+        return
+    rows = [
+        tuple(
+            "–" if cell is None else str(cell)
+            for cell in (
+                run.run_id,
+                run.verdict,
+                run.policy,
+                instant(run.created_at),
+                run.scenario,
+                run.seed,
+                run.fidelity,
+            )
+        )
+        for run in runs
+    ]
+    tables = [
+        table_of(_LIST_COLUMNS[:count], [row[:count] for row in rows])
+        for count in range(_LEAST_COLUMNS, len(_LIST_COLUMNS) + 1)
+    ]
+    widths = [console.width_of(table) for table in tables]
+    fitting = [n for n, width in enumerate(widths) if width <= console.width] or [0]
+    shown = fitting[-1] if console.is_terminal else len(tables) - 1
+    console.print_whole(tables[shown])
+    if left_out := _LIST_COLUMNS[_LEAST_COLUMNS + shown :]:
+        console.print(f"{', '.join(left_out)}: in {widths[-1]} columns", style="dim")
+
+
+def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
     """Print each SLO with threshold and value, then failures, accounting, notes, gate, report.
 
     The reasons for an invalid run are printed first, once. Return the exit code of the verdict.
-
-    :raises NotReady: the run has no verdict yet, or what it rests on was changed since.
     """
     verdict = _verdict_of(folder)
     for reason in verdict.invalid:
         console.print(Text(f"invalid: {reason}", style="bold yellow"))
-    table = Table(title=f"verdict of {folder.reference}", title_justify="left", box=None)
-    for heading in ("", "SLO", "threshold", "value"):
-        table.add_column(heading, no_wrap=True, justify="right" if heading == "value" else "left")
-    for slo in verdict.slos:
-        mark, colour = _MARKS[slo.status]
-        table.add_row(Text(mark, style=colour), slo.title, slo.threshold, slo.value_text)
-    print_whole(console, table)
+    rows = [
+        (Text(*_MARKS[slo.status]), slo.title, slo.threshold, slo.value_text)
+        for slo in verdict.slos
+    ]
+    headings, title = ("", "SLO", "threshold", "value"), f"verdict of {folder.reference}"
+    console.print_whole(table_of(headings, rows, title=title, right=("value",)))
     explained = [slo for slo in verdict.slos if slo.status in ("fail", "undetermined")]
     for slo in explained:
         mark, colour = _MARKS[slo.status]
         console.print(Text(f"{mark} {slo.title}: {slo.reason}", style=colour))
-    _print_accounting(console, folder)
+    for group in folder.groups:
+        if group.accounting.exists():
+            _print_counts(console, group)
     mark, colour = _MARKS[verdict.status]
     console.print(Text(f"{mark} {verdict.status.upper()}", style=f"bold {colour}"))
     shown = " ".join(slo.reason for slo in explained)
     for reason in (*verdict.judged_without, *verdict.deciding[len(verdict.invalid) :]):
         if reason.split(": ", 1)[-1] not in shown:  # these SLOs' own reasons are above
-            console.print(f"  {reason}", highlight=False, markup=False)
+            console.print(f"  {reason}")
     for note in verdict.notes:
-        console.print(f"  note: {note}", highlight=False, markup=False)
+        console.print(f"  note: {note}")
     print_comparison(console, folder)
     if folder.report.exists():
-        console.print(f"report: {folder.report}", highlight=False, soft_wrap=True)
+        console.say(f"report: {folder.report}")
     return exit_code(verdict)
 
 
 def _verdict_of(folder: RunFolder) -> Verdict:
     """Return the verdict, if there is one and what it rests on is as it was."""
+    name = folder.reference
     if not folder.verdict.exists() and folder.phases.exists():
         from lagbench.cli.watched_run import is_in_progress
         from lagbench.report.stopped import stopped_run
 
-        told, name = f"run {folder.reference} has no verdict", folder.reference
+        told = f"run {name} has no verdict"
         if is_in_progress(folder):
             raise NotReady(f"{told} yet: it is still in progress; lagbench watch {name} shows it")
         far = f"lagbench report {name} shows how far it came"
@@ -86,28 +134,46 @@ def _verdict_of(folder: RunFolder) -> Verdict:
     verdict = folder.read_model(folder.verdict, Verdict)
     if changed := changed_since(folder, verdict.judged):
         raise NotReady(
-            f"run {folder.reference}: its verdict is of other files: {', '.join(changed)} changed"
-            f" since; lagbench report {folder.reference} judges the folder as it is"
+            f"run {name}: its verdict is of other files: {', '.join(changed)} changed since; "
+            f"lagbench report {name} judges the folder as it is"
         )
     return verdict
 
 
-def _print_accounting(console: Console, folder: RunFolder) -> None:
-    for group in folder.groups:
-        if group.accounting.exists():
-            _print_counts(console, group)
+def _print_counts(console: Terminal, folder: RunFolder) -> None:
+    counts = folder.read_json(folder.accounting)
+    shown = [*_COUNTS, *(name for name in _GAPS if counts.get(name))]
+    values = {
+        name: "not known" if counts.get(name) is None else f"{counts[name]:,}" for name in shown
+    }
+    cells = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
+    console.print(f"{'second group: ' if folder.is_second else ''}accounting: {cells}")
 
 
-def _print_counts(console: Console, folder: RunFolder) -> None:
-    counts = folder.read_json("accounting.json")
-    cells = [f"{name.replace('_', ' ')} {_count(counts.get(name))}" for name in _COUNTS]
-    # Printed only if there are any: the verdict names each, and normally there are none.
-    cells += [
-        f"{name.replace('_', ' ')} {_count(counts[name])}" for name in _GAPS if counts.get(name)
-    ]
-    whose = "second group: " if folder.is_second else ""
-    console.print(f"{whose}accounting: {', '.join(cells)}", highlight=False)
-
-
-def _count(value: int | None) -> str:
-    return "not known" if value is None else f"{value:,}"
+def print_comparison(console: Terminal, folder: RunFolder) -> None:
+    """Compare a rehearsal with its baseline and the last night; print nothing for other runs."""
+    record = read_record(folder)
+    if record is None:
+        return
+    numbers = ("reference", "at most", "value")
+    for name, found in record.comparisons:
+        rows = [
+            (
+                one.heading,
+                *one.numbers,
+                Text(one.status.replace("_", " "), style=_GATE_COLOURS[one.status]),
+            )
+            for one in found.measures
+        ]
+        title = f"against {name} {found.reference_run_id}"
+        headings = ("measure", *numbers, "")
+        console.print(table_of(headings, rows, title=title, right=numbers, wrapped=("measure",)))
+    style = f"bold {_GATE_COLOURS[record.status]}"
+    console.print(Text(f"gate: {record.status.upper()}", style=style))
+    for line in (*record.reasons, *(f"note: {note}" for note in record.notes)):
+        console.say(f"  {line}")
+    baseline = read_baseline(folder)
+    if baseline is not None and baseline.reason == "accepted":
+        console.say("  this run was accepted as the baseline of its cell")
+    elif record.status in ("regressed", "undetermined"):
+        console.say(f"  accept it: lagbench baseline {record.run_id}")

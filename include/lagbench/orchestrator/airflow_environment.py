@@ -95,10 +95,7 @@ def admin_password(state_dir: Path) -> str:
 
 
 def prepare_database(state_dir: Path) -> None:
-    """Migrate Airflow's database to this version's schema, once.
-
-    :raises NotReady: the migration failed; the message has its last lines.
-    """
+    """Migrate Airflow's database to this version's schema, once."""
     home = airflow_home(state_dir)
     home.mkdir(parents=True, exist_ok=True)
     admin_password(state_dir)
@@ -141,8 +138,6 @@ def fail_abandoned_runs(state_dir: Path) -> list[str]:
     """Mark runs of killed processes as failed, else a scheduler would continue them.
 
     Call it only while neither a scheduler nor a run uses this state folder.
-
-    :raises NotReady: Airflow's database does not answer.
     """
     environment = airflow_environment(state_dir, {})
     environment["PYTHONPATH"] = str(PROJECT_ROOT / "plugins")

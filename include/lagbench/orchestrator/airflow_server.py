@@ -33,7 +33,7 @@ from lagbench.orchestrator.airflow_environment import (
     prepare_database,
     write_configuration,
 )
-from lagbench.orchestrator.airflow_supervisor import STOP_GRACE_SECONDS
+from lagbench.orchestrator.airflow_supervisor import STOP_GRACE_SECONDS, is_airflow
 
 READY_LIMIT_SECONDS = 300
 HEALTH_LIMIT_SECONDS = 60.0
@@ -91,8 +91,6 @@ def start_server(
     """Start Airflow in the background and wait until the UI and the Dags answer.
 
     :param limit_seconds: how long to wait for them.
-    :raises NotReady: the port is taken or Airflow did not come up; the message has its log's tail.
-        A part of a running one does not work.
     """
     running = running_server(state_dir)
     if running is not None:
@@ -147,10 +145,7 @@ def start_server(
 
 
 def require_target(server: AirflowServer, target: str) -> None:
-    """Reject a running Airflow whose Dags rehearse elsewhere.
-
-    :raises NotReady: its target differs.
-    """
+    """Reject a running Airflow whose Dags rehearse elsewhere."""
     if server.target != target:
         raise NotReady(
             f"the running Airflow rehearses on {server.target}, not on {target}; stop it first "
@@ -171,10 +166,7 @@ def failed_parts(server: AirflowServer) -> list[str]:
 def require_healthy(
     server: AirflowServer, state_dir: Path, *, limit_seconds: float = HEALTH_LIMIT_SECONDS
 ) -> None:
-    """Wait until every part of Airflow works: one that ended was started again.
-
-    :raises NotReady: a part does not work; the message says which, and what to do.
-    """
+    """Wait until every part of Airflow works: one that ended was started again."""
     give_up_at, pause = time.monotonic() + limit_seconds, threading.Event()
     while failed := failed_parts(server):
         if time.monotonic() > give_up_at:
@@ -210,15 +202,12 @@ def _left_of(server: AirflowServer) -> list[psutil.Process]:
     A later program may lead a session of the same number: there is no Airflow in that. Airflow's
     processes are known by their titles only, which hide their environment.
     """
-    left = session_members(server.pid)
-    return left if any(_is_airflow(process, since=server.started_at) for process in left) else []
-
-
-def _is_airflow(process: psutil.Process, *, since: float) -> bool:
-    with contextlib.suppress(psutil.Error):
-        words = process.cmdline() if process.create_time() >= since else []
-        return any(Path(word.split(" ")[0]).name == "airflow" for word in words)
-    return False
+    left, is_left = session_members(server.pid), False
+    for process in left:
+        with contextlib.suppress(psutil.Error):
+            is_young = process.create_time() >= server.started_at
+            is_left |= is_young and is_airflow(process.cmdline())
+    return left if is_left else []
 
 
 def api_token(server: AirflowServer, state_dir: Path) -> str:

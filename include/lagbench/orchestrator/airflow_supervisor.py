@@ -15,8 +15,8 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath
 from typing import IO
 
 import psutil
@@ -40,6 +40,11 @@ PARTS = {
 STOP_GRACE_SECONDS = 15
 _MOST_ENDS, _WITHIN_SECONDS = 5, 600.0
 """A part that ends more often than this will not work."""
+
+
+def is_airflow(words: Sequence[str]) -> bool:
+    """Return whether a command is Airflow's; a process may have replaced it by a title."""
+    return any(PurePath(word.split(" ")[0]).name == "airflow" for word in words)
 
 
 def serve(log_path: Path) -> int:

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 
@@ -38,30 +38,6 @@ ASK_SECONDS = 1.0
 HEALTH_SECONDS = 10.0
 SILENCE_SECONDS = 120.0
 """A server that computes, or starts again, is silent for longer than one request waits."""
-
-
-class DagRun(Protocol):
-    """A run that can be started once."""
-
-    def start(self) -> None:
-        """Start the run. An interrupt may have started it too: ``cancel`` ends it."""
-        ...
-
-    def is_finished(self) -> bool:
-        """Return whether the run has ended, successfully or not."""
-        ...
-
-    def cancel(self) -> None:
-        """Stop the run now."""
-        ...
-
-    def log_tail(self, lines: int) -> str:
-        """Return the last lines that explain a failure."""
-        ...
-
-    def where_to_look(self) -> str:
-        """Return the place of the whole log."""
-        ...
 
 
 class ProcessDagRun:
@@ -142,8 +118,6 @@ class ServerDagRun:
         """Trigger the run.
 
         A trigger without an answer may have arrived: ``is_finished`` finds out.
-
-        :raises NotReady: Airflow rejects the run.
         """
         self._asked_at = self._answered_at = time.monotonic()
         self._health_asked_at = self._healthy_at = self._asked_at
@@ -154,12 +128,7 @@ class ServerDagRun:
             self._trigger_text = f"{silence}; "
 
     def is_finished(self) -> bool:
-        """Return whether Airflow reports the run as ended; it is asked once a second.
-
-        :raises StillRunning: Airflow has not answered, or a part of it has not worked, for two
-            minutes.
-        :raises NotReady: it does not know the run.
-        """
+        """Return whether Airflow reports the run as ended; it is asked once a second."""
         now = time.monotonic()
         if now - self._asked_at < ASK_SECONDS:
             return False
@@ -233,3 +202,7 @@ class ServerDagRun:
             timeout=30,
             **arguments,
         )
+
+
+DagRun = ProcessDagRun | ServerDagRun
+"""A run that can be started once."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,9 +27,9 @@ from lagbench.embedded.kafka_choice import named_settings
 from lagbench.errors import LagbenchError, NotReady, UnknownKind, WrongInput
 from lagbench.orchestrator.target import (
     CONTEXT_ADVICE,
-    CONTEXT_PREFIX,
-    KIND,
-    namespace_of_context,
+    access_of,
+    find_target,
+    require_known_sort,
 )
 from lagbench.project import state_dir
 
@@ -47,7 +46,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(frozen=True, slots=True)
 class ObservedPlace:
-    """A namespace of a cluster, and how to log in there."""
+    """A namespace of a cluster, and how to log in there; only to read."""
 
     name: str
     kubeconfig: str | None
@@ -66,12 +65,21 @@ class ObservedPlace:
     def facts(self, policy: Manifest) -> ClusterFacts | None:
         """Return what of the namespace bears on the policy; None: this account may not read it."""
         with self.open_kube() as kube, contextlib.suppress(LagbenchError):
-            discovery = ApiDiscovery(kube.api_client)
-            is_whole = self.fidelity == "kubernetes"
-            return read_cluster_facts(
-                kube, discovery, [policy], source=self.name, knows_kinds=is_whole
-            )
+            return _facts(kube, [policy], self.name)
         return None
+
+
+def target_facts(name: str, settings_file: Path | None, documents: Sequence[Any]) -> ClusterFacts:
+    """Return the facts in a target's namespace that matter for the file's policies; read only."""
+    cluster = find_target(name, settings_file)
+    with find_place(name, None).open_kube() if cluster is None else cluster.open_kube() as kube:
+        return _facts(kube, documents, name)
+
+
+def _facts(kube: Kube, documents: Sequence[Any], source: str) -> ClusterFacts:
+    """Read facts; the embedded bench serves few kinds, so one that lacks says nothing."""
+    discovery, knows_kinds = ApiDiscovery(kube.api_client), source != EMBEDDED
+    return read_cluster_facts(kube, discovery, documents, source=source, knows_kinds=knows_kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,38 +102,23 @@ class ObservedWorkload:
 
 
 def find_place(target: str, namespace: str | None) -> ObservedPlace:
-    """Return the namespace of a target: its context's, unless another one is given.
-
-    :raises WrongInput: there is no such target or context.
-    :raises NotReady: the bench or the kind cluster is not there.
-    """
+    """Return the namespace of a target: its context's, unless another one is given."""
+    require_known_sort(target)
     if target == EMBEDDED:
         state = bench.running(state_dir())
         if state is None:
-            raise NotReady("the embedded bench is not up: lagbench up")
+            raise NotReady("the embedded bench is not up: lagbench up, or no --target embedded")
         config = str(state.kubeconfig)
         return ObservedPlace(target, config, None, namespace or NAMESPACE, "processes")
-    if target == KIND:
-        kubeconfig = state_dir() / "kind.kubeconfig"
-        if not kubeconfig.is_file():
-            raise NotReady(f"there is no kind cluster of the bench ({kubeconfig}): make kind")
-        return ObservedPlace(target, str(kubeconfig), None, namespace or NAMESPACE, "kubernetes")
-    context = target.removeprefix(CONTEXT_PREFIX).strip()
-    if not context or not target.startswith(CONTEXT_PREFIX):
-        allowed = f"{EMBEDDED}, {KIND} or {CONTEXT_PREFIX}NAME"
-        raise WrongInput(where="command line", field="--target", value=target, allowed=allowed)
-    kubeconfig_name = os.environ.get("KUBECONFIG")
-    of_context = namespace_of_context(context, kubeconfig_name)
-    return ObservedPlace(target, kubeconfig_name, context, namespace or of_context, "kubernetes")
+    kubeconfig, context, of_context = access_of(target)
+    namespace = namespace or of_context or NAMESPACE
+    return ObservedPlace(target, kubeconfig, context, namespace, "kubernetes")
 
 
 def kafka_settings(
     config_file: Path | None, bootstrap_servers: str | None, place: ObservedPlace | None
 ) -> dict[str, str]:
-    """Return librdkafka's settings: those of the file, else of the environment, else the bench's.
-
-    :raises WrongInput: none of them names servers, or librdkafka rejects a setting.
-    """
+    """Return librdkafka's settings: of the file, else of the environment, else the bench's."""
     where = "command line"
     found: dict[str, str] = {}
     if config_file is not None:
@@ -149,20 +142,12 @@ def kafka_settings(
 
 
 def require_group(settings: Mapping[str, Any], group: str, topic: str) -> GroupSnapshot:
-    """Return the group as the broker describes it now.
-
-    :raises WrongInput: there is no such topic or group.
-    :raises NotReady: Kafka does not answer, or the account may not describe them.
-    """
+    """Return the group as the broker describes it now."""
     with KafkaAdmin(settings, timeout_seconds=_ANSWER_SECONDS) as admin:
         admin.check_reachable()
         if topic not in admin.partition_counts([topic]):
-            raise WrongInput(
-                where="command line",
-                field="--topic",
-                value=topic,
-                allowed="a topic that exists and that this account may describe",
-            )
+            allowed = "a topic that exists and that this account may describe"
+            raise _refused("--topic", topic, allowed)
 
         def describe() -> GroupSnapshot:
             asked = admin.ask_for_group(group, limit_seconds=_ANSWER_SECONDS)
@@ -170,9 +155,7 @@ def require_group(settings: Mapping[str, Any], group: str, topic: str) -> GroupS
 
         found = ask_again(describe, for_seconds=_BUSY_SECONDS)
     if found.state == "DEAD":
-        raise WrongInput(
-            where="command line", field="--group", value=group, allowed="a group that exists"
-        )
+        raise _refused("--group", group, "a group that exists")
     with contextlib.closing(open_admin(str(settings[SERVERS]), settings)) as client:
         ask_again(
             lambda: read_group_lag(client, group, topic, timeout_seconds=_ANSWER_SECONDS),
@@ -184,10 +167,7 @@ def require_group(settings: Mapping[str, Any], group: str, topic: str) -> GroupS
 def find_workload(
     kube: Kube, deployment: str | None, scaled_object: str | None
 ) -> ObservedWorkload:
-    """Return the workload of the group; policy and target name each other.
-
-    :raises WrongInput: there is no such object in the namespace, or the two do not fit.
-    """
+    """Return the workload of the group; policy and target name each other."""
     policy, unknown = None, ""
     if scaled_object is not None:
         policy = kube.get("ScaledObject", scaled_object)
@@ -195,12 +175,8 @@ def find_workload(
             raise _absent(kube, "--scaled-object", scaled_object)
         target = policy["spec"]["scaleTargetRef"]["name"]
         if deployment is not None and deployment != target:
-            raise WrongInput(
-                where="command line",
-                field="--deployment",
-                value=deployment,
-                allowed=f"{target}, the scale target of ScaledObject {scaled_object}",
-            )
+            allowed = f"{target}, the scale target of ScaledObject {scaled_object}"
+            raise _refused("--deployment", deployment, allowed)
         deployment = target
     name = str(deployment)
     for kind in _WORKLOADS:
@@ -209,21 +185,19 @@ def find_workload(
             if found is not None:
                 if policy is None:
                     policy, unknown = _policy_of(kube, kind, name)
-                selector, written = (
-                    selector_string(found["spec"]["selector"]),
-                    policy and _as_written(policy),
-                )
+                selector = selector_string(found["spec"]["selector"])
+                written = policy and _as_written(policy)
                 return ObservedWorkload(kind, name, selector, written, unknown)
     raise _absent(kube, "--deployment", name)
 
 
 def _absent(kube: Kube, field: str, value: str) -> WrongInput:
-    return WrongInput(
-        where="command line",
-        field=field,
-        value=value,
-        allowed=f"an object in the namespace {kube.namespace} (--namespace names another)",
-    )
+    place = f"the namespace {kube.namespace} (--namespace names another)"
+    return _refused(field, value, f"an object in {place}")
+
+
+def _refused(field: str, value: str, allowed: str) -> WrongInput:
+    return WrongInput(where="command line", field=field, value=value, allowed=allowed)
 
 
 def _policy_of(kube: Kube, kind: str, name: str) -> tuple[Manifest | None, str]:

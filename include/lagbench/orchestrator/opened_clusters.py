@@ -71,10 +71,7 @@ class ClusterNote:
         self.path.unlink(missing_ok=True)
 
     def clean_up(self, say: Say) -> None:
-        """Remove leftovers of runs from the cluster and its Kafka, and then the note.
-
-        :raises NotReady: it is not clean; the note stays, and the message names the remedy.
-        """
+        """Remove leftovers of runs from the cluster and its Kafka, and then the note."""
         opened = self._read()
         cluster, place = opened.cluster, f"{opened.cluster.name} ({opened.api_server})"
         say(f"cleaning up {place}, for {CLEAN_UP_LIMIT_SECONDS} s at most")
@@ -109,10 +106,7 @@ def cluster_notes(state_dir: Path, opened_by: Opener | None = None) -> list[Clus
 
 
 def clean_up_clusters(state_dir: Path, say: Say) -> None:
-    """Clean up every cluster that has a note; a failure does not stop the next one.
-
-    :raises NotReady: some are not clean; the message lists each.
-    """
+    """Clean up every cluster that has a note; a failure does not stop the next one."""
     failures = []
     for note in cluster_notes(state_dir):
         try:

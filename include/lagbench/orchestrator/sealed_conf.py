@@ -48,10 +48,7 @@ def break_seal(state_dir: Path, name: str) -> None:
 
 
 def read_sealed(state_dir: Path, name: object, *, dag_run: str) -> dict[str, Any]:
-    """Return what the command line has sealed under this name for this Dag run, and delete it.
-
-    :raises WrongInput: there is none that this user alone has written, or it is for another run.
-    """
+    """Return what the command line has sealed under this name for this Dag run, and delete it."""
     folder = state_dir / SEALED
     try:
         if not _NAME.fullmatch(str(name)):

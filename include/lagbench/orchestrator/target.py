@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,7 +21,7 @@ from lagbench.adapters.kafka.client_settings import (
     require_spark_can_read,
 )
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube.client.kube_connection import known_contexts
+from lagbench.adapters.kube.client.kube_connection import known_contexts, written_token
 from lagbench.adapters.kube.client.kube_retries import OUTAGE_SECONDS
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.kube import Kube
@@ -45,12 +46,11 @@ from lagbench.core.cluster import (
     cluster_settings,
     rights_of_run,
 )
-from lagbench.core.policy import require_kafka_log_in
+from lagbench.core.kubernetes import NS_PER_SECOND, format_instant, token_end_seconds
 from lagbench.core.scenario import KindName, RunNames, Scenario
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.errors import NotReady, WrongInput
-from lagbench.orchestrator.lasting_log_in import require_lasting_log_in
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
@@ -122,13 +122,9 @@ class ClusterTarget:
 
         :param policies: the run's; empty if they are chosen later.
         :param kinds: of the run's consumers; empty likewise.
-        :raises WrongInput: KEDA or Spark could not log in to Kafka with what was given.
-        :raises NotReady: something is missing; the message names it and the remedy.
         """
         if self.kafka_config is not None:
             require_spark_can_read(Path(self.kafka_config))
-            for policy in policies:
-                require_kafka_log_in(policy, where="policy")
         rights = rights_of_run(self.settings(), policies, kinds)
         self.require_log_in()
         with self.open_kube() as kube:
@@ -145,24 +141,22 @@ class ClusterTarget:
             admin.check_reachable()
 
     def require_log_in(self, *, for_seconds: float = 0.0) -> None:
-        """Reject a token that ends within ``for_seconds``: no verdict, no clean-up after it.
-
-        :raises NotReady: it ends too early, or has ended.
-        """
-        require_lasting_log_in(
-            self.kubeconfig,
-            self.context,
-            target=self.name,
-            advice=CONTEXT_ADVICE,
-            for_seconds=for_seconds,
+        """Reject a token that ends within ``for_seconds``: no verdict, no clean-up after it."""
+        token = written_token(self.kubeconfig, self.context, advice=CONTEXT_ADVICE)
+        end, now = None if token is None else token_end_seconds(token), time.time()
+        if end is None or end > now + for_seconds:
+            return
+        at = format_instant(round(end) * NS_PER_SECOND)
+        why = f"ends at {at}, and a run may take {for_seconds / 60:.0f} minutes from now"
+        raise NotReady(
+            f"the token of {self.name} {why if end > now else f'ended at {at}'}. Write a new "
+            "kubeconfig: k8s/runner-kubeconfig.sh (LAGBENCH_TOKEN_DURATION), or log in again"
         )
 
     def check_own_consumer(self, scenario: Scenario) -> None:
         """Reject a user's Deployment that the cluster would reject, before Airflow starts.
 
         Other consumers are lagbench's own: the cluster's checks know them.
-
-        :raises WrongInput: the API server rejects it, or the namespace rejects its pods.
         """
         if scenario.consumer.kind != "own":
             return
@@ -208,28 +202,16 @@ class ClusterTarget:
 
 
 def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
-    """Return the cluster of the target ``name``, None for the embedded bench.
-
-    :raises WrongInput: the name, a key or a value of the settings file is not valid, or the
-        kubeconfig has no such context.
-    :raises NotReady: the kind cluster does not exist, or the kubeconfig cannot be used.
-    """
+    """Return the cluster of the target ``name``, None for the embedded bench."""
     if name == EMBEDDED:
         if settings_file is not None:
             _refuse("--target-settings", str(settings_file), "only with a cluster as --target")
         return None
-    if name != KIND and not name.removeprefix(CONTEXT_PREFIX).strip():
-        _refuse("--target", name, "context:NAME with the name of a kubeconfig context")
-    if name != KIND and not name.startswith(CONTEXT_PREFIX):
-        _refuse("--target", name, f"{EMBEDDED}, {KIND} or {CONTEXT_PREFIX}NAME")
+    require_known_sort(name)
     for variable in (KUBERNETES_VARIABLE, CONNECTION_VARIABLE):
         if variable in os.environ:
-            raise WrongInput(
-                where="environment",
-                field=variable,
-                value="(hidden)",
-                allowed=f"no value: --target {name} sets it; unset it",
-            )
+            allowed = f"no value: --target {name} sets it; unset it"
+            _refuse(variable, "(hidden)", allowed, where="environment")
     overlay = KIND if name == KIND else "context"
     default_file = OVERLAYS / overlay / "settings" / "settings.env"
     given = _read_settings(settings_file or default_file)
@@ -240,33 +222,40 @@ def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
     if servers is None:
         _refuse("KAFKA_BOOTSTRAP_SERVERS", "", "host:port of the Kafka of the pods", where=file)
     config = _kafka_config(given, file)
-    if name == KIND:
-        kubeconfig = state_dir() / "kind.kubeconfig"
-        if not kubeconfig.is_file():
-            raise NotReady(f"there is no kind cluster of the bench ({kubeconfig}): make kind")
-        return ClusterTarget(name, str(kubeconfig), None, fields, str(servers), config)
-    context, users_kubeconfig = name.removeprefix(CONTEXT_PREFIX).strip(), _kubeconfig()
-    namespace_of_context(context, users_kubeconfig)
-    return ClusterTarget(name, users_kubeconfig, context, fields, str(servers), config)
+    kubeconfig, context, _ = access_of(name)
+    return ClusterTarget(name, kubeconfig, context, fields, str(servers), config)
 
 
-def namespace_of_context(context: str, kubeconfig: str | None) -> str:
-    """Return the namespace that kubectl would use with a context.
+def require_known_sort(name: str) -> None:
+    """Reject what is no name of a cluster, or of the embedded bench."""
+    if name in (EMBEDDED, KIND) or name.removeprefix(CONTEXT_PREFIX).strip() not in ("", name):
+        return
+    if name.startswith(CONTEXT_PREFIX) or not name.strip():
+        _refuse("--target", name, "context:NAME with the name of a kubeconfig context")
+    _refuse("--target", name, f"{EMBEDDED}, {KIND} or {CONTEXT_PREFIX}NAME")
 
-    :param kubeconfig: paths as in KUBECONFIG; None: where kubectl looks.
-    :raises WrongInput: there is no such context; the message names those that there are.
-    :raises NotReady: the kubeconfig cannot be used.
+
+def access_of(name: str) -> tuple[str | None, str | None, str | None]:
+    """Return kubeconfig, context and the context's namespace of a cluster (of kind: None).
+
+    KUBECONFIG gets absolute paths: Airflow's tasks run in their own folders.
     """
+    if name == KIND:
+        own = state_dir() / "kind.kubeconfig"
+        if not own.is_file():
+            raise NotReady(f"there is no kind cluster of the bench ({own}): make kind")
+        return str(own), None, None
+    context = name.removeprefix(CONTEXT_PREFIX).strip()
+    parts = filter(None, os.environ.get("KUBECONFIG", "").split(os.pathsep))
+    kubeconfig = os.pathsep.join(str(Path(part).absolute()) for part in parts) or None
     known = known_contexts(kubeconfig, advice=CONTEXT_ADVICE)
     if context not in known:
         close = get_close_matches(context, known, n=1, cutoff=0.5)
         hint = f"did you mean {CONTEXT_PREFIX}{close[0]}? " if close else ""
-        names = ", ".join(f"{CONTEXT_PREFIX}{name}" for name in sorted(known))
+        names = ", ".join(f"{CONTEXT_PREFIX}{one}" for one in sorted(known))
         allowed = f"{hint}a context of the kubeconfig: {names or 'none is there'}"
-        raise WrongInput(
-            where="target", field="--target", value=f"{CONTEXT_PREFIX}{context}", allowed=allowed
-        )
-    return known[context] or "default"
+        _refuse("--target", f"{CONTEXT_PREFIX}{context}", allowed)
+    return kubeconfig, context, known[context] or "default"
 
 
 def _kafka_config(given: Mapping[str, str], file: str) -> str | None:
@@ -282,15 +271,6 @@ def _kafka_config(given: Mapping[str, str], file: str) -> str | None:
         _refuse(missing, "", allowed, where=file)
     read_settings(Path(path).expanduser())
     return str(Path(path).expanduser().absolute())
-
-
-def _kubeconfig() -> str | None:
-    """Return KUBECONFIG with absolute paths: Airflow's tasks run in their own folders."""
-    named = os.environ.get("KUBECONFIG")
-    if not named:
-        return None
-    paths = [str(Path(part).absolute()) for part in named.split(os.pathsep) if part]
-    return os.pathsep.join(paths)
 
 
 def _read_settings(path: Path) -> dict[str, str]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lagbench.adapters.kafka.client_settings import refuse_code
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -18,6 +17,7 @@ from lagbench.adapters.kafka.kafka_lag import (
 )
 from lagbench.core.keda.loop import PartitionOffsets
 from lagbench.errors import LagbenchError, NotReady
+from lagbench_airflow.hooks.connections import connection
 
 
 class LagReader:
@@ -77,20 +77,9 @@ class KafkaHook(BaseHook):
         self.kafka_conn_id = kafka_conn_id
 
     def settings(self) -> dict[str, Any]:
-        """Return the librdkafka settings of the connection.
-
-        :raises NotReady: there is no such connection, or it names no servers.
-        :raises WrongInput: one of them loads or runs code.
-        """
-        try:
-            connection = self.get_connection(self.kafka_conn_id)
-        except AirflowNotFoundException as error:
-            raise NotReady(
-                f"the connection {self.kafka_conn_id} is not defined. Bring the bench up "
-                "(lagbench up) and start Airflow through lagbench, or define the connection with "
-                'extra {"bootstrap.servers": "HOST:PORT"}'
-            ) from error
-        settings = cast("dict[str, Any]", connection.extra_dejson)
+        """Return the librdkafka settings of the connection."""
+        found = connection(self.kafka_conn_id, "kafka")
+        settings = cast("dict[str, Any]", found.extra_dejson)
         if not settings.get("bootstrap.servers"):
             raise NotReady(
                 f"the connection {self.kafka_conn_id} has no bootstrap.servers in its extra "

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowException
 
 from lagbench.adapters.kube.client.kube_retries import OUTAGE_SECONDS, patient_retries
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
+from lagbench_airflow.hooks.connections import connection
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -30,8 +30,6 @@ def open_kube(
 
     Every field of the provider's connection counts (``kube_config``, ``disable_verify_ssl`` …).
     Each call waits for ``patience_seconds`` for an unavailable API server.
-
-    :raises NotReady: the connection is not defined or its kubeconfig cannot be used.
     """
     extra = _extra(kubernetes_conn_id)
     namespace = settings_of_cluster(kubernetes_conn_id).namespace
@@ -63,24 +61,13 @@ def _log_in(conn_id: str, extra: Mapping[str, object], patience_seconds: float) 
 
 
 def settings_of_cluster(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> ClusterSettings:
-    """Return the cluster's settings that the connection names.
-
-    :raises WrongInput: one of them is not valid.
-    :raises NotReady: the connection is not defined.
-    """
+    """Return the cluster's settings that the connection names."""
     where = f"the connection {kubernetes_conn_id}"
     return cluster_settings(_extra(kubernetes_conn_id), where=where)
 
 
 def _extra(kubernetes_conn_id: str) -> dict[str, object]:
-    try:
-        extra: dict[str, object] = BaseHook.get_connection(kubernetes_conn_id).extra_dejson
-    except AirflowNotFoundException as error:
-        raise NotReady(
-            f"the connection {kubernetes_conn_id} is not defined. Bring the bench up (lagbench up) "
-            "and start Airflow through lagbench, or define it with extra "
-            '{"kube_config_path": "PATH"}'
-        ) from error
+    extra: dict[str, object] = connection(kubernetes_conn_id, "kubernetes").extra_dejson
     return extra
 
 

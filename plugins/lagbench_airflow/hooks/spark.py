@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
-
 from lagbench.core.spark import SparkPlace, SparkSettings, check_fit, place_of
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import WrongInput
+from lagbench_airflow.hooks.connections import connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +23,11 @@ class SparkTarget:
 
     @classmethod
     def read(cls, spark_conn_id: str) -> SparkTarget:
-        """Read the connection; the provider would silently use YARN if it is missing.
-
-        :raises NotReady: there is no such connection.
-        :raises WrongInput: it cannot work.
-        """
-        try:
-            connection = BaseHook.get_connection(spark_conn_id)
-        except AirflowNotFoundException as error:
-            raise NotReady(
-                f"the connection {spark_conn_id} is not defined. Start Airflow through lagbench "
-                '(make ui, lagbench run), or define it with host "local[2]", spark://HOST:PORT or '
-                "k8s://https://HOST:PORT"
-            ) from error
+        """Read the connection; the provider would silently use YARN if it is missing."""
+        found = connection(spark_conn_id, "spark")
         where = f"connection {spark_conn_id}"
-        extra = connection.extra_dejson
-        master = _master(connection)
+        extra = found.extra_dejson
+        master = _master(found)
         place = place_of(where, master)
         settings = SparkSettings.read(where, extra)
         check_fit(where, place, settings, deploy_mode=extra.get("deploy-mode"))

@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.adapters.kube.policy_swap import put_policy, refuse_foreign_policy
-from lagbench.adapters.kube.ready_pods import start_limit_seconds, wait_ready
 from lagbench.adapters.runs.run_manifest import add_versions
 from lagbench.core.cluster import (
-    RunTarget,
     asks_lag_scaler,
     asks_prometheus,
-    claim_for_cluster,
-    companion_for_run,
     iggy_addresses,
     lag_scaler_for_run,
     policy_for_run,
@@ -30,8 +25,7 @@ from lagbench.core.scenario import RUN_ID_LABEL
 from lagbench.errors import NotReady
 from lagbench_airflow.bench_versions import autoscaler_version
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.operators.cell_operator import CellOperator
-from lagbench_airflow.operators.imposed_limits import require_unthrottled
+from lagbench_airflow.operators.cell_operator import CellOperator, Place
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -55,29 +49,25 @@ class ApplyScalingPolicyOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Swap the policy and wait for the autoscaler."""
-        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
-
-        is_embedded = embedded_access(self.kubernetes_conn_id) is not None
-        target = self.target(cell)
-        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
-        try:
-            refuse_foreign_policy(kube, cell.names.policy_object)
-            policies = [cell.policy, *cell.swapped.values()]
-            if any(asks_lag_scaler(policy.manifest) for policy in policies):
-                addresses = {item for each in policies for item in iggy_addresses(each.manifest)}
-                _start_lag_scaler(kube, target, addresses, is_embedded=is_embedded)
-            if is_embedded and any(asks_prometheus(policy.manifest) for policy in policies):
-                _start_prometheus(kube, target)
+        policies = [cell.policy, *cell.swapped.values()]
+        manifests = [policy.manifest for policy in policies]
+        with self.opened(cell) as place:
+            refuse_foreign_policy(place.kube, cell.names.policy_object)
+            if any(map(asks_lag_scaler, manifests)):
+                _start_lag_scaler(
+                    place, {item for one in manifests for item in iggy_addresses(one)}
+                )
+            if place.is_embedded and any(map(asks_prometheus, manifests)):
+                _start_prometheus(place)
             # What a policy needs is there by now: cron windows are placed from this instant on.
+            is_embedded = place.is_embedded
             manifest = policy_for_run(
                 cell.policy.manifest,
-                target,
+                place.target,
                 is_embedded=is_embedded,
                 starts_at_ns=_planned_start(cell, is_embedded=is_embedded),
             )
-            put = put_policy(kube, manifest, cell.policy.limits)
-        finally:
-            kube.close()
+            put = put_policy(place.kube, manifest, cell.policy.limits)
         self.log.info("policy in force, old -> new:\n%s", put.difference or "(no change)")
         cell.folder.write_text(cell.folder.policy, yaml.safe_dump(manifest, sort_keys=False))
         cell.folder.write_text("policy.diff", put.difference)
@@ -120,41 +110,22 @@ def _planned_start(cell: CellRun, *, is_embedded: bool) -> int | None:
     return planned
 
 
-def _start_lag_scaler(
-    kube: Kube, target: RunTarget, iggy_addresses: Collection[str], *, is_embedded: bool
-) -> None:
+def _start_lag_scaler(place: Place, iggy_addresses: Collection[str]) -> None:
     """Run the lag scaler before KEDA calls it: without an answer KEDA creates no HPA."""
-    for companion in base_objects("lag-scaler"):
-        if companion["kind"] != "PersistentVolumeClaim":
-            kube.apply(companion_for_run(companion, target))
-        elif not is_embedded:  # the embedded bench has no volumes
-            claim = claim_for_cluster(companion, target)
-            if claim is not None:
-                kube.create_missing(claim)  # what exists stays: its class and size cannot change
+    place.apply_companions("lag-scaler", only_on_cluster=False)
     base = base_manifest("lag-scaler", "Deployment")
-    deployment = lag_scaler_for_run(base, target, iggy_addresses=iggy_addresses)
-    kube.apply(deployment)
-    within = start_limit_seconds(is_embedded=is_embedded)
-    wait_ready(kube, deployment["metadata"]["name"], 1, timeout_seconds=within)
-    if not is_embedded:
-        require_unthrottled(kube, deployment)
+    place.start(lag_scaler_for_run(base, place.target, iggy_addresses=iggy_addresses))
 
 
-def _start_prometheus(kube: Kube, target: RunTarget) -> None:
+def _start_prometheus(place: Place) -> None:
     """Run Prometheus on the recorder's metrics; localkube notes the port of each pod's ports."""
-    pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={target.names.run_id}")
-    own = target.names.recorder
-    recorders = [p for p in pods if p["metadata"]["labels"].get("app") == own]
+    names = place.target.names
+    pods = place.kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={names.run_id}")
+    recorders = [p for p in pods if p["metadata"]["labels"].get("app") == names.recorder]
     if not recorders:
         raise NotReady("the recorder has no pod: Prometheus would have nothing to scrape")
     status = recorders[0].get("status") or {}
     port = recorders[0]["metadata"]["annotations"][RECORDER_METRICS_ANNOTATION]
-    for companion in base_objects("prometheus"):
-        kube.apply(companion_for_run(companion, target))
-    deployment = prometheus_for_run(
-        base_manifest("prometheus", "Deployment"),
-        target,
-        scraped_address=f"{status['podIP']}:{port}",
-    )
-    kube.apply(deployment)
-    wait_ready(kube, deployment["metadata"]["name"], 1)
+    place.apply_companions("prometheus", only_on_cluster=False)
+    base = base_manifest("prometheus", "Deployment")
+    place.start(prometheus_for_run(base, place.target, scraped_address=f"{status['podIP']}:{port}"))

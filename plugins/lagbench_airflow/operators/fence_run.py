@@ -54,15 +54,13 @@ class FenceRunOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Stop, collect the logs, freeze."""
-        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
-
         groups = cell.groups
-        with closing(open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)) as kube:
-            self._stop_all(kube, cell)
+        with self.opened(cell) as place:
+            self._stop_all(place.kube, cell)
         if cell.swapped:
             keep_differences(cell, self.bootstrap_servers())
         fences = [self._fence(group) for group in groups]
-        if embedded_access(self.kubernetes_conn_id) is not None:
+        if place.is_embedded:
             # First in the bench's own folder: the disk of the run folders may be full.
             of_groups = zip(groups, fences, strict=True)
             noted = {group.folder.reference: fence for group, fence in of_groups}
@@ -85,14 +83,15 @@ class FenceRunOperator(CellOperator):
         with unless_full():
             collect_pod_logs(kube, cell.folder)
         kube.delete("Job", cell.names.producer_job)
-        for group in groups:
-            _remove_helpers(kube, group, kind_of(group.scenario.consumer.kind).after)
+        helpers = [(group, kind_of(group.scenario.consumer.kind)) for group in groups]
+        for group, kind in helpers:
+            _remove_each(kube, group, kind.after)
         for group in groups:
             kube.delete(group.scenario.consumer.workload, group.names.consumers)
         for group in groups:
             wait_pods_gone(kube, cell, group.names.consumers, _leaving_seconds(group))
-        for group in groups:
-            _remove_helpers(kube, group, kind_of(group.scenario.consumer.kind).before)
+        for group, kind in helpers:
+            _remove_each(kube, group, kind.before)
         wait_pods_gone(kube, cell, cell.names.producer_job, 60)
         for group in groups:
             kube.delete("Deployment", group.names.recorder)
@@ -147,10 +146,7 @@ def unless_full() -> Iterator[None]:
 
 
 def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
-    """Wait until no transaction is open in ``topic``.
-
-    :raises NotReady: one is still open after ``OPEN_TRANSACTIONS_SECONDS``; a retry checks again.
-    """
+    """Wait until no transaction is open in ``topic``."""
     give_up_at = time.monotonic() + OPEN_TRANSACTIONS_SECONDS
     pause = threading.Event()
     while open_in := _open_partitions(admin, topic):
@@ -162,9 +158,9 @@ def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
         pause.wait(_TRANSACTION_POLL_SECONDS)
 
 
-def _remove_helpers(kube: Kube, cell: CellRun, deployments: Iterable[str]) -> None:
-    """Delete what a group's kind of consumer runs beside its pods, one after the other."""
-    for helper in deployments:
+def _remove_each(kube: Kube, cell: CellRun, helpers: Iterable[str]) -> None:
+    """Delete what a kind of consumer runs beside its pods, one after the other."""
+    for helper in helpers:
         kube.delete("Deployment", helper)
         wait_pods_gone(kube, cell, helper, _leaving_seconds(cell))
 

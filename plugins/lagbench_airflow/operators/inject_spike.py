@@ -11,7 +11,6 @@ from lagbench.adapters.kafka.telemetry_read import first_record, last_record
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.adapters.kube.pod_logs import last_words
-from lagbench.adapters.kube.ready_pods import start_limit_seconds
 from lagbench.core.cluster import (
     SAMPLES_FILE,
     producer_job_for_run,
@@ -66,43 +65,36 @@ class InjectSpikeOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
         """Create or adopt the Job, note it, wait for the stream."""
-        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
-
         for group in cell.groups:
             seal(group.folder)
-        target = self.target(cell)
-        # On the embedded bench a pod is a process, which reads the run folder.
-        is_embedded = embedded_access(self.kubernetes_conn_id) is not None
-        is_in_pod = cell.scenario.payload is not None and not is_embedded
         store = context.get("task_state_store")
         noted = store.get(STORE_KEY) if store is not None else None
         is_noted = isinstance(noted, dict) and noted.get("run_id") == cell.names.run_id
-        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
-        try:
+        with self.opened(cell) as place:
+            # On the embedded bench a pod is a process, which reads the run folder.
+            is_in_pod = cell.scenario.payload is not None and not place.is_embedded
             if is_noted:
-                self._adopt(kube, cell)
+                self._adopt(place.kube, cell)
                 is_new = False
             else:
-                job = base_manifest("producer", "Job")
                 made = producer_job_for_run(
-                    job,
-                    target,
+                    base_manifest("producer", "Job"),
+                    place.target,
                     cell.scenario,
                     tail=cell.tail,
-                    starts_at_ns=self._starts_at_ns(kube, cell, self.bootstrap_servers()),
+                    starts_at_ns=self._starts_at_ns(place.kube, cell, self.bootstrap_servers()),
                     payload_file=SAMPLES_FILE if is_in_pod else str(cell.folder.payload),
                 )
                 if is_in_pod:
-                    kube.apply(samples_for_run(cell.folder.payload.read_bytes(), target))
-                    made = with_samples_mounted(made, target)
-                is_new = kube.create(made)
+                    samples = samples_for_run(cell.folder.payload.read_bytes(), place.target)
+                    place.kube.apply(samples)
+                    made = with_samples_mounted(made, place.target)
+                is_new = place.kube.create(made)
                 if store is not None:
                     store.set(STORE_KEY, {"run_id": cell.names.run_id})
             self.log.info("%s Job %s", "created" if is_new else "adopted", cell.names.producer_job)
-            within = start_limit_seconds(is_embedded=is_embedded) + STREAM_AFTER_START_SECONDS
-            started = self._stream_start(kube, cell, self.bootstrap_servers(), within)
-        finally:
-            kube.close()
+            within = place.start_seconds + STREAM_AFTER_START_SECONDS
+            started = self._stream_start(place.kube, cell, self.bootstrap_servers(), within)
         cell.update_manifest(stream_started_at=started)
         return {"job": cell.names.producer_job, "is_new": is_new, "stream_started_at": started}
 

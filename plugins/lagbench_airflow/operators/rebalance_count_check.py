@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,8 @@ from lagbench.core.measures import rebalances_within
 from lagbench.core.measures.rebalance import WatchedGroup
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.sensors.condition_sensor import DEFERRAL_SETTLES_SECONDS, DEFERRAL_SLACK
-from lagbench_airflow.triggers.condition import look_once, run_inline
-from lagbench_airflow.triggers.rebalances import WatchRebalancesTrigger
+from lagbench_airflow.triggers.condition import ConditionTrigger, look_once, run_inline
+from lagbench_airflow.triggers.conditions import TooManyRebalances
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -132,21 +132,27 @@ class RebalanceCountCheckOperator(BaseOperator):
         )
 
     def _first_look(self) -> dict[str, Any]:
-        event = look_once(self._trigger(None, ends_at=0.0))
+        condition = TooManyRebalances(
+            group=self.group, kafka_conn_id=self.kafka_conn_id, max_rebalances=self.max_rebalances
+        )
+        event = look_once(condition, hold_seconds=0.0, poll_seconds=self.poke_interval)
         if "watched" not in event["seen"]:
             raise NotReady(f"group {self.group} could not be read: {event['seen'].get('error')}")
         watched: dict[str, Any] = event["seen"]["watched"]
         return watched
 
     def _trigger(
-        self, watched: Mapping[str, Any] | None, *, ends_at: float, fires_from_at: float = 0.0
-    ) -> WatchRebalancesTrigger:
-        return WatchRebalancesTrigger(
+        self, watched: dict[str, Any], *, ends_at: float, fires_from_at: float = 0.0
+    ) -> ConditionTrigger:
+        condition = TooManyRebalances(
             group=self.group,
             kafka_conn_id=self.kafka_conn_id,
             max_rebalances=self.max_rebalances,
             watched=watched,
             fires_from_at=fires_from_at,
+        )
+        return ConditionTrigger(
+            conditions={"": condition},
             deadline_at=ends_at,
             hold_seconds=0.0,
             poll_seconds=self.poke_interval,

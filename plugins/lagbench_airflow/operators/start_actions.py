@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.adapters.kube.pod_logs import last_words
-from lagbench.adapters.kube.ready_pods import start_limit_seconds
 from lagbench.core.cluster import (
     actions_job_for_run,
-    companion_for_run,
     swapped_policy_for_run,
 )
 from lagbench.core.kubernetes import is_ready
@@ -36,37 +34,28 @@ class StartActionsOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Create the Job with its account and wait until its pod is Ready."""
-        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
-
         if not cell.scenario.actions:
             return {"actions": 0}
-        target = self.target(cell)
-        is_embedded = embedded_access(self.kubernetes_conn_id) is not None
-        policies = {
-            number: swapped_policy_for_run(
-                policy.manifest, target, number=number, is_embedded=is_embedded
+        with self.opened(cell) as place:
+            policies = {
+                number: swapped_policy_for_run(
+                    policy.manifest, place.target, number=number, is_embedded=place.is_embedded
+                )
+                for number, policy in cell.swapped.items()
+            }
+            for number, manifest in policies.items():
+                text = yaml.safe_dump(manifest, sort_keys=False)
+                cell.folder.write_text(cell.folder.swapped_policy(number), text)
+            job = actions_job_for_run(
+                base_manifest("actions", "Job"),
+                place.target,
+                cell.scenario,
+                cell.policy.limits,
+                policies=policies,
             )
-            for number, policy in cell.swapped.items()
-        }
-        for number, manifest in policies.items():
-            text = yaml.safe_dump(manifest, sort_keys=False)
-            cell.folder.write_text(cell.folder.swapped_policy(number), text)
-        job = actions_job_for_run(
-            base_manifest("actions", "Job"),
-            target,
-            cell.scenario,
-            cell.policy.limits,
-            policies=policies,
-        )
-        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
-        try:
-            if not is_embedded:  # localkube has no accounts
-                for companion in base_objects("actions"):
-                    kube.apply(companion_for_run(companion, target))
-            kube.create(job)
-            _wait_ready(kube, cell, start_limit_seconds(is_embedded=is_embedded))
-        finally:
-            kube.close()
+            place.apply_companions("actions")
+            place.kube.create(job)
+            _wait_ready(place.kube, cell, place.start_seconds)
         return {"actions": len(cell.scenario.actions), "job": cell.names.actions_job}
 
 

@@ -13,7 +13,7 @@ from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 from lagbench_airflow.operators.fence_run import collect_pod_logs, wait_pods_gone
-from lagbench_airflow.triggers.producer_job import JobEnd, job_end
+from lagbench_airflow.triggers.conditions import JobEnd, job_end
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -49,23 +49,18 @@ class StopTailOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Stop the producer, unless it has ended by itself, and read its report."""
-        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
-
         tail = cell.tail
         if tail is None:
             return {"tail": None}
         servers, job = self.bootstrap_servers(), cell.names.producer_job
-        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
-        try:
-            end = job_end(kube, job)
+        with self.opened(cell) as place:
+            end = job_end(place.kube, job)
             if end is None:
-                self._await_planned_window(kube, cell, servers)
-                collect_pod_logs(kube, cell.folder)
-                kube.delete("Job", job)
+                self._await_planned_window(place.kube, cell, servers)
+                collect_pod_logs(place.kube, cell.folder)
+                place.kube.delete("Job", job)
             if end in (None, "gone"):
-                wait_pods_gone(kube, cell, job, PRODUCER_GRACE_SECONDS + 30)
-        finally:
-            kube.close()
+                wait_pods_gone(place.kube, cell, job, PRODUCER_GRACE_SECONDS + 30)
         finished = first_record(servers, cell.names.telemetry_topic, StreamFinished)
         noted = self._noted(cell, tail, finished, end)
         cell.update_manifest(tail=noted)

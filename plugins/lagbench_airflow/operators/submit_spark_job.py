@@ -1,28 +1,41 @@
-"""Submit the pipeline with the Spark provider's operator, imported on demand."""
+"""Account for a run: submit ``spark_jobs/pipeline.py`` with the Spark provider's operator."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import inspect
+import json
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from lagbench.core.spark import SparkPlace, time_limit_seconds
+from lagbench.core.scenario.stream import offered_load
+from lagbench.core.spark import Here, SparkPlace, Submission, compose_submission, time_limit_seconds
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.dag_process import is_dag_process
+from lagbench.shared_with_spark.job_progress import PROGRESS_FILE, STEPS, each_second
+from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.operators.cell_operator import CellOperator
-from lagbench_airflow.pipeline_job import PipelineJob
-from lagbench_airflow.spark_progress import shown_progress
+from lagbench_airflow.phases import record_progress
 
 if TYPE_CHECKING:
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
     from airflow.sdk import Context
 
     from lagbench.adapters.runs.run_folder import RunFolder
     from lagbench.adapters.runs.run_staging import Staging
     from lagbench_airflow.hooks.spark import SparkTarget
 
+JOB = "pipeline"
 WRITTEN_TABLES = ("telemetry", "events", "processed", "bad_messages", "timeline")
 
 
@@ -42,11 +55,7 @@ class SubmitSparkJobOperator(CellOperator):
     is_measured = False
 
     def __init__(
-        self,
-        *,
-        spark_conn_id: str = "spark_default",
-        driver_memory: str = "2g",
-        **kwargs: Any,
+        self, *, spark_conn_id: str = "spark_default", driver_memory: str = "2g", **kwargs: Any
     ) -> None:
         """Keep the arguments."""
         super().__init__(**kwargs)
@@ -82,28 +91,40 @@ class SubmitSparkJobOperator(CellOperator):
             self._job_of(cell, target).begin(context)
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
-        """Put the run in place, execute the provider's operator, and fetch the run."""
+        """Put the run in place, execute the provider's operator, and fetch the run.
+
+        Executors that do not share the driver's disk write elsewhere, and Spark still reports
+        success: tables that are missing then are a failure.
+        """
         from lagbench.results.seals import seal_evidence
         from lagbench_airflow.hooks.spark import SparkTarget
 
-        target = SparkTarget.read(self.spark_conn_id)
-        staging = staging_of(target, cell.folder)
+        folder, target = cell.folder, SparkTarget.read(self.spark_conn_id)
+        staging = staging_of(target, folder)
         if staging is not None:
-            staging.put(cell.folder)
-        self._job = PipelineJob.begun(cell.folder) or self._job_of(cell, target)
-        with shown_progress(cell.folder, self.task_id):
+            staging.put(folder)
+        self._job = PipelineJob.begun.pop(folder.path, None) or self._job_of(cell, target)
+        with shown_progress(folder, self.task_id):
             self._job.finish(context)
         if staging is not None:
-            staging.fetch(cell.folder)
-        require_tables(cell.folder, WRITTEN_TABLES, seen_by_spark=self._job.run_folder)
-        for group in cell.folder.groups:
+            staging.fetch(folder)
+        missing = [n for n in WRITTEN_TABLES if not any(folder.table(n).glob("part-*.parquet"))]
+        if missing:
+            raise NotReady(
+                f"Spark succeeded, but {', '.join(missing)} have no file in {folder.tables}. Spark "
+                f"wrote to {self._job.run_folder}: lagbench_runs of Spark's connection must be the "
+                "folder of this machine's run folders, and all executors must have it "
+                "(docs/spark.md)"
+            )
+        for group in folder.groups:
             seal_evidence(group)
-        return {"job": self._job.name, "tables": _tables(cell.folder.tables)}
+        tables = sorted(path.name for path in folder.tables.iterdir() if path.is_dir())
+        return {"job": JOB, "tables": tables}
 
     def on_kill(self) -> None:
         """Stop the job with the task."""
-        if self._job is not None:
-            self._job.kill()
+        if self._job is not None and self._job.submit is not None:
+            self._job.submit.on_kill()
 
     def _job_of(self, cell: CellRun, target: SparkTarget) -> PipelineJob:
         return PipelineJob(
@@ -116,10 +137,7 @@ class SubmitSparkJobOperator(CellOperator):
 
 
 def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
-    """Return the place of the run's copy for Spark; None if Spark sees the run folder itself.
-
-    :raises WrongInput: the driver, which runs here, does not see the root of the runs.
-    """
+    """Return the place of the run's copy for Spark; None if Spark sees the run folder itself."""
     from lagbench.adapters.runs.run_staging import Staging
 
     settings = target.settings
@@ -132,10 +150,9 @@ def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
             endpoint=settings.s3_endpoint,
             region=settings.s3_region,
         )
-    root = Path(settings.runs)
     if target.place is SparkPlace.KUBERNETES:
         return None  # the claim's volume is the one that holds this machine's run folders
-    if not root.is_dir():
+    if not Path(settings.runs).is_dir():
         raise WrongInput(
             where=target.where,
             field="lagbench_runs",
@@ -143,32 +160,185 @@ def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
             allowed="a folder that this machine (the driver) and all workers have at the same "
             "path, or s3a://BUCKET/PREFIX",
         )
-    own = root / folder.reference
+    own = Path(settings.runs) / folder.reference
     if own.exists() and own.samefile(folder.path):
         return None
     return Staging.in_folder(settings.runs, folder.reference)
 
 
-def require_tables(folder: RunFolder, names: Sequence[str], *, seen_by_spark: str) -> None:
-    """Reject a successful job whose tables are not in the run folder.
+@dataclass
+class PipelineJob:
+    """One submission for one run, now or before its task."""
 
-    Executors that do not share the driver's disk write elsewhere, and Spark still reports success.
+    cell: CellRun
+    target: SparkTarget
+    spark_conn_id: str
+    bootstrap_servers: str
+    driver_memory: str
+    run_folder: str = ""
+    """Where Spark sees the run folder; known once it is submitted."""
+    submit: SparkSubmitOperator | None = None
+    begun: ClassVar[dict[Path, PipelineJob]] = {}
+    """Jobs that wait for their fence, by run folder."""
+    _end: Future[None] | None = None
 
-    :raises NotReady: a table has no file.
-    """
-    missing = [name for name in names if not any(folder.table(name).glob("part-*.parquet"))]
-    if missing:
-        raise NotReady(
-            f"Spark succeeded, but {', '.join(missing)} have no file in {folder.tables}. Spark "
-            f"wrote to {seen_by_spark}: lagbench_runs of Spark's connection must be the folder "
-            "of this machine's run folders, and all executors must have it (docs/spark.md)"
+    def begin(self, context: Context) -> None:
+        """Submit it now in a thread; it waits for the run's fence."""
+        end: Future[None] = Future()
+        self._end = end
+        self.begun[self.cell.folder.path] = self
+
+        def run() -> None:
+            try:
+                self._run(context, is_held=True)
+            except BaseException as error:
+                end.set_exception(error)
+            else:
+                end.set_result(None)
+
+        threading.Thread(target=run, name=JOB, daemon=True).start()
+
+    def finish(self, context: Context) -> None:
+        """Wait for its end; submit it if it was not begun."""
+        if self._end is None:
+            self._run(context, is_held=False)
+        else:
+            self._end.result()
+
+    def _run(self, context: Context, *, is_held: bool) -> None:
+        from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+        from lagbench.embedded.spark_packages import spark_environment
+
+        is_local = self.target.place is SparkPlace.LOCAL
+        with (
+            tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch,
+            self._jvm_options(is_held=is_held) as options,
+        ):
+            submission = self._composed(Path(scratch))
+            self.run_folder = submission.run_folder
+            self.submit = SparkSubmitOperator(
+                task_id=JOB,
+                conn_id=self.spark_conn_id,
+                application=submission.application,
+                application_args=self._arguments(is_held=is_held),
+                jars=",".join(submission.jars) or None,
+                py_files=",".join(submission.py_files) or None,
+                driver_memory=self.driver_memory,
+                conf={"spark.driver.extraJavaOptions": options, **submission.conf},
+                deploy_mode=submission.deploy_mode,
+                name=f"lagbench-{JOB}",
+                # Elsewhere the provider passes them to the driver's pod, or refuses them.
+                env_vars=spark_environment() if is_local else None,
+            )
+            with contextlib.nullcontext() if is_local else self._variables_of_submission():
+                # Undecorated: the safeguard around it warns about direct calls of operators.
+                inspect.unwrap(SparkSubmitOperator.execute)(self.submit, context)
+
+    def _composed(self, scratch: Path) -> Submission:
+        from lagbench.embedded.spark_packages import (
+            POD_TEMPLATE,
+            SPARK_JOBS,
+            spark_jars,
+            write_code_zip,
         )
+
+        target, folder = self.target, self.cell.folder
+        fetches = target.place is not SparkPlace.KUBERNETES and target.settings.jars is None
+        here = Here(
+            run_folder=folder.path,
+            spark_jobs=SPARK_JOBS,
+            jars=tuple(spark_jars()) if fetches else (),
+            code_zip=write_code_zip(scratch),
+            python=sys.executable,
+            pod_template=POD_TEMPLATE,
+            run=folder.reference,
+        )
+        return compose_submission(
+            target.place, target.settings, here, job=JOB, namespace=target.namespace
+        )
+
+    @contextlib.contextmanager
+    def _jvm_options(self, *, is_held: bool) -> Iterator[str]:
+        """Yield the driver's options; only a local driver has an archive of its classes."""
+        from lagbench.embedded.driver_options import compiler_options, driver_options
+        from lagbench.embedded.java import find_java
+
+        # A held job's log does not end yet: the plan says how many messages there will be.
+        planned = offered_load(self.cell.scenario.profile).total
+        messages = planned if is_held else _messages(self.cell.folder)
+        if self.target.place is not SparkPlace.LOCAL:
+            yield compiler_options(messages)
+            return
+        with driver_options(find_java(), messages=messages) as options:
+            yield options
+
+    def _arguments(self, *, is_held: bool) -> list[str]:
+        if self.target.place is not SparkPlace.LOCAL and os.environ.get(CONFIG_VARIABLE):
+            raise WrongInput(
+                where=self.target.where,
+                field="host",
+                value=str(self.target.place.name).lower(),
+                allowed="local[N]: executors elsewhere do not have the settings of a secured Kafka",
+            )
+        names = self.cell.names
+        arguments = ["--run-folder", self.run_folder]
+        arguments += ["--bootstrap-servers", self.bootstrap_servers]
+        arguments += ["--events-topic", names.events_topic]
+        arguments += ["--processed-topic", names.processed_topic]
+        arguments += ["--telemetry-topic", names.telemetry_topic]
+        return [*arguments, "--held-by", str(os.getpid())] if is_held else arguments
+
+    @contextlib.contextmanager
+    def _variables_of_submission(self) -> Iterator[None]:
+        """Set the submission's environment for the block, without that of a Spark in one process.
+
+        Executors could not reach a driver that advertises 127.0.0.1, nor find this machine's
+        Python.
+        """
+        from lagbench.embedded.spark_packages import submit_environment
+
+        given = submit_environment()
+        if self.target.settings.kubeconfig is not None:
+            given["KUBECONFIG"] = self.target.settings.kubeconfig
+        without = ("SPARK_LOCAL_IP", "PYSPARK_PYTHON")
+        before = {name: os.environ.get(name) for name in (*given, *without)}
+        for name in without:
+            os.environ.pop(name, None)
+        os.environ.update(given)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
+
+
+@contextlib.contextmanager
+def shown_progress(folder: RunFolder, phase: str) -> Iterator[None]:
+    """Record the job's steps as progress of ``phase``, for terminal and live page.
+
+    A job that writes elsewhere (an object store) is not seen.
+    """
+    file = folder.path / PROGRESS_FILE
+    file.unlink(missing_ok=True)  # of a try that was killed
+    said = ["starting Spark"]
+    record_progress(folder, phase, *said)
+
+    def watch() -> None:
+        # Not there yet, or of another version.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads(file.read_text(encoding="utf-8"))
+            now = f"{STEPS[found['step']]}, {found['done']} of {found['of']} tasks"
+            if now != said[-1]:
+                said.append(now)
+                record_progress(folder, phase, now)
+
+    with each_second(watch):
+        yield
 
 
 def _messages(folder: RunFolder) -> int:
     """Return the number of offsets below the fence in the events topic."""
     return sum(folder.read_json(folder.fence)["events"].values())
-
-
-def _tables(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.is_dir())

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from lagbench.report.assets import scripts, styles
 from lagbench_airflow.links import public_prefix, report_path
-from lagbench_airflow.pages import security_policy
+from lagbench_airflow.pages.security_policy import of_page
 
 _ASSETS = Path(__file__).resolve().parent / "assets"
 _LIVE_SCRIPTS = ("course.js", "view.js", "curves.js", "stream.js")
@@ -58,7 +58,7 @@ def _page(template: str, own_scripts: Sequence[str], **content: str) -> Page:
         .get_template(template)
         .render(charts=charts, script=script, chart_styles=chart_styles, style=style, **content)
     )
-    headers = security_policy.of_page([charts, script], [chart_styles, style])
+    headers = of_page([charts, script], [chart_styles, style])
     return Page(html, headers)
 
 

@@ -18,10 +18,9 @@ from fastapi.responses import (
 
 from lagbench.shown import shown
 from lagbench_airflow.links import report_path
-from lagbench_airflow.pages import live_events, security_policy
-from lagbench_airflow.pages.confined import file_of_run
-from lagbench_airflow.pages.live_lines import read_lines
 from lagbench_airflow.pages.live_page import live_page, no_report_page, waiting_page
+from lagbench_airflow.pages.live_stream import HEADERS, file_of_run, line_events, read_lines
+from lagbench_airflow.pages.security_policy import OF_FILES
 from lagbench_airflow.run_lookup import DAGS_WITH_REPORT, SCENARIO_DAG, folder_of_page
 
 RunId = Annotated[str, PathParameter(pattern=r"^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$")]
@@ -65,18 +64,18 @@ def report_app(*, is_open: bool = False) -> FastAPI:
         """Send the lines of ``live.jsonl`` from an offset on, as they come."""
         begins_at = offset if last_event is None else last_event
         return StreamingResponse(
-            live_events.events(run_id, begins_at),
+            line_events(run_id, begins_at),
             media_type="text/event-stream",
-            headers={**security_policy.OF_FILES, **live_events.HEADERS},
+            headers={**OF_FILES, **HEADERS},
         )
 
     @app.get("/live/{run_id}/lines")
     def lines(run_id: RunId, offset: Offset = 0) -> Response:
         """Return the lines of ``live.jsonl`` from an offset on: for browsers without streams."""
         return Response(
-            live_events.as_json(read_lines(run_id, offset)),
+            read_lines(run_id, offset).as_json(),
             media_type="application/json",
-            headers={**security_policy.OF_FILES, **live_events.HEADERS},
+            headers={**OF_FILES, **HEADERS},
         )
 
     @app.get("/runs/{run_id}/{path:path}")
@@ -85,6 +84,6 @@ def report_app(*, is_open: bool = False) -> FastAPI:
         found = file_of_run(run_id, path)
         if found is None:
             raise HTTPException(404, f"run {run_id} has no file {shown(path)} for its readers")
-        return FileResponse(found, headers=dict(security_policy.OF_FILES))
+        return FileResponse(found, headers=dict(OF_FILES))
 
     return app

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,13 @@ from airflow.sdk.exceptions import (
 
 from lagbench.errors import WrongInput
 from lagbench_airflow.failures import wrong_input_is_final
-from lagbench_airflow.triggers.condition import ConditionTrigger, Reason, look_once, run_inline
+from lagbench_airflow.triggers.condition import (
+    Condition,
+    ConditionTrigger,
+    Reason,
+    look_once,
+    run_inline,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -65,10 +71,7 @@ class ConditionSensor(BaseSensorOperator):
         self.require_at_least_zero(hold=self.hold_seconds, defer_after_seconds=defer_after_seconds)
 
     def require_at_least_zero(self, **numbers: float | None) -> None:
-        """Reject a negative number when the Dag is read; None is none.
-
-        :raises WrongInput: one is negative.
-        """
+        """Reject a negative number when the Dag is read; None is none."""
         for name, number in numbers.items():
             if number is not None and number < 0:
                 raise WrongInput(
@@ -76,15 +79,17 @@ class ConditionSensor(BaseSensorOperator):
                 )
 
     @abstractmethod
-    def condition(self, deadline_at: float) -> ConditionTrigger:
-        """Return the condition, to be given up at ``deadline_at`` (unix seconds)."""
+    def condition(self) -> Condition:
+        """Return what is waited for."""
 
-    @abstractmethod
     def check_connections(self) -> None:
-        """Read the connections, so that a missing one ends the task at once.
+        """Read the connections, so that a missing one ends the task at once."""
+        from lagbench_airflow.hooks import kafka, kube
 
-        :raises NotReady: one is not defined or not complete.
-        """
+        if hasattr(self, "kafka_conn_id"):
+            kafka.KafkaHook(self.kafka_conn_id).settings()
+        if hasattr(self, "kubernetes_conn_id"):
+            kube.settings_of_cluster(self.kubernetes_conn_id)
 
     def execute(self, context: Context) -> Any:
         """Wait, in the way that the arguments say; return the last reading."""
@@ -92,7 +97,7 @@ class ConditionSensor(BaseSensorOperator):
             self.check_connections()
         if self.deferrable:
             with self._soft():
-                event = self.await_event(self.condition, self.timeout)
+                event = self.await_event({"": self.condition()}, self.timeout, self.hold_seconds)
                 return self.execute_complete(context, event)
         try:
             return super().execute(context)
@@ -103,16 +108,18 @@ class ConditionSensor(BaseSensorOperator):
 
     def poke(self, context: Context) -> PokeReturnValue:  # noqa: ARG002
         """Read once; if the condition holds, watch it for ``hold``."""
-        event = look_once(self.condition(deadline_at=0.0))
+        event = look_once(
+            self.condition(), hold_seconds=self.hold_seconds, poll_seconds=self.poke_interval
+        )
         self._last_seen = self._seen(event)
         self.log.info("last seen: %s", self._last_seen)
-        is_reached = Reason(event["reason"]) is Reason.REACHED
+        is_reached = event["reason"] == Reason.REACHED
         return PokeReturnValue(is_reached, self._last_seen if is_reached else None)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """End the wait: return the last reading, or time out."""
         seen = self._seen(event)
-        if Reason(event["reason"]) is Reason.REACHED:
+        if event["reason"] == Reason.REACHED:
             return seen
         raise AirflowSensorTimeout(
             f"{self.task_id} waited {self.timeout:g} s. Last seen: {seen or 'nothing'}"
@@ -121,7 +128,7 @@ class ConditionSensor(BaseSensorOperator):
     def _seen(self, event: dict[str, Any]) -> dict[str, Any]:
         """Return the last reading of an event; fail if the input was wrong."""
         seen: dict[str, Any] = event["seen"]
-        if Reason(event["reason"]) is Reason.REFUSED:
+        if event["reason"] == Reason.REFUSED:
             raise AirflowFailException(str(seen.get("error")))
         return seen
 
@@ -136,7 +143,7 @@ class ConditionSensor(BaseSensorOperator):
             raise
 
     def await_event(
-        self, condition: Callable[[float], ConditionTrigger], wait_seconds: float
+        self, conditions: Mapping[str, Condition], wait_seconds: float, hold_seconds: float
     ) -> dict[str, Any]:
         """Wait in this process for a while, then defer if the wait may last longer.
 
@@ -145,11 +152,15 @@ class ConditionSensor(BaseSensorOperator):
         now, inline_seconds = time.time(), wait_seconds
         if self.deferrable and wait_seconds > self.defer_after_seconds + DEFERRAL_SETTLES_SECONDS:
             inline_seconds = self.defer_after_seconds
-        inline = condition(now + inline_seconds)
-        event = run_inline(inline)
-        if Reason(event["reason"]) is Reason.TIMED_OUT and inline_seconds < wait_seconds:
-            trigger = condition(now + wait_seconds)
-            trigger.continue_from(inline)
+        trigger = ConditionTrigger(
+            conditions=conditions,
+            deadline_at=now + inline_seconds,
+            hold_seconds=hold_seconds,
+            poll_seconds=self.poke_interval,
+        )
+        event = run_inline(trigger)
+        if event["reason"] == Reason.TIMED_OUT and inline_seconds < wait_seconds:
+            trigger.deadline_at = now + wait_seconds
             trigger.not_before_at = time.time() + DEFERRAL_SETTLES_SECONDS
             self.log.info("deferred; last seen: %s", event["seen"])
             self.defer(

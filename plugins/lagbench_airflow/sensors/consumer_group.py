@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
-from lagbench_airflow.triggers.condition import ConditionTrigger
-from lagbench_airflow.triggers.consumer_group import ConsumerGroupStableTrigger
+from lagbench_airflow.triggers.conditions import GroupStable
 
 
 class ConsumerGroupStableSensor(ConditionSensor):
@@ -36,20 +35,11 @@ class ConsumerGroupStableSensor(ConditionSensor):
         self.kafka_conn_id = kafka_conn_id
         self.require_at_least_zero(members=members)
 
-    def condition(self, deadline_at: float) -> ConditionTrigger:
+    def condition(self) -> GroupStable:
         """Return the condition: stable and complete."""
-        return ConsumerGroupStableTrigger(
+        return GroupStable(
             group=self.group,
             topic=self.topic,
             members=self.members,
             kafka_conn_id=self.kafka_conn_id,
-            deadline_at=deadline_at,
-            hold_seconds=self.hold_seconds,
-            poll_seconds=self.poke_interval,
         )
-
-    def check_connections(self) -> None:
-        """Read the connection to Kafka."""
-        from lagbench_airflow.hooks.kafka import KafkaHook
-
-        KafkaHook(self.kafka_conn_id).settings()

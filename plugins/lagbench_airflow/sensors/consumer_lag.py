@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
-from lagbench_airflow.triggers.condition import ConditionTrigger
-from lagbench_airflow.triggers.consumer_lag import (
-    ConsumerLagAboveTrigger,
-    ConsumerLagAtMostTrigger,
-)
+from lagbench_airflow.triggers.conditions import Lag
 
 
 class _ConsumerLagSensor(ConditionSensor):
@@ -22,6 +17,7 @@ class _ConsumerLagSensor(ConditionSensor):
     """
 
     template_fields: Sequence[str] = ("topic", "group", "kafka_conn_id")
+    _is_above: ClassVar[bool]
 
     def __init__(
         self,
@@ -40,27 +36,16 @@ class _ConsumerLagSensor(ConditionSensor):
         self.kafka_conn_id = kafka_conn_id
         self.require_at_least_zero(threshold_records=threshold_records)
 
-    @abstractmethod
-    def condition(self, deadline_at: float) -> ConditionTrigger:
+    def condition(self) -> Lag:
         """Return the comparison."""
-
-    def check_connections(self) -> None:
-        """Read the connection to Kafka."""
-        from lagbench_airflow.hooks.kafka import KafkaHook
-
-        KafkaHook(self.kafka_conn_id).settings()
-
-    def _arguments(self, deadline_at: float) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "group": self.group,
-            "threshold_records": self.threshold_records,
-            "per_partition": self.per_partition,
-            "kafka_conn_id": self.kafka_conn_id,
-            "deadline_at": deadline_at,
-            "hold_seconds": self.hold_seconds,
-            "poll_seconds": self.poke_interval,
-        }
+        return Lag(
+            topic=self.topic,
+            group=self.group,
+            threshold_records=self.threshold_records,
+            is_above=self._is_above,
+            per_partition=self.per_partition,
+            kafka_conn_id=self.kafka_conn_id,
+        )
 
 
 class ConsumerLagAboveSensor(_ConsumerLagSensor):
@@ -73,27 +58,18 @@ class ConsumerLagAboveSensor(_ConsumerLagSensor):
     :param kafka_conn_id: connection of type ``kafka``, with librdkafka's settings in its extra.
     """
 
-    def condition(self, deadline_at: float) -> ConditionTrigger:
-        """Return the condition: lag above the threshold."""
-        return ConsumerLagAboveTrigger(**self._arguments(deadline_at))
+    _is_above = True
 
 
 class ConsumerLagDrainedSensor(_ConsumerLagSensor):
     """Succeed when the lag of a consumer group is at most a threshold; by default none is left.
 
     Under load some messages are always in progress, so a threshold of 0 may never be reached then.
-
-    :param topic: the topic (templated, as ``group`` and ``kafka_conn_id``).
-    :param group: the consumer group.
-    :param threshold_records: messages that may be left.
-    :param per_partition: compare the partition with the most lag, not the total.
-    :param kafka_conn_id: connection of type ``kafka``, with librdkafka's settings in its extra.
+    The parameters are those of ``ConsumerLagAboveSensor``.
     """
+
+    _is_above = False
 
     def __init__(self, *, threshold_records: int = 0, **kwargs: Any) -> None:
         """Keep the arguments; nothing is read before the task runs."""
         super().__init__(threshold_records=threshold_records, **kwargs)
-
-    def condition(self, deadline_at: float) -> ConditionTrigger:
-        """Return the condition: no more lag than the threshold."""
-        return ConsumerLagAtMostTrigger(**self._arguments(deadline_at))

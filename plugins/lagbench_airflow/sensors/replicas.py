@@ -7,8 +7,7 @@ from typing import Any
 
 from lagbench.errors import WrongInput
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
-from lagbench_airflow.triggers.condition import ConditionTrigger
-from lagbench_airflow.triggers.replicas import ReplicasSettledTrigger
+from lagbench_airflow.triggers.conditions import ReplicasSettled
 
 
 class ReplicasSettledSensor(ConditionSensor):
@@ -49,21 +48,12 @@ class ReplicasSettledSensor(ConditionSensor):
                 allowed=f"min_replicas ({min_replicas}) or more",
             )
 
-    def condition(self, deadline_at: float) -> ConditionTrigger:
+    def condition(self) -> ReplicasSettled:
         """Return the condition: as wanted, nothing in motion."""
-        return ReplicasSettledTrigger(
+        return ReplicasSettled(
             workload=self.deployment,
             namespace=self.namespace,
             least=self.min_replicas,
             most=self.max_replicas,
             kubernetes_conn_id=self.kubernetes_conn_id,
-            deadline_at=deadline_at,
-            hold_seconds=self.hold_seconds,
-            poll_seconds=self.poke_interval,
         )
-
-    def check_connections(self) -> None:
-        """Read the connection to Kubernetes."""
-        from lagbench_airflow.hooks.kube import settings_of_cluster
-
-        settings_of_cluster(self.kubernetes_conn_id)

@@ -1,47 +1,76 @@
-"""The base of every sensor of a run: what it waits for is read from the run folder."""
+"""The waits of a run: the conditions of any Dag, with arguments from the run folder."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from lagbench.core.keda.triggers import KAFKA_DEFAULT_LAG_THRESHOLD
+from lagbench.core.scenario import actions_seconds, kind_of
+from lagbench.core.scenario.stream import offered_load, resting_lag_records, resting_replicas
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.phases import record_phase
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
-from lagbench_airflow.triggers.condition import ConditionTrigger, Reason
-from lagbench_airflow.triggers.every_group import trigger_of_groups
+from lagbench_airflow.triggers.condition import Condition, Reason
+from lagbench_airflow.triggers.conditions import (
+    ActionsPlayed,
+    Lag,
+    ReplicasSettled,
+    RunGroupStable,
+    TrafficFinished,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+GROUP_FORMS_SECONDS = 120.0
+"""A join of 24 members took 10.6 s at worst (KIP-848)."""
+REPLACEMENT_SECONDS = 30.0
+"""For the replacement of a killed pod to start, and the group to hand over."""
+FLUSH_ALLOWANCE_SECONDS = 330.0
+"""After the last event: librdkafka gives up on a message after 300 s, then the Job ends."""
+_ONE_HPA_SYNC_SECONDS = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a task of ``scenario_run`` waits for: a condition, for at most some seconds.
+
+    It is one of the run (``is_of_run``), or of each of its consumer groups. A state that is not
+    reached in time is a result, which the verdict judges, unless ``fails_on_timeout``.
+    """
+
+    condition: Callable[[RunSensor, CellRun], Condition]
+    most_seconds: Callable[[CellRun], float]
+    hold_seconds: Callable[[CellRun], float] = lambda _: 0.0
+    is_of_run: bool = False
+    fails_on_timeout: bool = False
 
 
 class RunSensor(ConditionSensor):
     """Waits for a state of one run as a sensor of any Dag does, and records its phase.
 
-    How long it waits is the scenario's, not ``timeout``: a state that is not reached is a result of
-    most waits, and the verdict judges it.
+    How long it waits is the scenario's, not ``timeout``. Leaves nothing behind; safe to retry.
 
     :param run_folder: folder that ``plan_cell`` created (templated).
+    :param until: the state.
     :param deferrable: release the worker if the wait is long.
     :param defer_after_seconds: until then the task waits itself; a round trip through the
         triggerer takes longer than many of these waits.
     """
 
     template_fields: Sequence[str] = ("run_folder",)
-    is_of_run: ClassVar[bool] = False
-    """The state is one of the run; otherwise the sensor waits until each consumer group has it."""
-    fails_on_timeout: ClassVar[bool] = False
-    """False: the run continues after the time limit, and the verdict judges the measures."""
 
     def __init__(
         self,
         *,
         run_folder: str,
+        until: Wait,
         deferrable: bool = True,
         defer_after_seconds: float = 60.0,
         poke_interval: float = 0.5,
@@ -56,35 +85,28 @@ class RunSensor(ConditionSensor):
             poke_interval=poke_interval,
             **kwargs,
         )
-        self.run_folder = run_folder
+        self.run_folder, self.until = run_folder, until
         self.kafka_conn_id = kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
 
-    @abstractmethod
-    def wait_seconds(self, cell: CellRun) -> float:
-        """Return how long the wait may last, for the run or one group."""
+    def conditions(self, cell: CellRun) -> dict[str, Condition]:
+        """Return the condition of the run, or those of its two groups by their names."""
+        if cell.second is None or self.until.is_of_run:
+            return {"": self.until.condition(self, cell)}
+        names = ("first_group", "second_group")
+        return {
+            name: self.until.condition(self, group)
+            for name, group in zip(names, cell.groups, strict=True)
+        }
 
-    @abstractmethod
-    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
-        """Return the condition to wait for, of the run or of one group."""
+    def condition(self) -> Condition:
+        """Return the condition of the run's first group."""
+        return self.until.condition(self, CellRun.open(self.run_folder))
 
-    def condition(self, deadline_at: float) -> ConditionTrigger:
-        """Return the condition of the run: that of each of its groups."""
-        return self._condition_of(CellRun.open(self.run_folder), deadline_at)
-
-    def _condition_of(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
-        groups = self._groups(cell)
-        return trigger_of_groups([self.trigger(group, deadline_at) for group in groups])
-
-    def check_connections(self) -> None:
-        """Read the connection to Kafka, which every phase needs."""
-        self._bootstrap_servers()
-
-    def _groups(self, cell: CellRun) -> tuple[CellRun, ...]:
-        return (cell,) if self.is_of_run else cell.groups
-
-    def _longest_wait(self, cell: CellRun) -> float:
-        return max(self.wait_seconds(group) for group in self._groups(cell))
+    def most_seconds(self, cell: CellRun) -> float:
+        """Return how long the wait may last."""
+        groups = (cell,) if self.until.is_of_run else cell.groups
+        return max(map(self.until.most_seconds, groups))
 
     def execute(self, context: Context) -> Any:
         """Begin the phase and wait."""
@@ -93,7 +115,7 @@ class RunSensor(ConditionSensor):
             servers = self._bootstrap_servers()
             record_phase(cell.folder, self.task_id, "started", bootstrap_servers=servers)
             event = self.await_event(
-                lambda deadline_at: self._condition_of(cell, deadline_at), self._longest_wait(cell)
+                self.conditions(cell), self.most_seconds(cell), self.until.hold_seconds(cell)
             )
         return self.execute_complete(context, event)
 
@@ -110,10 +132,10 @@ class RunSensor(ConditionSensor):
             why = str(seen.get("error", said))
             record_phase(cell.folder, self.task_id, "failed", detail=why)
             raise AirflowFailException(why)
-        if reason is Reason.TIMED_OUT and self.fails_on_timeout:
+        if reason is Reason.TIMED_OUT and self.until.fails_on_timeout:
             record_phase(cell.folder, self.task_id, "failed", detail=said)
             raise StillWaiting(
-                f"waited {self._longest_wait(cell):.0f} s for {self.task_id}; last seen: {seen}. "
+                f"waited {self.most_seconds(cell):.0f} s for {self.task_id}; last seen: {seen}. "
                 "Look at the pods' logs, or raise the scenario's timeouts"
             )
         if reason is not Reason.REACHED:
@@ -131,3 +153,140 @@ class RunSensor(ConditionSensor):
         from lagbench_airflow.hooks.kafka import KafkaHook
 
         return KafkaHook(self.kafka_conn_id).bootstrap_servers
+
+
+def _drain_seconds(cell: CellRun) -> float:
+    return cell.scenario.timeouts.drain_seconds
+
+
+def _stream_seconds(cell: CellRun) -> float:
+    return offered_load(cell.scenario.profile).duration_seconds + FLUSH_ALLOWANCE_SECONDS
+
+
+def _lag_threshold(cell: CellRun) -> float:
+    return cell.policy.limits.lag_threshold_records or KAFKA_DEFAULT_LAG_THRESHOLD
+
+
+def _lag(
+    sensor: RunSensor, cell: CellRun, threshold_records: float, *, is_above: bool = False
+) -> Lag:
+    """Return a condition on the group's total lag; waiting for more is moot without traffic."""
+    return Lag(
+        topic=cell.names.events_topic,
+        group=cell.names.group,
+        threshold_records=int(threshold_records),
+        is_above=is_above,
+        kafka_conn_id=sensor.kafka_conn_id,
+        job=cell.names.producer_job if is_above else "",
+        traffic_ends_at=cell.traffic_ends_at if is_above else None,
+        kubernetes_conn_id=sensor.kubernetes_conn_id,
+    )
+
+
+def _group(sensor: RunSensor, cell: CellRun, *, refuses_strangers: bool) -> RunGroupStable:
+    consumer = cell.scenario.consumer
+    kind = kind_of(consumer.kind)
+    return RunGroupStable.of(
+        cell.names,
+        kind=consumer.workload,
+        has_members=kind.has_members,
+        client_id=None if kind.has_reports else consumer.client_id or "",
+        members_per_pod=consumer.members_per_pod,
+        refuses_strangers=refuses_strangers,
+        kafka_conn_id=sensor.kafka_conn_id,
+        kubernetes_conn_id=sensor.kubernetes_conn_id,
+    )
+
+
+def _replicas(sensor: RunSensor, cell: CellRun) -> ReplicasSettled:
+    limits = cell.last_policy.limits
+    least, most = resting_replicas(
+        cell.scenario,
+        cell.tail,
+        floor_replicas=limits.floor_replicas,
+        ceiling_replicas=limits.ceiling_replicas,
+    )
+    return ReplicasSettled(
+        workload=cell.names.consumers,
+        kind=cell.scenario.consumer.workload,
+        least=least,
+        most=most,
+        run_id=cell.names.run_id,
+        kubernetes_conn_id=sensor.kubernetes_conn_id,
+    )
+
+
+GROUP_STABLE = Wait(
+    # A member that is not a pod ends the run before its spike; at the end the verdict judges it.
+    lambda sensor, cell: _group(sensor, cell, refuses_strangers=True),
+    most_seconds=lambda _: GROUP_FORMS_SECONDS,
+    hold_seconds=lambda _: 1.0,
+    fails_on_timeout=True,
+)
+"""Stable with every partition owned: else the spike would measure the group's start."""
+
+LAG_BUILDS_UP = Wait(
+    lambda sensor, cell: _lag(sensor, cell, _lag_threshold(cell), is_above=True),
+    most_seconds=_stream_seconds,
+)
+"""The total lag exceeds the policy's lagThreshold, or no longer can."""
+
+TRAFFIC_FINISHED = Wait(
+    lambda sensor, cell: TrafficFinished(
+        job=cell.names.producer_job,
+        ends_at=cell.traffic_ends_at,
+        kubernetes_conn_id=sensor.kubernetes_conn_id,
+    ),
+    most_seconds=_stream_seconds,
+    is_of_run=True,
+)
+"""The planned window of the stream has ended; its tail may continue.
+
+A failure of the generator does not stop the run: the verdict calls the run invalid.
+"""
+
+LAG_AT_REST = Wait(
+    lambda sensor, cell: _lag(
+        sensor, cell, resting_lag_records(cell.tail, lag_threshold=_lag_threshold(cell))
+    ),
+    most_seconds=_drain_seconds,
+)
+"""The lag of the spike has drained to what the base load keeps in flight: under it never 0."""
+
+ACTIONS_PLAYED = Wait(
+    lambda sensor, cell: ActionsPlayed(
+        job=cell.names.actions_job if cell.scenario.actions else "",
+        kubernetes_conn_id=sensor.kubernetes_conn_id,
+    ),
+    most_seconds=lambda cell: actions_seconds(cell.scenario.actions, _drain_seconds(cell)),
+    is_of_run=True,
+)
+"""Each action has ended; at once without actions."""
+
+REPLICAS_SETTLED = Wait(
+    _replicas,
+    most_seconds=lambda cell: cell.scenario.timeouts.settle_seconds,
+    # Under load for a sync of the HPA: the cost of the last step and a reversal by the policy are
+    # visible before the load ends.
+    hold_seconds=lambda cell: 1.0 if cell.tail is None else _ONE_HPA_SYNC_SECONDS,
+)
+"""The consumers are back at the counts at which the policy rests."""
+
+LAG_DRAINED = Wait(
+    lambda sensor, cell: _lag(sensor, cell, 0),
+    most_seconds=_drain_seconds,
+    hold_seconds=lambda _: 2.0,
+)
+"""Nothing is left after all traffic: a run that never drained proves neither loss nor its absence.
+"""
+
+GROUP_SETTLED = Wait(
+    lambda sensor, cell: _group(sensor, cell, refuses_strangers=False),
+    most_seconds=lambda cell: cell.scenario.longest_session_seconds + REPLACEMENT_SECONDS,
+    hold_seconds=lambda _: 1.0,
+)
+"""The group is stable again, also after a pod that was killed shortly before the end.
+
+It stays a member until its session times out. Until then its partitions have no worker, and with
+the fence before that time nothing could be judged.
+"""

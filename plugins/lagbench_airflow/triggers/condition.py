@@ -1,23 +1,32 @@
-"""The base of every trigger here: read, judge, hold, and yield exactly one event."""
+"""One kind of wait: read a condition, judge, hold, and yield exactly one event."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from abc import abstractmethod
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from lagbench.errors import NotReady, PodsEnded, WrongInput
-from lagbench_airflow.hooks.kept_clients import KeptClients
+
+if TYPE_CHECKING:
+    from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+    from lagbench.adapters.kube.kube import Kube
+    from lagbench_airflow.hooks.kafka import LagReader
 
 HOLD_LOOK_SECONDS = 1.0
 """While a condition holds it is read at least so often: a relapse between two looks is not seen."""
+
+
+_Client = TypeVar("_Client")
 
 
 class Reason(StrEnum):
@@ -40,76 +49,117 @@ class Reading:
     is_moot: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """A failed reading, and its reason."""
+class KeptClients:
+    """Keeps the clients of one wait: a poll must not cost the measured servers a log-in.
 
-    said: str
+    After ``close`` it opens new ones. Only one thread at a time may use it, but not always the same
+    one.
+    """
+
+    def __init__(self) -> None:
+        """Open nothing yet."""
+        self._kept: dict[tuple[str, str], Any] = {}
+
+    def kube(self, conn_id: str) -> Kube:
+        """Return the client of a cluster."""
+        from lagbench_airflow.hooks import kube
+
+        return self._client("kube", conn_id, lambda: kube.open_kube(conn_id))
+
+    def kafka_admin(self, conn_id: str) -> KafkaAdmin:
+        """Return the administrator of a Kafka."""
+        from lagbench_airflow.hooks import kafka
+
+        return self._client("admin", conn_id, lambda: kafka.KafkaHook(conn_id).get_conn())
+
+    def lag_reader(self, conn_id: str) -> LagReader:
+        """Return the reader of lag in a Kafka."""
+        from lagbench_airflow.hooks import kafka
+
+        return self._client("lag", conn_id, lambda: kafka.KafkaHook(conn_id).open_lag_reader())
+
+    def _client(self, kind: str, conn_id: str, opened: Callable[[], _Client]) -> _Client:
+        if (kind, conn_id) not in self._kept:
+            self._kept[kind, conn_id] = opened()
+        found: _Client = self._kept[kind, conn_id]
+        return found
+
+    def close(self) -> None:
+        """Close all open clients, even if closing one of them fails."""
+        with ExitStack() as closing:
+            for client in self._kept.values():
+                closing.callback(client.close)
+            self._kept.clear()
+
+
+class Condition(ABC):
+    """What is waited for; a dataclass of JSON values, so that a triggerer can make it again."""
+
+    @abstractmethod
+    def read(self, clients: KeptClients) -> Reading:
+        """Read once; may block (it runs in a thread), must change nothing."""
 
 
 class ConditionTrigger(BaseTrigger):
-    """Fires once the condition has held for ``hold_seconds``, or at ``deadline_at``.
+    """Fires once its conditions have held for ``hold_seconds``, or at ``deadline_at``.
 
-    It does not read before ``not_before_at``: see ``DEFERRAL_SETTLES_SECONDS``.
+    The conditions of a run with two consumer groups have the names of their groups; a single one
+    has the empty name. Those that are to hold for some time must hold together. Without such a time
+    each counts once it was met (``met`` has what was seen then), because it may have ended in one
+    group before it begins in the other.
 
     The deadline is an instant (unix seconds), not a duration: a trigger that moves to another
-    triggerer must not restart its wait. A failed reading breaks the hold and is repeated over new
+    triggerer must not restart its wait. It does not read before ``not_before_at``: see
+    ``DEFERRAL_SETTLES_SECONDS``. A failed reading breaks the hold and is repeated over new
     connections, because an outage of the broker is part of a rehearsal. With ``finishes_hold`` (not
-    for a triggerer) the deadline does not cut off a condition that holds.
+    for a triggerer) the deadline does not cut off conditions that hold.
     """
 
     def __init__(
         self,
         *,
+        conditions: Mapping[str, Any],
         deadline_at: float,
         hold_seconds: float,
         poll_seconds: float,
         not_before_at: float = 0.0,
+        met: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """Keep the bounds of the wait."""
+        """Keep the conditions, or make them from what ``serialize`` has returned."""
         super().__init__()  # type: ignore[no-untyped-call]
-        self.deadline_at = deadline_at
-        self.hold_seconds = hold_seconds
-        self.poll_seconds = poll_seconds
-        self.not_before_at = not_before_at
+        self.conditions = {name: _made(condition) for name, condition in conditions.items()}
+        self.deadline_at, self.not_before_at = deadline_at, not_before_at
+        self.hold_seconds, self.poll_seconds = hold_seconds, poll_seconds
+        self.met = {name: Reading(is_met=True, seen=dict(one)) for name, one in (met or {}).items()}
         self.finishes_hold = False
-        self.clients = KeptClients()
+        self._clients = KeptClients()
         self._clients_in_use = threading.Lock()
-
-    @abstractmethod
-    def read(self) -> Reading:
-        """Read once, with ``clients``; may block (it runs in a thread), must change nothing."""
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """Return the arguments of the subclass, as JSON."""
-
-    def continue_from(self, earlier: ConditionTrigger) -> None:
-        """Take over what the trigger of the same wait before this one has found; here nothing."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and all arguments."""
-        bounds = {
+        return f"{__name__}.ConditionTrigger", {
+            "conditions": {
+                name: [f"{type(one).__module__}.{type(one).__qualname__}", asdict(one)]  # type: ignore[call-overload]
+                for name, one in self.conditions.items()
+            },
             "deadline_at": self.deadline_at,
             "hold_seconds": self.hold_seconds,
             "poll_seconds": self.poll_seconds,
             "not_before_at": self.not_before_at,
+            "met": {name: reading.seen for name, reading in self.met.items()},
         }
-        return f"{type(self).__module__}.{type(self).__qualname__}", self.parameters() | bounds
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the reason for the wait's end, and the last reading."""
-        yield TriggerEvent(await self._wait())  # type: ignore[no-untyped-call]
-
-    async def _wait(self) -> dict[str, Any]:
         try:
-            return await self._first_event()
+            reason, seen = await self._end()
         finally:
             # A reading in progress when the wait was cancelled continues in its thread. The clients
             # are closed after it, even if this wait for it is cancelled too.
             await asyncio.shield(asyncio.to_thread(self._close_clients))
+        yield TriggerEvent({"reason": reason.value, "seen": seen})  # type: ignore[no-untyped-call]
 
-    async def _first_event(self) -> dict[str, Any]:
+    async def _end(self) -> tuple[Reason, dict[str, Any]]:
         held_since: float | None = None
         seen: dict[str, Any] = {}
         await asyncio.sleep(max(0.0, self.not_before_at - time.time()))
@@ -117,28 +167,24 @@ class ConditionTrigger(BaseTrigger):
             try:
                 reading = await asyncio.to_thread(self._look)
             except (WrongInput, PodsEnded) as error:
-                return _event(Reason.REFUSED, {"error": str(error)})
-            if isinstance(reading, Outage):
-                held_since, seen = None, seen | {"error": reading.said}
+                return Reason.REFUSED, {"error": str(error)}
+            if isinstance(reading, str):
+                held_since, seen = None, seen | {"error": reading}
             else:
                 seen = reading.seen
                 held_since = (held_since or time.monotonic()) if reading.is_met else None
                 if held_since is not None and time.monotonic() - held_since >= self.hold_seconds:
-                    return _event(Reason.REACHED, seen)
+                    return Reason.REACHED, seen
                 if reading.is_moot:
-                    return _event(Reason.MOOT, seen)
+                    return Reason.MOOT, seen
             is_holding = held_since is not None
-            if time.time() >= self.deadline_at and not (is_holding and self.finishes_hold):
-                return _event(Reason.TIMED_OUT, seen)
-            await asyncio.sleep(self._pause_seconds(is_holding=is_holding))
+            left = self.deadline_at - time.time()
+            if left <= 0 and not (is_holding and self.finishes_hold):
+                return Reason.TIMED_OUT, seen
+            pause = min(self.poll_seconds, HOLD_LOOK_SECONDS) if is_holding else self.poll_seconds
+            await asyncio.sleep(min(pause, left) if left > 0 else pause)
 
-    def _pause_seconds(self, *, is_holding: bool) -> float:
-        """Return the time until the next reading; one is at the deadline, none much later."""
-        pause = min(self.poll_seconds, HOLD_LOOK_SECONDS) if is_holding else self.poll_seconds
-        left = self.deadline_at - time.time()
-        return min(pause, left) if left > 0 else pause
-
-    def _look(self) -> Reading | Outage:
+    def _look(self) -> Reading | str:
         """Read; after a failure that a connection may have caused, the next reading opens new ones.
 
         The error must not leave this thread: it references the client, and the thread that drops
@@ -146,21 +192,51 @@ class ConditionTrigger(BaseTrigger):
         """
         with self._clients_in_use:
             try:
-                return self.read()
+                return self._read_all()
             except PodsEnded:
                 raise
             except NotReady as error:
-                outage = Outage(str(error))
-            self.clients.close()
+                outage = str(error)
+            self._clients.close()
             return outage
+
+    def _read_all(self) -> Reading:
+        readings = {}
+        for name, condition in self.conditions.items():
+            reading = self.met[name] if name in self.met else condition.read(self._clients)
+            if reading.is_met and not self.hold_seconds and len(self.conditions) > 1:
+                self.met[name] = reading
+            readings[name] = reading
+        if "" in readings:
+            return readings[""]
+        return Reading(
+            is_met=all(reading.is_met for reading in readings.values()),
+            seen={name: reading.seen for name, reading in readings.items()},
+            is_moot=any(reading.is_moot for reading in readings.values()),
+        )
 
     def _close_clients(self) -> None:
         with self._clients_in_use:
-            self.clients.close()
+            self._clients.close()
 
 
-def look_once(trigger: ConditionTrigger) -> dict[str, Any]:
+def _made(condition: Any) -> Condition:
+    if isinstance(condition, Condition):
+        return condition
+    path, arguments = condition
+    module, _, kind = path.rpartition(".")
+    made: Condition = getattr(import_module(module), kind)(**arguments)
+    return made
+
+
+def look_once(condition: Condition, *, hold_seconds: float, poll_seconds: float) -> dict[str, Any]:
     """Look once in this process; a condition that holds is watched until it has held, or ends."""
+    trigger = ConditionTrigger(
+        conditions={"": condition},
+        deadline_at=0.0,
+        hold_seconds=hold_seconds,
+        poll_seconds=poll_seconds,
+    )
     trigger.finishes_hold = True
     return run_inline(trigger)
 
@@ -169,12 +245,7 @@ def run_inline(trigger: ConditionTrigger) -> dict[str, Any]:
     """Wait for the trigger in this process; the same loop as in the triggerer."""
 
     async def first_event() -> dict[str, Any]:
-        async for event in trigger.run():
-            return dict(event.payload)
-        raise NotReady("the trigger ended without an event")
+        (event,) = [dict(event.payload) async for event in trigger.run()]
+        return event
 
     return asyncio.run(first_event())
-
-
-def _event(reason: Reason, seen: dict[str, Any]) -> dict[str, Any]:
-    return {"reason": reason.value, "seen": seen}

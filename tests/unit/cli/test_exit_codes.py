@@ -2,59 +2,68 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 from tests.fakes.nights import rehearse, write_night
+from tests.unit.cli.conftest import Command
 
-from lagbench.cli import main
 from lagbench.errors import ExitCode
 from lagbench.results.baseline import pinned_baselines
 
-QUICK = (
-    Path(__file__).resolve().parents[3] / "include" / "catalog" / "scenarios" / "quick_spike.yaml"
-)
-
-
-def exit_code(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Run the command in an empty home and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["lagbench", *arguments])
-    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path / "runs"))
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0)
+LONG = "a" * 400
 
 
 @pytest.mark.parametrize(
-    ("setting", "named"),
+    ("arguments", "named"),
     [
-        ("profile.rate_per_second=-1", "profile.rate_per_second"),
-        ("partitions=0", "partitions"),
-        ("consumer.balancer=sticky", "consumer.balancer"),
-        ("seed=-5", "seed"),
-        ("partitions=6", "maxReplicaCount"),
-        ("profil.rate=3", "profil"),
-        ("consumer.process_ms=fast", "consumer.process_ms"),
-        ("profile.rate_per_second=200000", "profile.spike_mult"),  # 10 times that in the spike
+        ("run quick_spike --set profile.rate_per_second=-1", "profile.rate_per_second"),
+        ("run quick_spike --set partitions=0", "partitions"),
+        ("run quick_spike --set consumer.balancer=sticky", "consumer.balancer"),
+        ("run quick_spike --set seed=-5", "seed"),
+        ("run quick_spike --set partitions=6", "maxReplicaCount"),
+        ("run quick_spike --set profil.rate=3", "profil"),
+        ("run quick_spike --set consumer.process_ms=fast", "consumer.process_ms"),
+        # 10 times that in the spike
+        ("run quick_spike --set profile.rate_per_second=200000", "profile.spike_mult"),
+        ("run spark_consumer --set consumer.spark.worker_memory_mebibytes=65536", "free here"),
+        ("run quick_spike --speed 9", "--speed"),
+        ("show nope", "nope"),
+        # An empty variable of a shell is not the default.
+        ("run quick_spike --policy ", "--policy"),
+        ("run quick_spike --policy=", "--policy"),
+        ("run quick_spike --target ", "--target"),
+        ("run ", "argument"),
+        ("observe --topic orders --group ", "--group"),
+        ("observe --group g --topic t --bootstrap-servers ", "--bootstrap"),
+        ("experiment rebalance_dip --plan --folder ", "--folder"),
+        # Infinity and NaN are no rates and no seconds.
+        ("policy check lag-quick --slo inf", "finite"),
+        ("policy check lag-quick --rate nan", "--rate"),
+        ("policy check lag-quick --shutdown-seconds inf", "finite"),
+        ("simulate bursty --slo-seconds inf", "finite"),
+        ("observe --group g --topic t --pod-rate inf", "finite"),
+        # The file system refuses the name.
+        (f"plan quick_spike --policy {LONG}", ""),
+        (f"plan {LONG}", ""),
+        (f"policy check {LONG}", ""),
+        (f"show {LONG}", ""),
+        (f"compare {LONG} {LONG}", ""),
+        (f"show {LONG}#{LONG}", ""),
+        (f"observe --group g --topic t --kafka-config {LONG}", ""),
+        (f"run quick_spike --target context:a --target-settings {LONG}", ""),
+        # The wrong files of nobody are named.
+        ("policy check /nowhere/none.yaml", "is not allowed"),
     ],
 )
-def test_a_wrong_setting_starts_nothing(
-    setting: str,
-    named: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Exit code 2, the field is named, and neither state nor run folder exists afterwards."""
-    code = exit_code(["run", "quick_spike", "--set", setting], tmp_path, monkeypatch)
+def test_wrong_input_starts_nothing(lagbench: Command, arguments: str, named: str) -> None:
+    """Exit code 2, what is wrong is named, and neither state nor run folder exists afterwards."""
+    answer = lagbench(*arguments.split(" "))
 
-    assert code == ExitCode.WRONG_INPUT
-    message = capsys.readouterr().err
-    assert named in message
-    assert "allowed" in message
-    assert list(tmp_path.iterdir()) == []
+    assert answer.code == ExitCode.WRONG_INPUT
+    assert named in answer.text
+    assert "Traceback" not in answer.text
+    assert not lagbench.home.exists()
 
 
 OWN = """
@@ -90,198 +99,103 @@ MOUNTED = DEPLOYMENT.replace(
 @pytest.mark.parametrize(
     ("files", "named"),
     [
-        (("\n \n", DEPLOYMENT), ("orders.jsonl", "no sample")),
-        (("{}\n", "kind: Job\n"), ("own.yaml", "kind", "one Deployment")),
-        (("{}\n", "kind: [\n"), ("own.yaml",)),
+        ((OWN, "\n \n", DEPLOYMENT), ("orders.jsonl", "no sample")),
+        ((OWN, "{}\n", "kind: Job\n"), ("own.yaml", "kind", "one Deployment")),
+        ((OWN, "{}\n", "kind: [\n"), ("own.yaml",)),
+        ((OWN, "{}\n", DEPLOYMENT.replace("containers", "pods")), ("own.yaml", "spec.containers")),
+        ((OWN, "{}\n", MOUNTED + VOLUME), ("own.yaml", "volumes[0]", "emptyDir")),
         (
-            ("{}\n", DEPLOYMENT.replace("containers", "pods")),
-            ("own.yaml", "template.spec.containers"),
-        ),
-        (("{}\n", MOUNTED + VOLUME), ("own.yaml", "volumes[0].persistentVolumeClaim", "emptyDir")),
-        (
-            ("{}\n", DEPLOYMENT.replace("python", "./orders")),
+            (OWN, "{}\n", DEPLOYMENT.replace("python", "./orders")),
             ("own.yaml", "containers[0].command", "build it first"),
         ),
+        (("name: [unclosed\n", "", ""), ("mine.yaml",)),
     ],
 )
-def test_a_wrong_file_of_an_own_consumer_starts_nothing(
-    files: tuple[str, str],
-    named: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_wrong_file_starts_nothing(
+    lagbench: Command, tmp_path: Path, files: tuple[str, ...], named: tuple[str, ...]
 ) -> None:
     """Exit code 2; the message has the file, the place and what is allowed."""
-    texts = dict(zip(("mine.yaml", "orders.jsonl", "own.yaml"), (OWN, *files), strict=True))
-    for name, text in texts.items():
+    for name, text in zip(("mine.yaml", "orders.jsonl", "own.yaml"), files, strict=True):
         (tmp_path / name).write_text(text)
 
-    code = exit_code(["run", str(tmp_path / "mine.yaml")], tmp_path, monkeypatch)
+    answer = lagbench("run", str(tmp_path / "mine.yaml"))
 
-    message = capsys.readouterr().err
-    assert code == ExitCode.WRONG_INPUT, message
-    unwrapped = "".join(message.split())  # the terminal's width breaks lines, also in a long path
-    assert all("".join(part.split()) in unwrapped for part in named), message
-    assert {path.name for path in tmp_path.iterdir()} == set(texts)
-
-
-def test_an_unreadable_file_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A scenario that is no YAML gives exit code 2 and the file's name."""
-    broken = tmp_path / "broken.yaml"
-    broken.write_text("name: [unclosed\n")
-    code = exit_code(["plan", str(broken)], tmp_path, monkeypatch)
-
-    assert code == ExitCode.WRONG_INPUT
-    assert "broken.yaml" in capsys.readouterr().err.replace("\n", "")
-
-
-def test_an_unknown_option_is_wrong_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A flag that does not exist gives exit code 2."""
-    assert exit_code(["run", "quick_spike", "--speed", "9"], tmp_path, monkeypatch) == 2
-
-
-def test_a_run_that_does_not_exist_is_wrong_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``show`` of an unknown run gives exit code 2."""
-    assert exit_code(["show", "nope"], tmp_path, monkeypatch) == ExitCode.WRONG_INPUT
-
-
-def test_a_plan_starts_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """``plan`` prints the prediction, the manifests if they are asked for, and leaves no file."""
-    code = exit_code(["plan", str(QUICK)], tmp_path, monkeypatch)
-    printed = capsys.readouterr().out
-
-    assert code == ExitCode.PASS
-    assert "375,000" in printed
-    assert "kind: ScaledObject" not in printed
-    assert exit_code(["plan", str(QUICK), "--manifests"], tmp_path, monkeypatch) == ExitCode.PASS
-    assert "kind: ScaledObject" in capsys.readouterr().out
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_plan_shows_the_pods_of_spark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Master with its Service, the workers under the name that policies scale, driver; memory."""
-    code = exit_code(["plan", "spark_consumer", "--manifests"], tmp_path, monkeypatch)
-    printed = capsys.readouterr().out
-
-    assert code == ExitCode.PASS
-    assert "kind: Service" in printed
-    for name in ("spark-stream-master", "consumer", "spark-stream-driver"):
-        assert f"name: {name}" in printed
-    assert "workers of two JVMs" in printed
-
-
-def test_a_run_that_does_not_fit_the_disk_starts_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A day at a million messages a second needs some 20 TB: exit code 3, with need and have."""
-    settings = ("profile.rate_per_second=100000", "profile.spike_hold_seconds=86000")
-    flags = [flag for setting in settings for flag in ("--set", setting)]
-    code = exit_code(["run", "quick_spike", *flags], tmp_path, monkeypatch)
-
-    assert code == ExitCode.NOT_READY
-    assert "not enough disk" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_more_workers_than_memory_start_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Four heaps of 64 GiB: exit code 2 with the policy's field, before the bench is started."""
-    memory = "consumer.spark.worker_memory_mebibytes=65536"
-    code = exit_code(["run", "spark_consumer", "--set", memory], tmp_path, monkeypatch)
-
-    assert code == ExitCode.WRONG_INPUT
-    message = " ".join(capsys.readouterr().err.split())
-    assert "maxReplicaCount" in message
-    assert "are free here" in message
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_only_a_rehearsal_becomes_the_baseline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 2 for a run by hand, 0 for a night, which then is the baseline."""
-    cell = rehearse(tmp_path / "runs", "night-1", created_at=1).cell
-    rehearse(tmp_path / "runs", "night-2", created_at=2)
-    write_night(tmp_path / "runs", "by-hand", created_at=3)
-
-    refused = exit_code(["baseline", "by-hand"], tmp_path, monkeypatch)
-    message = " ".join(capsys.readouterr().err.split())
-    taken = exit_code(["baseline", "night-2"], tmp_path, monkeypatch)
-
-    assert (refused, taken) == (ExitCode.WRONG_INPUT, ExitCode.PASS)
-    assert "run = 'by-hand'" in message
-    assert pinned_baselines(tmp_path / "runs")[cell].run_id == "night-2"
-    assert capsys.readouterr().out == "baseline: night-2\nbefore:   night-1\n"
+    assert answer.code == ExitCode.WRONG_INPUT
+    assert all("".join(part.split()) in answer.joined for part in named), answer
+    assert not lagbench.home.exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "field"),
+    ("options", "printed"),
     [
-        (["run", "quick_spike", "--policy", ""], "--policy"),
-        (["run", "quick_spike", "--policy="], "--policy"),
-        (["run", "quick_spike", "--target", ""], "--target"),
-        (["run", ""], "argument"),
-        (["observe", "--group", "", "--topic", "orders"], "--group"),
-        (["observe", "--group", "g", "--topic", "t", "--bootstrap-servers", ""], "--bootstrap"),
-        (["experiment", "rebalance_dip", "--folder", "", "--plan"], "--folder"),
+        (["quick_spike", "--seed", "77"], ["375,000", "seed 77"]),
+        (["quick_spike", "--manifests"], ["kind: ScaledObject"]),
+        (
+            ["spark_consumer", "--manifests"],
+            [
+                "kind: Service",
+                "name: spark-stream-master",
+                "name: consumer",
+                "name: spark-stream-driver",
+                "workers of two JVMs",
+            ],
+        ),
     ],
 )
-def test_an_empty_argument_starts_nothing(
-    arguments: list[str],
-    field: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """An empty variable of a shell is not the default: exit code 2, before anything is asked."""
-    code = exit_code(arguments, tmp_path, monkeypatch)
+def test_a_plan_starts_nothing(lagbench: Command, options: list[str], printed: list[str]) -> None:
+    """It prints the prediction, the manifests if they are asked for, and leaves no file."""
+    answer = lagbench("plan", *options)
 
-    assert code == ExitCode.WRONG_INPUT
-    assert field in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+    assert answer.code == ExitCode.PASS
+    assert [text for text in printed if text not in answer.out] == []
+    assert ("kind: " in answer.out) is ("--manifests" in options)
+    assert not lagbench.home.exists()
+
+
+def test_a_run_that_does_not_fit_the_disk_starts_nothing(lagbench: Command) -> None:
+    """A day at a million messages a second needs some 20 TB: exit code 3, with need and have."""
+    settings = ("profile.rate_per_second=100000", "profile.spike_hold_seconds=86000")
+    answer = lagbench("run", "quick_spike", *(f"--set={setting}" for setting in settings))
+
+    assert answer.code == ExitCode.NOT_READY
+    assert "not enough disk" in answer.err
+    assert not lagbench.home.exists()
+
+
+def test_a_runs_folder_that_is_a_file_starts_nothing(lagbench: Command) -> None:
+    """The variable is named before the bench is."""
+    lagbench.monkeypatch.setenv("LAGBENCH_RUNS_DIR", "/dev/null")
+    answer = lagbench("run", "quick_spike")
+
+    assert answer.code == ExitCode.WRONG_INPUT
+    assert "LAGBENCH_RUNS_DIR" in answer.err
+    assert not lagbench.home.exists()
 
 
 @pytest.mark.parametrize("names", [["rebalance_dip"], ["rebalance_dip", "policy_swap"]])
 def test_a_file_as_the_folder_of_an_experiment_starts_nothing(
-    names: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    lagbench: Command, tmp_path: Path, names: list[str]
 ) -> None:
     """Exit code 2, also for a plan; the path is shown as it is written."""
     file = tmp_path / "notes.txt"
     file.write_text("mine")
+    answer = lagbench("experiment", *names, "--folder", str(file), "--plan")
 
-    code = exit_code(["experiment", *names, "--folder", str(file), "--plan"], tmp_path, monkeypatch)
-
-    message = "".join(capsys.readouterr().err.split())
-    assert code == ExitCode.WRONG_INPUT
-    assert "--folder='/" in message
-    assert "isafile" in message
-    assert list(tmp_path.iterdir()) == [file]
+    assert answer.code == ExitCode.WRONG_INPUT
+    assert "--folder='/" in answer.joined
+    assert "isafile" in answer.joined
+    assert not lagbench.home.exists()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["policy", "check", "lag-quick", "--slo", "inf"],
-        ["policy", "check", "lag-quick", "--rate", "nan"],
-        ["policy", "check", "lag-quick", "--shutdown-seconds", "inf"],
-        ["simulate", "bursty", "--slo-seconds", "inf"],
-        ["observe", "--group", "g", "--topic", "t", "--pod-rate", "inf"],
-    ],
-)
-def test_a_number_that_is_not_finite_is_refused(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Infinity and NaN are no rates and no seconds: exit code 2."""
-    assert exit_code(arguments, tmp_path, monkeypatch) == ExitCode.WRONG_INPUT
+def test_only_a_rehearsal_becomes_the_baseline(lagbench: Command) -> None:
+    """Exit code 2 for a run by hand, 0 for a night, which then is the baseline."""
+    cell = rehearse(lagbench.runs, "night-1", created_at=1).cell
+    rehearse(lagbench.runs, "night-2", created_at=2)
+    write_night(lagbench.runs, "by-hand", created_at=3)
+
+    refused, taken = lagbench("baseline", "by-hand"), lagbench("baseline", "night-2")
+
+    assert (refused.code, taken.code) == (ExitCode.WRONG_INPUT, ExitCode.PASS)
+    assert "run = 'by-hand'" in refused.text
+    assert pinned_baselines(lagbench.runs)[cell].run_id == "night-2"
+    assert taken.out == "baseline: night-2\nbefore:   night-1\n"

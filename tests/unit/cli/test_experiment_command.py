@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from tests.fakes.experiments import BASE, write_run
+from tests.unit.cli.conftest import Command
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
-from lagbench.cli import experiment_command, experiment_execution, main
+from lagbench.cli import experiment_command, rehearsal
 from lagbench.core.experiment import PlannedRun
 from lagbench.errors import ExitCode, NotReady, StillRunning
 from lagbench.results.experiments import read_progress
@@ -28,20 +29,19 @@ How = Callable[[PlannedRun], dict[str, Any]]
 class Home:
     """A home whose runs take no time."""
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root: Path, lagbench: Command) -> None:
         """Begin without history, with an experiment in a file."""
         self.root, self.file = root, root / "tiny.yaml"
         self.confs: list[Conf] = []
         self.kept: ExperimentFolder | None = None
         self.kept_in: Path | None = None  # of several experiments
         self.name = "tiny"  # of the experiment that runs
-        self._monkeypatch = monkeypatch
+        self.lagbench, self.runs = lagbench, lagbench.runs
+        self.said = ""
         self.file.write_text(yaml.safe_dump(BASE))
-        monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(root / "runs"))
-        monkeypatch.setenv("COLUMNS", "200")
 
     def run(self, *arguments: str, rehearse: Callable[[Conf], None] | None = None) -> int:
-        """Call the command; returns the exit code."""
+        """Call the command; returns the exit code, and keeps what was written in ``said``."""
 
         @contextmanager
         def opened_target(
@@ -50,11 +50,10 @@ class Home:
             self.name = purpose.removeprefix("experiment ")
             yield rehearse or self.rehearse()
 
-        self._monkeypatch.setattr(experiment_execution, "opened_target", opened_target)
-        self._monkeypatch.setattr(sys, "argv", ["lagbench", "experiment", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return int(ended.value.code or 0)
+        self.lagbench.monkeypatch.setattr(rehearsal, "opened_target", opened_target)
+        answer = self.lagbench("experiment", *arguments)
+        self.said = answer.out + answer.err
+        return answer.code
 
     def rehearse(
         self, how: How = lambda _: {}, *, stop_at: int | None = None
@@ -69,7 +68,7 @@ class Home:
             planned = progress.missing[0]
             root = self.root / "made" / conf["run_id"]
             made = write_run(root, planned, began_at=time.time_ns(), **how(planned))
-            target = self.root / "runs" / conf["run_id"]
+            target = self.runs / conf["run_id"]
             target.parent.mkdir(parents=True, exist_ok=True)
             made.path.rename(target)
 
@@ -80,7 +79,7 @@ class Home:
         """Return the execution of ``--folder``, else the newest one."""
         if self.kept_in is not None:
             return ExperimentFolder(self.kept_in / self.name)
-        return self.kept or executions(self.name, self.root / "runs")[-1]
+        return self.kept or executions(self.name, self.runs)[-1]
 
     def write(self, name: str, **changed: Any) -> str:
         """Write another experiment, and return its path."""
@@ -95,59 +94,48 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def home(tmp_path: Path, lagbench: Command) -> Home:
     """Return a home."""
-    return Home(tmp_path, monkeypatch)
+    return Home(tmp_path, lagbench)
 
 
-def test_the_hours_are_printed_first(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_hours_are_printed_first(home: Home) -> None:
     """Then the runs in their recorded order, the table, and the path of the result."""
     assert home.run(str(home.file)) == ExitCode.PASS
 
-    out = capsys.readouterr().out
-    assert out.startswith("Tiny: about 1.0 hours, 6 pairs, 12 runs")
-    assert "eager minus calm, 6 pairs" in out
-    assert str(home.folder.page) in out.replace("\n", "")
+    assert home.said.startswith("Tiny: about 1.0 hours, 6 pairs, 12 runs")
+    assert "eager minus calm, 6 pairs" in home.said
+    assert str(home.folder.page) in home.said.replace("\n", "")
     planned = [run.seed for run in read_progress(home.folder).schedule.runs]
     assert [int(conf["overrides"]["seed"]) for conf in home.confs] == planned
     assert json.loads(home.folder.result.read_text())["pairs"] == 6
 
 
-def test_the_plan_starts_nothing(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_starts_nothing(home: Home) -> None:
     """It prints hours, order and prediction; more pairs take more hours."""
     assert home.run(str(home.file), "--plan", "--pairs", "12") == ExitCode.PASS
 
-    out = capsys.readouterr().out
-    assert "about 2.0 hours, 12 pairs, 24 runs" in out
-    assert "consumer.balancer=range" in out
-    assert "differences to calm" in out
+    assert "about 2.0 hours, 12 pairs, 24 runs" in home.said
+    assert "consumer.balancer=range" in home.said
+    assert "differences to calm" in home.said
     assert home.confs == []
-    assert executions("tiny", home.root / "runs") == []
+    assert executions("tiny", home.runs) == []
 
 
-def test_five_pairs_are_refused(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the reason, and nothing is started."""
-    assert home.run(str(home.file), "--pairs", "5") == ExitCode.WRONG_INPUT
-
-    assert "0.0625" in capsys.readouterr().err
-    assert home.confs == []
-
-
-def test_a_stopped_experiment_goes_on(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stopped_experiment_goes_on(home: Home) -> None:
     """Ctrl-C in the fourth run keeps three; the next call repeats the fourth and ends."""
     assert home.run(str(home.file), rehearse=home.rehearse(stop_at=4)) == 130
     first = home.folder
     assert home.done == 3
-    assert "3 of 12 runs" in capsys.readouterr().out
+    assert "3 of 12 runs" in home.said
 
     assert home.run(str(home.file)) == ExitCode.PASS
 
     assert home.folder == first
     assert len(home.confs) == 13
     assert home.confs[3]["overrides"] == home.confs[4]["overrides"]
-    out = capsys.readouterr().out
-    assert "3 of 12 runs" in out
-    assert "0.8 hours" in out
+    assert "3 of 12 runs" in home.said
+    assert "0.8 hours" in home.said
 
 
 def test_a_finished_experiment_starts_anew(home: Home) -> None:
@@ -155,39 +143,25 @@ def test_a_finished_experiment_starts_anew(home: Home) -> None:
     home.run(str(home.file))
     home.run(str(home.file))
 
-    assert len(executions("tiny", home.root / "runs")) == 2
+    assert len(executions("tiny", home.runs)) == 2
     assert len(home.confs) == 24
 
 
-def test_an_experiment_is_kept_in_a_named_folder(
-    home: Home, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_experiment_is_kept_in_a_named_folder(home: Home) -> None:
     """It continues there after a stop, and once finished it shows its result and runs nothing."""
     kept = home.root / "results" / "tiny"
     home.kept = ExperimentFolder(kept)
     asked = (str(home.file), "--folder", str(kept))
 
     assert home.run(*asked, rehearse=home.rehearse(stop_at=4)) == 130
+    assert home.run(*asked, "--pairs", "8") == ExitCode.WRONG_INPUT  # it has six
     assert home.run(*asked) == ExitCode.PASS
     assert len(home.confs) == 13
-    assert executions("tiny", home.root / "runs") == []
+    assert executions("tiny", home.runs) == []
 
-    capsys.readouterr()
     assert home.run(*asked) == ExitCode.PASS
     assert len(home.confs) == 13
-    assert "eager minus calm, 6 pairs" in capsys.readouterr().out
-
-
-def test_a_folder_of_other_pairs_is_refused(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder with six pairs does not become one of eight, and nothing is started."""
-    home.kept = ExperimentFolder(home.root / "kept")
-    asked = (str(home.file), "--folder", str(home.kept.path))
-    home.run(*asked, rehearse=home.rehearse(stop_at=4))
-
-    assert home.run(*asked, "--pairs", "8") == ExitCode.WRONG_INPUT
-
-    assert "of pairs" in capsys.readouterr().err
-    assert len(home.confs) == 4
+    assert "eager minus calm, 6 pairs" in home.said
 
 
 def test_a_stop_before_the_result_needs_no_further_run(home: Home) -> None:
@@ -200,9 +174,7 @@ def test_a_stop_before_the_result_needs_no_further_run(home: Home) -> None:
     assert len(home.confs) == 12
 
 
-def test_a_run_without_a_verdict_is_tried_once_more(
-    home: Home, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_without_a_verdict_is_tried_once_more(home: Home) -> None:
     """A bench that fails once costs a run; one that fails twice ends the command with exit 3."""
     good, failures = home.rehearse(), [3]
 
@@ -214,7 +186,7 @@ def test_a_run_without_a_verdict_is_tried_once_more(
 
     assert home.run(str(home.file), rehearse=rehearse) == ExitCode.PASS
     assert len(home.confs) == 13
-    assert "the broker is away" in capsys.readouterr().out
+    assert "the broker is away" in home.said
 
     failures += [16, 17]
     assert home.run(str(home.file), rehearse=rehearse) == ExitCode.NOT_READY
@@ -232,9 +204,7 @@ def test_a_run_that_may_continue_is_not_repeated_beside_itself(home: Home) -> No
     assert len(home.confs) == 1
 
 
-def test_a_gap_makes_the_result_undetermined(
-    home: Home, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_gap_makes_the_result_undetermined(home: Home) -> None:
     """A run that is undetermined is repeated once; then its pair is left out, with exit 4."""
     how = {"pair_2_calm": {"verdict": "undetermined"}}
     rehearse = home.rehearse(lambda run: how.get(run.key, {}))
@@ -242,64 +212,48 @@ def test_a_gap_makes_the_result_undetermined(
     assert home.run(str(home.file), rehearse=rehearse) == ExitCode.UNDETERMINED
 
     assert len(home.confs) == 13
-    out = capsys.readouterr().out
-    assert re.search("pair 2: .*calm", out)
-    assert "seed 2, repeated" in out
+    assert re.search("pair 2: .*calm", home.said)
+    assert "seed 2, repeated" in home.said
 
 
-def test_the_list_shows_the_catalog(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_shows_the_catalog(home: Home) -> None:
     """Each experiment has its pairs, hours and question."""
     assert home.run() == ExitCode.PASS
 
-    out = capsys.readouterr().out
-    assert "rebalance_dip" in out
-    assert "aa_quick_spike" in out
-
-
-class Clock:
-    """A monotonic clock in which each run takes ``run_seconds``."""
-
-    def __init__(self, home: Home, run_seconds: float) -> None:
-        """Begin at 0."""
-        self._home, self._run_seconds = home, run_seconds
-
-    def __call__(self) -> float:
-        """Return the seconds so far."""
-        return len(self._home.confs) * self._run_seconds
+    assert "rebalance_dip" in home.said
+    assert "aa_quick_spike" in home.said
 
 
 def test_no_run_starts_that_does_not_fit_into_the_hours(
-    home: Home, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twelve runs of 300 s have an hour: with half an hour six are made, and the others are named.
 
     The exit code is that of an undetermined result, and the same command ends the experiment.
     """
-    monkeypatch.setattr(experiment_command, "monotonic", Clock(home, 300))
+    clock = SimpleNamespace(monotonic=lambda: len(home.confs) * 300, time_ns=time.time_ns)
+    monkeypatch.setattr(experiment_command, "time", clock)
 
     assert home.run(str(home.file), "--hours", "0.5") == ExitCode.UNDETERMINED
     assert home.done == 6
-    out = capsys.readouterr().out
-    assert re.search("tiny .* 0 s .* 300 s", out)
-    assert "6 of 12 runs" in out
+    assert re.search("tiny .* 0 s .* 300 s", home.said)
+    assert "6 of 12 runs" in home.said
     assert not home.folder.result.exists()
 
     assert home.run(str(home.file), "--hours", "2") == ExitCode.PASS
     assert len(home.confs) == 12
 
 
-def test_too_little_time_opens_nothing(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_little_time_opens_nothing(home: Home) -> None:
     """A minute is not enough for a run of 300 s: no bench is started, no execution begins."""
     assert home.run(str(home.file), "--hours", "0.0167") == ExitCode.UNDETERMINED
 
     assert home.confs == []
-    assert executions("tiny", home.root / "runs") == []
-    assert "0 of 12 runs are done" in capsys.readouterr().out
+    assert executions("tiny", home.runs) == []
+    assert "0 of 12 runs are done" in home.said
 
 
-def test_several_experiments_run_one_after_the_other(
-    home: Home, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_experiments_run_one_after_the_other(home: Home) -> None:
     """Each in a folder of its name; the end names each, and a gap in one is the exit code."""
     second = home.write("second")
     folder = home.root / "results"
@@ -314,14 +268,12 @@ def test_several_experiments_run_one_after_the_other(
     assert home.run(*asked, rehearse=home.rehearse(how)) == ExitCode.UNDETERMINED
 
     assert len(home.confs) == 25
-    out = "".join(capsys.readouterr().out.split())  # lines end at any word of a long path
-    assert f"tiny:finished:{folder / 'tiny' / 'result.md'}" in out
-    assert "second:finished,withagap" in out
+    home.said = "".join(home.said.split())  # lines end at any word of a long path
+    assert f"tiny:finished:{folder / 'tiny' / 'result.md'}" in home.said
+    assert "second:finished,withagap" in home.said
 
 
-def test_a_bench_that_fails_stops_one_experiment_and_not_the_next(
-    home: Home, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bench_that_fails_stops_one_experiment_and_not_the_next(home: Home) -> None:
     """The next one may need another target or image; the exit code is that of the failure."""
     second, good = home.write("second"), home.rehearse()
 
@@ -333,34 +285,33 @@ def test_a_bench_that_fails_stops_one_experiment_and_not_the_next(
     assert home.run(str(home.file), second, rehearse=rehearse) == ExitCode.NOT_READY
 
     assert len(home.confs) == 12
-    out = capsys.readouterr().out
-    assert "tiny: stopped" in out
-    assert "second: finished" in out
+    assert "tiny: stopped" in home.said
+    assert "second: finished" in home.said
 
 
-def test_a_wrong_name_starts_none_of_the_experiments(home: Home) -> None:
-    """All of them are checked first; one given twice is rejected, too."""
-    assert home.run(str(home.file), "rebalance_dop") == ExitCode.WRONG_INPUT
-    assert home.run(str(home.file), str(home.file)) == ExitCode.WRONG_INPUT
+@pytest.mark.parametrize(
+    "arguments", [("rebalance_dop",), ("{file}",), ("--pairs", "5")], ids=["name", "twice", "pairs"]
+)
+def test_wrong_input_starts_none_of_the_experiments(home: Home, arguments: tuple[str, ...]) -> None:
+    """All of them are checked first: a wrong name, one given twice, too few pairs."""
+    more = [argument.format(file=home.file) for argument in arguments]
+    assert home.run(str(home.file), *more) == ExitCode.WRONG_INPUT
 
     assert home.confs == []
 
 
-def test_the_plan_of_several_shows_each(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_of_several_shows_each(home: Home) -> None:
     """With the hours of all of them together."""
     second = home.write("second", title="Second")
 
     assert home.run(str(home.file), second, "--plan") == ExitCode.PASS
 
-    out = capsys.readouterr().out
-    assert "Tiny: about 1.0 hours" in out
-    assert "Second: about 1.0 hours" in out
-    assert "2 experiments: about 2.0 hours" in out
+    assert "Tiny: about 1.0 hours" in home.said
+    assert "Second: about 1.0 hours" in home.said
+    assert "2 experiments: about 2.0 hours" in home.said
 
 
-def test_an_identity_experiment_shows_its_claims(
-    home: Home, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_identity_experiment_shows_its_claims(home: Home) -> None:
     """Two runs, no test: what was claimed, what each run had, and a verdict on it."""
     cells = [
         {"name": "calm", "shows": {"lost": 0}},
@@ -370,8 +321,7 @@ def test_an_identity_experiment_shows_its_claims(
 
     assert home.run(shown) == ExitCode.PASS
 
-    out = capsys.readouterr().out
-    assert "about 1.0 hours, 1 pair, 2 runs" in out
-    assert "minus" not in out
-    assert out.count("shown") >= 2
-    assert "refuted" in out  # the run repeats nothing
+    assert "about 1.0 hours, 1 pair, 2 runs" in home.said
+    assert "minus" not in home.said
+    assert home.said.count("shown") >= 2
+    assert "refuted" in home.said  # the run repeats nothing

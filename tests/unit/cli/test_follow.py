@@ -6,107 +6,85 @@ import io
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from rich.console import Console
 
 from lagbench.cli.rehearsal import follow
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import NotReady
 from lagbench.orchestrator import dag_run
 
 
-class Unreachable:
-    """A Dag run whose server does not answer, and whose user has pressed Ctrl-C."""
+class Scripted:
+    """A Dag run whose user presses Ctrl-C in one of its calls; ``fails``: it cannot be stopped."""
+
+    interrupted_in, fails = "", False
+    cancelled = 0
 
     def __init__(self, *_: object) -> None:
         """Take what a Dag run takes."""
 
     def start(self) -> None:
-        """Start."""
+        """Start; when it is interrupted the server may have the request."""
+        self._reach("start")
 
     def is_finished(self) -> bool:
-        """Be interrupted."""
-        raise KeyboardInterrupt
+        """Wait."""
+        self._reach("is_finished")
+        return False
+
+    def _reach(self, place: str) -> None:
+        if self.interrupted_in == place:
+            raise KeyboardInterrupt
 
     def cancel(self) -> None:
-        """Fail."""
-        raise NotReady("Airflow does not answer")
+        """Count."""
+        type(self).cancelled += 1
+        if self.fails:
+            raise NotReady("Airflow does not answer")
 
     def where_to_look(self) -> str:
         """Return the run's page."""
         return "logs: http://127.0.0.1:8080/runs/a"
 
 
-class Interrupted(Unreachable):
-    """A Dag run whose user has pressed Ctrl-C while it was triggered."""
-
-    cancelled = 0
-
-    def start(self) -> None:
-        """Be interrupted, when the server may have the request."""
-        raise KeyboardInterrupt
-
-    def cancel(self) -> None:
-        """Count."""
-        Interrupted.cancelled += 1
-
-
-class Waiting(Interrupted):
-    """A Dag run that waits for a bench that has gone."""
-
-    def start(self) -> None:
-        """Start."""
-
-    def is_finished(self) -> bool:
-        """Wait."""
-        return False
-
-
 @pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
+def _signals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
 
 
-def test_an_interrupt_goes_on_when_the_run_cannot_be_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **how: Any) -> tuple[int, str]:
+    """Follow a run until it is interrupted; return how often it was cancelled, and what is said."""
+    kind = type("Run", (Scripted,), how)
+    monkeypatch.setattr(dag_run, "ProcessDagRun", kind)
+    said, conf = io.StringIO(), {"run_id": "a", "scenario": "quick_spike"}
+    terminal = Terminal(file=said, width=200)
+    with pytest.raises(KeyboardInterrupt if how else NotReady) as ended:
+        follow(terminal, tmp_path, {}, conf=conf, server=None, has_bench=lambda: bool(how))
+    return kind.cancelled, said.getvalue() + str(ended.value)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        # The server may have taken the trigger whose answer nobody waited for.
+        ({"interrupted_in": "start"}, ""),
+        # An experiment would start the next run otherwise; the user is told where this one is.
+        ({"interrupted_in": "is_finished", "fails": True}, "logs: http"),
+    ],
+)
+def test_an_interrupt_stops_the_run_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any], says: str
 ) -> None:
-    """An experiment would start the next run otherwise; the user is told where the first one is."""
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
-    monkeypatch.setattr(dag_run, "ProcessDagRun", Unreachable)
-    said = io.StringIO()
+    """Also if the run cannot be stopped."""
+    cancelled, said = followed(tmp_path, monkeypatch, **how)
 
-    with pytest.raises(KeyboardInterrupt):
-        follow(
-            Console(file=said, width=200),
-            tmp_path,
-            {},
-            conf={"run_id": "a", "scenario": "quick_spike"},
-            server=None,
-        )
-
-    assert "logs: http" in said.getvalue()
-
-
-def test_an_interrupt_of_the_trigger_stops_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The server may have taken the trigger whose answer nobody waited for."""
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
-    monkeypatch.setattr(dag_run, "ProcessDagRun", Interrupted)
-    monkeypatch.setattr(Interrupted, "cancelled", 0)
-
-    with pytest.raises(KeyboardInterrupt):
-        follow(
-            Console(file=io.StringIO()),
-            tmp_path,
-            {},
-            conf={"run_id": "a", "scenario": "quick_spike"},
-            server=None,
-        )
-
-    assert Interrupted.cancelled == 1
+    assert cancelled == 1
+    assert says in said
 
 
 @pytest.mark.parametrize(("free", "says"), [(0, "no space left on"), (2**40, "supervisor.log")])
@@ -114,19 +92,8 @@ def test_a_run_ends_with_its_bench(
     free: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every wait of its tasks would last to its limit; the message says why the bench ended."""
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
     monkeypatch.setattr("lagbench.embedded.broker.free_disk_bytes", lambda _: free)
-    monkeypatch.setattr(dag_run, "ProcessDagRun", Waiting)
-    monkeypatch.setattr(Interrupted, "cancelled", 0)
+    cancelled, said = followed(tmp_path, monkeypatch)
 
-    with pytest.raises(NotReady, match=says):
-        follow(
-            Console(file=io.StringIO()),
-            tmp_path,
-            {},
-            conf={"run_id": "a", "scenario": "quick_spike"},
-            server=None,
-            has_bench=lambda: False,
-        )
-
-    assert Interrupted.cancelled == 1
+    assert cancelled == 1
+    assert says in said

@@ -8,23 +8,23 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from tests.unit.cli.conftest import Command
 
-from lagbench.cli import app, machine_faults, main
+from lagbench.cli import app, machine_faults
 from lagbench.errors import ExitCode
 
-COMMAND = [sys.executable, "-c", "from lagbench.cli import main; main()"]
-LONG = "a" * 400
+RUN = "a-20260101-000000-abcd"
 
 
-def command(tmp_path: Path, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+def command(folder: Path, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own."""
-    variables = {"LAGBENCH_STATE_DIR": str(tmp_path / "state"), "LAGBENCH_RUNS_DIR": str(tmp_path)}
+    variables = {"LAGBENCH_STATE_DIR": str(folder / "state"), "LAGBENCH_RUNS_DIR": str(folder)}
     options = {"stdout": subprocess.PIPE, "env": {**os.environ, **variables}, **options}
+    started = [sys.executable, "-c", "from lagbench.cli import main; main()", *arguments]
     return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [*COMMAND, *arguments], stderr=subprocess.PIPE, text=True, check=False, **options
+        started, stderr=subprocess.PIPE, text=True, check=False, **options
     )
 
 
@@ -49,9 +49,8 @@ def test_a_full_output_is_named(tmp_path: Path) -> None:
 
 def test_another_encoding_replaces_what_it_lacks(tmp_path: Path) -> None:
     """The table of a verdict has marks that latin-1 has not."""
-    run = tmp_path / "a-20260101-000000-abcd"
-    run.mkdir()
-    (run / "manifest.json").write_text(json.dumps({"scenario": "✓", "created_at": 1}))
+    (tmp_path / RUN).mkdir()
+    (tmp_path / RUN / "manifest.json").write_text('{"scenario": "✓", "created_at": 1}')
     variables = {**os.environ, "LAGBENCH_RUNS_DIR": str(tmp_path), "PYTHONIOENCODING": "latin-1"}
     done = command(tmp_path, "show", env=variables)
 
@@ -59,122 +58,59 @@ def test_another_encoding_replaces_what_it_lacks(tmp_path: Path) -> None:
     assert "?" in done.stdout
 
 
-def ended(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run the command here and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["lagbench", *arguments])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return int(end.value.code or 0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("plan", "quick_spike", "--policy", LONG), ExitCode.WRONG_INPUT),
-        (("plan", LONG), ExitCode.WRONG_INPUT),
-        (("policy", "check", LONG), ExitCode.WRONG_INPUT),
-        (("show", LONG), ExitCode.WRONG_INPUT),
-        (("compare", LONG, LONG), ExitCode.WRONG_INPUT),
-        (("show", f"{LONG}#{LONG}"), ExitCode.WRONG_INPUT),
-        (("observe", "--group", "g", "--topic", "t", "--kafka-config", LONG), 2),
-        (("run", "quick_spike", "--target", "context:a", "--target-settings", LONG), 2),
-    ],
-)
-def test_a_long_name_is_wrong_input(
-    arguments: tuple[str, ...],
-    code: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The file system refuses it; nothing is started."""
-    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path / "runs"))
-
-    assert ended(monkeypatch, *arguments) == code
-    assert "Traceback" not in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("content", ["[1]", '{"status": 3}', "3", "null", '"x"'])
 @pytest.mark.parametrize("verb", ["show", "compare", "history", "baseline"])
-def test_a_verdict_of_another_form_is_named(
-    verb: str,
-    content: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_verdict_of_another_form_is_named(lagbench: Command, verb: str, content: str) -> None:
     """A run of another version, or one that somebody edited."""
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
-    run = tmp_path / "a-20260101-000000-abcd"
-    run.mkdir()
-    (run / "manifest.json").write_text('{"scenario": "a", "policy": "b", "created_at": 1}')
+    run = lagbench.runs / RUN
+    run.mkdir(parents=True)
+    figures = {"scenario": "a", "policy": "b", "created_at": 1}
+    (run / "manifest.json").write_text(json.dumps(figures))
     (run / "verdict.json").write_text(content)
     arguments = {"compare": ("latest", "latest"), "history": ("--rebuild",)}.get(verb, ("latest",))
 
-    assert ended(monkeypatch, verb, *arguments) in {0, ExitCode.WRONG_INPUT, ExitCode.NOT_READY}
-    assert "Traceback" not in capsys.readouterr().err
+    answer = lagbench(verb, *arguments)
 
-
-def test_a_runs_folder_that_is_a_file_starts_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The variable is named before the bench is."""
-    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", "/dev/null")
-
-    assert ended(monkeypatch, "run", "quick_spike") == ExitCode.WRONG_INPUT
-    assert "LAGBENCH_RUNS_DIR" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
-class Case(NamedTuple):
-    """An error that a command meets, and how it ends."""
-
-    error: BaseException
-    code: int
-    says: str
+    assert answer.code in {0, ExitCode.WRONG_INPUT, ExitCode.NOT_READY}
+    assert "Traceback" not in answer.err
 
 
 @pytest.mark.parametrize(
-    "case",
+    ("error", "code", "says"),
     [
-        Case(OSError(errno.ENOSPC, "No space left on device"), 3, "no space left on"),
-        Case(OSError(errno.ENOSPC, "x", "/runs/a"), 3, "no space left on /runs/a"),
-        Case(NotADirectoryError(errno.ENOTDIR, "Not a directory", "/dev/null/a"), 3, "/dev/null/a"),
-        Case(PermissionError(errno.EACCES, "Permission denied", "/runs/a"), 3, "/runs/a"),
-        Case(KeyboardInterrupt(), 130, "stopped"),
-        Case(ZeroDivisionError("x"), 3, "fault in lagbench"),
+        (OSError(errno.ENOSPC, "No space left on device"), 3, "no space left on"),
+        (OSError(errno.ENOSPC, "x", "/runs/a"), 3, "no space left on /runs/a"),
+        (NotADirectoryError(errno.ENOTDIR, "Not a directory", "/dev/null/a"), 3, "/dev/null/a"),
+        (PermissionError(errno.EACCES, "Permission denied", "/runs/a"), 3, "/runs/a"),
+        (KeyboardInterrupt(), 130, "stopped"),
+        (ZeroDivisionError("x"), 3, "fault in lagbench"),
     ],
     ids=str,
 )
 def test_no_error_ends_with_the_code_of_a_failed_slo(
-    case: Case, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lagbench: Command, error: BaseException, code: int, says: str
 ) -> None:
     """Each has a code that says what kind it is, and its message names the place."""
 
     def fail(**_: object) -> None:
-        raise case.error
+        raise error
 
-    monkeypatch.setattr(app, "app", fail)
+    lagbench.monkeypatch.setattr(app, "app", fail)
+    answer = lagbench()
 
-    assert ended(monkeypatch) == case.code
-    assert case.says in capsys.readouterr().err
+    assert answer.code == code
+    assert says in answer.err
 
 
-def test_an_interrupt_of_the_imports_is_one_word(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupt_of_the_imports_is_one_word(lagbench: Command) -> None:
     """They take most of a second, in which a user may have thought better of it."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(app, "main", interrupt)
+    lagbench.monkeypatch.setattr(app, "main", interrupt)
 
-    assert ended(monkeypatch) == 130
-    assert capsys.readouterr().err == "stopped\n"
+    assert lagbench() == (130, "", "stopped\n")
 
 
 def test_a_disk_that_was_full_is_the_reason_of_a_failure(
@@ -183,13 +119,8 @@ def test_a_disk_that_was_full_is_the_reason_of_a_failure(
     """SQLite and Python have their own words; the folder without room is named."""
     monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path / "state"))
     assert machine_faults.no_space("sensor timed out") is None
-    for words in (
-        "[Errno 28] No space left on device",
-        "(OperationalError) database or disk is full",
-    ):
+    for words in ("[Errno 28] No space left on device", "database or disk is full"):
         assert str(machine_faults.no_space(words)).startswith("no space left on a device")
-
     free = "lagbench.embedded.broker.free_disk_bytes"
     monkeypatch.setattr(free, lambda folder: 0 if folder.name == "state" else 2**30)
-
     assert f"no space left on {tmp_path}/state;" in str(machine_faults.no_space("any"))

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from rich.console import Console
 from tests.fakes.live_cell import live_cell
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.cli import watched_run
 from lagbench.cli.progress import ProgressDisplay, panel, sparkline
-from lagbench.cli.run_view import RunView
-from lagbench.cli.watched_run import WatchedRun
+from lagbench.cli.terminal import Terminal
+from lagbench.cli.watched_run import RunView, WatchedRun
 from lagbench.core.live import (
     LiveLine,
     LivePhase,
@@ -50,7 +50,7 @@ def view_of(*lines: LiveLine) -> RunView:
 
 def drawn(view: RunView, *, width: int = 100) -> str:
     """Return the live panel as text."""
-    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    console = Terminal(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
     with console.capture() as capture:
         console.print(panel("a-run", view, 12.0))
     return capture.get()
@@ -110,7 +110,7 @@ def test_another_follower_begins_anew() -> None:
 def test_elsewhere_a_line_tells_phase_and_figures() -> None:
     """A file or a pipe gets plain lines, one for each phase at least."""
     output = io.StringIO()
-    console, view = Console(file=output, width=200), view_of(FIRST, SECOND)
+    console, view = Terminal(file=output, width=200), view_of(FIRST, SECOND)
     with ProgressDisplay(console, "a-run") as display:
         for name in ("inject_spike", "inject_spike", "lag_builds_up"):
             view.take_phase(LivePhase(at=S, name=name, state="started"))
@@ -129,7 +129,7 @@ def test_a_phase_says_how_far_it_is_until_the_next_one() -> None:
     for state, detail in (("started", ""), ("progress", said)):
         view.take_phase(LivePhase(at=S, name="account_for_messages", state=state, detail=detail))
     output = io.StringIO()
-    with ProgressDisplay(Console(file=output, width=200), "a-run") as display:
+    with ProgressDisplay(Terminal(file=output, width=200), "a-run") as display:
         display.show(view)
     shown = drawn(view)
     view.take_phase(LivePhase(at=S, name="verdict", state="started"))
@@ -140,23 +140,23 @@ def test_a_phase_says_how_far_it_is_until_the_next_one() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
+def run_folder(tmp_path: Path) -> RunFolder:
     """Return the folder of a run that has begun."""
     return RunFolder.create("a-run", tmp_path)
 
 
-def test_a_run_is_watched_by_its_files(folder: RunFolder) -> None:
+def test_a_run_is_watched_by_its_files(run_folder: RunFolder) -> None:
     """Whole lines and phases are taken once, the rest of a line when it is there."""
-    watched = WatchedRun(folder)
+    watched = WatchedRun(run_folder)
     watched.advance()
     data = encode_line(SECOND)
-    folder.live.write_bytes(encode_line(FIRST) + data[:20])
+    run_folder.live.write_bytes(encode_line(FIRST) + data[:20])
     failed = {"at": S, "name": "bench_up", "state": "failed", "detail": "no room"}
-    folder.phases.write_text(json.dumps(failed) + "\n")
+    run_folder.phases.write_text(json.dumps(failed) + "\n")
     watched.advance()
     assert watched.view.newest == FIRST
 
-    with folder.live.open("ab") as file:
+    with run_folder.live.open("ab") as file:
         file.write(data[20:])
     watched.advance()
 
@@ -164,21 +164,24 @@ def test_a_run_is_watched_by_its_files(folder: RunFolder) -> None:
     assert watched.view.failures == ["bench_up: no room"]
 
 
-def test_a_line_of_another_version_is_left_out(folder: RunFolder) -> None:
+def test_a_line_of_another_version_is_left_out(run_folder: RunFolder) -> None:
     """A line that is not understood hides no other."""
-    folder.live.write_bytes(b'{"at": "soon"}\n' + encode_line(SECOND))
-    watched = WatchedRun(folder)
+    run_folder.live.write_bytes(b'{"at": "soon"}\n' + encode_line(SECOND))
+    watched = WatchedRun(run_folder)
 
     watched.advance()
 
     assert watched.view.newest == SECOND
 
 
-def test_the_follower_s_end_is_awaited_for_a_while(folder: RunFolder) -> None:
+def test_the_follower_s_end_is_awaited_for_a_while(
+    run_folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run whose server goes on with its teardown keeps nobody waiting for long."""
-    watched = WatchedRun(folder)
+    watched = WatchedRun(run_folder)
     watched.await_follower()
 
-    with LiveFile(folder.live):
-        watched.await_follower(timeout_seconds=0.0)
-        assert is_followed(folder.live)
+    monkeypatch.setattr(watched_run, "FOLLOWER_SECONDS", 0.0)
+    with LiveFile(run_folder.live):
+        watched.await_follower()
+        assert is_followed(run_folder.live)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.fakes.kubeconfig import cluster_target
+from tests.unit.cli.conftest import Answer, Command
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.runs import run_folder
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import list_scenarios
-from lagbench.cli import main, rehearsal, run_command
+from lagbench.cli import rehearsal, run_command
 from lagbench.cli.rehearsal import log_in_seconds
 from lagbench.errors import ExitCode, NotReady
 from lagbench.orchestrator import target
@@ -26,33 +26,28 @@ from lagbench.orchestrator.target import ClusterTarget
 class Home:
     """A home from which runs go to a cluster; what a run would do there is a function."""
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root: Path, lagbench: Command) -> None:
         """Begin without history."""
-        self.state_dir, self._monkeypatch = root / "state", monkeypatch
+        self.lagbench, self.state_dir = lagbench, lagbench.state
         self.cleaned: list[str] = []
-        cluster = cluster_target(root, "https://api")
-        for name, value in (("STATE", root / "state"), ("RUNS", root / "runs")):
-            monkeypatch.setenv(f"LAGBENCH_{name}_DIR", str(value))
-        monkeypatch.setattr(target, "find_target", lambda *_: cluster)
-        monkeypatch.setattr(ClusterTarget, "check", lambda *_, **__: None)
-        monkeypatch.setattr(ClusterTarget, "connections", lambda _: {})
-        monkeypatch.setattr(ClusterTarget, "clean_up", lambda it, *_: self.cleaned.append(it.name))
-        monkeypatch.setattr(Kube, "server_version", lambda _: "v1.34.4")
-        monkeypatch.setattr(run_command, "_conclude", lambda *_: 0)
+        cluster, patch = cluster_target(root, "https://api"), lagbench.monkeypatch.setattr
+        patch(target, "find_target", lambda *_: cluster)
+        patch(ClusterTarget, "check", lambda *_, **__: None)
+        patch(ClusterTarget, "connections", lambda _: {})
+        patch(ClusterTarget, "clean_up", lambda it, *_: self.cleaned.append(it.name))
+        patch(Kube, "server_version", lambda _: "v1.34.4")
+        patch(run_command, "_conclude", lambda *_: 0)
 
-    def run(self, follow: Callable[..., None]) -> int:
-        """Run with ``follow`` in place of the Dag; returns the exit code."""
-        self._monkeypatch.setattr(rehearsal, "follow", follow)
-        self._monkeypatch.setattr(sys, "argv", ["lagbench", "run", "quick_spike"])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return int(ended.value.code or 0)
+    def run(self, follow: Callable[..., None]) -> Answer:
+        """Run with ``follow`` in place of the Dag."""
+        self.lagbench.monkeypatch.setattr(rehearsal, "follow", follow)
+        return self.lagbench("run", "quick_spike")
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def home(tmp_path: Path, lagbench: Command) -> Home:
     """Return a home."""
-    return Home(tmp_path, monkeypatch)
+    return Home(tmp_path, lagbench)
 
 
 def torn_down(conf: dict[str, Any]) -> None:
@@ -71,7 +66,7 @@ def test_the_note_stands_while_the_run_does(home: Home) -> None:
         seen.append(len(cluster_notes(home.state_dir, "run")))
         torn_down(conf)
 
-    assert home.run(follow) == ExitCode.PASS
+    assert home.run(follow).code == ExitCode.PASS
     assert seen == [1]
     assert cluster_notes(home.state_dir) == []
     assert home.cleaned == []
@@ -83,7 +78,7 @@ def test_a_run_whose_teardown_failed_stays_noted(home: Home) -> None:
     def follow(*_: object, **__: object) -> None:
         raise NotReady("the run ended in phase remove_workloads without a verdict")
 
-    assert home.run(follow) == ExitCode.NOT_READY
+    assert home.run(follow).code == ExitCode.NOT_READY
     assert len(cluster_notes(home.state_dir, "run")) == 1
 
 
@@ -93,7 +88,7 @@ def test_an_interrupted_run_cleans_up(home: Home) -> None:
     def follow(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    assert home.run(follow) == 130
+    assert home.run(follow).code == 130
     assert home.cleaned == ["context:prod"]
     assert cluster_notes(home.state_dir) == []
 
@@ -105,13 +100,13 @@ def test_a_run_interrupted_after_its_teardown_has_nothing_to_clean(home: Home) -
         torn_down(conf)
         raise KeyboardInterrupt
 
-    assert home.run(follow) == 130
+    assert home.run(follow).code == 130
     assert home.cleaned == []
     assert cluster_notes(home.state_dir) == []
 
 
 def test_an_interrupted_run_that_cannot_clean_up_says_so(
-    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit 3 with the reason, and the note stays for down."""
 
@@ -123,8 +118,9 @@ def test_an_interrupted_run_that_cannot_clean_up_says_so(
 
     monkeypatch.setattr(ClusterTarget, "clean_up", away)
 
-    assert home.run(follow) == ExitCode.NOT_READY
-    assert "https://api does not answer" in capsys.readouterr().err
+    answer = home.run(follow)
+    assert answer.code == ExitCode.NOT_READY
+    assert "https://api does not answer" in answer.err
     assert len(cluster_notes(home.state_dir, "run")) == 1
 
 
@@ -140,7 +136,7 @@ def test_a_token_that_ends_within_the_run_ends_it_before_it_starts(
 
     monkeypatch.setattr(ClusterTarget, "require_log_in", refuse)
 
-    assert home.run(lambda *_, **__: pytest.fail("it started")) == ExitCode.NOT_READY
+    assert home.run(lambda *_, **__: pytest.fail("it started")).code == ExitCode.NOT_READY
     assert asked[0] > 900
     assert cluster_notes(home.state_dir) == []
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rich.console import Console
 from tests.fakes.nights import rehearse, write_night
 from tests.fakes.run_folder_builder import quick_spike_run
 from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.cli.comparison_table import print_comparison
-from lagbench.cli.verdict_table import print_verdict
+from lagbench.cli.terminal import Terminal
+from lagbench.cli.verdict_table import print_comparison, print_verdict
 from lagbench.core.telemetry.records import ProducerProgress
 from lagbench.results.gate import accept
 from lagbench.results.measure import judge_run
@@ -23,12 +22,12 @@ MARKS = {"pass": "✓", "fail": "✗", "undetermined": "?", "not_judged": "·"}
 def said(folder: RunFolder) -> str:
     """Judge the run and return what is printed of it."""
     judge_run(folder)
-    return "\n".join(printed(folder, columns=400))
+    return "\n".join(lines_of(folder, columns=400))
 
 
-def printed(folder: RunFolder, *, columns: int) -> list[str]:
+def lines_of(folder: RunFolder, *, columns: int) -> list[str]:
     """Return the lines that are printed of a judged run."""
-    console = Console(width=columns)
+    console = Terminal(width=columns)
     with console.capture() as captured:
         print_verdict(console, folder)
     return captured.get().splitlines()
@@ -36,7 +35,7 @@ def printed(folder: RunFolder, *, columns: int) -> list[str]:
 
 def compared(folder: RunFolder) -> str:
     """Return what is said of the gate at 80 columns."""
-    console = Console(width=80)
+    console = Terminal(width=80)
     with console.capture() as captured:
         print_comparison(console, folder)
     return captured.get()
@@ -47,7 +46,7 @@ def test_marks_and_values_are_whole_at_80_columns(tmp_path: Path) -> None:
     folder = two_groups(tmp_path, reaction_seconds=1)
     verdict = judge_run(folder)
 
-    rows = printed(folder, columns=80)
+    rows = lines_of(folder, columns=80)
 
     for slo in verdict.slos:
         assert any(
@@ -110,7 +109,7 @@ def test_a_reason_that_only_an_unjudged_slo_has_is_printed(tmp_path: Path) -> No
     )
     folder.write_json(folder.verdict, opened.model_dump(mode="json"))
 
-    rows = printed(folder, columns=400)
+    rows = lines_of(folder, columns=400)
 
     assert rows[rows.index("? UNDETERMINED") + 1] == f"  {why}"
 

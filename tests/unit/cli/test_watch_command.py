@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.cli import watch_command
-from lagbench.cli.cell_commands import report, show
-from lagbench.cli.watch_command import watch
+from lagbench.cli import cell_commands
+from lagbench.cli.cell_commands import report, show, watch
 from lagbench.core.live import LiveLine, encode_line
 from lagbench.core.measures.evidence import Observation
 from lagbench.errors import ExitCode, NotReady, WrongInput
@@ -66,7 +65,7 @@ def test_a_young_run_is_awaited(folder: RunFolder, monkeypatch: pytest.MonkeyPat
         return False
 
     monkeypatch.setattr(
-        watch_command.threading, "Event", lambda: type("E", (), {"wait": staticmethod(fail)})
+        cell_commands.threading, "Event", lambda: type("E", (), {"wait": staticmethod(fail)})
     )
 
     with pytest.raises(NotReady, match="bench_up: no Java"):
@@ -88,7 +87,7 @@ def test_the_last_line_ends_the_watch(
         return False
 
     monkeypatch.setattr(
-        watch_command.threading, "Event", lambda: type("E", (), {"wait": staticmethod(finish)})
+        cell_commands.threading, "Event", lambda: type("E", (), {"wait": staticmethod(finish)})
     )
 
     assert watch("a-run") == ExitCode.SLO_FAILED

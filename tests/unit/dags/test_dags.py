@@ -19,9 +19,12 @@ from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
 from lagbench.core.experiment import draw_schedule
 from lagbench.core.scenario import LONGEST_SESSION_SECONDS
 from lagbench.project import PROJECT_ROOT
-from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX
-from lagbench_airflow.sensors.run_group import RunGroupSettledSensor, RunGroupStableSensor
-from lagbench_airflow.sensors.traffic_finished import FLUSH_ALLOWANCE_SECONDS
+from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
+from lagbench_airflow.sensors.run_sensor import (
+    FLUSH_ALLOWANCE_SECONDS,
+    GROUP_FORMS_SECONDS,
+    REPLACEMENT_SECONDS,
+)
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from airflow.sdk import DAG  # isort: skip
@@ -78,17 +81,27 @@ def test_parsing_is_cheap(bag: DagBag) -> None:
 
 
 def test_the_cell_reads_as_a_story(bag: DagBag) -> None:
-    """Each task of a cell follows the one before it; gate and teardown follow the verdict."""
+    """Each task of a cell follows the one before it; gate and teardown follow the verdict.
+
+    Two cells never share the bench. A failing teardown counts, which would hide the gate if it were
+    upstream of it.
+    """
     dag: DAG = bag.dags["scenario_run"]
 
     for before, after in itertools.pairwise(CELL):
         assert dag.get_task(after).upstream_task_ids == {before}
     assert dag.get_task("verdict").downstream_task_ids == {"slo_gate", "remove_workloads"}
+    assert dag.get_task("slo_gate").downstream_task_ids == set()
     assert set(dag.task_ids) == {*CELL, "slo_gate", *TEARDOWNS}
+    assert dag.max_active_runs == 1
 
 
 def test_cleaning_up_always_runs(bag: DagBag) -> None:
-    """The teardowns belong to the setups and fail the run when they fail."""
+    """The teardowns belong to the setups and fail the run when they fail.
+
+    The last one has none: Airflow skips a teardown whose setups are skipped, and the run would
+    count as a success.
+    """
     dag = bag.dags["scenario_run"]
 
     assert [t.task_id for t in dag.tasks if t.is_setup] == ["bench_up", "create_topics"]
@@ -96,23 +109,8 @@ def test_cleaning_up_always_runs(bag: DagBag) -> None:
         task = dag.get_task(name)
         assert task.is_teardown
         assert task.on_failure_fail_dagrun
-    for name in TEARDOWNS[:-1]:
-        assert "bench_up" in dag.get_task(name).upstream_task_ids
-
-
-def test_the_last_teardown_runs_without_a_setup(bag: DagBag) -> None:
-    """Airflow skips a teardown whose setups are skipped, and the run would count as a success."""
-    assert bag.dags["scenario_run"].get_task("require_verdict").upstream_task_ids == {"bench_down"}
-
-
-def test_the_gate_is_not_hidden_by_the_teardown(bag: DagBag) -> None:
-    """A failing teardown counts, which would hide the gate if it were upstream of it."""
-    assert bag.dags["scenario_run"].get_task("slo_gate").downstream_task_ids == set()
-
-
-def test_one_cell_at_a_time(bag: DagBag) -> None:
-    """Two cells never share the bench."""
-    assert bag.dags["scenario_run"].max_active_runs == 1
+        assert ("bench_up" in task.upstream_task_ids) is (name != TEARDOWNS[-1])
+    assert dag.get_task("require_verdict").upstream_task_ids == {"bench_down"}
 
 
 def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
@@ -133,11 +131,7 @@ def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
     }
     tasks = [dag.get_task(name) for name in {*CELL[1:], "remove_workloads"} - waits]
     limits = sum(task.execution_timeout.total_seconds() * (task.retries + 1) for task in tasks)
-    of_groups = (
-        RunGroupStableSensor.WAIT_SECONDS
-        + LONGEST_SESSION_SECONDS
-        + RunGroupSettledSensor.MARGIN_SECONDS
-    )
+    of_groups = GROUP_FORMS_SECONDS + LONGEST_SESSION_SECONDS + REPLACEMENT_SECONDS
     of_waits = TRIES * (of_groups + FLUSH_ALLOWANCE_SECONDS)
 
     assert limits + of_waits <= AROUND_THE_LOAD_SECONDS
@@ -166,28 +160,18 @@ def test_params_are_valid_as_they_come(bag: DagBag) -> None:
 
 
 def test_a_night_that_is_cleared_keeps_the_record_of_the_first(bag: DagBag) -> None:
-    """Each try of a night is a Dag run of its own, and none is ever reset."""
-    rehearse = bag.dags["daily_spike_rehearsal"].get_task("rehearse")
+    """Each try of a night is a Dag run of its own, which the tab looks for; none is ever reset."""
+    rehearse: Any = bag.dags[NIGHTLY_DAG].get_task("rehearse")
     names = []
-    for number in (1, 2, 3):
+    for number in (1, 2):
         task = copy.copy(rehearse)
         night = {"run_id": "scheduled__a", "ti": SimpleNamespace(try_number=number)}
         task.render_template_fields({**night, "params": {"scenario": "s", "policy": None}})
         names.append(task.trigger_run_id)
 
-    assert names == [
-        "rehearsal__scheduled__a",
-        "rehearsal__scheduled__a__try_2",
-        "rehearsal__scheduled__a__try_3",
-    ]
+    first = f"{REHEARSAL_PREFIX}scheduled__a"
+    assert names == [first, f"{first}{RETRY_MARK}2"]
     assert not rehearse.reset_dag_run
-
-
-def test_the_tab_of_a_night_looks_for_what_the_night_triggers(bag: DagBag) -> None:
-    """The lookup knows the Dag, and the beginning of the name that it gives its rehearsal."""
-    rehearse: Any = bag.dags[NIGHTLY_DAG].task_dict["rehearse"]
-
-    assert rehearse.trigger_run_id.startswith(f"{REHEARSAL_PREFIX}{{{{ run_id }}}}")
 
 
 @pytest.mark.parametrize("name", list_experiments())

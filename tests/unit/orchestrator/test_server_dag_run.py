@@ -13,7 +13,7 @@ from lagbench.orchestrator import dag_run
 from lagbench.orchestrator.airflow_server import AirflowServer
 from lagbench.orchestrator.dag_run import ServerDagRun
 
-SERVER = AirflowServer(pid=1, started_at=0.0, url="http://127.0.0.1:1", user="admin")
+AIRFLOW_SERVER = AirflowServer(pid=1, started_at=0.0, url="http://127.0.0.1:1", user="admin")
 
 
 class Airflow:
@@ -70,7 +70,7 @@ def run(airflow: Airflow, tmp_path: Path) -> ServerDagRun:
 
 def triggered(state_dir: Path, run_id: str) -> ServerDagRun:
     """Return a run after its trigger."""
-    found = ServerDagRun(SERVER, state_dir, {"run_id": run_id})
+    found = ServerDagRun(AIRFLOW_SERVER, state_dir, {"run_id": run_id})
     found.start()
     return found
 

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,26 @@ import pytest
 from tests.fakes.kubeconfig import write_kubeconfig
 
 from lagbench.adapters.kube.kube import Kube
+from lagbench.catalog.catalog import checked_cell
+from lagbench.core.cluster import KAFKA_SETTINGS_FIELD, ClusterSettings
+from lagbench.core.policy import require_kafka_log_in
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator import target
+from lagbench.orchestrator.playable import require_playable
 from lagbench.orchestrator.target import KUBERNETES_VARIABLE, ClusterTarget, find_target
+from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a file of settings, with nothing about clusters in the environment."""
+    """Return a file of settings, and beside it one with a log-in to Kafka."""
     for variable in (KUBERNETES_VARIABLE, "AIRFLOW_CONN_KAFKA_DEFAULT"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "config")))
     monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path / "state"))
+    login = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+    (tmp_path / "login").write_text(f"{login}sasl.username=u\nsasl.password=p\n")
+    monkeypatch.setattr(target, "spark_environment", dict)
     path = tmp_path / "mine.env"
     path.write_text(
         "# mine\nNAMESPACE=spikes\nIMAGE=example.com/programs:1\nSTORAGE_CLASS=none\n"
@@ -38,13 +47,6 @@ def found(name: str, settings: Path | None) -> ClusterTarget:
     cluster = find_target(name, settings)
     assert cluster is not None
     return cluster
-
-
-def test_the_embedded_bench_is_no_cluster(settings: Path) -> None:
-    """Without a cluster the settings of one are a mistake."""
-    assert find_target("embedded", None) is None
-    with pytest.raises(WrongInput, match="only with a cluster"):
-        find_target("embedded", settings)
 
 
 def test_a_context_gives_the_connections(
@@ -71,8 +73,7 @@ def test_a_context_gives_the_connections(
 
 def test_airflow_may_reach_kafka_by_another_address(settings: Path) -> None:
     """The pods' address stays what it is."""
-    with settings.open("a") as file:
-        file.write("AIRFLOW_KAFKA_BOOTSTRAP_SERVERS=localhost:30092\n")
+    _add(settings, "AIRFLOW_KAFKA_BOOTSTRAP_SERVERS=localhost:30092")
 
     cluster = found("context:prod", settings)
 
@@ -80,47 +81,48 @@ def test_airflow_may_reach_kafka_by_another_address(settings: Path) -> None:
     assert cluster.fields["lagbench_bootstrap_servers"] == "kafka:9092"
 
 
-@pytest.mark.parametrize("name", ["", "minikube", "context:", "context: "])
-def test_another_name_is_refused(name: str, settings: Path) -> None:
-    """A target is embedded, kind or a context's name."""
-    with pytest.raises(WrongInput, match="--target"):
+@pytest.mark.parametrize(
+    ("name", "line", "field"),
+    [
+        ("", "", "--target"),
+        ("minikube", "", "--target"),
+        ("context:", "", "--target"),
+        ("context: ", "", "--target"),
+        ("context:elsewhere", "", "--target"),
+        ("embedded", "", "--target-settings"),  # its settings are a mistake
+        ("context:prod", "NAMESPACES=a", "line 8"),
+        ("context:prod", "IMAGE", "line 8"),
+        ("context:prod", "NAMESPACE=UPPER", "NAMESPACE"),
+        ("context:prod", "STORAGE_CLASS=a b", "STORAGE_CLASS"),
+        # Pods without a log-in, or tasks without one, would fail in the middle of a run.
+        ("context:prod", "KAFKA_SECRET=kafka-login", "AIRFLOW_KAFKA_CONFIG"),
+        ("context:prod", "AIRFLOW_KAFKA_CONFIG=x", "KAFKA_SECRET"),
+    ],
+)
+def test_what_names_no_target_is_refused(settings: Path, name: str, line: str, field: str) -> None:
+    """By its place; a mistyped context with those that there are."""
+    _add(settings, line)
+    with pytest.raises(WrongInput) as refused:
         find_target(name, settings)
 
-
-@pytest.mark.parametrize("line", ["NAMESPACES=a", "IMAGE", "NAMESPACE=UPPER", "STORAGE_CLASS=a b"])
-def test_a_wrong_line_names_the_file(line: str, settings: Path) -> None:
-    """What cannot be is rejected with file, field, value and what is allowed."""
-    with settings.open("a") as file:
-        file.write(f"{line}\n")
-
-    with pytest.raises(WrongInput) as refused:
-        find_target("context:prod", settings)
-
-    assert refused.value.where == str(settings)
+    assert field.lower() in str(refused.value).lower()
+    if line:
+        assert refused.value.where == str(settings)
+    if name == "context:elsewhere":
+        assert "context:prod" in refused.value.allowed
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path, settings: Path) -> None:
-    """The message has its path."""
+def test_what_is_not_there_is_named(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file, or the cluster of ``make kind``; a connection is not shown: a password is in it."""
+    assert find_target("embedded", None) is None
     with pytest.raises(WrongInput, match=r"absent\.env"):
         find_target("context:prod", settings.with_name("absent.env"))
-
-
-def test_a_connection_in_the_environment_would_win(
-    settings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is rejected without being shown: it may hold a password."""
-    monkeypatch.setenv(KUBERNETES_VARIABLE, "secret")
-
-    with pytest.raises(WrongInput) as refused:
-        find_target("context:prod", settings)
-
-    assert "secret" not in str(refused.value)
-
-
-def test_kind_needs_make_kind(settings: Path) -> None:
-    """Without the kubeconfig that make kind writes the cluster is not there."""
     with pytest.raises(NotReady, match="make kind"):
         find_target("kind", None)
+    monkeypatch.setenv(KUBERNETES_VARIABLE, "secret")
+    with pytest.raises(WrongInput, match=KUBERNETES_VARIABLE) as refused:
+        find_target("context:prod", settings)
+    assert "secret" not in str(refused.value)
 
 
 def test_the_committed_settings_are_read(settings: Path, tmp_path: Path) -> None:
@@ -133,15 +135,6 @@ def test_the_committed_settings_are_read(settings: Path, tmp_path: Path) -> None
     assert kind.bootstrap_servers == "localhost:30092"
     assert kind.fields["lagbench_bootstrap_servers"].startswith("kafka.lagbench.svc")
     assert found("context:prod", None).fields["namespace"] == "lagbench"
-
-
-def test_a_context_that_is_not_there_is_refused_with_those_that_are(settings: Path) -> None:
-    """A mistyped context is wrong input: the message has the contexts of the kubeconfig."""
-    with pytest.raises(WrongInput) as refused:
-        find_target("context:elsewhere", settings)
-
-    assert (refused.value.field, refused.value.value) == ("--target", "context:elsewhere")
-    assert "context:prod" in refused.value.allowed
 
 
 @pytest.mark.parametrize("content", [None, "clusters: [", ""])
@@ -206,3 +199,67 @@ def test_a_token_that_ends_before_the_run_is_refused(
     with pytest.raises(NotReady, match=reason) as refused:
         cluster.require_log_in(for_seconds=seconds)
     assert "k8s/runner-kubeconfig.sh" in str(refused.value)
+
+
+def _add(settings: Path, *lines: str) -> None:
+    with settings.open("a") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+
+
+def test_airflow_and_pods_get_the_settings(settings: Path) -> None:
+    """The connection has all of them, programs of Airflow the file, and pods the Secret's name."""
+    login = settings.with_name("login")
+    _add(settings, "KAFKA_SECRET=kafka-login", f"AIRFLOW_KAFKA_CONFIG={login}")
+    cluster = found("context:prod", settings)
+    connections = cluster.connections()
+    kafka = json.loads(connections["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"]
+    assert (kafka["bootstrap.servers"], kafka["sasl.username"]) == ("kafka:9092", "u")
+    assert connections[CONFIG_VARIABLE] == str(login)
+    assert cluster.fields[KAFKA_SETTINGS_FIELD] == "kafka-login"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "is_refused"),
+    [
+        ({"type": "kafka", "metadata": {}}, True),
+        ({"type": "kafka", "metadata": {}, "authenticationRef": {"name": "login"}}, False),
+        ({"type": "kafka", "metadata": {"sasl": "scram_sha512"}}, False),
+        ({"type": "kafka", "metadata": {"tls": "enable"}}, False),
+        ({"type": "kafka", "metadata": {"tls": "disable"}}, True),
+        ({"type": "cron", "metadata": {}}, False),
+    ],
+)
+def test_a_trigger_that_asks_kafka_needs_a_log_in(
+    trigger: dict[str, Any], *, is_refused: bool
+) -> None:
+    """KEDA reads no Secret of the pods."""
+    policy = {"kind": "ScaledObject", "spec": {"triggers": [trigger]}}
+    with pytest.raises(WrongInput) if is_refused else nullcontext():
+        require_kafka_log_in(policy, where="policy")
+
+
+@pytest.mark.parametrize("secret", [None, "kafka-login"])
+def test_a_cell_without_a_log_in_is_refused(tmp_path: Path, secret: str | None) -> None:
+    """That is said before anything starts; a Kafka without log-ins needs none."""
+    cell, settings = checked_cell("quick_spike"), ClusterSettings(kafka_secret=secret)
+    if secret is None:
+        require_playable(cell, settings, tmp_path)
+    else:
+        with pytest.raises(WrongInput, match="authenticationRef"):
+            require_playable(cell, settings, tmp_path)
+
+
+def test_settings_that_spark_cannot_have_are_refused_before_the_run(
+    settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads the run's topics when all is measured: the cluster is not asked anything."""
+    login = settings.with_name("login")
+    login.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.config=x=y\n"
+    )
+    _add(settings, "KAFKA_SECRET=kafka-login", f"AIRFLOW_KAFKA_CONFIG={login}")
+    cluster = found("context:prod", settings)
+    monkeypatch.setattr(target, "rights_of_run", lambda *_: pytest.fail("it was asked"))
+
+    with pytest.raises(WrongInput, match="Spark's reader takes PLAIN"):
+        cluster.check()

@@ -29,7 +29,7 @@ def stand_in_for_bench(
     }
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(bench_life, name, stand_in)
-    monkeypatch.setattr(target, "connection", lambda _: None)
+    monkeypatch.setattr(target, "connection", lambda *_: None)
     monkeypatch.setattr(target, "is_embedded", lambda: is_embedded)
 
 

@@ -153,6 +153,19 @@ class World:
         self.folder.write_text(self.folder.policy, yaml.safe_dump(policy))
 
 
+def execute(kind: Any, world: World, **arguments: Any) -> dict[str, Any]:
+    """Run a task of the run; return its result."""
+    task = kind(task_id="it", run_folder=str(world.folder.path), **arguments)
+    result: dict[str, Any] = task.execute(world.context)
+    return result
+
+
+def change_scenario(world: World, **fields: Any) -> None:
+    """Give the run's scenario other fields."""
+    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
+    world.folder.write_text(world.folder.scenario, yaml.safe_dump(scenario | fields))
+
+
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Return a planned run and an empty bench."""

@@ -17,9 +17,6 @@ from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.start_actions import StartActionsOperator
-from lagbench_airflow.sensors.actions_played import ActionsPlayedSensor
-from lagbench_airflow.triggers.actions_job import ActionsPlayedTrigger
-from lagbench_airflow.triggers.condition import Reading
 
 KILL = {"kind": "kill_pod", "at_seconds": 5}
 SWAP = {"kind": "swap_policy", "at_seconds": 6, "policy": "other"}
@@ -109,42 +106,6 @@ def test_a_player_that_ended_before_the_stream_is_named(world: World) -> None:
         start(world)
 
 
-@pytest.mark.parametrize(
-    ("condition", "is_met", "is_moot"),
-    [("", False, False), ("Complete", True, False), ("Failed", False, True)],
-)
-def test_the_wait_ends_with_the_player(
-    world: World, condition: str, is_met: bool, is_moot: bool
-) -> None:
-    """A player that failed plays no more: the run goes on, and its verdict says so."""
-    job = world.names.actions_job
-    world.kube.create(workload("Job", job))
-    if condition:
-        world.kube.finish_job(job, condition)
-
-    reading = read(world, job)
-
-    assert (reading.is_met, reading.is_moot) == (is_met, is_moot)
-
-
-def test_without_actions_there_is_nothing_to_wait_for(world: World) -> None:
-    """Neither the cluster nor the time matters."""
-    world.kube.is_down = True
-    sensor = ActionsPlayedSensor(task_id="actions_played", run_folder=str(world.folder.path))
-
-    assert read(world, "").is_met
-    assert sensor.wait_seconds(CellRun.open(str(world.folder.path))) == 0
-
-
-def test_the_wait_allows_for_the_drain_and_for_what_lasts(world: World) -> None:
-    """An action may wait for the drain, and then lasts."""
-    plan(world, PAUSE)
-    sensor = ActionsPlayedSensor(task_id="actions_played", run_folder=str(world.folder.path))
-    cell = CellRun.open(str(world.folder.path))
-
-    assert sensor.wait_seconds(cell) > cell.scenario.timeouts.drain_seconds + 40
-
-
 def test_the_last_swap_in_time_is_the_policy_at_the_end(world: World) -> None:
     """The replicas settle at its floor; a swap in a state comes after those at a second."""
     late = {"kind": "swap_policy", "at": "lag_drained", "policy": "late"}
@@ -175,12 +136,3 @@ def test_the_fence_stops_the_player_before_the_policy_goes(world: World) -> None
     deleted = [call for call in world.kube.calls if call.startswith("delete")]
     assert deleted[:2] == [f"delete Job/{owner[1]}", "delete ScaledObject/consumer"]
     assert world.folder.read_text(world.folder.logs / f"{pod}.log") == "no broker"
-
-
-def read(world: World, job: str) -> Reading:
-    """Read the condition once."""
-    trigger = ActionsPlayedTrigger(
-        job=job, kubernetes_conn_id="k", deadline_at=0.0, hold_seconds=0.0, poll_seconds=0.0
-    )
-    trigger.clients.kube = lambda *_: world.kube  # type: ignore[method-assign,assignment,return-value]
-    return trigger.read()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
+from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World, execute
 
 from lagbench.adapters.kube import manifest_files
 from lagbench.adapters.kube.workloads import remove_workloads
@@ -22,59 +21,86 @@ from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.hooks import kube as hooks_kube
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 
+SCALED, SCALER = "apply ScaledObject/consumer", "apply Deployment/lagbench-lag-scaler"
+HPA_OF_KEDA = ("HorizontalPodAutoscaler", "keda-hpa-consumer")
+ASKS_SCALER = {
+    "type": "external",
+    "metadata": {"scalerAddress": "lagbench-lag-scaler.lagbench.svc.cluster.local:6000"},
+}
+ASKS_PROMETHEUS = {
+    "type": "prometheus",
+    "metadata": {
+        "serverAddress": "http://prometheus.monitoring:9090",
+        "query": 'sum(kafka_consumergroup_lag{consumergroup="enrich"})',
+        "threshold": "100",
+    },
+}
+CRON = {
+    "type": "cron",
+    "metadata": {
+        "timezone": "Europe/Berlin",
+        "start": "0 8 * * 1-5",
+        "end": "0 18 * * 1-5",
+        "desiredReplicas": "3",
+    },
+}
 
-def operator(world: World) -> ApplyScalingPolicyOperator:
-    """Return the operator."""
-    return ApplyScalingPolicyOperator(
-        task_id="apply_scaling_policy", run_folder=str(world.folder.path)
-    )
+
+def apply(world: World, policy: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Put the run's policy, or this one, into force."""
+    if policy is not None:
+        world.with_policy(policy)
+    return execute(ApplyScalingPolicyOperator, world)
+
+
+def scaled(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    """Return the ScaledObject with annotations, and other fields of its spec."""
+    metadata = {**SCALED_OBJECT["metadata"], "annotations": annotations or {}}
+    return SCALED_OBJECT | {"metadata": metadata, "spec": SCALED_OBJECT["spec"] | spec}
+
+
+NAMED = scaled(advanced={"horizontalPodAutoscalerConfig": {"name": "orders"}})
 
 
 def test_the_run_s_policy_is_in_force(world: World) -> None:
-    """The stored object names the run's topic, and the HPA that KEDA made is reported."""
-    result = operator(world).execute(world.context)
+    """The stored object names the run's topic, and KEDA's HPA is kept as it was taken up.
+
+    A kafka trigger needs no server beside KEDA, and no start of the stream.
+    """
+    result = apply(world)
 
     stored = world.kube.objects["ScaledObject", "consumer"]
     assert stored["spec"]["triggers"][0]["metadata"]["topic"] == world.names.events_topic
-    assert result["hpa"] == "keda-hpa-consumer"
     assert world.names.events_topic in world.folder.policy.read_text()
+    assert result["hpa"] == "keda-hpa-consumer"
+    kept = world.folder.read_json("hpa.json")
+    assert kept["spec"] == {"minReplicas": 2, "maxReplicas": 4}
+    assert SCALER not in world.kube.calls
+    assert "stream_planned_at" not in world.folder.read_json(world.folder.manifest)
+    assert apply(world)["diff"] == ""  # a retry
 
 
 def test_a_swap_to_an_hpa_deletes_the_scaled_object_first(world: World) -> None:
     """Two autoscalers never hold the same Deployment."""
-    operator(world).execute(world.context)
-    world.with_policy(HPA)
-
-    operator(world).execute(world.context)
+    apply(world)
+    apply(world, HPA)
 
     calls = world.kube.calls
-    delete, apply = "delete ScaledObject/consumer", "apply HorizontalPodAutoscaler/consumer"
-    assert calls.index(delete) < calls.index(apply)
-    assert ("HorizontalPodAutoscaler", "keda-hpa-consumer") not in world.kube.objects
-
-
-def _with_named_hpa() -> dict[str, Any]:
-    """Return a policy that names its HPA itself."""
-    advanced = {"horizontalPodAutoscalerConfig": {"name": "orders"}}
-    return SCALED_OBJECT | {"spec": {**SCALED_OBJECT["spec"], "advanced": advanced}}
+    deleted = calls.index("delete ScaledObject/consumer")
+    assert deleted < calls.index("apply HorizontalPodAutoscaler/consumer")
+    assert HPA_OF_KEDA not in world.kube.objects
+    kept = world.folder.read_json("hpa.json")
+    assert kept["name"] == "consumer"
+    assert kept["conditions"] == [{"type": "AbleToScale", "status": "True"}]
 
 
 def test_a_policy_may_name_its_hpa(world: World) -> None:
-    """KEDA creates the HPA under the name in the policy, and the task waits for that one."""
-    world.with_policy(_with_named_hpa())
-
-    assert operator(world).execute(world.context)["hpa"] == "orders"
-
-
-def test_a_swap_waits_for_the_hpa_that_the_former_policy_named(world: World) -> None:
-    """An HPA that is left would scale the consumers beside the new policy."""
-    world.with_policy(_with_named_hpa())
-    operator(world).execute(world.context)
+    """The task waits for that one; left over, it would scale beside another policy."""
+    assert apply(world, NAMED)["hpa"] == "orders"
     del world.kube.objects["HorizontalPodAutoscaler", "orders"]["owner"]  # not yet collected
-    world.with_policy(HPA)
 
     with pytest.raises(StillWaiting, match="former ScaledObject/"):
-        operator(world).execute(world.context)
+        apply(world, HPA)
 
 
 @pytest.mark.parametrize("theirs", [HPA, SCALED_OBJECT], ids=["other-kind", "same-kind"])
@@ -86,120 +112,63 @@ def test_an_object_of_somebody_else_is_neither_replaced_nor_deleted(
     before = list(world.kube.calls)
 
     with pytest.raises(NotReady, match=f"{theirs['kind']}/consumer exists"):
-        operator(world).execute(world.context)
-
+        apply(world)
     assert world.kube.calls == before
 
 
 def test_the_diff_shows_what_changed(world: World) -> None:
     """The difference between the old and the new policy is stored beside the run."""
-    operator(world).execute(world.context)
-    changed = dict(world.kube.objects["ScaledObject", "consumer"])
-    changed["spec"] = changed["spec"] | {"maxReplicaCount": 8}
-    world.with_policy({key: changed[key] for key in ("apiVersion", "kind", "metadata", "spec")})
-
-    result = operator(world).execute(world.context)
+    apply(world)
+    result = apply(world, scaled(maxReplicaCount=8))
 
     assert "-  maxReplicaCount: 4" in result["diff"]
     assert "+  maxReplicaCount: 8" in (world.folder.path / "policy.diff").read_text()
 
 
-def test_the_hpa_is_kept_as_it_was_taken_up(world: World) -> None:
-    """Its bounds and conditions are in the run folder."""
-    operator(world).execute(world.context)
-    of_keda = json.loads((world.folder.path / "hpa.json").read_text())
-    world.with_policy(HPA)
-    operator(world).execute(world.context)
-    own = json.loads((world.folder.path / "hpa.json").read_text())
-
-    assert (of_keda["name"], own["name"]) == ("keda-hpa-consumer", "consumer")
-    assert of_keda["spec"] == {"minReplicas": 2, "maxReplicas": 4}
-    assert own["conditions"] == [{"type": "AbleToScale", "status": "True"}]
-
-
-def test_the_hpa_of_another_run_is_not_this_policy_s(world: World) -> None:
+def test_a_policy_that_nobody_takes_up_is_not_in_force(world: World) -> None:
     """Equal bounds do not tell: KEDA has taken a policy up when its HPA names the run."""
-    operator(world).execute(world.context)
-    of_keda = world.kube.objects["HorizontalPodAutoscaler", "keda-hpa-consumer"]
+    apply(world)
     world.kube.leaves_hpa = True
     world.kube.objects["ScaledObject", "consumer"]["spec"]["cooldownPeriod"] = 5
-    of_keda["metadata"]["annotations"] = {RUN_ID_ANNOTATION: "another-run"}
+    world.kube.objects[HPA_OF_KEDA]["metadata"]["annotations"] = {RUN_ID_ANNOTATION: "another-run"}
 
     with pytest.raises(StillWaiting, match="ScaledObject/consumer"):
-        operator(world).execute(world.context)
+        apply(world)
 
 
 def test_an_unreachable_autoscaler_is_reported(world: World) -> None:
-    """A policy that nobody takes up does not count as in force."""
+    """Its policy does not count as in force."""
     world.kube.is_autoscaler_up = False
 
     with pytest.raises(StillWaiting, match="ScaledObject/consumer"):
-        operator(world).execute(world.context)
+        apply(world)
 
 
-def test_a_retry_is_safe(world: World) -> None:
-    """Applying the policy again changes nothing."""
-    operator(world).execute(world.context)
+def test_a_policy_that_is_handed_over_has_no_hpa_to_wait_for(world: World) -> None:
+    """The hand-rolled controller has it in memory, and says Ready in its own words."""
+    result = apply(world, scaled({SCALED_BY: CONTROLLER, PAUSED: "true"}))
 
-    assert operator(world).execute(world.context)["diff"] == ""
-
-
-def test_the_lag_scaler_s_claim_of_an_earlier_run_stays_as_it_is(world: World) -> None:
-    """It may have been enlarged, and a claim cannot be made smaller."""
-    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "state"}, "spec": {"size": 64}}
-    path = manifest_files.BASE / "lag-scaler" / "claim.yaml"
-    path.write_text(yaml.safe_dump(claim))
-    world.kube.create({**claim, "spec": {"size": 128}})
-    address = "lagbench-lag-scaler.lagbench.svc.cluster.local:6000"
-    asking = {"type": "external", "metadata": {"scalerAddress": address}}
-    world.with_policy(SCALED_OBJECT | {"spec": SCALED_OBJECT["spec"] | {"triggers": [asking]}})
-
-    operator(world).execute(world.context)
-
-    kept = world.kube.objects["PersistentVolumeClaim", "state"]
-    assert kept["spec"] == {"size": 128}
+    assert result["kind"] == "ScaledObject"
+    assert HPA_OF_KEDA not in world.kube.objects
 
 
 def test_a_policy_on_the_lag_scaler_brings_it_along(world: World) -> None:
-    """The scaler is there before KEDA asks it, carries the run's label, and goes with the run."""
-    address = "lagbench-lag-scaler.lagbench.svc.cluster.local:6000"
-    asking = {"type": "external", "metadata": {"scalerAddress": address, "consumerGroup": "g"}}
-    world.with_policy(SCALED_OBJECT | {"spec": SCALED_OBJECT["spec"] | {"triggers": [asking]}})
+    """It is there before KEDA asks it, and goes with the run; its claim stays as it is.
 
-    operator(world).execute(world.context)
+    A claim may have been enlarged, and cannot be made smaller.
+    """
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "state"}, "spec": {"size": 64}}
+    (manifest_files.BASE / "lag-scaler" / "claim.yaml").write_text(yaml.safe_dump(claim))
+    world.kube.create({**claim, "spec": {"size": 128}})
+    apply(world, scaled(triggers=[ASKS_SCALER]))
 
-    calls = world.kube.calls
-    scaler = "apply Deployment/lagbench-lag-scaler"
-    assert calls.index(scaler) < calls.index("apply ScaledObject/consumer")
+    assert world.kube.calls.index(SCALER) < world.kube.calls.index(SCALED)
     for kind in ("Deployment", "Service"):
         labels = world.kube.objects[kind, "lagbench-lag-scaler"]["metadata"]["labels"]
         assert labels[RUN_ID_LABEL] == world.names.run_id
-    removed = remove_workloads(world.kube, RUN_ID_LABEL)
-    assert "Service/lagbench-lag-scaler" in removed
-    assert "Deployment/lagbench-lag-scaler" in removed
-
-
-def test_other_policies_start_no_scaler(world: World) -> None:
-    """A kafka trigger needs no server beside KEDA."""
-    operator(world).execute(world.context)
-
-    assert ("Deployment", "lagbench-lag-scaler") not in world.kube.objects
-
-
-ASKS_PROMETHEUS = {
-    "type": "prometheus",
-    "metadata": {
-        "serverAddress": "http://prometheus.monitoring:9090",
-        "query": 'sum(kafka_consumergroup_lag{consumergroup="enrich"})',
-        "threshold": "100",
-    },
-}
-
-
-def with_prometheus(world: World) -> None:
-    """Give the run a policy that asks Prometheus."""
-    spec = {**SCALED_OBJECT["spec"], "triggers": [ASKS_PROMETHEUS]}
-    world.with_policy({**SCALED_OBJECT, "spec": spec})
+    assert world.kube.objects["PersistentVolumeClaim", "state"]["spec"] == {"size": 128}
+    removed = set(remove_workloads(world.kube, RUN_ID_LABEL))
+    assert removed >= {"Service/lagbench-lag-scaler", "Deployment/lagbench-lag-scaler"}
 
 
 def embed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,9 +182,14 @@ def embed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_embedded_bench_has_prometheus_before_the_autoscaler_asks_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It scrapes the run's recorder where localkube has put it, and goes with the run."""
+    """It scrapes the run's recorder where localkube has put it, and goes with the run.
+
+    Without a recorder the task ends before anything is applied.
+    """
     embed(monkeypatch)
-    with_prometheus(world)
+    with pytest.raises(NotReady, match="recorder"):
+        apply(world, scaled(triggers=[ASKS_PROMETHEUS]))
+    assert ("ScaledObject", "consumer") not in world.kube.objects
     metadata = {
         "name": "recorder-x",
         "labels": {"app": "recorder", RUN_ID_LABEL: world.names.run_id},
@@ -223,12 +197,10 @@ def test_the_embedded_bench_has_prometheus_before_the_autoscaler_asks_it(
     }
     recorder = {"kind": "Pod", "metadata": metadata, "status": {"podIP": "127.0.0.1"}}
     world.kube.objects["Pod", "recorder-x"] = recorder
-
-    operator(world).execute(world.context)
+    apply(world)
 
     calls = world.kube.calls
-    started = calls.index("apply Deployment/lagbench-prometheus")
-    assert started < calls.index("apply ScaledObject/consumer")
+    assert calls.index("apply Deployment/lagbench-prometheus") < calls.index(SCALED)
     deployment = world.kube.objects["Deployment", "lagbench-prometheus"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert {"name": "SCRAPED_ADDRESS", "value": "127.0.0.1:31000"} in container["env"]
@@ -237,37 +209,10 @@ def test_the_embedded_bench_has_prometheus_before_the_autoscaler_asks_it(
     assert {"Service/lagbench-prometheus", "Deployment/lagbench-prometheus"} <= set(removed)
 
 
-def test_without_a_recorder_prometheus_has_nothing_to_scrape(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The task ends before anything is applied."""
-    embed(monkeypatch)
-    with_prometheus(world)
-
-    with pytest.raises(NotReady, match="recorder"):
-        operator(world).execute(world.context)
-
-    assert ("ScaledObject", "consumer") not in world.kube.objects
-
-
 def test_a_cluster_has_a_prometheus_of_its_own(world: World) -> None:
     """The run starts none there."""
-    with_prometheus(world)
-
-    operator(world).execute(world.context)
-
+    apply(world, scaled(triggers=[ASKS_PROMETHEUS]))
     assert ("Deployment", "lagbench-prometheus") not in world.kube.objects
-
-
-def test_a_policy_that_is_handed_over_has_no_hpa_to_wait_for(world: World) -> None:
-    """The hand-rolled controller has it in memory, and says Ready in its own words."""
-    marks = {SCALED_BY: CONTROLLER, PAUSED: "true"}
-    world.with_policy({**SCALED_OBJECT, "metadata": {"name": "x", "annotations": marks}})
-
-    result = operator(world).execute(world.context)
-
-    assert result["kind"] == "ScaledObject"
-    assert ("HorizontalPodAutoscaler", "keda-hpa-consumer") not in world.kube.objects
 
 
 @pytest.mark.parametrize(("is_embedded", "lead_seconds"), [(True, 30), (False, 60)])
@@ -277,17 +222,11 @@ def test_cron_windows_are_placed_in_the_stream_that_is_planned(
     """The trigger opens 90 s after the start that the manifest has; a cluster has more lead."""
     if is_embedded:
         embed(monkeypatch)
-    hours = {"timezone": "Europe/Berlin", "start": "0 8 * * 1-5", "end": "0 18 * * 1-5"}
-    cron = {"type": "cron", "metadata": {**hours, "desiredReplicas": "3"}}
-    spec = SCALED_OBJECT["spec"] | {"triggers": [*SCALED_OBJECT["spec"]["triggers"], cron]}
-    annotations = {"lagbench.io/cron-windows": "90-150"}
-    metadata = SCALED_OBJECT["metadata"] | {"annotations": annotations}
-    world.with_policy(SCALED_OBJECT | {"metadata": metadata, "spec": spec})
+    triggers = [*SCALED_OBJECT["spec"]["triggers"], CRON]
     earliest_ns = time.time_ns() + lead_seconds * 1_000_000_000
-
-    operator(world).execute(world.context)
+    apply(world, scaled({"lagbench.io/cron-windows": "90-150"}, triggers=triggers))
     planned = world.folder.read_json(world.folder.manifest)["stream_planned_at"]
-    operator(world).execute(world.context)
+    apply(world)
 
     assert 0 <= planned - earliest_ns < 90_000_000_000
     again = world.folder.read_json(world.folder.manifest)["stream_planned_at"]
@@ -297,10 +236,3 @@ def test_cron_windows_are_placed_in_the_stream_that_is_planned(
     assert opens.second == 0
     assert placed["timezone"] == "UTC"
     assert placed["start"] == f"{opens.minute} {opens.hour} {opens.day} {opens.month} *"
-
-
-def test_without_cron_windows_the_stream_starts_when_it_is_ready(world: World) -> None:
-    """No start is planned, so the producer waits for none."""
-    operator(world).execute(world.context)
-
-    assert "stream_planned_at" not in world.folder.read_json(world.folder.manifest)

@@ -57,21 +57,17 @@ def test_a_state_that_is_there_succeeds_at_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
-def test_a_timeout_is_final_and_says_what_was_seen(world: World, deferrable: bool) -> None:
-    """Airflow does not retry a sensor that timed out."""
+@pytest.mark.parametrize(
+    ("soft_fail", "ending"), [(False, AirflowSensorTimeout), (True, AirflowSkipException)]
+)
+def test_a_timeout_is_final_and_says_what_was_seen(
+    world: World, deferrable: bool, soft_fail: bool, ending: type[Exception]
+) -> None:
+    """Airflow does not retry a sensor that timed out; soft_fail skips, wherever it waits."""
     world.total_lag = 7
 
-    with pytest.raises(AirflowSensorTimeout, match="'total_lag': 7"):
-        drained(deferrable=deferrable).execute(world.context)
-
-
-@pytest.mark.parametrize("deferrable", [False, True])
-def test_soft_fail_skips_after_the_timeout(world: World, deferrable: bool) -> None:
-    """The task is skipped instead of failed, wherever it waits."""
-    world.total_lag = 7
-
-    with pytest.raises(AirflowSkipException):
-        drained(deferrable=deferrable, soft_fail=True).execute(world.context)
+    with pytest.raises(ending, match=None if soft_fail else "'total_lag': 7"):
+        drained(deferrable=deferrable, soft_fail=soft_fail).execute(world.context)
 
 
 def test_reschedule_gives_the_worker_back(world: World) -> None:
@@ -88,24 +84,25 @@ def test_reschedule_gives_the_worker_back(world: World) -> None:
         sensor.execute(rescheduled_before(61))
 
 
-def deferred(world: World, **changes: Any) -> tuple[ConsumerLagDrainedSensor, TaskDeferred]:
-    """Return a sensor that has deferred, and the deferral."""
+def deferred(
+    world: World, **changes: Any
+) -> tuple[ConsumerLagDrainedSensor, TaskDeferred, ConditionTrigger]:
+    """Return a sensor that has deferred, the deferral and its trigger."""
+    world.total_lag = 7
     sensor = drained(deferrable=True, timeout=600, **changes)
     with pytest.raises(TaskDeferred) as deferral:
         sensor.execute(world.context)
-    return sensor, deferral.value
-
-
-def test_a_deferred_wait_keeps_timeout_and_poke_interval(world: World) -> None:
-    """The trigger gives up at the task's own deadline; Airflow's limit comes after it."""
-    world.total_lag = 7
-    now = time.time()
-
-    _, deferral = deferred(world, poke_interval=5)
-
-    trigger = deferral.trigger
+    trigger = deferral.value.trigger
     assert isinstance(trigger, ConditionTrigger)
-    assert (trigger.poll_seconds, trigger.hold_seconds) == (5, 0)
+    return sensor, deferral.value, trigger
+
+
+def test_a_deferred_wait_keeps_timeout_poke_interval_and_hold(world: World) -> None:
+    """The trigger gives up at the task's own deadline; Airflow's limit comes after it."""
+    now = time.time()
+    _, deferral, trigger = deferred(world, poke_interval=5, hold=timedelta(minutes=10))
+
+    assert (trigger.poll_seconds, trigger.hold_seconds) == (5, 600)
     assert now + 600 <= trigger.deadline_at < now + 660
     assert isinstance(deferral.timeout, timedelta)
     assert deferral.timeout > timedelta(seconds=600)
@@ -117,15 +114,17 @@ def test_a_deferred_wait_keeps_timeout_and_poke_interval(world: World) -> None:
 def test_a_deferred_wait_ends_as_the_others(
     world: World, soft_fail: bool, ending: type[Exception]
 ) -> None:
-    """The event of its trigger is a timeout, which soft_fail makes a skip."""
-    world.total_lag = 7
-    sensor, deferral = deferred(world, soft_fail=soft_fail)
-    assert isinstance(deferral.trigger, ConditionTrigger)
-    deferral.trigger.deadline_at = deferral.trigger.not_before_at = 0.0
-    event = run_inline(deferral.trigger)
+    """The event of its trigger is a timeout, which soft_fail makes a skip; or the reading."""
+    sensor, deferral, trigger = deferred(world, soft_fail=soft_fail)
+    trigger.deadline_at = trigger.not_before_at = 0.0
+    timed_out = run_inline(trigger)
+    world.total_lag = 0
+    reached = run_inline(trigger)
 
     with pytest.raises(ending):
-        sensor.resume_execution(deferral.method_name, {"event": event}, world.context)
+        sensor.resume_execution(deferral.method_name, {"event": timed_out}, world.context)
+    result = sensor.resume_execution(deferral.method_name, {"event": reached}, world.context)
+    assert result == {"total_lag": 0, "largest_partition_lag": 0}
 
 
 @pytest.mark.parametrize(
@@ -139,34 +138,12 @@ def test_a_trigger_that_broke_fails_the_task(
         drained(soft_fail=soft_fail).resume_execution("__fail__", {"error": "x"}, world.context)
 
 
-def test_a_deferred_wait_returns_its_reading(world: World) -> None:
-    """Resumed after its event, the task has the result of a wait in place."""
-    world.total_lag = 7
-    sensor, deferral = deferred(world)
-    world.total_lag = 0
-    assert isinstance(deferral.trigger, ConditionTrigger)
-    deferral.trigger.not_before_at = 0.0
-
-    event = run_inline(deferral.trigger)
-
-    result = sensor.resume_execution(deferral.method_name, {"event": event}, world.context)
-    assert result == {"total_lag": 0, "largest_partition_lag": 0}
-
-
 def test_a_wait_that_ends_soon_is_not_deferred(world: World) -> None:
     """The way through the triggerer would outlast the timeout."""
     world.total_lag = 7
 
     with pytest.raises(AirflowSensorTimeout):
         drained(deferrable=True, timeout=0.2).execute(world.context)
-
-
-def test_a_long_hold_does_not_keep_the_worker(world: World) -> None:
-    """A deferrable sensor leaves the hold to its trigger."""
-    _, deferral = deferred(world, hold=timedelta(minutes=10))
-
-    assert isinstance(deferral.trigger, ConditionTrigger)
-    assert deferral.trigger.hold_seconds == 600
 
 
 def test_a_hold_in_place_is_watched_to_its_end(
@@ -218,25 +195,25 @@ def test_a_missing_connection_is_no_long_wait(
         sensor.execute(world.context)
 
 
-def test_above_means_above(world: World) -> None:
-    """At the threshold the lag is not above it."""
-    world.lags = {0: 3, 1: 2}
-    at = ConsumerLagAboveSensor(**QUICK, **NAMES, threshold_records=5)
-    below = ConsumerLagAboveSensor(**QUICK, **NAMES, threshold_records=4)
-
-    assert not at.poke(world.context)
-    assert below.poke(world.context)
-
-
-def test_a_threshold_may_be_per_partition(world: World) -> None:
+@pytest.mark.parametrize(
+    ("kind", "threshold", "per_partition", "is_met"),
+    [
+        (ConsumerLagAboveSensor, 5, False, False),  # at the threshold it is not above it
+        (ConsumerLagAboveSensor, 4, False, True),
+        (ConsumerLagAboveSensor, 3, True, False),
+        (ConsumerLagDrainedSensor, 4, False, False),
+        (ConsumerLagDrainedSensor, 3, True, True),
+        (ConsumerLagDrainedSensor, 2, True, False),
+    ],
+)
+def test_the_threshold_is_of_the_total_or_of_each_partition(
+    world: World, kind: Any, threshold: int, *, per_partition: bool, is_met: bool
+) -> None:
     """Then the partition with the most lag decides."""
     world.lags = {0: 3, 1: 2}
-    above = ConsumerLagAboveSensor(**QUICK, **NAMES, threshold_records=3, per_partition=True)
+    sensor = kind(**QUICK, **NAMES, threshold_records=threshold, per_partition=per_partition)
 
-    assert not above.poke(world.context)
-    assert drained(threshold_records=3, per_partition=True).poke(world.context)
-    assert not drained(threshold_records=2, per_partition=True).poke(world.context)
-    assert not drained(threshold_records=4).poke(world.context)
+    assert bool(sensor.poke(world.context)) is is_met
 
 
 @pytest.mark.parametrize(

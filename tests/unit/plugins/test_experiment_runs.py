@@ -89,35 +89,26 @@ def test_a_missed_slo_is_kept_as_a_result(catalog: Path) -> None:
     assert (record.run_id, record.verdict, record.attempt) == (run_id, "fail", 1)
 
 
-def test_an_undetermined_run_is_repeated_once_and_then_a_gap(catalog: Path) -> None:
-    """The first try fails, so Airflow makes another one; the second leaves a gap and goes on."""
-    order = record_order("tiny")
-    first = ended(catalog, order, "pair_1_eager", verdict="undetermined")
-    with pytest.raises(AirflowException, match="gave no result"):
-        complete(order, "pair_1_eager", first)
+@pytest.mark.parametrize("bench_failed_at_first", [False, True])
+def test_an_undetermined_run_is_repeated_once_and_then_a_gap(
+    catalog: Path, *, bench_failed_at_first: bool
+) -> None:
+    """The task fails, so Airflow makes another try; the second leaves a gap and goes on.
 
-    second = ended(catalog, order, "pair_1_eager", verdict="undetermined", attempt=2)
-    complete(order, "pair_1_eager", second)
+    A try without a verdict takes no repetition away.
+    """
+    order, key = record_order("tiny"), "pair_1_eager"
+    if bench_failed_at_first:
+        with pytest.raises(NotReady, match="plan_cell"):
+            complete(order, key, "another")
+    first = ended(catalog, order, key, verdict="undetermined")
+    with pytest.raises(AirflowException, match="gave no result"):
+        complete(order, key, first)
+    complete(order, key, ended(catalog, order, key, verdict="undetermined", attempt=2))
 
     progress = read_progress(ExperimentFolder(Path(order["folder"])))
-    assert [run.key for run in progress.gaps] == ["pair_1_eager"]
-
-
-def test_a_try_without_a_verdict_takes_no_repetition_away(catalog: Path) -> None:
-    """The bench failed at first; the next run is undetermined and still repeated once."""
-    order = record_order("tiny")
-    with pytest.raises(NotReady, match="plan_cell"):
-        complete(order, "pair_1_eager", "another")
-    second = ended(catalog, order, "pair_1_eager", verdict="undetermined")
-    with pytest.raises(AirflowException, match="gave no result"):
-        complete(order, "pair_1_eager", second)
-
-    third = ended(catalog, order, "pair_1_eager", verdict="undetermined", attempt=2)
-    complete(order, "pair_1_eager", third)
-
-    progress = read_progress(ExperimentFolder(Path(order["folder"])))
-    assert [run.key for run in progress.gaps] == ["pair_1_eager"]
-    assert RehearseExperimentCellOperator(run_key="pair_1_eager").retries == 2
+    assert [run.key for run in progress.gaps] == [key]
+    assert RehearseExperimentCellOperator(run_key=key).retries == 2
 
 
 def test_a_run_without_a_verdict_is_no_result(catalog: Path) -> None:

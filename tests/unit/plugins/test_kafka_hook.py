@@ -56,9 +56,7 @@ def test_an_unknown_offset_is_no_lag_of_zero(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_connection_that_loads_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who may edit connections need not run code on the worker; the Test button says why."""
     extra = {"bootstrap.servers": "127.0.0.1:1", "plugin.library.paths": "/tmp/evil.so"}  # noqa: S108
-    monkeypatch.setattr(
-        kafka.KafkaHook, "get_connection", lambda *_: SimpleNamespace(extra_dejson=extra)
-    )
+    monkeypatch.setattr(kafka, "connection", lambda *_: SimpleNamespace(extra_dejson=extra))
 
     with pytest.raises(WrongInput, match=r"plugin\.library\.paths"):
         kafka.KafkaHook().get_conn()

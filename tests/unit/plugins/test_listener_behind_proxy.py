@@ -11,7 +11,7 @@ from tests.unit.plugins.conftest import SCENARIO
 from lagbench.core.scenario import Scenario
 from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.errors import NotReady
-from lagbench_airflow.operators import stand_in_consumers
+from lagbench_airflow.operators import run_consumers
 
 CUT = {"kind": "broker_unreachable", "at_seconds": 1, "for_seconds": 1}
 RESTART = {"kind": "broker_restart", "at_seconds": 1, "for_seconds": 1}
@@ -31,9 +31,9 @@ def test_only_consumers_whose_way_is_disturbed_take_the_other_listener(
 ) -> None:
     """A run without such an action is not even slowed by an idle proxy."""
     state = SimpleNamespace(proxied=LISTENER)
-    monkeypatch.setattr(stand_in_consumers.bench, "running", lambda _folder: state)
+    monkeypatch.setattr(run_consumers.bench, "running", lambda _folder: state)
 
-    assert stand_in_consumers.listener_behind_proxy(scenario(*actions)) == found
+    assert run_consumers.listener_behind_proxy(scenario(*actions)) == found
 
 
 @pytest.mark.parametrize("state", [None, SimpleNamespace(proxied=None)])
@@ -41,7 +41,7 @@ def test_a_bench_without_the_listener_says_what_to_do(
     state: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bench that an earlier version started has none."""
-    monkeypatch.setattr(stand_in_consumers.bench, "running", lambda _folder: state)
+    monkeypatch.setattr(run_consumers.bench, "running", lambda _folder: state)
 
     with pytest.raises(NotReady, match="lagbench down"):
-        stand_in_consumers.listener_behind_proxy(scenario(CUT))
+        run_consumers.listener_behind_proxy(scenario(CUT))

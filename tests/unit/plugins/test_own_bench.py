@@ -70,33 +70,19 @@ def test_a_retry_knows_what_the_first_try_started(world: World, machine: Machine
         bench_up(world)
     world.admin.is_down = False
 
-    again = bench_up(world)
-
-    assert not again["is_started"]
+    assert not bench_up(world)["is_started"]
     assert is_own_bench(world.folder)
 
 
-def test_a_bench_that_was_up_stays(world: World, machine: Machine) -> None:
-    """What a person started before the run is not the run's to stop."""
-    machine.up(machine.state_dir)
-
+@pytest.mark.parametrize("whose", ["a person's of before", "somebody's since", "none any more"])
+def test_a_bench_of_somebody_else_stays(world: World, machine: Machine, whose: str) -> None:
+    """What was up before the run, or has another supervisor now, is not the run's to stop."""
+    if whose == "a person's of before":
+        machine.up(machine.state_dir)
     bench_up(world)
-
-    assert not is_own_bench(world.folder)
-
-
-def test_a_bench_that_somebody_started_since_stays(world: World, machine: Machine) -> None:
-    """The run's own has ended; the one that runs now has another supervisor."""
-    bench_up(world)
-    machine.state = None
-    machine.up(machine.state_dir)
-
-    assert not is_own_bench(world.folder)
-
-
-def test_without_a_bench_there_is_nothing_to_stop(world: World, machine: Machine) -> None:
-    """It has ended by itself."""
-    bench_up(world)
-    machine.state = None
+    if whose != "a person's of before":
+        machine.state = None
+    if whose == "somebody's since":
+        machine.up(machine.state_dir)
 
     assert not is_own_bench(world.folder)

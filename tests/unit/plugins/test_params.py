@@ -33,12 +33,20 @@ def test_every_default_is_valid() -> None:
 
 def test_fields_become_settings() -> None:
     """A filled field is a setting; an empty one leaves the scenario alone."""
-    params = {"seed": 0, "balancer": "range", "rate": None, "commit": "", "spike_mult": 5}
+    params = {
+        "seed": 0,
+        "balancer": "range",
+        "rate": None,
+        "commit": "",
+        "spike_mult": 5,
+        "graceful_shutdown": "off",
+    }
 
     assert settings_of(params) == {
         "seed": "0",
         "consumer.balancer": "range",
         "profile.spike_mult": "5",
+        "consumer.graceful_shutdown": "off",
     }
 
 
@@ -65,9 +73,9 @@ def test_a_key_that_is_no_field_is_refused() -> None:
     assert "policy" in refused.value.allowed
 
 
-def test_what_earlier_confs_and_airflow_give_is_taken() -> None:
-    """The earlier name of a field is read, and OpenLineage's key is none of the user's."""
-    refuse_unknown({**dict.fromkeys(scenario_run_params()), "drain": "on", "openlineage": {}})
+def test_what_airflow_adds_is_taken() -> None:
+    """OpenLineage's key is none of the user's."""
+    refuse_unknown({**dict.fromkeys(scenario_run_params()), "openlineage": {}})
 
 
 def test_a_line_without_a_sign_is_refused() -> None:
@@ -124,9 +132,3 @@ def test_what_is_neither_is_refused(written: str) -> None:
         settings_of({"overrides": written})
 
     assert (refused.value.where, refused.value.field) == ("conf", "overrides")
-
-
-@pytest.mark.parametrize("name", ["drain", "graceful_shutdown"])
-def test_the_conf_of_an_earlier_run_is_read(name: str) -> None:
-    """The field of the graceful shutdown counts by its earlier name too."""
-    assert settings_of({name: "off"}) == {"consumer.graceful_shutdown": "off"}

@@ -1,7 +1,8 @@
-"""A run's topics, and what tells its cell."""
+"""What a run is planned from, what its conf may reach, and its topics."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,70 +27,76 @@ from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks import kafka
 from lagbench_airflow.hooks import target as targets
 
-
-@pytest.fixture
-def cell(world: World, monkeypatch: pytest.MonkeyPatch) -> CellRun:
-    """Return the world's run, whose topics reach the world."""
-    monkeypatch.setattr(run_topics, "KafkaHook", kafka.KafkaHook)
-    monkeypatch.setattr(run_topics, "settings_of_cluster", lambda *_: world.cluster)
-    return CellRun.open(str(world.folder.path))
-
-
-def test_topics_keep_everything_whatever_the_broker_s_defaults(world: World, cell: CellRun) -> None:
-    """Neither age nor size drops a message, and one replica in sync is enough for a write."""
-    run_topics.create_run_topics(cell)
-
-    kept: dict[str, Any] = {
-        "cleanup.policy": "delete",
-        "retention.ms": "-1",
-        "retention.bytes": "-1",
-        "min.insync.replicas": "1",
-    }
-    assert {name: dict(spec.configs) for name, spec in world.admin.specs.items()} == dict.fromkeys(
-        world.names.topics, kept
-    )
+Plan = Callable[[dict[str, Any]], RunFolder]
+EMBEDDED = {"kube_config_path": "/bench"}
 
 
 @pytest.mark.parametrize(("setting", "factor"), [(None, -1), (3, 3)])
-def test_replicas_of_topics_are_a_setting_of_the_cluster(
-    world: World, cell: CellRun, setting: int | None, factor: int
+def test_topics_keep_everything_whatever_the_broker_s_defaults(
+    world: World, monkeypatch: pytest.MonkeyPatch, setting: int | None, factor: int
 ) -> None:
-    """Left out, the broker's default holds."""
+    """Neither age nor size drops a message, and one replica in sync is enough for a write.
+
+    How many replicas is a setting of the cluster, else the broker's default.
+    """
     world.cluster = ClusterSettings(bootstrap_servers=SERVERS, replication_factor=setting)
+    monkeypatch.setattr(run_topics, "KafkaHook", kafka.KafkaHook)
+    monkeypatch.setattr(run_topics, "settings_of_cluster", lambda *_: world.cluster)
+    run_topics.create_run_topics(CellRun.open(str(world.folder.path)))
 
-    run_topics.create_run_topics(cell)
+    kept = {"cleanup.policy": "delete", "min.insync.replicas": "1"}
+    kept |= dict.fromkeys(("retention.ms", "retention.bytes"), "-1")
+    specs = world.admin.specs
+    assert {name: dict(spec.configs) for name, spec in specs.items()} == dict.fromkeys(
+        world.names.topics, kept
+    )
+    assert {spec.replication_factor for spec in specs.values()} == {factor}
 
-    assert {spec.replication_factor for spec in world.admin.specs.values()} == {factor}
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Return the runs folder, which need not be there."""
+    return tmp_path / "runs"
+
+
+def on_target(monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any]) -> None:
+    """Let the Kubernetes connection have that extra."""
+    monkeypatch.setattr(targets, "is_embedded", lambda: extra == EMBEDDED)
+    monkeypatch.setattr(targets, "connection", lambda *_: SimpleNamespace(extra_dejson=extra))
+
+
+@pytest.fixture
+def plan(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """Return ``plan_run`` for the embedded bench, which returns the run's folder."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(runs))
+    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(runs.parent))
+    monkeypatch.setattr(planning, "settings_of_cluster", ClusterSettings)
+    on_target(monkeypatch, EMBEDDED)
+
+    def run(conf: dict[str, Any]) -> RunFolder:
+        return RunFolder(Path(planning.plan_run(conf, dag_run="d")["run_folder"]))
+
+    return run
 
 
 @pytest.mark.parametrize(
-    ("is_embedded", "extra", "target"),
+    ("extra", "target"),
     [
-        (True, {"kube_config_path": "/bench"}, "embedded"),
-        (False, {"cluster_context": "blue"}, "context:blue"),
-        (False, {"in_cluster": True}, "context:in_cluster"),
+        (EMBEDDED, "embedded"),
+        ({"cluster_context": "blue"}, "context:blue"),
+        ({"in_cluster": True}, "context:in_cluster"),
     ],
 )
 def test_a_planned_run_reports_its_cell(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    *,
-    is_embedded: bool,
-    extra: dict[str, Any],
-    target: str,
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], target: str
 ) -> None:
     """The manifest has the digests of the policy's file and of the target's name."""
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
-    monkeypatch.setattr(targets, "is_embedded", lambda: is_embedded)
-    connection = SimpleNamespace(extra_dejson=extra)
-    monkeypatch.setattr(targets, "connection", lambda _: connection)
-    monkeypatch.setattr(planning, "settings_of_cluster", ClusterSettings)
+    on_target(monkeypatch, extra)
+    folder = plan({"scenario": "quick_spike"})
+    manifest = folder.read_json(folder.manifest)
 
-    planned = planning.plan_run({"scenario": "quick_spike"}, dag_run="d")
-
-    folder = RunFolder(tmp_path / planned["run_id"])
-    assert folder.read_json(folder.manifest)["cell"] == {
-        "policy": content_digest(load_policy(planned["policy"]).manifest),
+    assert manifest["cell"] == {
+        "policy": content_digest(load_policy(manifest["policy"]).manifest),
         "target": content_digest(target),
     }
     cell = cell_of(folder)
@@ -98,57 +105,52 @@ def test_a_planned_run_reports_its_cell(
     assert cell_of(folder) == cell
 
 
-def test_a_policy_without_a_log_in_is_refused_on_a_secured_kafka(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("scenario", "settings", "named"),
+    [
+        # Also for a run that nobody started with lagbench run: KEDA could not read its lag.
+        ("quick_spike", ClusterSettings(kafka_secret="kafka-login"), "authenticationRef"),  # noqa: S106
+        ("quick_actions", ClusterSettings(), r"actions\.\d+\.kind"),
+    ],
+)
+def test_what_a_cluster_cannot_run_is_refused(
+    plan: Plan,
+    runs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    scenario: str,
+    settings: ClusterSettings,
+    named: str,
 ) -> None:
-    """Also for a run that nobody started with lagbench run: KEDA could not read its lag."""
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
-    monkeypatch.setattr(targets, "is_embedded", lambda: False)
-    secured = ClusterSettings(kafka_secret="kafka-login")  # noqa: S106 - the name of an object
-    monkeypatch.setattr(planning, "settings_of_cluster", lambda: secured)
+    """Nothing is planned."""
+    on_target(monkeypatch, {"cluster_context": "blue"})
+    monkeypatch.setattr(planning, "settings_of_cluster", lambda: settings)
 
-    with pytest.raises(WrongInput, match="authenticationRef"):
-        planning.plan_run({"scenario": "quick_spike"}, dag_run="d")
-
-    assert list(tmp_path.iterdir()) == []
-
-
-def plan_embedded_runs(monkeypatch: pytest.MonkeyPatch, runs: Path) -> None:
-    """Let runs be planned for the embedded bench, into ``runs``."""
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(runs))
-    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(runs.parent))
-    monkeypatch.setattr(targets, "is_embedded", lambda: True)
-    connection = SimpleNamespace(extra_dejson={"kube_config_path": "/bench"})
-    monkeypatch.setattr(targets, "connection", lambda _: connection)
+    with pytest.raises(WrongInput, match=named):
+        plan({"scenario": scenario})
+    assert not runs.exists()
 
 
 def test_the_samples_are_kept_as_they_were_checked(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The run folder has the file; one that changed after its check ends the plan."""
-    plan_embedded_runs(monkeypatch, tmp_path / "runs")
-    monkeypatch.setattr(planning, "settings_of_cluster", ClusterSettings)
     file = tmp_path / "orders.jsonl"
     file.write_text('{"customer": "é"}\n', encoding="utf-8")
     overrides = {"payload.file": str(file), "payload.key_field": "customer"}
     params = {"scenario": "own_messages", "overrides": overrides}
-
-    planned = planning.plan_run(seal(tmp_path, params, dag_run="d"), dag_run="d")
-    folder = RunFolder(tmp_path / "runs" / planned["run_id"])
+    folder = plan(seal(tmp_path, params, dag_run="d"))
     checked = checked_cell("own_messages", overrides=overrides)
     file.write_text('{"customer": "another"}\n', encoding="utf-8")
     monkeypatch.setattr(planning, "checked_cell", lambda *_, **__: checked)
 
     assert folder.payload.read_text(encoding="utf-8") == '{"customer": "é"}\n'
     with pytest.raises(WrongInput, match="checked a moment ago"):
-        planning.plan_run(seal(tmp_path, params, dag_run="d"), dag_run="d")
+        plan(seal(tmp_path, params, dag_run="d"))
 
 
-def test_only_the_owner_reads_a_manifest_with_secrets(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_only_the_owner_reads_a_manifest_with_secrets(plan: Plan, tmp_path: Path) -> None:
     """The run folder has the values, from which localkube makes the Secret of the pods."""
-    plan_embedded_runs(monkeypatch, tmp_path / "runs")
     data = PROJECT_ROOT / "tests" / "data"
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}}
     deployment = (data / "own_consumers" / "wrong-consumer.yaml").read_text()
@@ -159,37 +161,25 @@ def test_only_the_owner_reads_a_manifest_with_secrets(
     scenario["payload"]["file"] = str(data / "scenarios" / "tiny_orders.jsonl")
     scenario["allow_overscale"] = True
     (tmp_path / "tiny_own.yaml").write_text(yaml.safe_dump(scenario))
-
     sealed = seal(tmp_path, {"scenario": str(tmp_path / "tiny_own.yaml")}, dag_run="d")
-    # A conf beside it counts for nothing.
-    planned = planning.plan_run({**sealed, "policy": "/etc/passwd"}, dag_run="d")
+    folder = plan({**sealed, "policy": "/etc/passwd"})  # a conf beside it counts for nothing
 
-    folder = RunFolder(Path(planned["run_folder"]))
     assert folder.own_deployment.stat().st_mode & 0o777 == 0o600
-    own = read_own_deployment(
-        folder.own_deployment, CellRun.open(str(folder.path)).scenario.consumer
-    )
+    consumer = CellRun.open(str(folder.path)).scenario.consumer
+    own = read_own_deployment(folder.own_deployment, consumer)
     assert own.secrets["login"]["stringData"] == {"key": "hush"}
 
 
-def test_an_unknown_key_of_the_conf_ends_the_plan(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Nothing is planned, so that no default is measured in place of what was meant."""
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path / "runs"))
-
-    with pytest.raises(WrongInput, match="polcy"):
-        planning.plan_run({"scenario": "quick_spike", "polcy": "lag-quick"}, dag_run="d")
-
-    assert not (tmp_path / "runs").exists()
-
-
 OF_WORKER = "/etc/hostname"
+RESTART = "[{kind: rolling_restart, at_seconds: 1, env: {A: b}}]"
+TRACE = "{kind: trace, file: /etc/hostname, rate_scale: 1}"
 
 
 @pytest.mark.parametrize(
     ("conf", "field"),
     [
+        # No default is measured in place of what was meant.
+        ({"polcy": "lag-quick"}, "polcy"),
         ({"scenario": OF_WORKER}, "scenario"),
         ({"scenario": "../../../etc/passwd"}, "scenario"),
         ({"policy": OF_WORKER}, "policy"),
@@ -198,14 +188,8 @@ OF_WORKER = "/etc/hostname"
         ({"overrides": {"consumer.manifest": OF_WORKER}}, "consumer.manifest"),
         ({"overrides": {"consumer": {"env": {"BROWSER": "sh -c id"}}}}, "consumer.env.BROWSER"),
         ({"overrides": "consumer={command: [id]}"}, "consumer.command"),
-        (
-            {"overrides": {"profile": "{kind: trace, file: /etc/hostname, rate_scale: 1}"}},
-            "profile.file",
-        ),
-        (
-            {"overrides": {"actions": "[{kind: rolling_restart, at_seconds: 1, env: {A: b}}]"}},
-            "actions.0.env.A",
-        ),
+        ({"overrides": {"profile": TRACE}}, "profile.file"),
+        ({"overrides": {"actions": RESTART}}, "actions.0.env.A"),
         ({"experiment": "/etc/hostname", "cell": "x"}, "experiment"),
         ({"experiment": "live_group_java", "cell": "x"}, "cell"),
         ({"experiment": "aa_quick_spike", "cell": "first"}, "scenario"),
@@ -213,24 +197,21 @@ OF_WORKER = "/etc/hostname"
     ],
 )
 def test_a_conf_reaches_nothing_but_the_catalog(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, conf: dict[str, Any], field: str
+    plan: Plan, runs: Path, conf: dict[str, Any], field: str
 ) -> None:
     """Neither a file nor a process of the worker; nothing is planned."""
-    plan_embedded_runs(monkeypatch, tmp_path / "runs")
-
     with pytest.raises(WrongInput) as refused:
-        planning.plan_run({"scenario": "own_consumer", **conf}, dag_run="d")
+        plan({"scenario": "own_consumer", **conf})
 
     assert (refused.value.where, refused.value.field) == ("conf", field)
-    assert not (tmp_path / "runs").exists()
+    assert not runs.exists()
 
 
 @pytest.mark.parametrize("is_allowed", [False, True])
 def test_the_deployer_allows_folders_and_fields(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_allowed: bool
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_allowed: bool
 ) -> None:
     """A link is followed first, and a file there is no more trusted than the conf."""
-    plan_embedded_runs(monkeypatch, tmp_path / "runs")
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for folder in (inside, outside):
         folder.mkdir()
@@ -238,20 +219,19 @@ def test_the_deployer_allows_folders_and_fields(
     scenario = yaml.safe_load((catalog_folder() / "scenarios" / "own_messages.yaml").read_text())
     scenario["payload"]["file"] = "link.jsonl"
     (inside / "mine.yaml").write_text(yaml.safe_dump(scenario))
-    place = inside if is_allowed else outside
-    (inside / "link.jsonl").symlink_to(place / "orders.jsonl")
+    (inside / "link.jsonl").symlink_to((inside if is_allowed else outside) / "orders.jsonl")
     monkeypatch.setenv("LAGBENCH_ALLOWED_FOLDERS", f"{tmp_path}/other:{outside}/../inside")
     conf = {"scenario": str(inside / "mine.yaml")}
-
     with pytest.raises(WrongInput) as refused:
-        planning.plan_run(conf, dag_run="d")
+        plan(conf)
     assert refused.value.field == "payload.file"
+
     monkeypatch.setenv("LAGBENCH_ALLOWED_FIELDS", "payload.file, actions.*.env")
     if is_allowed:
-        assert planning.plan_run(conf, dag_run="d")["scenario"] == "own_messages"
+        assert plan(conf).payload.exists()
     else:
         with pytest.raises(WrongInput, match="inside"):
-            planning.plan_run(conf, dag_run="d")
+            plan(conf)
 
 
 @pytest.mark.parametrize(
@@ -259,30 +239,26 @@ def test_the_deployer_allows_folders_and_fields(
     [("LAGBENCH_ALLOWED_FOLDERS", "srv/scenarios"), ("LAGBENCH_ALLOWED_FIELDS", "consumer.envs")],
 )
 def test_a_wrong_variable_of_the_deployer_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, value: str
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     """It would allow something else than what is meant."""
-    plan_embedded_runs(monkeypatch, tmp_path / "runs")
     monkeypatch.setenv(variable, value)
 
     with pytest.raises(WrongInput) as refused:
-        planning.plan_run({"scenario": "quick_spike"}, dag_run="d")
-
+        plan({"scenario": "quick_spike"})
     assert (refused.value.field, refused.value.value) == (variable, value)
 
 
 def test_a_cell_of_the_catalog_may_set_what_its_conf_may_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The experiment's own file is the deployer's; another value is not."""
-    plan_embedded_runs(monkeypatch, tmp_path / "runs")
-    monkeypatch.setattr(planning, "_require_target", lambda *_, **__: None)
+    monkeypatch.setattr(planning, "require_playable", lambda *_, **__: None)
     experiment = load_experiment("live_group_java")
     overrides = experiment.overrides_of(experiment.cells[0])
     conf = {"scenario": "own_consumer", "experiment": experiment.name, "cell": "documented"}
+    folder = plan({**conf, "overrides": overrides})
 
-    assert planning.plan_run({**conf, "overrides": overrides}, dag_run="d")["policy"] == "lab-four"
+    assert folder.read_json(folder.manifest)["policy"] == "lab-four"
     with pytest.raises(WrongInput, match="BROWSER"):
-        planning.plan_run(
-            {**conf, "overrides": overrides | {"consumer.env.BROWSER": "id"}}, dag_run="d"
-        )
+        plan({**conf, "overrides": overrides | {"consumer.env.BROWSER": "id"}})

@@ -13,8 +13,8 @@ from tests.unit.plugins.conftest import World
 from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
-from lagbench_airflow.triggers.condition import Reason, run_inline
-from lagbench_airflow.triggers.rebalances import WatchRebalancesTrigger
+from lagbench_airflow.triggers.condition import ConditionTrigger, KeptClients, Reason, run_inline
+from lagbench_airflow.triggers.conditions import TooManyRebalances
 
 
 class Watched:
@@ -135,18 +135,23 @@ def resume(operator: RebalanceCountCheckOperator, deferral: TaskDeferred, event:
     return operator.resume_execution(deferral.method_name, arguments, {})
 
 
-def moved(deferral: TaskDeferred) -> WatchRebalancesTrigger:
-    """Return the trigger as a triggerer makes it; it may fire at once."""
-    assert isinstance(deferral.trigger, WatchRebalancesTrigger)
+def moved(deferral: TaskDeferred) -> tuple[ConditionTrigger, TooManyRebalances]:
+    """Return the trigger as a triggerer makes it, and its condition."""
+    assert isinstance(deferral.trigger, ConditionTrigger)
     _, arguments = deferral.trigger.serialize()
-    return WatchRebalancesTrigger(**{**arguments, "fires_from_at": 0.0})
+    trigger = ConditionTrigger(**arguments)
+    condition = trigger.conditions[""]
+    assert isinstance(condition, TooManyRebalances)
+    return trigger, condition
 
 
 def test_the_first_look_goes_with_the_trigger(world: World) -> None:
     """A rebalance between the task's look and the triggerer's is counted."""
     operator, deferral = deferred(Watched(world, A, AB))
 
-    event = run_inline(moved(deferral))
+    trigger, condition = moved(deferral)
+    condition.fires_from_at = 0.0
+    event = run_inline(trigger)
 
     assert event["reason"] == Reason.REACHED
     with pytest.raises(AirflowFailException, match="1 rebalances "):
@@ -156,12 +161,11 @@ def test_the_first_look_goes_with_the_trigger(world: World) -> None:
 def test_a_trigger_fires_no_earlier_than_airflow_can_take(world: World) -> None:
     """Until then it goes on to look."""
     _, deferral = deferred(Watched(world, A, AB))
-    trigger = deferral.trigger
-    assert isinstance(trigger, WatchRebalancesTrigger)
+    _, condition = moved(deferral)
 
-    assert trigger.read().is_met is False
-    trigger.fires_from_at = 0.0
-    assert trigger.read().is_met is True
+    assert condition.read(KeptClients()).is_met is False
+    condition.fires_from_at = 0.0
+    assert condition.read(KeptClients()).is_met is True
 
 
 def test_a_triggerer_that_never_looked_leaves_it_undetermined(world: World) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import copy
-import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import yaml
-from airflow.sdk.exceptions import TaskDeferred
 from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, World
 
@@ -24,10 +21,7 @@ from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOp
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
 from lagbench_airflow.operators.start_recorder import StartRecorderOperator
-from lagbench_airflow.sensors.condition_sensor import ConditionSensor
-from lagbench_airflow.sensors.run_replicas import RunReplicasSettledSensor
-from lagbench_airflow.triggers.condition import ConditionTrigger, Reading, Reason, run_inline
-from lagbench_airflow.triggers.every_group import EveryGroupTrigger, trigger_of_groups
+from lagbench_airflow.sensors.run_sensor import ACTIONS_PLAYED, REPLICAS_SETTLED, RunSensor, Wait
 
 
 @pytest.fixture
@@ -128,110 +122,23 @@ def test_a_phase_is_recorded_for_both_groups(two: World) -> None:
     assert "StartRecorderOperator" in first
 
 
-class Fixed(ConditionTrigger):
-    """Meets its condition from reading ``met_from`` to reading ``met_until``."""
+@pytest.mark.parametrize(
+    ("until", "is_of_run"), [(REPLICAS_SETTLED, False), (ACTIONS_PLAYED, True)]
+)
+def test_a_wait_is_for_both_groups_unless_its_state_is_one_of_the_run(
+    two: World, until: Wait, *, is_of_run: bool
+) -> None:
+    """Each group is waited for by its own names and policy."""
+    sensor = RunSensor(task_id="it", run_folder=str(two.folder.path), until=until)
+    cell = CellRun.open(str(two.folder.path))
 
-    def __init__(self, *, met_from: int, met_until: int = 99, **bounds: float) -> None:
-        """Count readings from 1."""
-        super().__init__(**bounds)
-        self.met_from, self.met_until, self.readings = met_from, met_until, 0
+    made = sensor.conditions(cell)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the arguments."""
-        return {"met_from": self.met_from, "met_until": self.met_until}
-
-    def read(self) -> Reading:
-        """Count."""
-        self.readings += 1
-        is_met = self.met_from <= self.readings <= self.met_until
-        return Reading(is_met=is_met, seen={"reading": self.readings})
-
-
-def joined(*spans: tuple[int, int], hold_seconds: float = 0.0, deadline_at: float = 4e9) -> Any:
-    """Wait for conditions that are met in these readings."""
-    bounds = {"deadline_at": deadline_at, "hold_seconds": hold_seconds, "poll_seconds": 0.0}
-    triggers = [Fixed(met_from=since, met_until=until, **bounds) for since, until in spans]
-    return run_inline(trigger_of_groups(triggers))
-
-
-def test_a_sensor_waits_for_the_slower_group() -> None:
-    """It fires with the last of them, and reports both."""
-    event = joined((2, 99), (4, 99))
-
-    assert event["reason"] == Reason.REACHED
-    assert event["seen"] == {"first_group": {"reading": 2}, "second_group": {"reading": 4}}
-
-
-def test_a_moment_counts_once_it_was_reached() -> None:
-    """Lag may have drained in the first group before it builds up in the second."""
-    assert joined((1, 2), (4, 5))["reason"] == Reason.REACHED
-
-
-def test_states_that_must_hold_must_hold_together() -> None:
-    """One group's end of rest before the other's begin is no rest of the run."""
-    event = joined((1, 2), (4, 99), hold_seconds=0.001, deadline_at=0.0)
-
-    assert event["reason"] == Reason.TIMED_OUT
-
-
-def test_the_conditions_of_both_groups_survive_the_move_to_a_triggerer() -> None:
-    """What `serialize` returns makes the same trigger again."""
-    bounds = {"deadline_at": 4e9, "hold_seconds": 0.0, "poll_seconds": 0.0}
-    made = trigger_of_groups([Fixed(met_from=1, **bounds), Fixed(met_from=3, **bounds)])
-
-    path, arguments = made.serialize()
-
-    assert path == "lagbench_airflow.triggers.every_group.EveryGroupTrigger"
-    again = EveryGroupTrigger(**arguments)
-    assert again.serialize() == made.serialize()
-    assert run_inline(again)["seen"]["second_group"] == {"reading": 3}
-
-
-class GoneAfter(Fixed):
-    """Can no longer be met after it was."""
-
-    def read(self) -> Reading:
-        """Count."""
-        reading = super().read()
-        return replace(reading, is_moot=self.readings > self.met_until)
-
-
-class WaitsForBoth(ConditionSensor):
-    """Waits for one group that is met at once and then gone, and one that is met after that."""
-
-    def condition(self, deadline_at: float) -> ConditionTrigger:
-        """Return the conditions as they are in this part of the wait."""
-        bounds = {"deadline_at": deadline_at, "hold_seconds": 0.0, "poll_seconds": 0.0}
-        is_inline = deadline_at <= time.time()
-        first = GoneAfter(met_from=1, met_until=1 if is_inline else 0, **bounds)
-        return trigger_of_groups([first, Fixed(met_from=99 if is_inline else 2, **bounds)])
-
-    def check_connections(self) -> None:
-        """Need none."""
-
-
-def test_what_one_group_has_met_survives_the_deferral() -> None:
-    """Its condition can no longer be met in the triggerer, which still waits for the other's."""
-    sensor = WaitsForBoth(task_id="both", deferrable=True, timeout=600)
-    with pytest.raises(TaskDeferred) as deferral:
-        sensor.execute({})
-    trigger: Any = deferral.value.trigger
-    _, arguments = trigger.serialize()
-
-    event = run_inline(EveryGroupTrigger(**arguments | {"not_before_at": 0.0}))
-
-    assert event["reason"] == Reason.REACHED
-    assert event["seen"] == {"first_group": {"reading": 1}, "second_group": {"reading": 2}}
-
-
-def test_a_run_with_one_group_has_the_trigger_itself(world: World) -> None:
-    """Nothing of a second group is between sensor and condition."""
-    sensor = RunReplicasSettledSensor(task_id="replicas_settled", run_folder=str(world.folder.path))
-    cell = CellRun.open(str(world.folder.path))
-
-    made = sensor._condition_of(cell, 1.0)
-
-    assert type(made) is type(sensor.trigger(cell, 1.0))
+    assert list(made) == ([""] if is_of_run else ["first_group", "second_group"])
+    assert list(sensor.conditions(replace(cell, second=None))) == [""]
+    if not is_of_run:
+        workloads = [getattr(condition, "workload", None) for condition in made.values()]
+        assert workloads == ["consumer", "second-consumer"]
 
 
 def test_a_second_group_is_found_below_its_run(two: World) -> None:

@@ -13,8 +13,8 @@ from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
-from lagbench.errors import WrongInput
-from lagbench_airflow.operators.spark_consumers import start_spark_consumers
+from lagbench_airflow.operators.cell_operator import Place
+from lagbench_airflow.operators.run_consumers import start_spark
 
 CELL: Any = SimpleNamespace(
     scenario=checked_cell("spark_consumer").scenario, policy=checked_cell("spark_consumer").policy
@@ -38,7 +38,7 @@ def start(settings: ClusterSettings, kube: ClusterKube | None = None) -> Cluster
     """Start all parts; return what the cluster has then."""
     kube = kube or ClusterKube()
     target = RunTarget(RunNames("a-run"), "kafka:9092", settings)
-    start_spark_consumers(kube, CELL, target, is_embedded=False)  # type: ignore[arg-type]
+    start_spark(CELL, Place(kube, target, None))  # type: ignore[arg-type]
     return kube
 
 
@@ -110,17 +110,3 @@ def test_workers_and_driver_get_the_address_of_the_service() -> None:
         container = kube.objects["Deployment", name]["spec"]["template"]["spec"]["containers"][0]
         variables = {entry["name"]: entry.get("value") for entry in container["env"]}
         assert variables["SPARK_STREAM_MASTER_URL"] == "spark://10.96.0.7:7077"
-
-
-def test_a_limit_range_that_throttles_spark_ends_the_run() -> None:
-    """The master has it first: workers and driver are not started."""
-    kube, target = ClusterKube(), RunTarget(RunNames("a-run"), "kafka:9092")
-    kube.default_cpu_limit = "500m"
-
-    with pytest.raises(WrongInput) as refused:
-        start_spark_consumers(kube, CELL, target, is_embedded=False)  # type: ignore[arg-type]
-
-    assert (refused.value.field, refused.value.value) == ("resources.limits.cpu", "500m")
-    assert [key for key in kube.objects if key[0] == "Deployment"] == [
-        ("Deployment", "spark-stream-master")
-    ]

@@ -12,7 +12,7 @@ from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.shared_with_spark.job_progress import PROGRESS_FILE
-from lagbench_airflow.spark_progress import shown_progress
+from lagbench_airflow.operators.submit_spark_job import shown_progress
 
 
 def phases(folder: RunFolder) -> list[tuple[str, str, str]]:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
-from tests.unit.plugins.conftest import SCENARIO, World, workload
+from tests.unit.plugins.conftest import World, change_scenario, execute, workload
 
 from lagbench.core.telemetry.records import ProducerProgress, Record, StreamFinished
 from lagbench_airflow.operators import stop_tail
@@ -19,32 +18,20 @@ STARTED_AT = 5_000
 
 def progress(sent: int) -> ProducerProgress:
     """Return what the producer says once a second."""
-    return ProducerProgress(
-        at=1,
-        source="producer",
-        planned=sent,
-        sent=sent,
-        acked=sent,
-        failed=0,
-        lateness_p50_ms=None,
-        lateness_p99_ms=None,
-        lateness_max_ms=None,
-    )
+    late = dict.fromkeys(("lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms"))
+    counts = dict.fromkeys(("planned", "sent", "acked"), sent)
+    return ProducerProgress(at=1, source="producer", failed=0, **counts, **late)
 
 
 def finished(tail_sent: int) -> StreamFinished:
     """Return what the producer says last."""
+    late = dict.fromkeys(("lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms"), 0)
     return StreamFinished(
         at=2,
         source="producer",
-        planned=PLANNED + tail_sent,
-        sent=PLANNED + tail_sent,
-        acked=PLANNED + tail_sent,
-        failed=0,
-        unknown=0,
-        lateness_p50_ms=0,
-        lateness_p99_ms=0,
-        lateness_max_ms=0,
+        **dict.fromkeys(("planned", "sent", "acked"), PLANNED + tail_sent),
+        **dict.fromkeys(("failed", "unknown"), 0),
+        **late,
         fell_behind=False,
         reason="completed",
         stream_sha256="",
@@ -71,14 +58,10 @@ def reported(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     return records
 
 
-def stop(world: World, is_settled: str = "True") -> dict[str, Any]:
+def stop(world: World, is_settled: str = "True") -> Any:
     """Run the task and return the manifest's tail."""
-    operator = StopTailOperator(
-        task_id="stop_tail", run_folder=str(world.folder.path), is_settled=is_settled
-    )
-    operator.execute(world.context)
-    noted: dict[str, Any] = world.folder.read_json(world.folder.manifest)["tail"]
-    return noted
+    execute(StopTailOperator, world, is_settled=is_settled)
+    return world.folder.read_json(world.folder.manifest).get("tail")
 
 
 def has_job(world: World) -> bool:
@@ -87,9 +70,8 @@ def has_job(world: World) -> bool:
 
 
 def test_the_tail_is_ended_and_noted(world: World, reported: list[Record]) -> None:
-    """The Job is deleted; the manifest has the tail's rate, start, length and end."""
+    """The Job is deleted; the manifest has the tail, also after a retry."""
     reported.append(finished(tail_sent=4200))
-
     noted = stop(world)
 
     assert not has_job(world)
@@ -102,59 +84,41 @@ def test_the_tail_is_ended_and_noted(world: World, reported: list[Record]) -> No
         "ended_by": "settled",
     }
     assert list(world.folder.logs.iterdir())
+    assert stop(world) == noted
 
 
-def test_replicas_that_did_not_settle_are_reported(world: World, reported: list[Record]) -> None:
-    """When the wait for the floor timed out, the time limit ended the tail."""
-    reported.append(finished(tail_sent=1))
-
-    assert stop(world, is_settled="False")["ended_by"] == "timeout"
-
-
-@pytest.mark.parametrize(("end", "by"), [("Complete", "bound"), ("Failed", "failure")])
-def test_a_producer_that_has_ended_is_left_alone(
-    world: World, reported: list[Record], end: str, by: str
+@pytest.mark.parametrize(
+    ("end", "is_settled", "by"),
+    [(None, "False", "timeout"), ("Complete", "True", "bound"), ("Failed", "True", "failure")],
+)
+def test_what_ended_the_tail_is_noted(
+    world: World, reported: list[Record], end: str | None, is_settled: str, by: str
 ) -> None:
-    """Its Job stays as it is, and the manifest says what ended the tail."""
+    """The wait for the floor timed out, or the producer had ended: then its Job stays as it is."""
     reported.append(finished(tail_sent=1))
-    world.kube.finish_job(world.names.producer_job, end)
+    if end is not None:
+        world.kube.finish_job(world.names.producer_job, end)
 
-    assert stop(world)["ended_by"] == by
-    assert has_job(world)
-
-
-def test_a_retry_reads_what_was_said(world: World, reported: list[Record]) -> None:
-    """With the Job deleted by an earlier try the same note is written."""
-    reported.append(finished(tail_sent=7))
-    first = stop(world)
-
-    assert stop(world) == first
+    assert stop(world, is_settled)["ended_by"] == by
+    assert has_job(world) is (end is not None)
 
 
 def test_a_producer_that_said_nothing_is_a_failure(world: World, reported: list[Record]) -> None:
-    """Without its last record nobody knows how long the tail was: missing is not zero."""
+    """Nobody knows how long the tail was: missing is not zero.
+
+    One behind its plan is stopped in the end: the wait for the planned window is bounded.
+    """
+    del reported[1]
     noted = stop(world)
 
     assert (noted["ended_by"], noted["seconds"], noted["sent"]) == ("failure", None, None)
-
-
-def test_a_producer_behind_its_plan_is_stopped_in_the_end(
-    world: World, reported: list[Record]
-) -> None:
-    """The wait for the planned window is bounded; the producer then says that it was cut short."""
-    del reported[1]
-
-    stop(world)
-
     assert not has_job(world)
 
 
 def test_without_a_tail_nothing_is_touched(world: World, reported: list[Record]) -> None:
     """The producer ends by itself, and the manifest has no tail."""
-    world.folder.write_text(world.folder.scenario, yaml.safe_dump(SCENARIO | {"tail": "none"}))
-    operator = StopTailOperator(task_id="stop_tail", run_folder=str(world.folder.path))
+    change_scenario(world, tail="none")
 
-    operator.execute(world.context)
-
+    assert stop(world) is None
+    assert reported
     assert has_job(world)
-    assert "tail" not in world.folder.read_json(world.folder.manifest)

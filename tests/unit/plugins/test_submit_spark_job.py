@@ -18,8 +18,11 @@ from tests.unit.plugins.conftest import RUN_ID, SERVERS, World
 from lagbench.embedded import spark_packages
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.hooks.spark import SparkTarget
-from lagbench_airflow.operators.submit_spark_job import WRITTEN_TABLES, SubmitSparkJobOperator
-from lagbench_airflow.pipeline_job import PipelineJob
+from lagbench_airflow.operators.submit_spark_job import (
+    WRITTEN_TABLES,
+    PipelineJob,
+    SubmitSparkJobOperator,
+)
 
 CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
 
@@ -100,8 +103,9 @@ def _fence(world: World, *, tables: bool = True) -> None:
         (world.folder.table(name) / "part-0.parquet").write_bytes(b"")
 
 
-def _operator(world: World) -> SubmitSparkJobOperator:
-    return SubmitSparkJobOperator(task_id="account_for_messages", run_folder=str(world.folder.path))
+def _operator(world: World, **given: Any) -> SubmitSparkJobOperator:
+    folder = str(world.folder.path)
+    return SubmitSparkJobOperator(task_id="account_for_messages", run_folder=folder, **given)
 
 
 def _run(world: World) -> Any:
@@ -127,29 +131,18 @@ def test_local_spark_is_one_process_here(
     assert "--py-files" not in submitter.arguments
 
 
-@pytest.mark.parametrize(("messages", "minutes"), [(5_000_000, 30), (200_000_000, 420)])
-def test_the_time_limit_is_that_of_the_size(world: World, messages: int, minutes: int) -> None:
-    """Airflow reads the limit after the hook that sets it from the fence."""
-    world.folder.write_json(world.folder.fence, {"events": {"0": messages - 1, "1": 1}})
-    task = _operator(world)
+@pytest.mark.parametrize(("messages", "minutes"), [(5_000_000, 30), (200_000_000, 420), (None, 3)])
+def test_the_time_limit_is_that_of_the_size(
+    world: World, messages: int | None, minutes: int
+) -> None:
+    """Airflow reads it after the hook that sets it; without a fence the task itself fails."""
+    if messages is not None:
+        world.folder.write_json(world.folder.fence, {"events": {"0": messages - 1, "1": 1}})
+    task = _operator(world, execution_timeout=timedelta(minutes=3))
 
     task.pre_execute(world.context)
 
     assert task.execution_timeout == timedelta(minutes=minutes)
-
-
-def test_without_a_fence_the_limit_stays(world: World) -> None:
-    """A run that was not fenced fails in the task itself, with its reason."""
-    limit = timedelta(minutes=3)
-    task = SubmitSparkJobOperator(
-        task_id="account_for_messages",
-        run_folder=str(world.folder.path),
-        execution_timeout=limit,
-    )
-
-    task.pre_execute(world.context)
-
-    assert task.execution_timeout == limit
 
 
 def test_a_standalone_cluster_gets_no_variable_of_this_machine(
@@ -201,38 +194,28 @@ def test_kubernetes_gets_a_driver_of_its_own(
     assert "local:///opt/lagbench/spark_jobs/pipeline.py" in submitter.arguments
 
 
+@pytest.mark.parametrize("is_runs_root", [False, True])
+@pytest.mark.usefixtures("submitter")
 def test_the_run_is_carried_to_a_volume_and_back(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_runs_root: bool
 ) -> None:
-    """The fence goes there before the job; what lies there afterwards comes into the run folder."""
+    """The fence goes there before the job; what lies there afterwards comes into the run folder.
+
+    The runs' own root under another path is used in place.
+    """
     volume = tmp_path / "volume"
+    if is_runs_root:
+        volume.symlink_to(world.folder.path.parent)
     _connect(monkeypatch, "spark://master:7077", lagbench_runs=str(volume))
     _fence(world, tables=False)
     for name in WRITTEN_TABLES:
         (volume / RUN_ID / "tables" / name).mkdir(parents=True)
         (volume / RUN_ID / "tables" / name / "part-0.parquet").write_bytes(name.encode())
-    (volume / RUN_ID / "accounting.json").write_text("{}")
 
     _run(world)
 
-    assert submitter.option("--run-folder") == f"file://{volume / RUN_ID}"
     assert (volume / RUN_ID / "fence.json").read_text() == world.folder.read_text("fence.json")
-    table = world.folder.table("events")
-    assert (table / "part-0.parquet").read_bytes() == b"events"
-    assert world.folder.accounting.exists()
-
-
-def test_a_volume_that_is_the_runs_root_is_not_copied(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The same folder under another path is used in place."""
-    (tmp_path / "mnt").symlink_to(world.folder.path.parent)
-    _connect(monkeypatch, "spark://master:7077", lagbench_runs=str(tmp_path / "mnt"))
-    _fence(world)
-
-    _run(world)
-
-    assert submitter.option("--run-folder") == f"file://{tmp_path / 'mnt' / RUN_ID}"
+    assert (world.folder.table("events") / "part-0.parquet").read_bytes() == b"events"
     assert not list(world.folder.path.glob(".fetched-*"))
 
 
@@ -245,7 +228,6 @@ def test_a_root_that_the_driver_does_not_see_is_refused(
 
     with pytest.raises(AirflowFailException, match="lagbench_runs = '/nowhere/runs'"):
         _run(world)
-
     assert not submitter.notes.exists()
 
 
@@ -267,18 +249,6 @@ def test_a_success_without_tables_is_none(
 
     assert f"file:///mnt/runs/{RUN_ID}" in str(failed.value)
     assert "lagbench_runs" in str(failed.value)
-
-
-def test_a_failed_job_fails_the_task(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last words of Spark are in the message."""
-    _connect(monkeypatch, "local[2]")
-    _fence(world)
-    submitter.forbid()
-
-    with pytest.raises(Exception, match=r"(?s)Error code is: 3.*it broke"):
-        _run(world)
 
 
 @pytest.fixture
@@ -308,12 +278,12 @@ def test_a_job_that_was_begun_early_is_the_tasks_own(
 def test_a_retry_starts_another_job(
     world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, earlier: Any
 ) -> None:
-    """The failure of the job that was begun early is the first try's."""
+    """The failure of the job that was begun early is the first try's, with Spark's last words."""
     _connect(monkeypatch, "local[2]")
     submitter.forbid()
     _operator(world).begin(earlier)
     _fence(world)
-    with pytest.raises(Exception, match="Error code is: 3"):
+    with pytest.raises(Exception, match=r"(?s)Error code is: 3.*it broke"):
         _run(world)
     submitter.allow()
 
@@ -335,13 +305,7 @@ def test_no_job_begins_early_that_could_be_lost(
 
     _operator(world).begin(earlier)
 
-    assert PipelineJob.begun(world.folder) is None
-
-
-def test_a_missing_connection_is_said() -> None:
-    """The provider alone would submit to YARN."""
-    with pytest.raises(NotReady, match="spark_nowhere"):
-        SparkTarget.read("spark_nowhere")
+    assert PipelineJob.begun == {}
 
 
 @pytest.mark.parametrize(
@@ -368,21 +332,31 @@ def test_the_master_is_read_as_the_provider_reads_it(
     assert SparkTarget.read("spark_default").master == SparkSubmitHook()._connection["master"]
 
 
-def test_yarn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message has the connection, the field, the value and what is allowed."""
-    _connect(monkeypatch, "yarn")
+@pytest.mark.parametrize(
+    ("master", "extra", "named"),
+    [
+        ("yarn", {}, "'yarn'"),
+        # Spark would take another one without a word.
+        (
+            "k8s://api:6443",
+            {
+                "lagbench_image": "i:1",
+                "lagbench_runs": "s3a://b",
+                "lagbench_kubeconfig": "/nowhere",
+            },
+            "lagbench_kubeconfig = '/nowhere'",
+        ),
+    ],
+)
+def test_a_connection_that_cannot_work_is_refused(
+    monkeypatch: pytest.MonkeyPatch, master: str, extra: dict[str, str], named: str
+) -> None:
+    """The message has the connection, the field and the value; one that is missing has its name.
 
-    with pytest.raises(WrongInput) as refused:
+    The provider alone would submit to YARN then.
+    """
+    _connect(monkeypatch, master, **extra)
+    with pytest.raises(WrongInput, match=named):
         SparkTarget.read("spark_default")
-
-    assert refused.value.where == "connection spark_default"
-    assert refused.value.value == "yarn"
-
-
-def test_a_kubeconfig_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark would take another one without a word."""
-    settings = {"lagbench_image": "i:1", "lagbench_runs": "s3a://b"}
-    _connect(monkeypatch, "k8s://api:6443", lagbench_kubeconfig="/nowhere", **settings)
-
-    with pytest.raises(WrongInput, match="lagbench_kubeconfig = '/nowhere'"):
-        SparkTarget.read("spark_default")
+    with pytest.raises(NotReady, match="spark_nowhere"):
+        SparkTarget.read("spark_nowhere")

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
-from lagbench_airflow.pages.live_events import as_json, events
-from lagbench_airflow.pages.live_lines import MOST_BYTES, read_lines
+from lagbench_airflow.pages.live_stream import MOST_BYTES, line_events, read_lines
 
 RUN = "a-run"
 LONG_AGO = 3600.0
@@ -31,7 +30,7 @@ def seen(folder: Path, *, stream_seconds: float = 60.0) -> list[dict[str, Any]]:
     """Return the events of a stream that ends by itself, each with name, id and data."""
 
     async def collect() -> list[str]:
-        return [text async for text in events(RUN, 0, stream_seconds=stream_seconds)]
+        return [text async for text in line_events(RUN, 0, stream_seconds=stream_seconds)]
 
     fields = [
         dict(line.split(": ", 1) for line in t.splitlines() if line) for t in asyncio.run(collect())
@@ -154,7 +153,7 @@ def test_a_run_that_ended_before_its_follower_says_why(
     reading = read_lines(RUN, 0)
 
     assert (reading.is_over, reading.failure) == (over, failure)
-    assert json.loads(as_json(reading))["failure"] == failure
+    assert json.loads(reading.as_json())["failure"] == failure
 
 
 def test_a_phase_that_failed_is_told_after_the_last_line(folder: Path) -> None:
@@ -176,7 +175,7 @@ def test_a_stream_ends_with_its_time(folder: Path) -> None:
 
 def test_a_reading_is_json(folder: Path) -> None:
     """Polling gets the same facts as a stream."""
-    assert json.loads(as_json(read_lines(RUN, 0))) == {
+    assert json.loads(read_lines(RUN, 0).as_json()) == {
         "next": 0, "report": False, "over": False, "failure": "", "lines": []
     }  # fmt: skip
 

@@ -183,30 +183,16 @@ def test_a_night_leads_to_the_report_of_its_last_rehearsal(runs: Path) -> None:
     assert reply.headers["location"] == "/bench/runs/again/report.html"
 
 
-def test_a_dag_run_without_a_folder_says_so(runs: Path) -> None:
-    """A Dag run that has not planned its cell gets a page that looks again, no error."""
-    page = client().get("/report/scenario_run/manual__other")
+@pytest.mark.parametrize(
+    ("dag_run", "looks_again"),
+    [("scenario_run/manual__other", True), ("bench_lifecycle/manual__2026-11-21", False)],
+)
+def test_a_dag_run_without_a_folder_says_so(runs: Path, dag_run: str, looks_again: bool) -> None:
+    """One that has not planned its cell gets a page that looks again; of other Dags none comes."""
+    page = client().get(f"/report/{dag_run}")
 
     assert page.status_code == 200
-    assert "http-equiv" in page.text
-
-
-def test_a_run_of_another_dag_is_told_that_it_has_no_report(runs: Path) -> None:
-    """No run folder will come, so the page does not look again."""
-    page = client().get("/report/bench_lifecycle/manual__2026-11-21T12:00:00+00:00")
-
-    assert page.status_code == 200
-    assert "http-equiv" not in page.text
-
-
-def test_a_run_that_goes_on_has_a_live_page(runs: Path) -> None:
-    """Before its report a run shows the page that asks for its live lines."""
-    (runs / "a-run" / "report.html").unlink()
-
-    page = client().get("/report/scenario_run/manual__2026-11-21T12:00:00+00:00")
-
-    assert settings_in(page.text)["events"] == "/bench/live/a-run/events"
-    assert client().get("/live/a-run/lines").json()["lines"] == []
+    assert ("http-equiv" in page.text) is looks_again
 
 
 def test_the_live_page_runs_its_own_scripts_alone(runs: Path) -> None:
@@ -215,6 +201,8 @@ def test_the_live_page_runs_its_own_scripts_alone(runs: Path) -> None:
 
     page = client().get("/report/scenario_run/manual__2026-11-21T12:00:00+00:00")
 
+    assert settings_in(page.text)["events"] == "/bench/live/a-run/events"
+    assert client().get("/live/a-run/lines").json()["lines"] == []
     policy = page.headers["content-security-policy"]
     inline = re.findall(r"<(?:script|style)>(.*?)</(?:script|style)>", page.text, re.DOTALL)
     digests = [base64.b64encode(hashlib.sha256(t.encode()).digest()).decode() for t in inline]
@@ -228,24 +216,16 @@ def test_the_live_page_runs_its_own_scripts_alone(runs: Path) -> None:
     )
 
 
-def test_a_name_can_end_no_script(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the page is given stands in it as JSON without a tag."""
+def test_a_name_in_the_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Templates escape what they are given; settings stand there as JSON without a tag."""
     from lagbench_airflow.pages import live_page
 
-    monkeypatch.setattr(live_page, "public_prefix", lambda: "</script><b>")
-
-    assert "</script><b>" not in live_page.live_page("a-run").html
-
-
-def test_a_name_in_the_page_is_text() -> None:
-    """The templates escape what they are given; scripts, styles and settings stay as they are."""
-    from lagbench_airflow.pages.live_page import live_page
-
-    html = live_page("<i>&").html
-
+    html = live_page.live_page("<i>&").html
     assert '<h1 id="cell">&lt;i&gt;&amp;</h1>' in html
     assert settings_in(html)["run"] == "<i>&"
     assert "&amp;&amp;" not in html
+    monkeypatch.setattr(live_page, "public_prefix", lambda: "</script><b>")
+    assert "</script><b>" not in live_page.live_page("a-run").html
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,341 @@
+"""The conditions that a task waits for: lag, members of a group, replicas, Jobs, rebalances."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from lagbench.adapters.kube.ready_pods import require_lasting
+from lagbench.core.kubernetes import is_rolled_out, selector_string, wanted_replicas
+from lagbench.core.measures.evidence import FINAL_PHASES
+from lagbench.core.measures.rebalance import GroupLook, WatchedGroup
+from lagbench.core.scenario import RUN_ID_LABEL, RunNames, client_pattern
+from lagbench.errors import NotReady, WrongInput
+from lagbench_airflow.triggers.condition import Condition, KeptClients, Reading
+
+if TYPE_CHECKING:
+    from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
+    from lagbench.adapters.kube.kube import Kube
+
+JobEnd = Literal["complete", "failed", "gone"]
+WITHOUT_MEMBERS = ("EMPTY", "DEAD")
+
+
+@dataclass(kw_only=True)
+class Lag(Condition):
+    """Messages that a group has not committed: at most the threshold, or above it.
+
+    The total counts, ``per_partition`` the partition with the most. Waiting for lag above it is
+    moot once the traffic of the producer ``job`` has ended, if there is one.
+    """
+
+    topic: str
+    group: str
+    threshold_records: int
+    is_above: bool
+    kafka_conn_id: str
+    per_partition: bool = False
+    job: str = ""
+    traffic_ends_at: float | None = None
+    kubernetes_conn_id: str = ""
+
+    def read(self, clients: KeptClients) -> Reading:
+        """Compare the lag with the threshold."""
+        lags = clients.lag_reader(self.kafka_conn_id).lags(self.group, self.topic)
+        total, largest = sum(lags.values()), max(lags.values(), default=0)
+        lag = largest if self.per_partition else total
+        is_met = lag > self.threshold_records if self.is_above else lag <= self.threshold_records
+        seen = {"total_lag": total, "largest_partition_lag": largest}
+        if is_met or not self.job:
+            return Reading(is_met, seen)
+        end = traffic_end(clients.kube(self.kubernetes_conn_id), self.job, self.traffic_ends_at)
+        return Reading(is_met=False, seen=seen, is_moot=end is not None)
+
+
+@dataclass(kw_only=True)
+class TrafficFinished(Condition):
+    """The planned window of the producer's Job has ended, or the Job has.
+
+    ``ends_at`` (unix seconds) is the end of the planned window if a tail follows it; None: the
+    end of the Job is the end of the traffic.
+    """
+
+    job: str
+    ends_at: float | None
+    kubernetes_conn_id: str
+
+    def read(self, clients: KeptClients) -> Reading:
+        """Check the clock and the Job."""
+        end = traffic_end(clients.kube(self.kubernetes_conn_id), self.job, self.ends_at)
+        if end == "gone":
+            raise WrongInput(
+                where=f"Job/{self.job}",
+                field="existence",
+                value="gone",
+                allowed="a Job that stays until its traffic has ended; start a new run",
+            )
+        return Reading(is_met=end is not None, seen={"traffic": end or "running"})
+
+
+@dataclass(kw_only=True)
+class ActionsPlayed(Condition):
+    """The player's Job has ended; at once if there is none (empty)."""
+
+    job: str
+    kubernetes_conn_id: str
+
+    def read(self, clients: KeptClients) -> Reading:
+        """Look at the Job."""
+        if not self.job:
+            return Reading(is_met=True, seen={"actions": "none"})
+        end = job_end(clients.kube(self.kubernetes_conn_id), self.job)
+        is_moot = end in ("failed", "gone")
+        return Reading(end == "complete", {"actions": end or "running"}, is_moot)
+
+
+def traffic_end(
+    kube: Kube, job: str, ends_at: float | None
+) -> JobEnd | Literal["planned window ended"] | None:
+    """Return how the planned traffic ended, None while it runs.
+
+    With a tail the Job outlives it; after the tail the run deletes the Job.
+    """
+    end = job_end(kube, job)
+    is_over = ends_at is not None and time.time() >= ends_at
+    return "planned window ended" if is_over and end in (None, "gone") else end
+
+
+def job_end(kube: Kube, job: str) -> JobEnd | None:
+    """Return how the Job ended, None while it runs."""
+    found = kube.get("Job", job)
+    if found is None:
+        return "gone"
+    for condition in (found.get("status") or {}).get("conditions") or []:
+        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
+            return "complete" if condition["type"] == "Complete" else "failed"
+    return None
+
+
+@dataclass(kw_only=True)
+class ReplicasSettled(Condition):
+    """Wanted, available and existing pods are equal, from ``least`` to ``most``.
+
+    All are of the newest template: a rollout is a change in progress. ``most`` None: no limit;
+    ``namespace`` None: the namespace of the connection. ``run_id``: only pods with the run's label
+    count, because those of others may have the same name and ``app``.
+    """
+
+    workload: str
+    kubernetes_conn_id: str
+    kind: str = "Deployment"
+    namespace: str | None = None
+    least: int = 0
+    most: int | None = None
+    run_id: str | None = None
+
+    def read(self, clients: KeptClients) -> Reading:
+        """Count the pods; a terminating pod exists and counts, one that has ended does not.
+
+        A node short of memory leaves the evicted pods behind as failed.
+        """
+        kube = clients.kube(self.kubernetes_conn_id)
+        if self.namespace is not None:
+            kube = kube.elsewhere(self.namespace)
+        workload = kube.get(self.kind, self.workload)
+        if workload is None:
+            return Reading(is_met=False, seen={self.kind: f"{self.workload} does not exist"})
+        own = selector_string((workload.get("spec") or {}).get("selector") or {})
+        of_run = "" if self.run_id is None else f"{RUN_ID_LABEL}={self.run_id}"
+        pods = [
+            pod
+            for pod in kube.list("Pod", label_selector=",".join(filter(None, (own, of_run))))
+            if str(pod["metadata"]["name"]).startswith(f"{self.workload}-")
+            and (pod.get("status") or {}).get("phase") not in FINAL_PHASES
+        ]
+        wanted, status = wanted_replicas(workload), workload.get("status") or {}
+        is_in_range = self.least <= wanted and (self.most is None or wanted <= self.most)
+        is_still = is_rolled_out(workload) and len(pods) == wanted
+        seen = {
+            "wanted": wanted,
+            "updated": status.get("updatedReplicas") or 0,
+            "available": status.get("availableReplicas") or 0,
+            "existing": len(pods),
+            "at_rest": f"{self.least} to {'any' if self.most is None else self.most}",
+        }
+        return Reading(is_met=is_still and is_in_range, seen=seen)
+
+
+@dataclass(kw_only=True)
+class GroupStable(Condition):
+    """The group is stable, with ``members`` members (None: any number above 0).
+
+    With a ``topic`` each of its partitions has exactly one owner. With 0 members the group is empty
+    or does not exist.
+    """
+
+    group: str
+    topic: str
+    kafka_conn_id: str
+    members: int | None = None
+
+    def read(self, clients: KeptClients) -> Reading:
+        """Describe the group and judge it."""
+        partitions, group = self._described(clients)
+        return self._judged(group, partitions, self.members)
+
+    def _described(self, clients: KeptClients) -> tuple[int | None, GroupSnapshot]:
+        """Return the partitions of the topic (None without a topic) and the group.
+
+        The partitions come first, because that fails while the broker is down: a request to a
+        group's coordinator that times out then can end the process (see
+        adapters/kafka/kafka_lag.py).
+        """
+        admin, partitions = clients.kafka_admin(self.kafka_conn_id), None
+        if not self.topic:
+            admin.check_reachable()
+        elif (partitions := admin.partition_counts([self.topic]).get(self.topic)) is None:
+            raise NotReady(f"the topic {self.topic} does not exist")
+        return partitions, admin.describe_group(self.group)
+
+    def _judged(self, group: GroupSnapshot, partitions: int | None, wanted: int | None) -> Reading:
+        seen: dict[str, Any] = {
+            "state": group.state,
+            "members": len(group.members),
+            "wanted_members": "any" if wanted is None else wanted,
+        }
+        is_complete = wanted in (None, len(group.members))
+        if partitions is not None:
+            owned = sorted(number for member in group.members for number in self._owned(member))
+            seen |= {"owned_partitions": len(owned), "partitions": partitions}
+            is_complete = is_complete and owned == list(range(partitions))
+        if wanted == 0:
+            return Reading(is_met=group.state in WITHOUT_MEMBERS, seen=seen)
+        return Reading(is_met=group.is_stable and is_complete, seen=seen)
+
+    def _owned(self, member: GroupMember) -> list[int]:
+        return [number for name, number in member.partitions if name == self.topic]
+
+
+@dataclass(kw_only=True)
+class RunGroupStable(GroupStable):
+    """The group of a run is stable, with the members that the pods of its workload bring.
+
+    A member whose client id cannot be the name of such a pod is rejected at once: the group belongs
+    to this run alone, so waiting could at best end with an undetermined run. (With
+    ``refuses_strangers`` off, for an ended run, the wait for it goes on as for any other.) A member
+    with a possible name, of a pod that no longer exists, may be waiting for the end of its session.
+
+    Without ``has_members`` no member may be there: the group only has published offsets.
+    ``client_id`` is that of a user's own members, in which ``{pod}`` stands for the pod's name;
+    without it their names mean nothing. None: a member has the name of its pod.
+    """
+
+    run_id: str
+    workload: str
+    kind: str
+    kubernetes_conn_id: str
+    refuses_strangers: bool = True
+    has_members: bool = True
+    client_id: str | None = None
+    members_per_pod: int = 1
+
+    @classmethod
+    def of(cls, names: RunNames, **arguments: Any) -> RunGroupStable:
+        """Return the condition of the group with these names."""
+        return cls(
+            run_id=names.run_id,
+            group=names.group,
+            topic=names.events_topic,
+            workload=names.consumers,
+            **arguments,
+        )
+
+    def read(self, clients: KeptClients) -> Reading:
+        """Compare members and owned partitions with the pods of the run."""
+        kube = clients.kube(self.kubernetes_conn_id)
+        workload = kube.get(self.kind, self.workload)
+        if workload is None:  # a group without members is not what it wants
+            return Reading(is_met=False, seen={self.kind: f"{self.workload} does not exist"})
+        wanted = int((workload.get("spec") or {}).get("replicas") or 0)
+        partitions, group = self._described(clients)
+        members = group.members
+        strangers = [one for one in members if not (self.has_members and self.may_be_own(one))]
+        if strangers and self.refuses_strangers:
+            raise WrongInput(
+                where=f"consumer group {self.group}",
+                field="members",
+                value="; ".join(map(self._text, strangers)),
+                allowed="the run's own pods; stop these consumers and start the run again",
+            )
+        if not self.has_members:
+            ready = (workload.get("status") or {}).get("readyReplicas") or 0
+            is_met = group.state in WITHOUT_MEMBERS and ready == wanted
+            return Reading(is_met, {"state": group.state, "ready": ready, "wanted": wanted})
+        reading = self._judged(group, partitions, wanted * self.members_per_pod)
+        if reading.is_met:
+            return reading
+        # Read only then, so that a group that holds costs the API server nothing.
+        pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={self.run_id}")
+        if self.refuses_strangers:  # before the spike: an action may end pods later
+            require_lasting(kube, pods, self.workload)
+        known = {None, *(pod["metadata"]["name"] for pod in pods)}
+        others = [self._text(one) for one in members if self.pod_of(one) not in known]
+        return Reading(False, reading.seen | ({"members_without_a_pod": others} if others else {}))
+
+    def may_be_own(self, member: GroupMember) -> bool:
+        """Return whether the member's client id can be of a pod that the workload has created."""
+        if self.client_id is None:
+            return member.client_id.startswith(f"{self.workload}-")
+        if "{pod}" not in self.client_id:
+            return True
+        name = rf"{re.escape(self.workload)}-[-a-z0-9.]*"
+        return client_pattern(self.client_id, name).fullmatch(member.client_id) is not None
+
+    def pod_of(self, member: GroupMember) -> str | None:
+        """Return the pod that the member's client id names; None: it need not name one."""
+        if self.client_id is None:
+            return member.client_id
+        if "{pod}" not in self.client_id:
+            return None
+        found = client_pattern(self.client_id, r"[-a-z0-9.]+").fullmatch(member.client_id)
+        return member.client_id if found is None else found["pod"]
+
+    def _text(self, member: GroupMember) -> str:
+        owned = self._owned(member)
+        held = f"partitions {', '.join(map(str, owned))}" if owned else "no partition"
+        return f"client {member.client_id} on host {member.host} with {held}"
+
+
+@dataclass(kw_only=True)
+class TooManyRebalances(Condition):
+    """The group has rebalanced more often than allowed since the watch has begun.
+
+    ``watched`` is the watch so far (JSON): the task looks before it defers, so that the window
+    begins with a known group. A triggerer that takes the wait over begins there again; the time
+    without a look is then part of the result. It is not met before ``fires_from_at``.
+    """
+
+    group: str
+    kafka_conn_id: str
+    max_rebalances: int
+    watched: dict[str, Any] | None = None
+    fires_from_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Continue the watch so far."""
+        begun = self.watched
+        self._now = None if begun is None else WatchedGroup.model_validate(begun)
+
+    def read(self, clients: KeptClients) -> Reading:
+        """Look once and count."""
+        admin = clients.kafka_admin(self.kafka_conn_id)
+        admin.check_reachable()  # see GroupStable
+        group = admin.describe_group(self.group)
+        # A static member comes back with another member id, and nothing is assigned again.
+        holdings = ((m.instance_id or m.member_id, m.partitions) for m in group.members)
+        look = GroupLook.of(time.time(), group.state, holdings)
+        self._now = WatchedGroup.first(look) if self._now is None else self._now.after(look)
+        is_met = self._now.rebalances > self.max_rebalances and time.time() >= self.fires_from_at
+        return Reading(is_met=is_met, seen={"watched": self._now.model_dump(mode="json")})
