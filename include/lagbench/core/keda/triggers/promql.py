@@ -83,7 +83,6 @@ def _equal_to(matchers: str) -> Mapping[str, str] | None:
     return found
 
 
-Series = Literal["scalar", "one", "many"]
 _TOKEN = re.compile(
     r"""\s*(?:\#[^\n]*\n?|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)"""
     r"""|(?P<word>[A-Za-z_:][\w:.]*|[0-9.][\w.]*)|(?P<sign>==|!=|>=|<=|=~|!~|.))""",
@@ -95,106 +94,71 @@ _AGGREGATIONS = frozenset(
         *("topk", "bottomk", "limitk", "limit_ratio", "count_values"),
     )
 )
-_OF_SEVERAL = frozenset({"limitk", "limit_ratio", "count_values"})
-_ONE = frozenset({"vector", "absent", "absent_over_time"})
-_SCALAR = frozenset({"scalar", "time", "pi"})
-_ARITHMETIC = frozenset(["+", "-", "*", "/", "%", "^", "==", "!=", ">", "<", ">=", "<=", "atan2"])
+_KEEP_SEVERAL = frozenset({"limitk", "limit_ratio", "count_values", "topk", "bottomk"})
+_ONE = frozenset({"vector", "absent", "absent_over_time", "scalar", "time", "pi"})
+_OPERATORS = frozenset(["and", "or", "unless", "atan2", "bool", "offset", "inf", "nan"])
 _MATCHING = frozenset({"on", "ignoring", "group_left", "group_right"})
-_NUMBER = re.compile(r"[0-9.].*|inf|nan", re.IGNORECASE)
 _MOST_NESTED = 50
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
 
 def gives_one_series(query: str) -> bool:
-    """Return whether no more than one series can come, whatever the labels in Prometheus are."""
+    """Return whether no more than one series can come, whatever the labels in Prometheus are.
+
+    That is so if each metric stands inside an aggregation that keeps no label, or only labels to
+    which the metric gives one value. KEDA takes no more than one series.
+    """
     if query.count("(") > _MOST_NESTED:
         return True  # not looked at
-    return _series([found[1] or found[2] or found[3] or "" for found in _tokens(query)]) != "many"
+    found = (
+        match.group("text") or match["word"] or match["sign"] for match in _TOKEN.finditer(query)
+    )
+    return _is_one([word for word in found if word and word.strip()])
 
 
-def _tokens(query: str) -> list[tuple[str, str, str, str]]:
-    found = (match.group(0, "text", "word", "sign") for match in _TOKEN.finditer(query))
-    return [(a, b, c, d) for a, b, c, d in found if (b or c or d or "").strip()]
-
-
-def _series(tokens: Sequence[str]) -> Series:
-    for operators in ({"or"}, {"and", "unless"}, _ARITHMETIC):
-        parts = _split(tokens, operators)
-        if len(parts) == 1:
-            continue
-        sides = [_series(part) for part in parts if part]
-        if "and" in operators:
-            return sides[0]
-        vectors = [side for side in sides if side != "scalar"]
-        # Series of both sides are matched by their labels: one on a side leaves one.
-        is_union = "or" in operators or {"group_left", "group_right"} & {*tokens}
-        is_many = "many" in vectors if is_union else vectors and {*vectors} == {"many"}
-        return "many" if is_many else "one" if vectors else "scalar"
-    return _operand(tokens)
-
-
-def _split(tokens: Sequence[str], operators: set[str] | frozenset[str]) -> list[list[str]]:
-    """Return the parts between the operators outside of brackets, without labels to match on."""
-    parts, at = [list[str]()], 0
-    while at < len(tokens):
-        word = tokens[at]
-        end = _end(tokens, at)
-        if end == at and word.lower() in operators:
-            parts.append([])
-            is_matching = True
-            while is_matching and at + 1 < len(tokens):
-                is_matching = tokens[at + 1].lower() in {*_MATCHING, "bool"}
-                at += is_matching
-                if is_matching and at + 1 < len(tokens) and tokens[at + 1] == "(":
-                    at = _end(tokens, at + 1)
-        else:
-            parts[-1] += tokens[at : end + 1]
+def _is_one(words: Sequence[str]) -> bool:
+    at = 0
+    while at < len(words):
+        word, is_call = words[at].lower(), words[at + 1 : at + 2] == ["("]
+        if word in _AGGREGATIONS:
+            end = _aggregated(words, at)
+            if end is None:
+                return False
             at = end
+        elif word in _MATCHING or (word in _ONE and is_call):
+            at = _end(words, at + 1) if is_call else at
+        elif word == "{" or (word[0].isalpha() and not is_call and word not in _OPERATORS):
+            return False  # the series of a metric
         at += 1
-    return parts
+    return True
 
 
-def _end(tokens: Sequence[str], at: int) -> int:
+def _aggregated(words: Sequence[str], at: int) -> int | None:
+    """Return where an aggregation of one series ends; None: it gives several."""
+    name, end, clause, kept = words[at].lower(), at, "", set[str]()
+    inner: Sequence[str] = ()
+    # The labels come before the argument, or behind it.
+    while words[end + 1 : end + 2] and words[end + 1].lower() in {"(", "by", "without"}:
+        if words[end + 1] == "(":
+            if inner:
+                break
+            opens, end = end + 1, _end(words, end + 1)
+            inner = words[opens + 1 : end]
+        else:
+            clause, opens = words[end + 1].lower(), end + 2
+            end = _end(words, opens)
+            kept = {word for word in words[opens + 1 : end] if word != ","}
+    pinned = {inner[place - 1] for place, word in enumerate(inner) if word == "=" and place}
+    takes_one = name not in _KEEP_SEVERAL or (name in {"topk", "bottomk"} and inner[0] == "1")
+    is_one = clause != "without" and kept <= pinned and takes_one
+    return end if is_one or _is_one(inner) else None
+
+
+def _end(words: Sequence[str], at: int) -> int:
     """Return where a bracket is closed; the place itself if there is none."""
-    closing, depth = _CLOSING.get(tokens[at]) if at < len(tokens) else None, 0
-    for place in range(at, len(tokens)) if closing is not None else ():
-        depth += (tokens[place] == tokens[at]) - (tokens[place] == closing)
+    closing, depth = _CLOSING.get(words[at]) if at < len(words) else None, 0
+    for place in range(at, len(words)) if closing is not None else ():
+        depth += (words[place] == words[at]) - (words[place] == closing)
         if depth == 0:
             return place
     return at
-
-
-def _operand(tokens: Sequence[str]) -> Series:
-    name = tokens[0].lower() if tokens else "0"
-    if name == "(":
-        return _series(tokens[1 : _end(tokens, 0)])
-    if _NUMBER.fullmatch(name) or name in _SCALAR or name[0] in "\"'`":
-        return "scalar"
-    return _call(tokens, name) if "(" in tokens else "many"  # the series of a metric
-
-
-def _call(tokens: Sequence[str], name: str) -> Series:
-    opens, clause = tokens.index("("), next((w for w in ("by", "without") if w in tokens), "")
-    if name in _AGGREGATIONS and clause and tokens.index(clause) < opens:
-        opens = _end(tokens, opens) + 1  # the labels come first
-    if opens >= len(tokens) or tokens[opens] != "(":
-        return "many"
-    arguments = _split(tokens[opens + 1 : _end(tokens, opens)], frozenset({","}))
-    if name in _AGGREGATIONS:
-        return _aggregated(tokens, name, clause, arguments)
-    return "one" if name in _ONE or "many" not in map(_series, arguments) else "many"
-
-
-def _aggregated(
-    tokens: Sequence[str], name: str, clause: str, arguments: Sequence[Sequence[str]]
-) -> Series:
-    """Return one series if no label is kept, or each kept one has one value in the selectors."""
-    kept: set[str] = set()
-    if clause:
-        at = tokens.index(clause) + 1
-        kept = {word for word in tokens[at + 1 : _end(tokens, at)] if word != ","}
-    inner = arguments[-1]
-    pinned = {inner[at - 1] for at, word in enumerate(inner) if word == "=" and at}
-    takes_one = name not in {"topk", "bottomk"} or list(arguments[0]) == ["1"]
-    is_one = clause != "without" and kept <= pinned and takes_one and name not in _OF_SEVERAL
-    return "one" if is_one or _series(inner) == "one" else "many"
