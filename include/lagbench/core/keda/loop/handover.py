@@ -61,11 +61,11 @@ def standing_hpa_problem(manifest: Mapping[str, Any], hpa: str) -> str:
 
 def hpa_on_target(manifest: Mapping[str, Any], hpas: Iterable[Mapping[str, Any]]) -> str:
     """Return the name of an HPA on the target of a ScaledObject; empty without one."""
-    wanted = (manifest["metadata"]["namespace"], *_target(manifest))
+    wanted = (manifest["metadata"]["namespace"], *_target_of(manifest))
     names = [
         str(hpa["metadata"]["name"])
         for hpa in hpas
-        if (hpa["metadata"]["namespace"], *_target(hpa)) == wanted
+        if (hpa["metadata"]["namespace"], *_target_of(hpa)) == wanted
     ]
     return min(names, default="")
 
@@ -99,6 +99,6 @@ def with_paused_of(
     return [*without_paused(conditions), *kept]
 
 
-def _target(manifest: Mapping[str, Any]) -> tuple[str, str]:
+def _target_of(manifest: Mapping[str, Any]) -> tuple[str, str]:
     given = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
     return given.get("kind") or "Deployment", str(given.get("name"))

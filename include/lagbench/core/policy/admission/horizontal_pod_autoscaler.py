@@ -33,7 +33,7 @@ from lagbench.core.policy.admission.answer import (
 )
 from lagbench.errors import WrongInput
 
-KIND, _SERVED = "HorizontalPodAutoscaler", ("autoscaling/v1", "autoscaling/v2")
+HPA_KIND, _SERVED = "HorizontalPodAutoscaler", ("autoscaling/v1", "autoscaling/v2")
 # Of each type of metric: its field, and the two targets of which one must be there; True: not both.
 _SOURCES = {
     "Object": ("object", "averageValue", "value", False),
@@ -99,7 +99,9 @@ def admit_hpa(manifest: Mapping[str, Any]) -> Admission:
     version = str(manifest.get("apiVersion"))
     if version not in _SERVED:
         since = ", since Kubernetes 1.26" if version.startswith("autoscaling/v2beta") else ""
-        return not_served(f"the API server serves no {KIND} of this version{since}", _SERVED[-1])
+        return not_served(
+            f"the API server serves no {HPA_KIND} of this version{since}", _SERVED[-1]
+        )
     unreadable = unreadable_metadata(manifest)
     if unreadable is not None:
         return unreadable
