@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,18 +14,17 @@ from typing import Any
 
 import pytest
 from tests.eventually import eventually
+from tests.fakes.run_folder_builder import quick_spike_run
 from tests.integration.report.chromium import DRAWN, Page
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import Measures
-from lagbench.project import PROJECT_ROOT
 from lagbench.report import write_report
 from lagbench.report.series import RunSeries, read_series
 from lagbench.results.measure import judge_run, measure_run
 
 pytestmark = pytest.mark.browser
 
-RECORDED = PROJECT_ROOT / "tests/data/runs/stand_in_pass.tar.xz"
 PLOT = "document.querySelectorAll('.plot')[{}]"
 SHOWN = "lagbench.report.shown()"
 INKED = """
@@ -50,18 +48,19 @@ OF_THE_LINE = """
 """How many pixels of the time lag's panel have the colour of its line."""
 
 
+def reported_run(root: Path) -> RunFolder:
+    """Write a run of quick_spike with its report."""
+    made: RunFolder = quick_spike_run().write(root)
+    measure_run(made)
+    judge_run(made)
+    write_report(made)
+    return made
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """Provide the recorded run with its report."""
-    root = tmp_path_factory.mktemp("runs")
-    with tarfile.open(RECORDED) as archive:
-        archive.extractall(root, filter="data")
-    (path,) = root.iterdir()
-    found = RunFolder(path)
-    measure_run(found)
-    judge_run(found)
-    write_report(found)
-    return found
+    """Provide a run with its report."""
+    return reported_run(tmp_path_factory.mktemp("runs"))
 
 
 def address(folder: RunFolder, query: str = "") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -12,11 +11,9 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from tests.integration.report.chromium import Page
 from tests.integration.report.served_live_page import served_bench
-from tests.integration.report.test_page_in_chromium import INKED, RECORDED
+from tests.integration.report.test_page_in_chromium import INKED, reported_run
 
-from lagbench.adapters.runs.run_folder import RUNS_DIR_VARIABLE, RunFolder
-from lagbench.report import write_report
-from lagbench.results.measure import judge_run, measure_run
+from lagbench.adapters.runs.run_folder import RUNS_DIR_VARIABLE
 
 pytestmark = pytest.mark.browser
 
@@ -52,11 +49,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     def answer(request: Request) -> str:
         return f"answered {request.cookies.get('session')}"
 
-    shutil.copytree(RECORDED, tmp_path / "real")
-    real = RunFolder(tmp_path / "real")
-    measure_run(real)
-    judge_run(real)
-    write_report(real)
+    reported_run(tmp_path / "made").path.rename(tmp_path / "real")
     (tmp_path / "hostile").mkdir()
     (tmp_path / "hostile" / "report.html").write_text(HOSTILE)
     with patch.dict("os.environ", {RUNS_DIR_VARIABLE: str(tmp_path)}), served_bench(app) as bench:

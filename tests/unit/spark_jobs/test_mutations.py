@@ -208,20 +208,6 @@ def test_loss_names_the_commit_and_the_sigterm(tmp_path: Path) -> None:
     assert {(r["pod"], r["cause"], r["cause_pod"]) for r in rows} == {("pod-a", "sigterm", "pod-a")}
 
 
-def test_expired_messages_are_distinguished_from_the_rest(tmp_path: Path) -> None:
-    """Offsets below the fence that the log no longer holds are expired, not lost."""
-    run = clean_run()
-    ends = run.end_offsets()
-    is_old = (run.messages["partition"] == 1) & (run.messages["offset"] < 10)
-    run.messages = run.messages[~is_old]
-
-    content, _ = judged(tmp_path, run, ends)
-
-    assert content["expired"] == 10
-    assert content["log_holes"] == 0
-    assert content["not_in_log"] == 10
-
-
 def test_failures_without_names_leave_absent_seqs_in_doubt(tmp_path: Path) -> None:
     """Ten failed and ten are absent: they may be the same ten, which proves nothing."""
     run = clean_run()

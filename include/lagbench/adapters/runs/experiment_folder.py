@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lagbench.adapters.runs.kept_run import KeptRun
-from lagbench.adapters.runs.run_folder import RunFolder, runs_root
+from lagbench.adapters.runs.run_folder import FolderFile, RunFolder, runs_root
 from lagbench.errors import WrongInput
 
 EXPERIMENTS_FOLDER = "_experiments"
@@ -29,6 +29,13 @@ class ExperimentFolder:
     """The files of one execution below ``path``."""
 
     path: Path
+
+    experiment = FolderFile("experiment.json")  # as it was when the execution started
+    execution = FolderFile("execution.json")  # start, target and drawn order
+    result = FolderFile("result.json")  # the result as data
+    page = FolderFile("result.md")  # the result for a human
+    figure = FolderFile("result.svg")  # the picture on that page; absent where no run has a value
+    kept = FolderFile(RUNS_FILE)
 
     @classmethod
     def create(
@@ -46,39 +53,9 @@ class ExperimentFolder:
         return self.execution.exists()
 
     @property
-    def experiment(self) -> Path:
-        """The experiment as it was when the execution started."""
-        return self.path / "experiment.json"
-
-    @property
-    def execution(self) -> Path:
-        """Start, target and drawn order."""
-        return self.path / "execution.json"
-
-    @property
-    def result(self) -> Path:
-        """The result as data."""
-        return self.path / "result.json"
-
-    @property
-    def page(self) -> Path:
-        """The result for a human."""
-        return self.path / "result.md"
-
-    @property
-    def figure(self) -> Path:
-        """The picture on that page; absent where no run has a value."""
-        return self.path / "result.svg"
-
-    @property
     def files(self) -> RunFolder:
         """Return reader and writer of the folder's own files."""
         return RunFolder(self.path)
-
-    @property
-    def kept(self) -> Path:
-        """The kept runs."""
-        return self.path / RUNS_FILE
 
     def runs(self) -> list[KeptRun]:
         """Return the kept runs, sorted by their ids."""

@@ -41,16 +41,17 @@ class RunSummary:
     verdict: str | None
 
 
-class _File:
-    """The place of a file or folder in a run's folder."""
+class FolderFile:
+    """The place of a file or folder in one that has a ``path``."""
 
     def __init__(self, name: str) -> None:
         """Take its name."""
         self._name = name
 
-    def __get__(self, folder: RunFolder, owner: type[RunFolder]) -> Path:
+    def __get__(self, folder: Any, owner: object) -> Path:
         """Return its path."""
-        return folder.path / self._name
+        path: Path = folder.path / self._name
+        return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +60,30 @@ class RunFolder:
 
     path: Path
 
-    manifest = _File("manifest.json")  # versions, seed, fidelity, conf and instants of the run
-    scenario = _File("scenario.yaml")
+    manifest = FolderFile("manifest.json")  # versions, seed, fidelity, conf and instants of the run
+    scenario = FolderFile("scenario.yaml")
     # The user's samples, as the run sends them; only a run with a payload has the file.
-    payload = _File("payload.txt")
+    payload = FolderFile("payload.txt")
     # The user's Deployment, as it was given. It may hold Secrets with their values: only its owner
     # may read it. Only a run of consumer.kind own has these two.
-    own_deployment = _File("own-deployment.yaml")
-    own_consumer = _File("own-consumer.yaml")  # the user's Deployment, as it was applied
-    policy = _File("policy.yaml")
-    conf = _File("conf.json")
-    prediction = _File("prediction.json")
-    fence = _File("fence.json")  # end and committed offsets after everything had stopped
-    autoscaler = _File("autoscaler.json")  # the last state of the policy in KEDA and the HPA
-    tables = _File("tables")
-    accounting = _File("accounting.json")
-    measures = _File("measures.json")
-    verdict = _File("verdict.json")
-    junit = _File("junit.xml")
-    report = _File("report.html")
-    phases = _File("phases.jsonl")  # the phases of the run, a line for each begin and end
-    live = _File("live.jsonl")  # the run while it is in progress, a line a second (``core/live``)
-    logs = _File("logs")
+    own_deployment = FolderFile("own-deployment.yaml")
+    own_consumer = FolderFile("own-consumer.yaml")  # the user's Deployment, as it was applied
+    policy = FolderFile("policy.yaml")
+    conf = FolderFile("conf.json")
+    prediction = FolderFile("prediction.json")
+    fence = FolderFile("fence.json")  # end and committed offsets after everything had stopped
+    autoscaler = FolderFile("autoscaler.json")  # the last state of the policy in KEDA and the HPA
+    tables = FolderFile("tables")
+    accounting = FolderFile("accounting.json")
+    measures = FolderFile("measures.json")
+    verdict = FolderFile("verdict.json")
+    junit = FolderFile("junit.xml")
+    report = FolderFile("report.html")
+    phases = FolderFile("phases.jsonl")  # the phases of the run, a line for each begin and end
+    live = FolderFile(
+        "live.jsonl"
+    )  # the run while it is in progress, a line a second (``core/live``)
+    logs = FolderFile("logs")
 
     @classmethod
     def create(cls, run_id: str, root: Path | None = None) -> RunFolder:

@@ -53,9 +53,9 @@ class Staging:
         """
         with self._named("write"):
             self.file_system.create_dir(self.location, recursive=True)
-            self._copy_in(folder.fence, "fence.json")
-            if folder.manifest.exists():
-                self._copy_in(folder.manifest, "manifest.json")
+            for file in (folder.fence, folder.manifest):
+                if file == folder.fence or file.exists():
+                    self._copy(str(file), f"{self.location}/{file.name}")
 
     def fetch(self, folder: RunFolder) -> None:
         """Replace the run folder's tables and accounting by those that Spark wrote.
@@ -67,10 +67,10 @@ class Staging:
         with tempfile.TemporaryDirectory(dir=folder.path, prefix=".fetched-") as part_name:
             part = Path(part_name)
             with self._named("read"):
-                if self._is_there("tables"):
-                    self._copy_out("tables", part / "tables")
-                if self._is_there("accounting.json"):
-                    self._copy_out("accounting.json", part / "accounting.json")
+                for name in ("tables", "accounting.json"):
+                    found = self.file_system.get_file_info(f"{self.location}/{name}")
+                    if found.type != fs.FileType.NotFound:
+                        self._copy(f"{self.location}/{name}", str(part / name), out=True)
             folder.tables.mkdir(exist_ok=True)
             for table in sorted((part / "tables").glob("[!.]*")):
                 final = folder.table(table.name)
@@ -80,23 +80,12 @@ class Staging:
             if (part / "accounting.json").exists():
                 (part / "accounting.json").replace(folder.accounting)
 
-    def _is_there(self, name: str) -> bool:
-        found = self.file_system.get_file_info(f"{self.location}/{name}")
-        return bool(found.type != fs.FileType.NotFound)
-
-    def _copy_in(self, source: Path, name: str) -> None:
-        here = fs.LocalFileSystem()
-        target = f"{self.location}/{name}"
+    def _copy(self, source: str, target: str, *, out: bool = False) -> None:
+        """Copy to the place, or out of it."""
+        here, there = fs.LocalFileSystem(), self.file_system
+        systems = (there, here) if out else (here, there)
         fs.copy_files(
-            str(source), target, source_filesystem=here, destination_filesystem=self.file_system
-        )
-
-    def _copy_out(self, name: str, target: Path) -> None:
-        here = fs.LocalFileSystem()
-        source = f"{self.location}/{name}"
-        target.parent.mkdir(exist_ok=True)
-        fs.copy_files(
-            source, str(target), source_filesystem=self.file_system, destination_filesystem=here
+            source, target, source_filesystem=systems[0], destination_filesystem=systems[1]
         )
 
     @contextlib.contextmanager
