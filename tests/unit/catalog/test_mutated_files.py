@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lagbench.catalog.catalog import checked_cell, load_scenario
@@ -109,6 +109,7 @@ def test_an_edited_scenario_is_planned_or_refused(
 @given(
     manifest=st.sampled_from(["probes", "secret", "volume-sidecar", "on-cluster"]), drawn=edits()
 )
+@example(manifest="volume-sidecar", drawn=[(0.03125, "wrap", None)])  # a kind that is a list
 def test_an_edited_manifest_is_taken_or_refused(
     tmp_path_factory: pytest.TempPathFactory, manifest: str, drawn: list[tuple[float, str, Any]]
 ) -> None:

@@ -91,10 +91,14 @@ def own_deployment(
         allowed = f"a container of the manifest: {', '.join(names)}"
         raise refuse("consumer.container", container, allowed)
     index = 0 if container is None else names.index(container)
-    beside: dict[str, dict[str, Mapping[str, Any]]] = {"ConfigMap": {}, "Secret": {}}
-    for one in found:
-        if one.get("kind") in beside:
-            beside[one["kind"]][str((one.get("metadata") or {}).get("name"))] = one
+    beside: dict[str, dict[str, Mapping[str, Any]]] = {
+        kind: {
+            str((one.get("metadata") or {}).get("name")): one
+            for one in found
+            if one.get("kind") == kind
+        }
+        for kind in ("ConfigMap", "Secret")
+    }
     others = sorted({str(one.get("kind")) for one in found} - {"Deployment", *beside})
     return OwnDeployment(
         where=where,
