@@ -131,6 +131,12 @@ def test_without_cost_a_pod_has_no_limit() -> None:
             True,
         ),
         ("trace_example", {}, "milliseconds", False),
+        (
+            "quick_spike",
+            {"actions": "[{kind: grow_partitions, at_seconds: 20, partitions: 24}]"},
+            "from second 20 on there are 24 partitions",
+            True,
+        ),
     ],
 )
 def test_what_a_person_should_know_before_starting(
