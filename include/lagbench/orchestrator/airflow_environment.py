@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from subprocess import CompletedProcess
 
 from lagbench.errors import NotReady
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
@@ -94,25 +95,28 @@ def admin_password(state_dir: Path) -> str:
     return password
 
 
+def _finished(state_dir: Path, command: list[str], **variables: str) -> CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        env=airflow_environment(state_dir, {}) | variables,
+        capture_output=True,
+        text=True,
+        timeout=_MIGRATION_LIMIT_SECONDS,
+        check=False,
+    )
+
+
 def prepare_database(state_dir: Path) -> None:
     """Migrate Airflow's database to this version's schema, once."""
-    home = airflow_home(state_dir)
+    home, wanted = airflow_home(state_dir), version("apache-airflow-core")
     home.mkdir(parents=True, exist_ok=True)
     admin_password(state_dir)
     marker = home / "migrated"
     with (home / "migrate.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        wanted = version("apache-airflow-core")
         if marker.exists() and marker.read_text() == wanted:
             return
-        done = subprocess.run(
-            airflow_command("db", "migrate"),
-            env=airflow_environment(state_dir, {}),
-            capture_output=True,
-            text=True,
-            timeout=_MIGRATION_LIMIT_SECONDS,
-            check=False,
-        )
+        done = _finished(state_dir, airflow_command("db", "migrate"))
         if done.returncode != 0:
             tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
             raise NotReady(f"airflow db migrate failed with exit code {done.returncode}:\n{tail}")
@@ -125,13 +129,7 @@ def write_configuration(state_dir: Path) -> None:
     Parts that start at the same time would each make their own, and reject each other's tokens.
     """
     if not (airflow_home(state_dir) / "airflow.cfg").exists():
-        subprocess.run(
-            airflow_command("config", "get-value", "core", "executor"),
-            env=airflow_environment(state_dir, {}),
-            capture_output=True,
-            timeout=_MIGRATION_LIMIT_SECONDS,
-            check=False,
-        )
+        _finished(state_dir, airflow_command("config", "get-value", "core", "executor"))
 
 
 def fail_abandoned_runs(state_dir: Path) -> list[str]:
@@ -139,16 +137,8 @@ def fail_abandoned_runs(state_dir: Path) -> list[str]:
 
     Call it only while neither a scheduler nor a run uses this state folder.
     """
-    environment = airflow_environment(state_dir, {})
-    environment["PYTHONPATH"] = str(PROJECT_ROOT / "plugins")
-    done = subprocess.run(
-        [sys.executable, "-m", "lagbench_airflow.abandoned_runs"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=_MIGRATION_LIMIT_SECONDS,
-        check=False,
-    )
+    command = [sys.executable, "-m", "lagbench_airflow.abandoned_runs"]
+    done = _finished(state_dir, command, PYTHONPATH=str(PROJECT_ROOT / "plugins"))
     if done.returncode != 0:
         raise NotReady(f"the abandoned runs could not be marked failed:\n{done.stderr[-2000:]}")
     return done.stdout.split()

@@ -103,7 +103,6 @@ def start_server(
     write_configuration(state_dir)
     fail_abandoned_runs(state_dir)
     empty_temporary_folder(state_dir)
-    log_path = log_file(state_dir)
     environment = airflow_environment(state_dir, connections)
     environment |= {
         "AIRFLOW__API__PORT": str(port),
@@ -117,10 +116,9 @@ def start_server(
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": "1",
     }
     command = [sys.executable, "-m", "lagbench.orchestrator.airflow_supervisor"]
-    command += ["--log", str(log_path)]
-    with log_path.open("wb") as log:
+    with log_file(state_dir).open("wb") as log:
         supervisor = subprocess.Popen(
-            command,
+            [*command, "--log", str(log_file(state_dir))],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -137,7 +135,7 @@ def start_server(
     server_file(state_dir).write_text(json.dumps(asdict(server)))
     try:
         on_progress("waiting for Airflow's web server and its Dags")
-        _wait_ready(server, state_dir, supervisor, log_path, limit_seconds)
+        _wait_ready(server, state_dir, supervisor, limit_seconds)
     except BaseException:
         stop_server(state_dir)
         raise
@@ -237,7 +235,6 @@ def _wait_ready(
     server: AirflowServer,
     state_dir: Path,
     supervisor: subprocess.Popen[bytes],
-    log_path: Path,
     limit_seconds: float,
 ) -> None:
     give_up_at = time.monotonic() + limit_seconds
@@ -260,7 +257,7 @@ def _wait_ready(
         except (httpx.HTTPError, KeyError) as error:
             seen = f"{type(error).__name__}: {error}"
         pause.wait(0.5)
-    tail = "\n".join(log_path.read_text(errors="replace").splitlines()[-20:])
+    tail = "\n".join(log_file(state_dir).read_text(errors="replace").splitlines()[-20:])
     raise NotReady(
         f"Airflow was not ready within {limit_seconds:.0f} s ({seen}); its log ends:\n{tail}"
     )

@@ -56,11 +56,12 @@ def drawn(view: RunView, *, width: int = 100) -> str:
     return capture.get()
 
 
-def test_a_sparkline_is_scaled_to_its_maximum() -> None:
+@pytest.mark.parametrize(
+    ("values", "bars"), [([0, 50, None, 100], "▁▄·█"), ([0, 0], "▁▁"), ([], "")]
+)
+def test_a_sparkline_is_scaled_to_its_maximum(values: list[int | None], bars: str) -> None:
     """The highest value has the highest bar, and a missing one is a dot."""
-    assert sparkline([0, 50, None, 100]) == "▁▄·█"
-    assert sparkline([0, 0]) == "▁▁"
-    assert sparkline([]) == ""
+    assert sparkline(values) == bars
 
 
 def test_nothing_seen_is_not_zero() -> None:
@@ -80,6 +81,8 @@ def test_the_panel_shows_figures_standing_and_what_is_to_come() -> None:
     assert "✗ 1 flips, broken (at most 0 flips)" in text
     assert re.search(" 40 s, .* 60 s", text)
     assert "spike" in text
+    narrow = drawn(view_of(FIRST, SECOND), width=40)
+    assert max(map(len, narrow.splitlines())) <= 40
 
 
 def test_the_terminal_says_which_group_of_two_it_shows() -> None:
@@ -92,11 +95,6 @@ def test_the_terminal_says_which_group_of_two_it_shows() -> None:
     assert "group" not in drawn(view_of(FIRST, SECOND))
     before = encode_line(FIRST).replace(b',"group":null', b"")
     assert decode_line(before) == FIRST
-
-
-def test_a_narrow_terminal_keeps_the_panel() -> None:
-    """In 40 columns no line is wider than the terminal."""
-    assert max(map(len, drawn(view_of(FIRST, SECOND), width=40).splitlines())) <= 40
 
 
 def test_another_follower_begins_anew() -> None:

@@ -69,21 +69,18 @@ def test_what_the_log_lacks_stands_in_the_accounting_line(tmp_path: Path) -> Non
 
 
 def test_a_scale_down_that_was_cut_off_is_noted(tmp_path: Path) -> None:
-    """The run ends with 2 replicas: at a floor of 2 nothing is left out, at a floor of 1 it is."""
-    whole, cut_off = quick_spike_run(), quick_spike_run()
+    """The run ends with 2 replicas: at a floor of 2 nothing is left out, at a floor of 1 it is.
+
+    A claim is answered by yes or no: a dash means that it was not judged.
+    """
+    cut_off = quick_spike_run()
     cut_off.policy_yaml = cut_off.policy_yaml.replace("minReplicaCount: 2", "minReplicaCount: 1")
+    whole, short = said(quick_spike_run().write(tmp_path)), said(cut_off.write(tmp_path / "b"))
 
-    assert "note: 2 replicas" not in said(whole.write(tmp_path / "whole"))
-    assert re.search("note: 2 replicas .*floor 1", said(cut_off.write(tmp_path / "b")))
-
-
-def test_a_claim_is_answered_where_others_have_a_number(tmp_path: Path) -> None:
-    """Yes when it held, no when it did not: a dash means that it was not judged."""
-    broken = quick_spike_run()
-    broken.policy_yaml = broken.policy_yaml.replace("minReplicaCount: 2", "minReplicaCount: 1")
-
-    assert re.search("✓ +Baseline at .* yes", said(quick_spike_run().write(tmp_path)))
-    assert re.search("✗ +Baseline at .* no", said(broken.write(tmp_path / "b")))
+    assert "note: 2 replicas" not in whole
+    assert re.search("note: 2 replicas .*floor 1", short)
+    assert re.search("✓ +Baseline at .* yes", whole)
+    assert re.search("✗ +Baseline at .* no", short)
 
 
 def test_why_a_run_is_invalid_stands_at_the_top_and_once(tmp_path: Path) -> None:

@@ -69,15 +69,25 @@ def test_a_quiet_group_passes(world: World) -> None:
     assert set(watched.pushed) == {"watched_from"}
 
 
-def test_too_many_rebalances_end_the_task_at_once(world: World) -> None:
-    """No retry: it would watch another window."""
-    with pytest.raises(AirflowFailException, match=r"1 rebalances .* 0 "):
-        Watched(world, A, A, AB).run(window=3600)
-
-
 def test_an_allowed_rebalance_passes(world: World) -> None:
     """The limit is inclusive."""
     assert Watched(world, A, A, AB).run(max_rebalances=1)["rebalances"] == 1
+
+
+@pytest.mark.parametrize(
+    ("looks", "changes", "said"),
+    [
+        ((A, A, AB), {"window": 3600}, r"1 rebalances .* 0 "),  # at once
+        (({},), {}, r"undetermined.*no member"),  # a wrong group name is no pass
+        ((A, "broker away"), {"longest_gap": 0.05}, r"undetermined.*broker away"),
+    ],
+)
+def test_what_proves_nothing_or_too_much_fails(
+    world: World, looks: tuple[Any, ...], changes: dict[str, Any], said: str
+) -> None:
+    """No retry: it would watch another window."""
+    with pytest.raises(AirflowFailException, match=said):
+        Watched(world, *looks).run(**changes)
 
 
 def test_a_static_member_that_came_back_is_no_rebalance(
@@ -95,18 +105,6 @@ def test_a_static_member_that_came_back_is_no_rebalance(
 
     assert watched.run()["rebalances"] == 0
     assert next(ids) > 1
-
-
-def test_a_group_without_members_fails(world: World) -> None:
-    """A wrong group name is no pass."""
-    with pytest.raises(AirflowFailException, match=r"undetermined.*no member"):
-        Watched(world, {}).run()
-
-
-def test_an_outage_in_the_window_fails(world: World) -> None:
-    """A group that could not be read is not known to be quiet."""
-    with pytest.raises(AirflowFailException, match=r"undetermined.*broker away"):
-        Watched(world, A, "broker away").run(longest_gap=0.05)
 
 
 def test_a_retry_would_watch_another_window() -> None:

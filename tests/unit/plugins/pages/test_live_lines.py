@@ -44,44 +44,34 @@ def make_stale(folder: Path) -> None:
 
 
 def test_a_run_without_lines_has_none_yet(folder: Path) -> None:
-    """Before the follower starts the page waits."""
-    reading = read_lines(RUN, 0)
-
-    assert (reading.lines, reading.next_offset, reading.is_over) == ([], 0, False)
-
-
-def test_reading_goes_on_at_the_offset(folder: Path) -> None:
-    """Each reading returns what came after the one before."""
-    (folder / "live.jsonl").write_text('{"at":1}\n')
-    first = read_lines(RUN, 0)
-    with (folder / "live.jsonl").open("a") as file:
-        file.write('{"at":2}\n{"at":3}\n')
-
-    assert first.lines == ['{"at":1}']
-    assert read_lines(RUN, first.next_offset).lines == ['{"at":2}', '{"at":3}']
+    """Before the follower starts the page waits; polling gets the same facts as a stream."""
+    assert json.loads(read_lines(RUN, 0).as_json()) == {
+        "next": 0, "report": False, "over": False, "failure": "", "lines": []
+    }  # fmt: skip
 
 
-def test_half_a_line_is_left_for_the_next_reading(folder: Path) -> None:
-    """A line counts once its end is written."""
-    (folder / "live.jsonl").write_text('{"at":1}\n{"at"')
+@pytest.mark.parametrize(
+    ("text", "offset", "lines"),
+    [
+        ('{"at":1}\n{"at":2}\n', 9, ['{"at":2}']),
+        # A line counts once its end is written.
+        ('{"at":1}\n{"at"', 0, ['{"at":1}']),
+        ('{"at":1}\n{"at"', 9, []),
+        # An offset that no reading returned, or of another file, is not trusted.
+        ('{"at":1}\n', 3, ['{"at":1}']),
+        ('{"at":1}\n', 10, ['{"at":1}']),
+        ('{"at":1}\n', 10**12, ['{"at":1}']),
+        # Other separators of Unicode may stand in a name.
+        ('{"name":"a\u2028b\x0bc\x85"}\n', 0, ['{"name":"a\u2028b\x0bc\x85"}']),
+    ],
+)
+def test_reading_goes_on_at_the_offset(
+    folder: Path, text: str, offset: int, lines: list[str]
+) -> None:
+    """Each reading returns the whole lines that came after the one before."""
+    (folder / "live.jsonl").write_text(text)
 
-    assert read_lines(RUN, 0).lines == ['{"at":1}']
-    assert read_lines(RUN, 9).lines == []
-
-
-@pytest.mark.parametrize("offset", [3, 10, 10**12])
-def test_an_offset_inside_a_line_begins_anew(folder: Path, offset: int) -> None:
-    """An offset that no reading returned, or of another file, is not trusted."""
-    (folder / "live.jsonl").write_text('{"at":1}\n')
-
-    assert read_lines(RUN, offset).lines == ['{"at":1}']
-
-
-def test_only_a_line_end_ends_a_line(folder: Path) -> None:
-    """Other separators of Unicode may stand in a name."""
-    (folder / "live.jsonl").write_text('{"name":"a\u2028b\x0bc\x85"}\n')
-
-    assert len(read_lines(RUN, 0).lines) == 1
+    assert read_lines(RUN, offset).lines == lines
 
 
 def test_a_long_file_comes_in_parts(folder: Path) -> None:
@@ -171,13 +161,6 @@ def test_a_phase_that_failed_is_told_after_the_last_line(folder: Path) -> None:
 def test_a_stream_ends_with_its_time(folder: Path) -> None:
     """A token is checked when a stream opens, so none lasts."""
     assert seen(folder, stream_seconds=0.0) == []
-
-
-def test_a_reading_is_json(folder: Path) -> None:
-    """Polling gets the same facts as a stream."""
-    assert json.loads(read_lines(RUN, 0).as_json()) == {
-        "next": 0, "report": False, "over": False, "failure": "", "lines": []
-    }  # fmt: skip
 
 
 def test_a_line_without_end_does_not_hold_the_stream_up(folder: Path) -> None:
