@@ -71,9 +71,9 @@ def test_the_cpu_of_the_consumers_has_two_lines(folder: RunFolder, measures: Mea
     assert sum(found["ms"]) > 270_000  # the stream ends 280 s after its spike
 
 
-def test_a_reading_that_failed_breaks_the_line(tmp_path: Path) -> None:
+def test_a_reading_that_failed_breaks_the_line(tmp_path: Path, kept_pass: Path) -> None:
     """Its row is missing: without a null, the chart would join what was read before and after."""
-    run = tampered(tmp_path)
+    run = tampered(tmp_path, kept_pass)
 
     def lost(row: Row) -> Row | None:
         return None if 15 <= run.seconds(row["at"]) < 30 else row
@@ -97,9 +97,11 @@ def test_a_reading_that_failed_breaks_the_line(tmp_path: Path) -> None:
         assert all(len(found) == len(values) for found in tables[table]["columns"].values())
 
 
-def test_a_second_without_a_finished_message_breaks_the_time_lag(tmp_path: Path) -> None:
+def test_a_second_without_a_finished_message_breaks_the_time_lag(
+    tmp_path: Path, kept_pass: Path
+) -> None:
     """A missing bin is a gap; two lost readings of the lag are none."""
-    run = tampered(tmp_path)
+    run = tampered(tmp_path, kept_pass)
 
     def lost(row: Row) -> Row | None:
         return None if 20 <= run.seconds(row["at"]) < 22 else row
@@ -168,9 +170,11 @@ def test_a_name_cannot_end_the_script(folder: RunFolder, measures: Measures) -> 
     assert json.loads(text)["pods"][0]["pod"] == name
 
 
-def test_a_partition_that_never_had_a_message_leaves_no_gap(tmp_path: Path) -> None:
+def test_a_partition_that_never_had_a_message_leaves_no_gap(
+    tmp_path: Path, kept_pass: Path
+) -> None:
     """The group commits nothing at an end of 0: the lag is 0, and the peak is the tile's."""
-    run = tampered(tmp_path)
+    run = tampered(tmp_path, kept_pass)
     before = read_series(run.folder, run.measure()).lines["lag"]["total"].values
 
     def without_messages(row: Row) -> Row:
@@ -211,9 +215,11 @@ def messages(line: Series) -> float:
     return float(np.nansum(line.values)) / 10
 
 
-def test_a_consumer_of_which_only_commits_are_known_is_drawn_by_them(tmp_path: Path) -> None:
+def test_a_consumer_of_which_only_commits_are_known_is_drawn_by_them(
+    tmp_path: Path, kept_pass: Path
+) -> None:
     """The table has no processed message of it; the line has those that it committed."""
-    run = tampered(tmp_path)
+    run = tampered(tmp_path, kept_pass)
     measures = run.measure()
     before = read_series(run.folder, measures)
 
@@ -245,10 +251,10 @@ def test_a_consumer_of_which_only_commits_are_known_is_drawn_by_them(tmp_path: P
     [{"accounting_level": "commits"}, {"observation": Observation(group="shop", topic="orders")}],
 )
 def test_a_gap_of_the_readings_is_a_gap_of_the_consumed(
-    tmp_path: Path, known_by: dict[str, Any]
+    tmp_path: Path, kept_pass: Path, known_by: dict[str, Any]
 ) -> None:
     """Without offsets for 15 s under load the line is broken, and no zero or burst is drawn."""
-    run = tampered(tmp_path)
+    run = tampered(tmp_path, kept_pass)
     measures = run.measure()
     start_at = measures.load.first_spike_started_at or 0
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from rich.console import Console
 from tests.fakes.tampered_run import TamperedRun
 
-from lagbench.cli.verdict_table import print_verdict
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import WrongInput
 from lagbench.results.measure import rejudge_run, what_if
 from lagbench.results.seals import SEALED_FIELD, seal
 
@@ -76,13 +74,3 @@ def test_another_limit_is_asked_for_beside_the_verdict(run: TamperedRun) -> None
     assert run.folder.verdict.read_bytes() == before
     with pytest.raises(WrongInput, match=r"slos\.reaction"):
         what_if(run.folder, {"reaction": 1})
-
-
-def test_no_verdict_is_shown_of_other_files(run: TamperedRun) -> None:
-    """The accounting was changed after the verdict; judged again it is shown."""
-    run.judge()
-    print_verdict(Console(quiet=True), run.folder)
-    run.set_accounting(lost=3)
-
-    with pytest.raises(NotReady, match=r"accounting\.json"):
-        print_verdict(Console(quiet=True), run.folder)
