@@ -20,6 +20,7 @@ from lagbench.core.measures.evidence.gaps import (
     telemetry_gaps,
 )
 from lagbench.core.measures.evidence.generator import (
+    FEWEST_WAITING,
     Generator,
     HeldBack,
     fell_behind,
@@ -74,6 +75,7 @@ from lagbench.core.measures.evidence.unrecorded import (
 
 __all__ = [
     "BIN_NS",
+    "FEWEST_WAITING",
     "FINAL_PHASES",
     "GAP_SECONDS",
     "NOTHING_HIDDEN",
