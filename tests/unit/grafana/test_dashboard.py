@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
-from typing import Any
 
-import pytest
 import yaml
 from tests.dashboard_file import (
     DASHBOARD_FILE,
-    DashboardQuery,
     committed_dashboard,
     dashboard_queries,
 )
@@ -28,26 +25,17 @@ def test_the_committed_file_is_what_the_code_draws() -> None:
     assert DASHBOARD_FILE.read_text(encoding="utf-8") == dashboard_text()
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.where)
-def test_a_query_names_metrics_that_are_exported(query: DashboardQuery) -> None:
-    """Ours by the programs' own rendering, KEDA's by its source."""
-    assert query.metrics
-    assert query.metrics <= exported_names() | OF_KEDA | OF_PROMETHEUS
-
-
-def test_keda_is_asked_for_no_more_than_is_checked() -> None:
-    """The list of KEDA's names has none that the dashboard does not use."""
-    used = set[str]().union(*(query.metrics for query in QUERIES))
-
-    assert {name for name in used if name.startswith("keda_")} == OF_KEDA
-
-
-def test_queries_use_the_dashboards_variables_only() -> None:
-    """And each choice at the top matters to some query."""
+def test_queries_name_metrics_that_are_exported_and_variables_of_the_dashboard() -> None:
+    """Ours by the programs' own rendering, KEDA's by its source; each choice matters to a query."""
     names = {variable["name"] for variable in committed_dashboard()["templating"]["list"]}
-    used = {name for query in QUERIES for name in re.findall(r"\$(\w+)", query.expr)}
-
-    assert used == names | {"__rate_interval"}
+    known = exported_names() | OF_KEDA | OF_PROMETHEUS
+    for query in QUERIES:
+        assert query.metrics, query
+        assert query.metrics <= known, query
+    used = set[str]().union(*(query.metrics for query in QUERIES))
+    assert {name for name in used if name.startswith("keda_")} == OF_KEDA
+    variables = {name for query in QUERIES for name in re.findall(r"\$(\w+)", query.expr)}
+    assert variables == names | {"__rate_interval"}
 
 
 def test_every_query_is_of_one_namespace_and_one_group_of_a_run() -> None:
@@ -85,35 +73,26 @@ def test_one_graph_overlays_lag_replicas_and_throughput_with_the_phases() -> Non
     ]
 
 
-def test_panels_have_their_own_numbers_and_places() -> None:
-    """No two overlap, and none is wider than the dashboard."""
+def test_panels_have_their_own_places_and_explain_their_series() -> None:
+    """No two overlap; an override of a series that is called otherwise would do nothing."""
     panels = committed_dashboard()["panels"]
 
     assert len({panel["id"] for panel in panels}) == len(panels)
     assert len({panel["title"] for panel in panels}) == len(panels)
-    for panel in panels:
-        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= COLUMNS
     for one, other in combinations(panels, 2):
         assert not _overlap(one["gridPos"], other["gridPos"]), (one["title"], other["title"])
-
-
-@pytest.mark.parametrize(
-    "panel",
-    [panel for panel in committed_dashboard()["panels"] if panel["type"] != "row"],
-    ids=lambda panel: panel["title"],
-)
-def test_a_panel_is_explained_and_its_overrides_name_its_series(panel: dict[str, Any]) -> None:
-    """An override of a series that is called otherwise would silently do nothing."""
-    targets = panel["targets"]
-    assert panel["description"]
-    assert len({target["refId"] for target in targets}) == len(targets) > 0
-    names = {target["legendFormat"] for target in targets}
-    for override in panel["fieldConfig"]["overrides"]:
-        matcher = override["matcher"]
-        if matcher["id"] == "byName":
-            assert matcher["options"] in names
-        else:
-            assert any(re.match(matcher["options"], name) for name in names)
+    for panel in panels:
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= COLUMNS
+        if panel["type"] == "row":
+            continue
+        assert panel["description"], panel["title"]
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"]) > 0
+        names = {target["legendFormat"] for target in panel["targets"]}
+        for override in panel["fieldConfig"]["overrides"]:
+            matcher = override["matcher"]
+            is_name = matcher["id"] == "byName"
+            pattern = re.escape(matcher["options"]) if is_name else matcher["options"]
+            assert any(re.match(f"{pattern}$" if is_name else pattern, name) for name in names)
 
 
 def test_the_data_source_is_the_provisioned_one() -> None:

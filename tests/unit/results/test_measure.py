@@ -16,7 +16,7 @@ from lagbench.core.telemetry.records import (
     SigtermReceived,
 )
 from lagbench.core.verdict.verdict import Verdict
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results.measure import judge_run, measure_run
 
 SECOND = 1_000_000_000
@@ -67,15 +67,6 @@ def test_what_is_written_reads_back(content: RunContent, tmp_path: Path) -> None
     assert Verdict.model_validate(folder.read_json(folder.verdict)) == verdict
     assert verdict.status == "pass"
     assert (folder.measures.read_bytes(), folder.verdict.read_bytes()) == first
-
-
-def test_judging_measures_first_when_nobody_did(content: RunContent, tmp_path: Path) -> None:
-    """A verdict needs measures, and the folder is enough for them."""
-    folder = content.write(tmp_path)
-
-    judge_run(folder)
-
-    assert folder.measures.exists()
 
 
 def test_a_run_without_accounting_and_fence_is_undetermined(
@@ -200,22 +191,30 @@ def test_unknown_telemetry_rows_are_counted(content: RunContent, tmp_path: Path)
     assert any(isinstance(record, LagSample) for record in content.records)
 
 
-def test_a_run_whose_pipeline_did_not_finish_is_not_ready(
-    content: RunContent, tmp_path: Path
+@pytest.mark.parametrize(
+    ("broken", "error", "text"),
+    [
+        ("no timeline", NotReady, "table timeline"),  # a pipeline that did not finish
+        ("half a table", NotReady, "table lag "),
+        ("partitions: 0", WrongInput, r"scenario\.yaml: partitions = 0"),
+        ("- a\n- b\n", WrongInput, r"policy\.yaml"),  # a YAML list scales nothing
+    ],
+)
+def test_a_folder_that_cannot_be_measured_is_named(
+    content: RunContent, tmp_path: Path, broken: str, error: type[LagbenchError], text: str
 ) -> None:
-    """The message names the table and what is missing."""
-    del content.tables["timeline"]
-
-    with pytest.raises(NotReady, match="table timeline"):
-        measure_run(content.write(tmp_path))
-
-
-def test_a_broken_table_is_not_ready(content: RunContent, tmp_path: Path) -> None:
-    """A half written Parquet file is named."""
+    """The message names the file or table, the field and the value."""
+    if broken == "no timeline":
+        del content.tables["timeline"]
+    elif broken.startswith("partitions"):
+        content.scenario_yaml = content.scenario_yaml.replace("partitions: 12", broken)
+    elif broken.startswith("-"):
+        content.policy_yaml = broken
     folder = content.write(tmp_path)
-    (folder.table("lag") / "part-00000.parquet").write_bytes(b"PAR1")
+    if broken == "half a table":
+        (folder.table("lag") / "part-00000.parquet").write_bytes(b"PAR1")
 
-    with pytest.raises(NotReady, match="table lag "):
+    with pytest.raises(error, match=text):
         measure_run(folder)
 
 
@@ -231,24 +230,6 @@ def test_empty_tables_leave_measures_empty(content: RunContent, tmp_path: Path) 
     assert measures.rebalances.max_dip_percent is None
     assert measures.drain.drain_seconds is None
     assert judge_run(folder).status == "undetermined"
-
-
-def test_a_folder_with_a_broken_scenario_is_wrong_input(
-    content: RunContent, tmp_path: Path
-) -> None:
-    """The message names file, field and value."""
-    content.scenario_yaml = content.scenario_yaml.replace("partitions: 12", "partitions: 0")
-
-    with pytest.raises(WrongInput, match=r"scenario\.yaml: partitions = 0"):
-        measure_run(content.write(tmp_path))
-
-
-def test_a_policy_that_is_no_mapping_is_wrong_input(content: RunContent, tmp_path: Path) -> None:
-    """A YAML list scales nothing."""
-    content.policy_yaml = "- a\n- b\n"
-
-    with pytest.raises(WrongInput, match=r"policy\.yaml"):
-        measure_run(content.write(tmp_path))
 
 
 def test_a_recorder_that_saw_nothing_for_long_leaves_a_run_undetermined(

@@ -11,7 +11,7 @@ from tests.fakes.run_folder_builder import POLICY_YAML, SCENARIO_YAML
 from lagbench.core.compare.cell_identity import cell_id, content_digest, policies_digest
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 
-DATA: dict[str, Any] = yaml.safe_load(SCENARIO_YAML)
+QUICK: dict[str, Any] = yaml.safe_load(SCENARIO_YAML)
 POLICY: dict[str, Any] = yaml.safe_load(POLICY_YAML)
 
 
@@ -22,7 +22,7 @@ def cell(scenario: Scenario | None = None, **changed: Any) -> str:
         "target_digest": content_digest("embedded"),
         "fidelity": "processes",
     }
-    return cell_id(scenario or Scenario.model_validate(DATA), **(given | changed))
+    return cell_id(scenario or Scenario.model_validate(QUICK), **(given | changed))
 
 
 def test_fields_added_later_change_no_digest() -> None:
@@ -35,15 +35,15 @@ def test_fields_added_later_change_no_digest() -> None:
         consumer: LaterConsumer = LaterConsumer()
         added_limit: float | None = 3.5
 
-    assert cell(LaterScenario.model_validate(DATA)) == cell()
-    assert cell(LaterScenario.model_validate(DATA | {"added_limit": 4})) != cell()
-    settings = DATA["consumer"] | {"added": 8}
-    assert cell(LaterScenario.model_validate(DATA | {"consumer": settings})) != cell()
+    assert cell(LaterScenario.model_validate(QUICK)) == cell()
+    assert cell(LaterScenario.model_validate(QUICK | {"added_limit": 4})) != cell()
+    settings = QUICK["consumer"] | {"added": 8}
+    assert cell(LaterScenario.model_validate(QUICK | {"consumer": settings})) != cell()
 
 
 def test_a_default_that_is_written_out_changes_no_digest() -> None:
     """The run folder holds the effective scenario, with all defaults written out."""
-    written = Scenario.model_validate(DATA).model_dump(mode="json")
+    written = Scenario.model_validate(QUICK).model_dump(mode="json")
 
     assert cell(Scenario.model_validate(written)) == cell()
 
@@ -53,7 +53,7 @@ def test_a_default_that_is_written_out_changes_no_digest() -> None:
     [
         ({"seed": 99}, True),
         ({"partitions": 24}, True),
-        ({"profile": DATA["profile"] | {"spike_mult": 2}}, True),
+        ({"profile": QUICK["profile"] | {"spike_mult": 2}}, True),
         ({"consumer": {"balancer": "range"}}, True),
         ({"keys": {"entities": 10}}, True),
         ({"actions": [{"kind": "kill_pod", "at_seconds": 30}]}, True),
@@ -64,7 +64,7 @@ def test_a_default_that_is_written_out_changes_no_digest() -> None:
 )
 def test_what_is_run_is_in_the_digest(change: dict[str, Any], *, is_another: bool) -> None:
     """A text, a name or a limit of the verdict does not take the baseline away."""
-    assert (cell(Scenario.model_validate(DATA | change)) != cell()) is is_another
+    assert (cell(Scenario.model_validate(QUICK | change)) != cell()) is is_another
 
 
 def own(folder: str, content: str) -> Scenario:
@@ -77,7 +77,7 @@ def own(folder: str, content: str) -> Scenario:
         "manifest_sha256": content,
         "env_file": f"{folder}/mine.env",
     }
-    return Scenario.model_validate(DATA | {"consumer": consumer})
+    return Scenario.model_validate(QUICK | {"consumer": consumer})
 
 
 def test_a_users_file_is_known_by_its_content() -> None:

@@ -12,13 +12,13 @@ from lagbench.core.compare.noise_floor import MeasureNoise, half_width, measure_
 from lagbench.core.compare.pairs import Pair
 from lagbench.core.measures import Measures
 
-GOOD = quick_spike_measures()
+CALM = quick_spike_measures()
 
 
 def run(reaction: float | None) -> Measures:
     """Return a run with this reaction."""
-    part = GOOD.reaction.model_copy(update={"assigned_seconds": reaction})
-    return GOOD.model_copy(update={"reaction": part})
+    part = CALM.reaction.model_copy(update={"assigned_seconds": reaction})
+    return CALM.model_copy(update={"reaction": part})
 
 
 def noise(differences: Sequence[float | None]) -> MeasureNoise | None:

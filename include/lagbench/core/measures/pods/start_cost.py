@@ -2,7 +2,7 @@
 
 For one pod it is Ready minus created minus its start delay. This is the bench's own work (or a
 cluster's whole start): creating the process, imports, connecting to the broker, the readiness
-probe. Pods count if they became Ready and reported their start; runs of format 1 delayed no pod.
+probe. Pods count if they became Ready and reported their start.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from lagbench.core.measures.evidence import PodTimeline
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
@@ -24,7 +24,6 @@ class StartCost(MeasureModel):
     unreported_pods: int = Field(
         0,
         description="Ready, but without a record of their start",
-        validation_alias=AliasChoices("unreported_pods", "untold_pods"),
     )
     median_seconds: float | None = None
     max_seconds: float | None = None
@@ -42,12 +41,16 @@ def start_cost(
     for record in records:  # a restarted container reports again: its first start counts
         if isinstance(record, PodStarted):
             reported.setdefault(record.source, record)
-    ready = {pod: timeline for pod, timeline in timelines.items() if timeline.ready_at is not None}
+    ready = {
+        pod: (timeline.ready_at - timeline.created_at) / NANOSECONDS
+        for pod, timeline in timelines.items()
+        if timeline.ready_at is not None
+    }
     pods = [pod for pod in ready if pod in reported]
     if not pods:
         return StartCost(unreported_pods=len(ready))
     delays = {pod: reported[pod].start_delay_seconds or 0.0 for pod in pods}
-    costs = [_ready_seconds(ready[pod]) - delays[pod] for pod in pods]
+    costs = [ready[pod] - delays[pod] for pod in pods]
     cpu = [reported[pod].start_cpu_seconds for pod in pods]
     spent = [seconds for seconds in cpu if seconds is not None]
     return StartCost(
@@ -58,8 +61,3 @@ def start_cost(
         delay_mean_seconds=sum(delays.values()) / len(pods),
         cpu_seconds=sum(spent) if len(spent) == len(cpu) else None,
     )
-
-
-def _ready_seconds(timeline: PodTimeline) -> float:
-    ready_at = timeline.created_at if timeline.ready_at is None else timeline.ready_at
-    return (ready_at - timeline.created_at) / NANOSECONDS

@@ -39,12 +39,6 @@ class Noise:
     area_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    rate_per_second: float
-    noise: Noise
-
-
 @dataclass(slots=True)
 class Undisturbed:
     """Measure noise; ``disturbed`` are the bins [first, last) to leave out, ascending."""
@@ -54,19 +48,18 @@ class Undisturbed:
     first: int
     last: int
     disturbed: Sequence[tuple[int, int]]
-    _blocks: dict[int, list[_Block]] = field(default_factory=dict, init=False)
+    _blocks: dict[int, list[tuple[float, Noise]]] = field(default_factory=dict, init=False)
 
     def noise(self, bins: int, rate_per_second: float) -> Noise | None:
         """Return the noise of windows of ``bins`` at about ``rate_per_second``; None: unknown."""
         if bins not in self._blocks:
             self._blocks[bins] = self._measured(bins)
-        blocks = self._blocks[bins]
         alike = [
-            block
-            for block in blocks
-            if rate_per_second / COMPARABLE <= block.rate_per_second <= rate_per_second * COMPARABLE
+            noise
+            for rate, noise in self._blocks[bins]
+            if rate_per_second / COMPARABLE <= rate <= rate_per_second * COMPARABLE
         ]
-        found = [block.noise for block in alike or blocks]
+        found = alike or [noise for _, noise in self._blocks[bins]]
         if not found:
             return None
         return Noise(
@@ -76,27 +69,21 @@ class Undisturbed:
             )
         )
 
-    def _measured(self, bins: int) -> list[_Block]:
-        length = SEARCHED_BINS + bins
-        blocks: list[_Block] = []
+    def _measured(self, bins: int) -> list[tuple[float, Noise]]:
+        """Return the expected rate and the noise of each block in which enough was expected."""
+        length, short_bins = SEARCHED_BINS + bins, max(bins // SHORT_SHARE, 1)
+        blocks: list[tuple[float, Noise]] = []
         place = self.first
         for first, last in [*self.disturbed, (self.last, self.last)]:
             while place + length <= min(first, self.last):
-                block = self._block(place, place + length, bins)
+                expected = self.expectation.expected(place, place + length)
+                done = self.rate.processed[place : place + length]
                 place += length
-                if block is not None:
-                    blocks.append(block)
+                whole = depth(expected, done, bins, SEARCHED_BINS)
+                short = depth(expected, done, short_bins, SEARCHED_BINS)
+                if expected.sum() < SMALLEST_EXPECTED or whole is None or short is None:
+                    continue
+                noise = Noise(100 * whole[0], 100 * short[0], area(expected, done)[1])
+                blocks.append((float(expected.mean()) * WINDOW_BINS, noise))
             place = max(place, last)
         return blocks
-
-    def _block(self, first: int, last: int, bins: int) -> _Block | None:
-        expected = self.expectation.expected(first, last)
-        done = self.rate.processed[first:last]
-        if expected.sum() < SMALLEST_EXPECTED:
-            return None
-        whole = depth(expected, done, bins, SEARCHED_BINS)
-        short = depth(expected, done, max(bins // SHORT_SHARE, 1), SEARCHED_BINS)
-        if whole is None or short is None:
-            return None
-        per_second = float(expected.mean()) * WINDOW_BINS
-        return _Block(per_second, Noise(100 * whole[0], 100 * short[0], area(expected, done)[1]))

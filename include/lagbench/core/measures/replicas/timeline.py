@@ -35,16 +35,17 @@ class ReplicaTimeline:
         it, because they may belong to the next two samples.
         """
         since_at = before.at - _STAMP_NS
-        arrived = self._longest(self._walk(before.spec, since_at, after.at), after.spec)
+        arrived = self._leading(self._walk(before.spec, since_at, after.at), after.spec, -1)
         if not arrived and before.spec != after.spec:
             late = self._walk(before.spec, since_at, after.at + _STAMP_NS)
-            arrived = self._shortest(late, after.spec)
+            arrived = self._leading(late, after.spec, 0)
         if not arrived and after.at - before.at > GAP_SECONDS * NANOSECONDS:
             arrived = self._walk(before.spec, before.at + 1, after.at - _STAMP_NS)
         changes = self._take(arrived, before.at)
         spec = changes[-1].replicas_after if changes else before.spec
         if spec != after.spec:
-            changes.append(_unreported(spec, before.at, after))
+            unreported = ReplicaStep(after.at, spec, after.spec, "unknown", "", is_exact=False)
+            changes.append(unreported.change(before.at))
         return changes
 
     def beyond(self, last: ReplicaSample, until_at: int) -> list[ReplicaChange]:
@@ -61,25 +62,13 @@ class ReplicaTimeline:
                 spec = step.replicas_after
         return places
 
-    def _longest(self, places: list[int], spec: int) -> list[int]:
-        """Return the steps up to the last one that leads to ``spec``."""
-        while places and self.steps[places[-1]].replicas_after != spec:
-            places = places[:-1]
-        return places
-
-    def _shortest(self, places: list[int], spec: int) -> list[int]:
-        """Return the steps up to the first one that leads to ``spec``."""
-        for count, place in enumerate(places, start=1):
-            if self.steps[place].replicas_after == spec:
-                return places[:count]
-        return []
+    def _leading(self, places: list[int], spec: int, which: int) -> list[int]:
+        """Return the steps up to the first (0) or last (-1) one that leads to ``spec``."""
+        counts = enumerate(places, start=1)
+        ends = [count for count, place in counts if self.steps[place].replicas_after == spec]
+        return places[: ends[which]] if ends else []
 
     def _take(self, places: Sequence[int], since_at: int) -> list[ReplicaChange]:
         if places:
             self._next = places[-1] + 1
         return [self.steps[place].change(since_at) for place in places]
-
-
-def _unreported(spec: int, since_at: int, after: ReplicaSample) -> ReplicaChange:
-    step = ReplicaStep(after.at, spec, after.spec, "unknown", "", is_exact=False)
-    return step.change(since_at)

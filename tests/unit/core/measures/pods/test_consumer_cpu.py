@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from tests.fakes.group_story import SECOND
 
 from lagbench.core.measures.pods.consumer_cpu import consumer_cpu
 from lagbench.core.telemetry.records import ConsumerProgress
-
-SECOND = 1_000_000_000
 
 
 def report(pod: str, second: float, cpu_seconds: float) -> ConsumerProgress:

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.fakes.group_story import timeline
 
-from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.pods.start_cost import StartCost, start_cost
 from lagbench.core.telemetry.records import PodStarted
-
-SECOND = 1_000_000_000
-
-
-def timeline(pod: str, ready_seconds: float | None) -> PodTimeline:
-    """Return the timeline of a pod that was created at 10 s."""
-    ready_at = None if ready_seconds is None else 10 * SECOND + round(ready_seconds * SECOND)
-    return PodTimeline(pod, 10 * SECOND, ready_at, None, 0.0, 0.0)
 
 
 def started(pod: str, delay: float | None, cpu: float | None = 0.02) -> PodStarted:
@@ -34,7 +26,7 @@ def started(pod: str, delay: float | None, cpu: float | None = 0.02) -> PodStart
 
 def test_the_delay_is_no_cost() -> None:
     """Ready 1.3 and 1.6 s after creation, with delays of 1.2 and 1.0 s, is 0.1 and 0.6 s."""
-    timelines = {"a": timeline("a", 1.3), "b": timeline("b", 1.6)}
+    timelines = {"a": timeline("a", 10, 11.3), "b": timeline("b", 10, 11.6)}
 
     found = start_cost([started("a", 1.2), started("b", 1.0)], timelines)
 
@@ -47,7 +39,7 @@ def test_the_delay_is_no_cost() -> None:
 
 def test_an_older_run_waited_for_nothing_and_reported_no_processor_time() -> None:
     """Without a delay in the record all of the way to Ready is cost; its CPU is unknown."""
-    found = start_cost([started("a", None, None)], {"a": timeline("a", 0.9)})
+    found = start_cost([started("a", None, None)], {"a": timeline("a", 10, 10.9)})
 
     assert found.max_seconds == pytest.approx(0.9)
     assert found.cpu_seconds is None
@@ -55,13 +47,13 @@ def test_an_older_run_waited_for_nothing_and_reported_no_processor_time() -> Non
 
 def test_a_missing_report_is_not_zero() -> None:
     """A pod that never was Ready is not counted; one without a record of its start is named."""
-    found = start_cost([started("a", 1.2)], {"a": timeline("a", None), "b": timeline("b", 1.0)})
+    found = start_cost([started("a", 1.2)], {"a": timeline("a", 10), "b": timeline("b", 10, 11)})
 
     assert found == StartCost(pods=0, unreported_pods=1)
 
 
 def test_the_first_start_of_a_pod_counts() -> None:
     """A container that was started again tells of a delay that did not precede Ready."""
-    found = start_cost([started("a", 0.4), started("a", 9.0)], {"a": timeline("a", 0.5)})
+    found = start_cost([started("a", 0.4), started("a", 9.0)], {"a": timeline("a", 10, 10.5)})
 
     assert found.max_seconds == pytest.approx(0.1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries, lag_series
+from lagbench.core.measures.evidence import LagSeries, RateSeries, lag_series
 from lagbench.core.measures.rebalance import (
     bins_without_reading,
     rate_of_commits,
@@ -75,16 +75,12 @@ def test_work_that_waited_at_the_start_counts_as_waiting() -> None:
     assert found.commit_seconds is None
 
 
-def test_one_sample_shows_no_work() -> None:
+def test_what_was_never_committed_is_not_known_to_be_done() -> None:
     """Without a second reading there is nothing to compare."""
-    assert work_by_commits(_series([5], [0])) is None
-
-
-def test_a_partition_without_a_commit_has_no_work() -> None:
-    """What was never committed is not known to be done."""
     found = work_by_commits(_series([0, 10, 20], [None, None, None]))
     assert found is not None
     assert np.array_equal(found.rate.processed, np.zeros(20))
+    assert work_by_commits(_series([5], [0])) is None
 
 
 def _offered() -> RateSeries:
@@ -100,26 +96,19 @@ def _per_second(*commits: int | None) -> list[int]:
     return [int(count) for count in found.processed.reshape(-1, 10).sum(axis=1)]
 
 
-def test_a_runs_rate_is_even_between_two_commits() -> None:
+@pytest.mark.parametrize(
+    ("commits", "per_second"),
+    [
+        ([0, 500, 500, 2_000], [500, 750, 750, 0]),  # even between two commits
+        # Work that is done again is no progress until the offset is ahead again.
+        ([0, 1_000, 400, 1_200], [1_000, 100, 100, 0]),
+        # A run's topic begins empty, so the first commit counts whole.
+        ([None, None, 500, 1_000], [0, 500, 500, 0]),
+    ],
+)
+def test_a_runs_rate_is_by_its_commits(commits: list[int | None], per_second: list[int]) -> None:
     """The same rule as of an observed group, in the bins of the run."""
-    assert _per_second(0, 500, 500, 2_000) == [500, 750, 750, 0]
-    work = work_by_commits(_series([9_000] * 4, [0, 500, 500, 2_000]))
-    assert work is not None
-    assert work.rate.processed[10:20].sum() == 750
-    assert BIN_NS * 10 == SECOND
-
-
-def test_an_offset_of_a_run_that_went_back_adds_nothing_until_it_is_ahead_again() -> None:
-    """Work that is done again is no progress."""
-    assert sum(_per_second(0, 1_000, 400, 1_200)) == 1_200
-
-
-def test_what_was_done_before_the_first_known_commit_is_done_then() -> None:
-    """A run's topic begins empty, so the first commit counts whole."""
-    seconds = _per_second(None, None, 500, 1_000)
-
-    assert sum(seconds) == 1_000
-    assert seconds[0] == 0
+    assert _per_second(*commits) == per_second
 
 
 def test_without_two_readings_a_runs_rate_stays() -> None:
