@@ -45,7 +45,8 @@ def observer_cost(records: Sequence[TelemetryRecord], from_at: int, until_at: in
         by_part.setdefault(sample.component, []).append(sample)
     parts = []
     for component, own in by_part.items():
-        cpu = sum(_spent(left, right) for left, right in pairwise(own))
+        grown = [(b.cpu_seconds - a.cpu_seconds, b.cpu_seconds) for a, b in pairwise(own)]
+        cpu = sum(more if more >= 0 else whole for more, whole in grown)  # else it was restarted
         parts.append(
             ComponentCost(
                 component=component,
@@ -60,8 +61,3 @@ def observer_cost(records: Sequence[TelemetryRecord], from_at: int, until_at: in
         components=tuple(parts),
         total_cpu_seconds=sum(part.cpu_seconds for part in parts),
     )
-
-
-def _spent(left: UsageSample, right: UsageSample) -> float:
-    grown = right.cpu_seconds - left.cpu_seconds
-    return grown if grown >= 0 else right.cpu_seconds

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from lagbench.core.measures.evidence import (
     GroupEvent,
-    LoadWindow,
     gaps_text,
     pod_of_life,
     unwatched_text,
@@ -61,6 +60,8 @@ def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
 def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Scaling:
     """Return the replicas over the run and their use."""
     samples = run.replica_samples
+    start, spike = run.load.stream_started_at, run.load.first_spike_started_at
+    causes = [change.is_self_made for change in group.changes]
     wanted = [
         *(sample.spec for sample in samples),
         *(change.replicas_after for change in group.changes),
@@ -100,7 +101,8 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         change_count=len(group.changes),
         reversals=sum(change.is_reversal for change in group.changes),
         flips=sum(change.is_flip for change in group.changes),
-        **_by_cause(group.changes, run.load),
+        self_made_flips=None if start is None else causes.count(True),
+        load_following_flips=None if start is None else causes.count(False),
         floor_replicas=run.limits.floor_replicas if run.has_policy else None,
         ceiling_replicas=run.policies.highest_ceiling if run.has_policy else None,
         max_replicas=max(wanted, default=None),
@@ -126,7 +128,9 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         unwatched_text=unwatched,
         seen_pod_minutes=None if seen_seconds is None else seen_seconds / 60,
         pod_minutes_after=None if seconds_after is None else seconds_after / 60,
-        has_baseline=_has_baseline(run.load),
+        has_baseline=start is None
+        or spike is None
+        or spike - start >= BASELINE_SECONDS * NANOSECONDS,
         max_group_members=max((record.members for record in counted), default=None),
         members_beyond=extra.most_beyond if run.events else None,
         group_members_beyond=max((_beyond(run, record) for record in counted), default=None),
@@ -159,23 +163,6 @@ def _pod_seconds(run: RunEvidence, from_at: int, until_at: int) -> float | None:
     if not run.timelines:
         return None
     return sum(timeline.seconds_between(from_at, until_at) for timeline in run.timelines.values())
-
-
-def _by_cause(changes: Sequence[ReplicaChange], load: LoadWindow) -> dict[str, int | None]:
-    """Return the flips by cause; None: the instants of the load are not known."""
-    names = ("self_made_flips", "load_following_flips")
-    if load.stream_started_at is None:
-        return dict.fromkeys(names)
-    return {
-        name: sum(change.is_self_made is is_self_made for change in changes)
-        for name, is_self_made in zip(names, (True, False), strict=True)
-    }
-
-
-def _has_baseline(load: LoadWindow) -> bool:
-    """Return whether there is a time before the first spike in which a sample is due."""
-    start, spike = load.stream_started_at, load.first_spike_started_at
-    return start is None or spike is None or spike - start >= BASELINE_SECONDS * NANOSECONDS
 
 
 def _records_by_pod(run: RunEvidence) -> dict[str, int] | None:

@@ -97,7 +97,10 @@ def spark_measures(
         tasks_recomputed=len(again),
         rows_recomputed=sum(task.rows for task in again),
         task_seconds=sum((task.at - task.started_at) / NANOSECONDS for task in tasks),
-        executor_seconds=_executor_seconds(every),
+        # Between two batches the count is that of the earlier one.
+        executor_seconds=None
+        if len(every) < 2
+        else sum(a.executors * (b.at - a.at) / NANOSECONDS for a, b in pairwise(every)),
         publish_delay_seconds=_median(delays),
         publish_delay_max_seconds=max(delays, default=None),
         driver_starts=len(starts),
@@ -151,15 +154,6 @@ def _recomputed(tasks: Sequence[SparkTask]) -> list[SparkTask]:
             again.append(task)
         seen[place] += 1
     return again
-
-
-def _executor_seconds(batches: Sequence[SparkBatch]) -> float | None:
-    """Return the sum over time; between two batches the count is that of the earlier one."""
-    if len(batches) < 2:
-        return None
-    return sum(
-        left.executors * (right.at - left.at) / NANOSECONDS for left, right in pairwise(batches)
-    )
 
 
 def _median(values: Sequence[float]) -> float | None:

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import changed, quick_spike_measures, result
 
+from lagbench.core.measures.evidence import Observation
 from lagbench.core.scenario.scenario import Slos
+from lagbench.core.verdict.slos import slo_results
 from lagbench.core.verdict.verdict import judge
 
 GOOD = quick_spike_measures()
@@ -52,6 +54,9 @@ def test_the_cost_in_pods_is_judged(fields: dict[str, Any], status: str) -> None
     assert (found.status, found.limit) == (status, 6)
 
 
+FEW = {"max_members": 12, "surplus_pods_idle": None}
+
+
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
@@ -61,6 +66,15 @@ def test_the_cost_in_pods_is_judged(fields: dict[str, Any], status: str) -> None
         ({"max_members": None, "surplus_pods_idle": None}, "undetermined"),
         ({"max_members": 12, "surplus_pods_idle": None}, "not_judged"),
         ({"max_members": 20, "members_beyond": 0, "surplus_pods_idle": None}, "not_judged"),
+        (
+            {**FEW, "max_group_members": 13, "group_members_beyond": 1},
+            "undetermined",
+        ),  # the broker counted more
+        ({**FEW, "ceiling_replicas": 20, "gaps_text": "9 s"}, "undetermined"),
+        ({**FEW, "ceiling_replicas": 20, "max_replicas": None}, "undetermined"),
+        ({**FEW, "ceiling_replicas": 20, "max_replicas": 13, "replicas_beyond": 1}, "undetermined"),
+        ({**FEW, "ceiling_replicas": 20, "max_replicas": 12}, "not_judged"),
+        ({**FEW, "ceiling_replicas": 20, "max_replicas": 13, "replicas_beyond": 0}, "not_judged"),
     ],
 )
 def test_surplus_pods(fields: dict[str, Any], status: str) -> None:
@@ -78,3 +92,29 @@ def test_flips_that_nobody_could_see_never_pass() -> None:
 
     assert (with_gap.status, seen.status) == ("undetermined", "fail")
     assert gap in with_gap.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "status"),
+    [
+        ("reaction_seconds", {}, "undetermined"),
+        ("drain_seconds", {}, "undetermined"),
+        ("lag_falls_at_full_parallelism", {}, "undetermined"),
+        ("flips", {"flips": 1}, "undetermined"),  # it may be the return from a spike
+        ("flips", {"flips": 2}, "fail"),
+        ("baseline_at_floor", {"baseline_at_floor": False}, "undetermined"),
+        ("baseline_at_floor", {"has_baseline": False}, "not_judged"),
+    ],
+)
+def test_where_nobody_knows_the_spikes_no_slo_blames_them(
+    name: str, fields: dict[str, Any], status: str
+) -> None:
+    """The rate of one pod of an observed group is unknown: its load may have had a spike."""
+    none = {"spikes": 0, "first_spike_started_at": None, "last_spike_ended_at": None}
+    run = changed(
+        "drain", changed("load", changed("scaling", **fields), **none), spike_ended_at=None
+    )
+    run = run.model_copy(update={"observation": Observation(group="shop", topic="orders")})
+    slos = {result.name: result for result in slo_results(run, SLOS)}
+
+    assert slos[name].status == status

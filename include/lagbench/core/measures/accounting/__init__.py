@@ -10,10 +10,9 @@ from lagbench.core.measures.accounting.accounting import (
     moved_text,
     never_done,
 )
-from lagbench.core.measures.accounting.sums import SUMS, broken_sums
+from lagbench.core.measures.accounting.sums import broken_sums
 
 __all__ = [
-    "SUMS",
     "Accounting",
     "BadMessage",
     "BadMessageGroup",

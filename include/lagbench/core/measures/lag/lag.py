@@ -20,7 +20,6 @@ from lagbench.core.measures.lag.build_up import BuildUp
 from lagbench.core.measures.lag.idle_wait import IdleWait
 from lagbench.core.measures.lag.never_done import NeverDone
 from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
-from lagbench.core.measures.statistics import Reals
 
 
 class Seconds(MeasureModel):
@@ -164,12 +163,10 @@ def lag_measure(
         peak_at=None if peak is None else int(series.at[peak]),
         peak_partition=partition,
         peak_partition_records=records,
-        at_spike_end_records=_known(series.total, at_end),
+        at_spike_end_records=None
+        if at_end is None or np.isnan(series.total[at_end])
+        else int(series.total[at_end]),
         time_lag_seconds=time_lag_seconds,
         samples=int(inside.sum()),
         unknown_samples=int((inside & ~is_known).sum()),
     )
-
-
-def _known(total: Reals, index: int | None) -> int | None:
-    return None if index is None or np.isnan(total[index]) else int(total[index])

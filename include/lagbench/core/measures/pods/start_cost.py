@@ -41,12 +41,16 @@ def start_cost(
     for record in records:  # a restarted container reports again: its first start counts
         if isinstance(record, PodStarted):
             reported.setdefault(record.source, record)
-    ready = {pod: timeline for pod, timeline in timelines.items() if timeline.ready_at is not None}
+    ready = {
+        pod: (timeline.ready_at - timeline.created_at) / NANOSECONDS
+        for pod, timeline in timelines.items()
+        if timeline.ready_at is not None
+    }
     pods = [pod for pod in ready if pod in reported]
     if not pods:
         return StartCost(unreported_pods=len(ready))
     delays = {pod: reported[pod].start_delay_seconds or 0.0 for pod in pods}
-    costs = [_ready_seconds(ready[pod]) - delays[pod] for pod in pods]
+    costs = [ready[pod] - delays[pod] for pod in pods]
     cpu = [reported[pod].start_cpu_seconds for pod in pods]
     spent = [seconds for seconds in cpu if seconds is not None]
     return StartCost(
@@ -57,8 +61,3 @@ def start_cost(
         delay_mean_seconds=sum(delays.values()) / len(pods),
         cpu_seconds=sum(spent) if len(spent) == len(cpu) else None,
     )
-
-
-def _ready_seconds(timeline: PodTimeline) -> float:
-    ready_at = timeline.created_at if timeline.ready_at is None else timeline.ready_at
-    return (ready_at - timeline.created_at) / NANOSECONDS
