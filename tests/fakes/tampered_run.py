@@ -11,7 +11,7 @@ verdict is computed from the folder alone, as ``lagbench report`` does.
 from __future__ import annotations
 
 import json
-import shutil
+import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.verdict.verdict import SloResult, Verdict, judge
 from lagbench.results.measure import judge_run, measure_run
 
-RECORDED = Path(__file__).parent.parent / "data" / "runs"
+KEPT_PASS = Path(__file__).parent.parent / "data" / "runs" / "stand_in_pass.tar.xz"
 SECOND = 1_000_000_000
 
 Row = dict[str, Any]
@@ -167,10 +167,17 @@ class TamperedRun:
         )
 
 
-def tampered(root: Path, recorded: Path) -> TamperedRun:
-    """Return a copy of ``recorded`` below ``root``, to be tampered with."""
-    path = root / "tampered-20261122-155419-90c1"
-    shutil.copytree(recorded, path)
+def tampered(root: Path) -> TamperedRun:
+    """Return a copy of a kept run of the present format that passed, to be tampered with.
+
+    150/s, from 8 s to 18 s 1,500/s, until 22 s and in its tail 150/s again; 1 pod, at +9.8 s 4
+    wanted by a sync (the next ones at +25 and +40); reaction 6.07 s; drained 12.3 s after the
+    spike, at +30.3 s; 1 pod again at +40.1 s; the end at +67.4 s.
+    """
+    with tarfile.open(KEPT_PASS) as archive:
+        archive.extractall(root, filter="data")
+        name = archive.getnames()[0].partition("/")[0]
+    path = (root / name).rename(root / "tampered-20261122-155419-90c1")
     manifest = json.loads((path / "manifest.json").read_text())
     return TamperedRun(RunFolder(path), int(manifest["stream_started_at"]))
 

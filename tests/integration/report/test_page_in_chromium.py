@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,18 +14,17 @@ from typing import Any
 
 import pytest
 from tests.eventually import eventually
+from tests.fakes.tampered_run import tampered
 from tests.integration.report.chromium import DRAWN, Page
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import Measures
-from lagbench.project import PROJECT_ROOT
 from lagbench.report import write_report
 from lagbench.report.run_series import RunSeries, read_series
 from lagbench.results.measure import judge_run, measure_run
 
 pytestmark = pytest.mark.browser
 
-RECORDED = PROJECT_ROOT / "tests/data/runs/stand_in_pass.tar.xz"
 PLOT = "document.querySelectorAll('.plot')[{}]"
 SHOWN = "lagbench.report.shown()"
 INKED = """
@@ -53,11 +51,7 @@ OF_THE_LINE = """
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """Provide the recorded run with its report."""
-    root = tmp_path_factory.mktemp("runs")
-    with tarfile.open(RECORDED) as archive:
-        archive.extractall(root, filter="data")
-    (path,) = root.iterdir()
-    found = RunFolder(path)
+    found = tampered(tmp_path_factory.mktemp("runs")).folder
     measure_run(found)
     judge_run(found)
     write_report(found)

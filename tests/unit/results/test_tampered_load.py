@@ -48,18 +48,6 @@ def test_a_dead_autoscaler_fails_under_a_trace(run: TamperedRun) -> None:
     assert slo(verdict, "drain_seconds").status == "fail"
 
 
-def test_lost_load_steps_lose_no_judgement(run: TamperedRun) -> None:
-    """The scenario says when the spike began and ended: a dead autoscaler stays one."""
-    run.drop_records("load_step")
-    without_scaling(run)
-    run.set_slos(flips=None, drain_seconds=10)
-
-    verdict = run.judge()
-
-    assert slo(verdict, "reaction_seconds").status == "fail"
-    assert slo(verdict, "drain_seconds").status == "fail"
-
-
 def test_a_load_that_the_scenario_does_not_have_is_invalid(run: TamperedRun) -> None:
     """A scenario made steady afterwards is not what the producer sent."""
     run.set_scenario(profile={"kind": "steady", "rate_per_second": 150, "duration_seconds": 22})
@@ -124,24 +112,6 @@ def test_refused_deliveries_are_another_load(run: TamperedRun, count: int) -> No
 
 
 def test_an_empty_log_never_passes(run: TamperedRun) -> None:
-    """All was rejected: nothing lagged, nothing was lost, and nothing was shown."""
-    refused(run, TOTAL)
-    without_scaling(run)
-    run.set_accounting(in_log=0, processed_distinct=0, processed_records=0)
-    run.edit_rows("lag", lambda row: {**row, "end_offset": 0, "committed": None, "lag": 0})
-    empty = dict.fromkeys(map(str, range(4)), 0)
-    run.edit_json("fence.json", lambda made: {**made, "events": empty, "committed": empty})
-    run.set_slos(drain_seconds=60)
-
-    verdict = run.judge()
-
-    assert verdict.status == "undetermined"
-    assert any("the log holds no message" in reason for reason in verdict.reasons)
-
-
-def test_an_empty_log_never_passes_even_where_nothing_was_planned_to_be_lost(
-    run: TamperedRun,
-) -> None:
     """The fence alone shows it: all its end offsets are 0."""
     empty = dict.fromkeys(map(str, range(4)), 0)
     run.edit_json("fence.json", lambda made: {**made, "events": empty, "committed": empty})
@@ -172,13 +142,6 @@ def test_a_backlog_in_the_producers_client_is_a_late_load(run: TamperedRun) -> N
     assert slo(verdict, "drain_seconds").status == "undetermined"
 
 
-def test_what_a_client_batches_is_no_backlog(run: TamperedRun) -> None:
-    """1,400 of 1,500/s are on their way."""
-    hold_back(run, 1400)
-
-    assert run.judge().status == "pass"
-
-
 def test_lag_is_not_drained_while_the_client_holds_messages_back(run: TamperedRun) -> None:
     """Lag is low from the spike's end on, because the rest had not come: drained after that."""
 
@@ -192,37 +155,20 @@ def test_lag_is_not_drained_while_the_client_holds_messages_back(run: TamperedRu
     assert run.measure().drain.drain_seconds >= 3.0
 
 
-@pytest.mark.parametrize(("until_seconds", "status"), [(13, "pass"), (16, "undetermined")])
+@pytest.mark.parametrize(
+    ("span", "status"),
+    [((10.5, 13), "pass"), ((10.5, 16), "undetermined"), ((-1e9, 1e9), "undetermined")],
+)
 def test_a_silent_producer_leaves_the_load_unknown(
-    run: TamperedRun, until_seconds: float, status: str
+    run: TamperedRun, span: tuple[float, float], status: str
 ) -> None:
-    """Two lost reports are noise; 5 s without any may hold a backlog."""
-    run.drop_records("producer_progress", from_seconds=10.5, until_seconds=until_seconds)
-
-    assert run.judge().status == status
-
-
-def test_a_producer_without_any_report_leaves_the_load_unknown(run: TamperedRun) -> None:
-    """Its last word says how much, not when."""
-    run.drop_records("producer_progress")
+    """Two lost reports are noise; 5 s without any may hold a backlog, and so may all."""
+    run.drop_records("producer_progress", from_seconds=span[0], until_seconds=span[1])
 
     verdict = run.judge()
 
-    assert verdict.status == "undetermined"
-    assert "no report of the producer" in verdict.invalid[0]
-
-
-def test_an_invalid_run_says_why_once(run: TamperedRun) -> None:
-    """At the top; each SLO has its own reason, with what was measured."""
-    hold_back(run, 5000)
-
-    verdict = run.judge()
-
-    sentence = verdict.invalid[0]
-    assert verdict.reasons[0] == sentence
-    assert sum(sentence in reason for reason in verdict.reasons) == 1
-    assert not any(sentence in result.reason for result in verdict.slos)
-    assert slo(verdict, "reaction_seconds").value == REACTION_SECONDS
+    assert verdict.status == status
+    assert any("no report of the producer" in why for why in verdict.invalid) is (status != "pass")
 
 
 @pytest.mark.parametrize(("late_seconds", "status"), [(0.0, "pass"), (4.0, "undetermined")])

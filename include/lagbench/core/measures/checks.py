@@ -9,18 +9,19 @@ replicas had come down: the cost of that scale-down is not included in any measu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.measures.accounting import SUMS, Accounting, broken_sums
+from lagbench.core.measures.accounting import Accounting, broken_sums
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.moment import moment
-from lagbench.core.measures.rebalance import EpisodeTrigger, RebalanceEpisode, WatchedGroup
+from lagbench.core.measures.rebalance import WatchedGroup
 from lagbench.shared_with_spark import message_classes
 
 NAMED_EPISODES = 3
-RECONCILED = (
+NAMED_STRANGERS = 2
+_MUST_BE_KNOWN = (
     "lost",
     "not_in_log",
     "expired",
@@ -32,7 +33,8 @@ RECONCILED = (
     "not_yet_consumed",
     "produced_twice",
 )
-_SINCE_FORMAT_2 = (
+_AGAINST = (
+    *_MUST_BE_KNOWN,
     *message_classes.FOREIGN_RECORDS,
     "zombie_in_doubt",
     "reordered_in_doubt",
@@ -40,7 +42,7 @@ _SINCE_FORMAT_2 = (
     "not_in_log_unknown",
     "outside_run",
 )
-NAMED_STRANGERS = 2
+"""Each of them speaks against the claim that every acknowledged message was processed once."""
 _OF_TOPIC = {
     message_classes.FOREIGN: ("events", "records in the log are not events of this run"),
     message_classes.FOREIGN_LEDGER: (
@@ -49,14 +51,7 @@ _OF_TOPIC = {
     ),
     message_classes.FOREIGN_TELEMETRY: ("telemetry", "telemetry records are not of this run"),
 }
-_OF_OUTPUT = {
-    message_classes.FOREIGN_LEDGER: (
-        "processed",
-        "records of the output lack the run's header: your consumer must pass headers on",
-    ),
-}
-_BY_SCALING: tuple[EpisodeTrigger, ...] = ("scale_up", "scale_down")
-_UNEXPLAINED: tuple[EpisodeTrigger, ...] = ("other", "pod_death")
+_WITHOUT_HEADER = "records of the output lack the run's header: your consumer must pass headers on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +69,7 @@ def reconciliation(found: Accounting, *, has_work: bool = True, is_output: bool 
     Without ``has_work`` nothing says which messages were processed, so only the log is checked.
     With ``is_output`` the ledger's topic is the output of a user's consumer.
     """
-    counts = {name: getattr(found, name) for name in (*RECONCILED, *_SINCE_FORMAT_2)}
-    against = {name: count for name, count in counts.items() if count}
+    against = {name: count for name in _AGAINST if (count := getattr(found, name))}
     if found.failed_unplanned:
         against["failed"] = found.failed_unplanned
     settled = found.processed_distinct
@@ -85,10 +79,9 @@ def reconciliation(found: Accounting, *, has_work: bool = True, is_output: bool 
         against["processed_distinct"] = found.processed_distinct
     if found.produced_acked is not None and found.produced_acked != found.in_log:
         against["produced_acked"] = found.produced_acked
-    unknown = [name for name in (*RECONCILED, "produced_acked") if getattr(found, name) is None]
-    reasons = _beside_the_slos(found, has_work=has_work, is_output=is_output)
-    is_open = bool(unknown or reasons)
-    holds = False if against else None if is_open else True
+    names = (*_MUST_BE_KNOWN, "produced_acked")
+    unknown = [name for name in names if getattr(found, name) is None]
+    reasons = tuple(_beside_the_slos(found, has_work=has_work, is_output=is_output))
     numbers = {
         "produced": found.produced_acked,
         "in_log": found.in_log,
@@ -96,49 +89,41 @@ def reconciliation(found: Accounting, *, has_work: bool = True, is_output: bool 
         "against": against,
         "not_known": unknown,
     }
-    return Check(holds, numbers, reasons)
+    return Check(False if against else None if unknown or reasons else True, numbers, reasons)
 
 
-def _beside_the_slos(found: Accounting, *, has_work: bool, is_output: bool) -> tuple[str, ...]:
+def _beside_the_slos(found: Accounting, *, has_work: bool, is_output: bool) -> Iterator[str]:
     if found.in_log is None or (has_work and found.processed_distinct is None):
-        return ("there is no accounting",)
-    reasons = []
+        yield "there is no accounting"
+        return
     if not found.in_log:
-        reasons.append("the log is empty: the consumers got no message")
+        yield "the log is empty: the consumers got no message"
     if found.produced_twice:
-        reasons.append(
-            f"{found.produced_twice} messages are in the log twice: the load differed from the plan"
-        )
-    known = dict(_OF_TOPIC | (_OF_OUTPUT if is_output else {}))
-    if not has_work:  # nobody reads that topic: it may be the output of the user's consumer
-        del known[message_classes.FOREIGN_LEDGER]
-    reasons += [text for name, of in known.items() if (text := _strange(found, name, *of))]
+        twice = found.produced_twice
+        yield f"{twice} messages are in the log twice: the load differed from the plan"
+    yield from _strange_records(found, has_work=has_work, is_output=is_output)
     if found.outside_run:
-        reasons.append(f"{found.outside_run} processings are stamped before or after the run")
+        yield f"{found.outside_run} processings are stamped before or after the run"
     if found.lacks:
-        reasons.append(f"accounting.json lacks {', '.join(found.lacks)}")
-    broken = [*broken_sums(_sum_counts(found)), *found.broken_classes]
-    reasons += [f"the accounting contradicts itself: {text}" for text in broken]
-    return tuple(reasons)
+        yield f"accounting.json lacks {', '.join(found.lacks)}"
+    for text in (*broken_sums(found.model_dump()), *found.broken_classes):
+        yield f"the accounting contradicts itself: {text}"
 
 
-def _strange(found: Accounting, name: str, topic: str, text: str) -> str:
-    """Return how many records of a topic do not belong to the run, and where the first are."""
-    count = getattr(found, name)
-    if not count:
-        return ""
-    places = [
-        f"partition {record.partition}, offset {record.offset}, {record.detail}"
-        for record in found.strangers
-        if record.topic == topic and record.partition is not None
-    ]
-    named = "; ".join(places[:NAMED_STRANGERS])
-    return f"{count} {text}" + (f" (first: {named})" if named else "")
-
-
-def _sum_counts(found: Accounting) -> dict[str, int | None]:
-    names = {name for wanted in SUMS for name in (*wanted.parts, *wanted.total)}
-    return {name: getattr(found, name) for name in names}
+def _strange_records(found: Accounting, *, has_work: bool, is_output: bool) -> Iterator[str]:
+    """Yield how many records of each topic do not belong to the run, and where the first are."""
+    for name, (topic, text) in _OF_TOPIC.items():
+        is_ledger, count = name == message_classes.FOREIGN_LEDGER, getattr(found, name)
+        if not count or (is_ledger and not has_work):  # nobody reads that topic then
+            continue
+        of_topic = [one for one in found.strangers if one.topic == topic]
+        places = [
+            f"partition {one.partition}, offset {one.offset}, {one.detail}"
+            for one in of_topic
+            if one.partition is not None
+        ]
+        first = f" (first: {'; '.join(places[:NAMED_STRANGERS])})" if places else ""
+        yield f"{count} {_WITHOUT_HEADER if is_ledger and is_output else text}{first}"
 
 
 def moved_back(measures: Measures) -> str:
@@ -161,12 +146,17 @@ def rebalance_count(measures: Measures) -> Check:
     rebalances as pods were added and removed. If no rebalance was seen, not even the group's first,
     the result is unknown. Before the stream pods may join one by one: no load is measured then.
     """
-    episodes = [e for e in measures.rebalances.episodes if _is_measured(e, measures)]
+    from_at, until_at = measures.measured_from_at or 0, measures.measured_until_at
+    episodes = [
+        episode
+        for episode in measures.rebalances.episodes
+        if from_at <= episode.started_at and (until_at is None or episode.started_at <= until_at)
+    ]
     causes = Counter(episode.trigger for episode in episodes)
-    by_scaling = sum(causes[trigger] for trigger in _BY_SCALING)
+    by_scaling = causes["scale_up"] + causes["scale_down"]
     moved = sum(abs(c.replicas_after - c.replicas_before) for c in measures.scaling.changes)
     reasons = []
-    unexplained = [episode for episode in episodes if episode.trigger in _UNEXPLAINED]
+    unexplained = [episode for episode in episodes if episode.trigger in ("other", "pod_death")]
     if unexplained:
         named = "; ".join(
             f"{moment(measures, episode.started_at)} {episode.trigger_text}"
@@ -235,9 +225,3 @@ def scale_down(measures: Measures) -> Check:
             "limits the wait for it)"
         )
     return Check(end.is_at_floor, numbers, tuple(reasons))
-
-
-def _is_measured(episode: RebalanceEpisode, measures: Measures) -> bool:
-    from_at, until_at = measures.measured_from_at, measures.measured_until_at
-    is_late_enough = from_at is None or episode.started_at >= from_at
-    return is_late_enough and (until_at is None or episode.started_at <= until_at)

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
-from lagbench.core.measures.accounting.accounting import Accounting
-from lagbench.core.measures.accounting.commit_moves import CommitMove
-from lagbench.core.measures.accounting.records import StrangeRecord
+from lagbench.core.measures.accounting.accounting import Accounting, CommitMove, StrangeRecord
 from lagbench.core.measures.accounting.sums import SUMS
 from lagbench.core.measures.checks import moved_back, rebalance_count, reconciliation, scale_down
 from lagbench.core.measures.measures import Measures

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.measures import NAMED, NamedMeasure
-from lagbench.core.measures.accounting.records import MovedKeys
+from lagbench.core.measures.accounting.accounting import MovedKeys
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.spark import SparkMeasures
 from lagbench.core.scenario import Slos

@@ -11,7 +11,7 @@ from lagbench.shared_with_spark import message_classes
 SECOND = 1_000_000_000
 
 
-def facts(*, are_silent: bool) -> RunFacts:
+def silent_facts(*, are_silent: bool) -> RunFacts:
     """Return the facts of a pod that was deleted at 40 s and ended by the signal."""
     ended = seen("consumer-a", gone_at=41 * SECOND, exit_code=143)
     ended.deleted_at = 40 * SECOND
@@ -20,7 +20,7 @@ def facts(*, are_silent: bool) -> RunFacts:
 
 def test_a_silent_pods_deletion_is_its_sigterm() -> None:
     """It is no kill: the pod got the signal, and its code did nothing with it."""
-    found = facts(are_silent=True)
+    found = silent_facts(are_silent=True)
 
     assert found.kills == {}
     (blame,) = found.causes.blame(
@@ -35,12 +35,12 @@ def test_a_silent_pods_deletion_is_its_sigterm() -> None:
 
 def test_lagbenchs_own_pods_report_their_sigterm_themselves() -> None:
     """One of them that ends without a report was killed."""
-    assert facts(are_silent=False).kills == {"consumer-a": [41 * SECOND]}
+    assert silent_facts(are_silent=False).kills == {"consumer-a": [41 * SECOND]}
 
 
 def test_the_owner_of_an_output_topic_stands_for_every_pod() -> None:
     """The pod is not known, so the last end of any pod before the repeat is the cause."""
-    (blame,) = facts(are_silent=True).causes.blame(
+    (blame,) = silent_facts(are_silent=True).causes.blame(
         message_classes.DUPLICATED, 0, ("output-3", "output-3"), [(7, 50 * SECOND)]
     )
 

@@ -1,9 +1,7 @@
 """Which runs are results: their values can be compared, whatever the verdict says."""
 
-from typing import Any
-
 import pytest
-from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.measured_run import changed, quick_spike_measures
 
 from lagbench.core.measures.doubts import EVERYTHING, Doubt
 from lagbench.core.measures.measures import Measures
@@ -13,16 +11,11 @@ from lagbench.core.verdict.verdict import judge
 GOOD = quick_spike_measures()
 
 
-def changed(run: Measures, part: str, **fields: Any) -> Measures:
-    """Return the run's measures with ``fields`` of ``part`` changed."""
-    return run.model_copy(update={part: getattr(run, part).model_copy(update=fields)})
-
-
 def with_dip(depth: float, noise: float) -> Measures:
     """Return the good run with another dip in its first scale step; the limit is 20 %."""
     first, second, *others = GOOD.rebalances.episodes
     dipped = second.model_copy(update={"dip_percent": depth, "dip_noise_percent": noise})
-    return changed(GOOD, "rebalances", episodes=(first, dipped, *others))
+    return changed("rebalances", GOOD, episodes=(first, dipped, *others))
 
 
 TOO_CLOSE = with_dip(24.0, 12.0)
@@ -49,8 +42,8 @@ def test_pass_and_fail_are_results() -> None:
 @pytest.mark.parametrize(
     "run",
     [
-        changed(TOO_CLOSE, "end_state", is_drained=None),
-        changed(TOO_CLOSE, "validity", is_valid=False, reasons=("the generator fell behind",)),
+        changed("end_state", TOO_CLOSE, is_drained=None),
+        changed("validity", TOO_CLOSE, is_valid=False, reasons=("the generator fell behind",)),
         TOO_CLOSE.model_copy(update={"doubts": (TWO_FILES,)}),
         TOO_CLOSE.model_copy(update={"work_unknown": "the ledger lacks a second"}),
     ],
@@ -74,7 +67,7 @@ def test_what_is_not_compared_does_not_matter() -> None:
 
 def test_a_claim_without_an_occasion_leaves_a_result() -> None:
     """No sample at full parallelism: the claim is open, and it has no value to compare."""
-    run = changed(GOOD, "drain", falls_monotonically=None)
+    run = changed("drain", GOOD, falls_monotonically=None)
     verdict = judge(run, Slos(reaction_seconds=10))
 
     unsure = [slo.name for slo in verdict.slos if slo.status == "undetermined"]
@@ -84,8 +77,8 @@ def test_a_claim_without_an_occasion_leaves_a_result() -> None:
 
 def test_an_invalid_run_that_fails_is_no_result() -> None:
     """A bad message stays found, but the run had another load than planned."""
-    invalid = changed(GOOD, "validity", is_valid=False, reasons=("the generator fell behind",))
-    verdict = judge(changed(invalid, "accounting", duplicated=17), Slos())
+    invalid = changed("validity", GOOD, is_valid=False, reasons=("the generator fell behind",))
+    verdict = judge(changed("accounting", invalid, duplicated=17), Slos())
 
     assert verdict.invalid
     assert not verdict.is_result()
@@ -95,7 +88,7 @@ def test_an_invalid_run_that_fails_is_no_result() -> None:
     "run",
     [
         GOOD.model_copy(update={"doubts": (OF_MESSAGES,)}),
-        changed(GOOD, "end_state", is_drained=False, undrained_records=5000),
+        changed("end_state", GOOD, is_drained=False, undrained_records=5000),
     ],
     ids=["doubt", "undrained"],
 )

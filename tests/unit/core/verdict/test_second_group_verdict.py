@@ -9,14 +9,14 @@ from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.verdict import Verdict, VerdictStatus, judge, with_second_group
 from lagbench.report.junit import junit_xml
 
-GOOD = judge(quick_spike_measures(), Slos(drain_seconds=120))
+GOOD_VERDICT = judge(quick_spike_measures(), Slos(drain_seconds=120))
 
 
 def verdict(status: VerdictStatus) -> Verdict:
     """Return a good run's verdict with another status and its reason."""
     if status == "pass":
-        return GOOD
-    return GOOD.model_copy(update={"status": status, "reasons": (f"is {status}",)})
+        return GOOD_VERDICT
+    return GOOD_VERDICT.model_copy(update={"status": status, "reasons": (f"is {status}",)})
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_the_worse_group_decides(
 
 def test_reasons_name_the_group_that_decided() -> None:
     """A group that passes gives no reason for a run that does not."""
-    joined = with_second_group(GOOD, verdict("fail"))
+    joined = with_second_group(GOOD_VERDICT, verdict("fail"))
 
     assert joined.reasons == ("second group: is fail",)
 
 
 def test_reasons_for_an_invalid_run_come_first_and_once() -> None:
     """As in the verdict of one group: the invalid load begins the reasons."""
-    invalid = GOOD.model_copy(
+    invalid = GOOD_VERDICT.model_copy(
         update={
             "status": "undetermined",
             "invalid": ("late generator",),
@@ -69,7 +69,7 @@ def test_reasons_for_an_invalid_run_come_first_and_once() -> None:
 
 def test_the_load_of_the_run_is_doubted_once() -> None:
     """Both groups get the same load, so its reason does not name the second group again."""
-    late = GOOD.model_copy(
+    late = GOOD_VERDICT.model_copy(
         update={"status": "undetermined", "invalid": ("late",), "reasons": ("late", "a gap")}
     )
 
@@ -81,11 +81,13 @@ def test_the_load_of_the_run_is_doubted_once() -> None:
 
 def test_slos_of_the_second_group_name_it() -> None:
     """Names are unique in the run, titles say whose they are, values are shown the same way."""
-    joined = with_second_group(GOOD, GOOD)
+    joined = with_second_group(GOOD_VERDICT, GOOD_VERDICT)
 
-    own, others = joined.slos[: len(GOOD.slos)], joined.slos[len(GOOD.slos) :]
-    assert own == GOOD.slos
-    assert [slo.name for slo in others] == [f"second_group.{slo.name}" for slo in GOOD.slos]
-    assert [slo.title for slo in others] == [f"Second group: {slo.title}" for slo in GOOD.slos]
-    assert [slo.value_text for slo in others] == [slo.value_text for slo in GOOD.slos]
+    own, others = joined.slos[: len(GOOD_VERDICT.slos)], joined.slos[len(GOOD_VERDICT.slos) :]
+    assert own == GOOD_VERDICT.slos
+    assert [slo.name for slo in others] == [f"second_group.{slo.name}" for slo in GOOD_VERDICT.slos]
+    assert [slo.title for slo in others] == [
+        f"Second group: {slo.title}" for slo in GOOD_VERDICT.slos
+    ]
+    assert [slo.value_text for slo in others] == [slo.value_text for slo in GOOD_VERDICT.slos]
     assert 'name="second_group.lost"' in junit_xml(joined)

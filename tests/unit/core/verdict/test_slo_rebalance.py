@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.measured_run import changed, quick_spike_measures
 
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.rebalance.rate_dip import NOTHING_TO_DO
@@ -12,17 +12,12 @@ from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.slos import slo_results
 
-GOOD = quick_spike_measures()
-
-
-def changed(part: str, **fields: Any) -> Measures:
-    """Return the good run's measures with ``fields`` of ``part`` changed."""
-    return GOOD.model_copy(update={part: getattr(GOOD, part).model_copy(update=fields)})
+SPIKE = quick_spike_measures()
 
 
 def with_steps(*updates: dict[str, Any]) -> Measures:
     """Return the run with its first scale steps changed."""
-    first, *steps = GOOD.rebalances.episodes
+    first, *steps = SPIKE.rebalances.episodes
     found = [step.model_copy(update=update) for step, update in zip(steps, updates, strict=False)]
     return changed("rebalances", episodes=(first, *found, *steps[len(found) :]))
 
@@ -85,7 +80,7 @@ def test_the_short_window_stands_beside_the_depth() -> None:
 
 def test_a_step_under_load_without_a_rebalance_is_undetermined() -> None:
     """The replicas changed, the group had work and nobody was seen to come or go."""
-    run = changed("rebalances", unanswered_step_ats=(GOOD.load.stream_started_at or 0,))
+    run = changed("rebalances", unanswered_step_ats=(SPIKE.load.stream_started_at or 0,))
 
     assert judged(run, DIP).status == "undetermined"
     assert judged(run, AREA).status == "undetermined"
@@ -93,7 +88,7 @@ def test_a_step_under_load_without_a_rebalance_is_undetermined() -> None:
 
 def test_replicas_that_provably_stayed_are_not_judged() -> None:
     """No change, in samples without a gap."""
-    start = GOOD.rebalances.episodes[:1]
+    start = SPIKE.rebalances.episodes[:1]
     run = changed("rebalances", episodes=start)
     still = {"changes": (), "max_replicas": 2, "gaps_text": ""}
     scaling = run.scaling.model_copy(update=still)
@@ -114,7 +109,7 @@ def test_replicas_that_provably_stayed_are_not_judged() -> None:
 )
 def test_replicas_that_may_have_changed_are_undetermined(update: dict[str, Any]) -> None:
     """Nobody saw that they stayed, or the group had more members than were ever wanted."""
-    run = changed("rebalances", episodes=GOOD.rebalances.episodes[:1])
+    run = changed("rebalances", episodes=SPIKE.rebalances.episodes[:1])
     scaling = run.scaling.model_copy(update=update)
 
     assert judged(run.model_copy(update={"scaling": scaling}), DIP).status == "undetermined"
@@ -137,7 +132,7 @@ def stands(seconds: float, *, message_seconds: float = 0.002) -> Measures:
         group_seconds=seconds,
         group_low_seconds=seconds,
         group_high_seconds=seconds + 0.2,
-        group_started_at=GOOD.load.stream_started_at,
+        group_started_at=SPIKE.load.stream_started_at,
         message_seconds=message_seconds,
     )
 
@@ -159,7 +154,7 @@ def test_the_limit_of_a_standstill_is_three_messages_at_least() -> None:
 
 def test_measures_without_a_standstill_are_undetermined() -> None:
     """They were made before it was measured."""
-    assert judged(GOOD.model_copy(update={"standstill": None}), STANDS).status == "undetermined"
+    assert judged(SPIKE.model_copy(update={"standstill": None}), STANDS).status == "undetermined"
 
 
 RECOVERY = "rebalance_recovery_seconds"

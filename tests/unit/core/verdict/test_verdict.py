@@ -4,26 +4,16 @@ import re
 from typing import Any
 
 import pytest
-from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.measured_run import changed, quick_spike_measures, result
 
 from lagbench.core.measures.accounting.accounting import BadMessageGroup
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.verdict.verdict import SloResult, Verdict, exit_code, judge
+from lagbench.core.verdict.verdict import exit_code, judge
 from lagbench.errors import ExitCode
 
 GOOD = quick_spike_measures()
 SLOS = Slos(drain_seconds=120)
-
-
-def changed(part: str, **fields: Any) -> Measures:
-    """Return the good run's measures with ``fields`` of ``part`` changed."""
-    return GOOD.model_copy(update={part: getattr(GOOD, part).model_copy(update=fields)})
-
-
-def result(verdict: Verdict, name: str) -> SloResult:
-    """Return one SLO's result."""
-    return next(slo for slo in verdict.slos if slo.name == name)
 
 
 def duplicates(count: int = 17) -> Measures:

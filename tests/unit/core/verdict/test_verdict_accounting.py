@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.core.verdict.test_verdict import GOOD, SLOS, changed, result
+from tests.fakes.measured_run import changed, quick_spike_measures, result
 
 from lagbench.core.measures.accounting.accounting import (
     BadMessageGroup,
@@ -13,6 +13,9 @@ from lagbench.core.measures.accounting.accounting import (
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.verdict import judge
+
+GOOD = quick_spike_measures()
+SLOS = Slos(drain_seconds=120)
 
 
 def in_log_fewer(count: int, **fields: Any) -> Measures:

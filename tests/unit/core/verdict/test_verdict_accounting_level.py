@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.measured_run import quick_spike_measures, result
 
 from lagbench.core.scenario import level_of
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.verdict.verdict import Verdict, judge
+from lagbench.core.verdict.verdict import judge
 
-GOOD = quick_spike_measures()
-COMMITS = GOOD.model_copy(update={"accounting_level": "commits"})
+SPIKE = quick_spike_measures()
+COMMITS = SPIKE.model_copy(update={"accounting_level": "commits"})
 LIMITS = level_of("commits").default_limits()
-
-
-def status(verdict: Verdict, name: str) -> str:
-    """Return the status of one SLO."""
-    return next(slo.status for slo in verdict.slos if slo.name == name)
 
 
 def test_the_verdict_names_first_what_the_level_leaves_out() -> None:
@@ -35,14 +30,14 @@ def test_what_decided_is_told_from_what_was_left_out() -> None:
 
     assert verdict.reasons == (*verdict.judged_without, *verdict.deciding)
     assert verdict.deciding[0] == "late"
-    assert judge(GOOD, Slos()).judged_without == ()
+    assert judge(SPIKE, Slos()).judged_without == ()
 
 
 def test_a_limit_that_the_level_cannot_judge_leaves_the_run_undetermined() -> None:
     """The user asked for lost messages, and committed offsets do not show them: no pass."""
     verdict = judge(COMMITS, Slos.model_validate({**LIMITS, "lost": 0}))
 
-    assert verdict.status == status(verdict, "lost") == "undetermined"
+    assert verdict.status == result(verdict, "lost").status == "undetermined"
     assert "lost" not in verdict.judged_without[0]
 
 
@@ -68,13 +63,13 @@ def test_an_output_that_nobody_reads_is_no_reason() -> None:
 
 def test_an_output_without_headers_proves_no_loss() -> None:
     """The consumer dropped the header: the verdict does not call the messages lost."""
-    known = GOOD.accounting.model_copy(update={"lost": 50, "foreign_ledger_records": 50})
-    run = GOOD.model_copy(update={"accounting_level": "output", "accounting": known})
+    known = SPIKE.accounting.model_copy(update={"lost": 50, "foreign_ledger_records": 50})
+    run = SPIKE.model_copy(update={"accounting_level": "output", "accounting": known})
     limits = Slos.model_validate(level_of("output").default_limits())
 
     verdict = judge(run, limits)
 
-    assert verdict.status == status(verdict, "lost") == "undetermined"
+    assert verdict.status == result(verdict, "lost").status == "undetermined"
     fewer = known.model_copy(update={"foreign_ledger_records": 49})
     assert judge(run.model_copy(update={"accounting": fewer}), limits).status == "fail"
 
@@ -82,8 +77,8 @@ def test_an_output_without_headers_proves_no_loss() -> None:
 def test_a_limit_on_failed_messages_is_named_too() -> None:
     """No level knows a message that other code gives up, so the limit cannot hold."""
     limits = {**level_of("ledger").default_limits(), "failed": 0}
-    run = GOOD.model_copy(update={"accounting_level": "ledger"})
+    run = SPIKE.model_copy(update={"accounting_level": "ledger"})
 
     verdict = judge(run, Slos.model_validate(limits))
 
-    assert verdict.status == status(verdict, "failed") == "undetermined"
+    assert verdict.status == result(verdict, "failed").status == "undetermined"

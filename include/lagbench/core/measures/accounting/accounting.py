@@ -13,53 +13,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from lagbench.core.measures.accounting.commit_moves import CommitMove
-from lagbench.core.measures.accounting.records import (
-    MovedKeys,
-    StrangeRecord,
-    UnknownOwnership,
-    UnledgeredWork,
-)
 from lagbench.core.measures.accounting.sums import broken_classes
+from lagbench.core.measures.lag import NeverDone
 from lagbench.core.measures.model import Interval, MeasureModel, NamedMeasure
 from lagbench.shared_with_spark import message_classes
 
-LISTED_AT_MOST = 100_000
-"""Up to this number in all classes the table ``bad_messages`` has each; else a share of a class."""
-_SIGTERM = "sigterm"
-COUNTS = (
-    "planned",
-    "produced_acked",
-    "produced_failed",
-    "produced_unknown",
-    "in_log",
-    "expired",
-    "log_holes",
-    "processed_records",
-    "processed_distinct",
-    "lost",
-    "duplicated",
-    "duplicated_messages",
-    "reordered",
-    "zombie",
-    "not_yet_consumed",
-    "produced_twice",
-    "not_in_log",
-    "not_in_log_excused",
-    "unknown_message",
-    "hottest_partition_share",
-    message_classes.FOREIGN,
-    "processed_foreign",
-    message_classes.FOREIGN_LEDGER,
-    message_classes.FOREIGN_TELEMETRY,
-    message_classes.ZOMBIE_IN_DOUBT,
-    message_classes.REORDERED_IN_DOUBT,
-    message_classes.NOT_IN_LOG_FAILED,
-    message_classes.NOT_IN_LOG_UNKNOWN,
-    "outside_run",
-)
-RECORDED = (*COUNTS, "strangers", "unknown_ownership", "unbounded_pods", "unledgered_bound")
-"""What the file must have, so that no count is zero because it is not there."""
+_UNDONE = (message_classes.LOST, message_classes.NOT_IN_LOG, message_classes.NOT_YET_CONSUMED)
 
 
 class PodWork(MeasureModel):
@@ -83,13 +42,61 @@ class BadMessageGroup(MeasureModel):
     first_at: int | None
 
 
-class Accounting(MeasureModel):
-    """Accounting by identity, as Spark wrote it to ``accounting.json``.
+class StrangeRecord(MeasureModel):
+    """A record in one of the run's topics that does not belong to the run."""
 
-    ``lost_in_broker`` counts acknowledged messages that the log lacks and that no expiry explains.
-    It is None unless the producer reported its acknowledgements. A count of None was not recorded.
-    ``shared_with_spark/message_classes.py`` names the classes.
+    topic: str  # events, processed or telemetry
+    partition: int | None
+    offset: int | None
+    detail: str
+
+
+class UnknownOwnership(MeasureModel):
+    """A period with unknown ownership: a record of the pod's rebalances is missing."""
+
+    pod: str
+    from_at: int | None  # None: from its start
+    until_at: int
+    partitions: tuple[int, ...]
+
+
+class UnledgeredWork(MeasureModel):
+    """Upper bound of messages that a killed pod processed without a row in the ledger.
+
+    ``messages`` None: no rate of work is known.
     """
+
+    pod: str
+    killed_at: int
+    seconds: float
+    messages: int | None
+
+
+class MovedKeys(MeasureModel):
+    """Keys whose partition changed when the topic grew, and the order of their messages.
+
+    A message is overtaken if a later one of its key was begun before it in another partition.
+    """
+
+    keys: int
+    messages: int  # of these keys, in the log
+    overtaken_keys: int  # with at least one message overtaken
+    overtaken: int
+    overtaken_in_doubt: int  # too close for two clocks to decide
+    most_seconds: float | None = None  # by which a message was overtaken; None: none was
+
+
+class CommitMove(MeasureModel):
+    """The group's committed offset was set back; ``at`` is the reading that shows it."""
+
+    at: int
+    partition: int
+    from_offset: int
+    to_offset: int
+
+
+class Counts(MeasureModel):
+    """The counts of ``accounting.json``; ``message_classes.py`` names the classes."""
 
     planned: int | None = None
     produced_acked: int | None = None
@@ -100,11 +107,7 @@ class Accounting(MeasureModel):
     log_holes: int | None = None  # offsets within the log that hold no message
     processed_records: int | None = None
     processed_distinct: int | None = None
-    failed: int | None = None  # given up by a pod: a dead letter in the ledger
-    failed_by_plan: int | None = None  # as above, and poisoned; None: not every one is listed
-    poisoned: int | None = None  # messages that had to fail; None: the scenario has no such poison
     lost: int | None = None  # by the consumers: in the log, committed, never processed
-    lost_in_broker: int | None = None
     duplicated: int | None = None  # extra processings
     duplicated_messages: int | None = None
     reordered: int | None = None
@@ -123,6 +126,30 @@ class Accounting(MeasureModel):
     zombie_in_doubt: int | None = None  # within the bound of two clocks
     reordered_in_doubt: int | None = None  # as above
     outside_run: int | None = None  # processings stamped before or after the run
+    hottest_partition_share: float | None = None
+
+
+RECORDED = (
+    *Counts.model_fields,
+    "strangers",
+    "unknown_ownership",
+    "unbounded_pods",
+    "unledgered_bound",
+)
+"""What the file must have, so that no count is zero because it is not there."""
+
+
+class Accounting(Counts):
+    """Accounting by identity: the counts, and what follows from them and from the rows.
+
+    ``lost_in_broker`` counts acknowledged messages that the log lacks and that no expiry explains.
+    It is None unless the producer reported its acknowledgements. A count of None was not recorded.
+    """
+
+    failed: int | None = None  # given up by a pod: a dead letter in the ledger
+    failed_by_plan: int | None = None  # as above, and poisoned; None: not every one is listed
+    poisoned: int | None = None  # messages that had to fail; None: the scenario has no such poison
+    lost_in_broker: int | None = None
     strangers: tuple[StrangeRecord, ...] = ()  # the first of each topic
     unknown_ownership: tuple[UnknownOwnership, ...] = ()
     unbounded_pods: tuple[str, ...] = ()  # pods whose clock could not be queried
@@ -135,8 +162,7 @@ class Accounting(MeasureModel):
     broken_classes: tuple[str, ...] = ()  # classes whose count differs from their rows
     moved: MovedKeys | None = None  # None: the topic did not grow
     repeats_by_batch: dict[str, int] | None = None  # None: no repeat was of a consumer on Spark
-    lacks: tuple[str, ...] = ()  # missing counts that a run of its format records
-    hottest_partition_share: float | None = None
+    lacks: tuple[str, ...] = ()  # missing counts
     by_cause: dict[str, int] = Field(default_factory=dict)
     by_pod: tuple[PodWork, ...] = ()
     bad_messages: tuple[BadMessageGroup, ...] = ()
@@ -224,7 +250,7 @@ class Accounting(MeasureModel):
         groups = [group for group in self.bad_messages if group.message_class == message_class]
         if count is None or sum(group.count for group in groups) < count:
             return None
-        return sum(group.count for group in groups if group.cause == _SIGTERM)
+        return sum(group.count for group in groups if group.cause == "sigterm")
 
     @property
     def failed_unplanned(self) -> int | None:
@@ -277,28 +303,32 @@ def accounting_measure(
     groups = bad_message_groups(rows)
     if counts is None:
         return Accounting(bad_messages=groups, commit_moves=tuple(commit_moves))
-    by_pod = counts.get("by_pod") or {}
-    known = {name: counts.get(name) for name in COUNTS}
-    strange_telemetry = known[message_classes.FOREIGN_TELEMETRY]
-    if unknown_telemetry or strange_telemetry is not None:
-        known[message_classes.FOREIGN_TELEMETRY] = max(strange_telemetry or 0, unknown_telemetry)
-    in_partitions = counts.get("partition_counts")
-    failed = counts.get(message_classes.FAILED, 0)  # in earlier versions none could fail
+    known = {name: counts.get(name) for name in Counts.model_fields}
+    strange = known[message_classes.FOREIGN_TELEMETRY]
+    if unknown_telemetry or strange is not None:
+        known[message_classes.FOREIGN_TELEMETRY] = max(strange or 0, unknown_telemetry)
+    work = tuple(
+        PodWork(pod=pod, processed=of.get("processed", 0), duplicated=of.get("duplicated", 0))
+        for pod, of in sorted((counts.get("by_pod") or {}).items())
+    )
+    has_pods = "by_pod" in counts
+    in_partitions, ends = counts.get("partition_counts"), (fence or {}).get("events")
+    failed = counts.get(message_classes.FAILED, 0)
+    listed = [row.seq for row in rows if row.message_class == message_classes.FAILED]
+    # An expired message left the log because of its topic's settings, read or not: it proves no
+    # loss. Without the producer's final record the expected content of the log is only a guess.
+    lost_of = [counts.get(name) for name in ("not_in_log", "expired", "produced_acked")]
+    known_lost = [int(count) for count in lost_of if count is not None]
     return Accounting(
         **known,
         failed=failed,
-        failed_by_plan=None if failed is None else _failed_by_plan(failed, rows, poisoned_seqs),
+        failed_by_plan=sum(seq in (poisoned_seqs or ()) for seq in listed)
+        if failed == len(listed)
+        else None,
         poisoned=None if poisoned_seqs is None else len(poisoned_seqs),
-        lost_in_broker=_lost_in_broker(counts),
+        lost_in_broker=max(0, known_lost[0] - known_lost[1]) if len(known_lost) == 3 else None,
         by_cause=counts.get("by_cause") or {},
-        by_pod=tuple(
-            PodWork(
-                pod=pod,
-                processed=int(by_pod[pod].get("processed", 0)),
-                duplicated=int(by_pod[pod].get("duplicated", 0)),
-            )
-            for pod in sorted(by_pod)
-        ),
+        by_pod=work,
         bad_messages=groups,
         strangers=tuple(StrangeRecord(**found) for found in counts.get("strangers") or ()),
         unknown_ownership=tuple(
@@ -309,73 +339,25 @@ def accounting_measure(
         commit_moves=tuple(commit_moves),
         moved=MovedKeys(**moved) if (moved := counts.get("moved_keys")) else None,
         repeats_by_batch=counts.get("repeats_by_batch"),
-        below_fence=_below_fence(fence),
+        below_fence=None if ends is None else sum(map(int, ends.values())),
         in_partitions=None if in_partitions is None else sum(in_partitions.values()),
-        processed_by_pods=_sum_of(by_pod, "processed") if "by_pod" in counts else None,
-        duplicated_by_pods=_sum_of(by_pod, "duplicated") if "by_pod" in counts else None,
-        broken_classes=tuple(_broken_classes(counts, rows)),
+        processed_by_pods=sum(one.processed for one in work) if has_pods else None,
+        duplicated_by_pods=sum(one.duplicated for one in work) if has_pods else None,
+        broken_classes=tuple(broken_classes(counts, Counter(row.message_class for row in rows))),
         lacks=tuple(name for name in RECORDED if name not in counts),
     )
 
 
-def _failed_by_plan(
-    failed: int, rows: Iterable[BadMessage], poisoned_seqs: Collection[int] | None
-) -> int | None:
-    """Return how many of the messages that failed are poisoned; None: not every one is listed."""
-    listed = [row.seq for row in rows if row.message_class == message_classes.FAILED]
-    if len(listed) != failed:
-        return None
-    poisoned = frozenset(poisoned_seqs or ())
-    return sum(seq in poisoned for seq in listed)
-
-
-def _below_fence(fence: Mapping[str, Any] | None) -> int | None:
-    ends = (fence or {}).get("events")
-    return None if ends is None else sum(int(end) for end in ends.values())
-
-
-def _sum_of(by_pod: Mapping[str, Mapping[str, Any]], name: str) -> int:
-    return sum(int(work.get(name, 0)) for work in by_pod.values())
-
-
-def _broken_classes(counts: Mapping[str, Any], rows: Sequence[BadMessage]) -> list[str]:
-    by_cause = counts.get("by_class_and_cause") or {}
-    known = {name: counts.get(name) for name in message_classes.CLASSES}
-    known["not_in_log_excused"] = counts.get("not_in_log_excused")
-    listed = Counter(row.message_class for row in rows)
-    return broken_classes(
-        known,
-        by_cause,
-        listed,
-        is_whole_list=sum(count or 0 for count in known.values()) <= LISTED_AT_MOST,
-    )
-
-
-def _lost_in_broker(counts: Mapping[str, Any]) -> int | None:
-    """Return the number of acknowledged messages missing from the log, minus the expired ones.
-
-    An expired message left the log because of its topic's settings, read or not: it proves no
-    loss. Without the producer's final record the expected content of the log is only a guess.
-    """
-    acked, absent, expired = (counts.get(n) for n in ("produced_acked", "not_in_log", "expired"))
-    if acked is None or absent is None or expired is None:
-        return None
-    return max(0, int(absent) - int(expired))
-
-
 def bad_message_groups(bad_messages: Iterable[BadMessage]) -> tuple[BadMessageGroup, ...]:
     """Return the bad messages grouped by class, pods and cause, largest group first."""
-    grouped: dict[tuple[str, str | None, str | None, str, str | None], list[BadMessage]] = {}
+    grouped: dict[tuple[Any, ...], list[BadMessage]] = {}
     for bad in bad_messages:
         key = (bad.message_class, bad.pod, bad.other_pod, bad.cause, bad.cause_pod)
         grouped.setdefault(key, []).append(bad)
+    names = ("message_class", "pod", "other_pod", "cause", "cause_pod")
     groups = [
         BadMessageGroup(
-            message_class=key[0],
-            pod=key[1],
-            other_pod=key[2],
-            cause=key[3],
-            cause_pod=key[4],
+            **dict(zip(names, key, strict=True)),
             count=len(rows),
             partitions=tuple(sorted({r.partition for r in rows if r.partition is not None})),
             first_at=min((row.at for row in rows if row.at is not None), default=None),
@@ -383,3 +365,75 @@ def bad_message_groups(bad_messages: Iterable[BadMessage]) -> tuple[BadMessageGr
         for key, rows in grouped.items()
     ]
     return tuple(sorted(groups, key=lambda g: (-g.count, g.message_class, g.pod or "")))
+
+
+def commits_moved_back(
+    readings: Iterable[tuple[int, int, int | None]], fenced: tuple[int, dict[int, int]] | None
+) -> tuple[CommitMove, ...]:
+    """Return where the group's committed offset moved back, by instant.
+
+    A pod learns of its commits from callbacks, which can overtake each other. The coordinator's
+    offsets cannot: one that is lower in a later reading was set back, and the messages in between
+    are processed again.
+
+    :param readings: at, partition and committed offset (None: none), in any order.
+    :param fenced: the fence's instant and committed offsets, the last reading.
+    """
+    known = [(at, partition, offset) for at, partition, offset in readings if offset is not None]
+    if fenced is not None:
+        known += [(fenced[0], partition, offset) for partition, offset in fenced[1].items()]
+    last: dict[int, int] = {}
+    moves = []
+    for at, partition, offset in sorted(known):
+        before = last.get(partition, offset)
+        if offset < before:
+            moves.append(
+                CommitMove(at=at, partition=partition, from_offset=before, to_offset=offset)
+            )
+        last[partition] = offset
+    return tuple(moves)
+
+
+def never_done(
+    found: Accounting, rows: Iterable[BadMessage], planned_messages: int
+) -> NeverDone | None:
+    """Return the bounds of the messages never done; None: without an accounting it is not known.
+
+    A message of the planned window has a seq below ``planned_messages``. One that is not listed,
+    or has no seq, may be of the window. A message that left the log, or whose delivery may have
+    failed, proves nothing, and a record of the ledger that names no message may be of any.
+    """
+    if found.lost is None or found.not_yet_consumed is None:
+        return None
+    undone = [row for row in rows if row.message_class in _UNDONE and row.seq is not None]
+    inside = Counter(r.message_class for r in undone if (r.seq or 0) < planned_messages)
+    outside = len(undone) - inside.total()
+    absent = (found.not_in_log or 0) + (found.not_in_log_excused or 0)
+    in_doubt = absent - (found.lost_in_broker or 0) + (found.foreign_ledger_records or 0)
+    gone = inside[message_classes.NOT_IN_LOG] + inside[message_classes.LOST] - in_doubt
+    most = found.lost + absent + found.not_yet_consumed - outside
+    return NeverDone(
+        planned=planned_messages,
+        at_least=min(max(0, gone), planned_messages),
+        at_most=max(0, min(most, planned_messages)),
+    )
+
+
+def moved_text(found: Accounting) -> str:
+    """Return a sentence on the keys that moved; empty if the topic did not grow."""
+    moved = found.moved
+    if moved is None:
+        return ""
+    text = f"the topic grew: {moved.keys:,} keys ({moved.messages:,} messages) moved partition"
+    if not moved.overtaken and not moved.overtaken_in_doubt:
+        return f"{text}, and each kept its order"
+    parts = []
+    if moved.overtaken:
+        seconds = "" if moved.most_seconds is None else f", by up to {moved.most_seconds:.1f} s"
+        parts.append(
+            f"{moved.overtaken:,} messages of {moved.overtaken_keys:,} of them were begun after a "
+            f"later one of their key in another partition{seconds}"
+        )
+    if moved.overtaken_in_doubt:
+        parts.append(f"{moved.overtaken_in_doubt:,} are in doubt between two clocks")
+    return f"{text}; {', and '.join(parts)} (Kafka keeps an order only within a partition)"

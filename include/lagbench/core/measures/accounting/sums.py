@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lagbench.shared_with_spark import message_classes as classes
 
+LISTED_AT_MOST = 100_000
+"""Up to this number in all classes the table ``bad_messages`` has each; else a share of a class."""
 _NOT_IN_EVERY_RUN = frozenset(
     {
         classes.FAILED,
@@ -76,32 +79,32 @@ SUMS = (
 
 def broken_sums(counts: Mapping[str, int | None]) -> list[str]:
     """Return each sum of ``counts`` that does not hold, in words; empty: all known ones hold."""
-    return [text for found in SUMS if (text := _broken(found, counts))]
-
-
-def broken_classes(
-    counts: Mapping[str, int | None],
-    by_cause: Mapping[str, Mapping[str, int]],
-    listed: Mapping[str, int],
-    *,
-    is_whole_list: bool,
-) -> list[str]:
-    """Return each class whose count, causes and rows in ``bad_messages`` differ.
-
-    :param by_cause: messages of each class by cause.
-    :param listed: rows of each class in the table ``bad_messages``.
-    :param is_whole_list: the table has every bad message, not only a share of them.
-    """
     broken = []
-    for name in classes.CLASSES:
-        known = [counts.get(name)]
-        if name == classes.NOT_IN_LOG:  # messages excused by number have no row of this class
-            known.append(counts.get("not_in_log_excused"))
-        if known[0] is None:
+    for wanted in SUMS:
+        parts, total = _known(wanted.parts, counts), _known(wanted.total, counts)
+        if parts is None or total is None:
             continue
-        counted = sum(count or 0 for count in known)
-        caused = sum(by_cause.get(name, {}).values())
-        rows = listed.get(name, 0)
+        if sum(parts.values()) == sum(total.values()):
+            continue
+        broken.append(f"{_side(parts)}, but {_side(total)}")
+    return broken
+
+
+def broken_classes(counts: Mapping[str, Any], listed: Mapping[str, int]) -> list[str]:
+    """Return each class of accounting.json whose count, causes and rows differ.
+
+    :param listed: rows of each class in the table ``bad_messages``.
+    """
+    by_cause = counts.get("by_class_and_cause") or {}
+    known: dict[str, Any] = {name: counts.get(name) for name in classes.CLASSES}
+    if known[classes.NOT_IN_LOG] is not None:  # excused by number: there is no row of this class
+        known[classes.NOT_IN_LOG] += counts.get("not_in_log_excused") or 0
+    is_whole_list = sum(count or 0 for count in known.values()) <= LISTED_AT_MOST
+    broken = []
+    for name, counted in known.items():
+        if counted is None:
+            continue
+        caused, rows = sum(by_cause.get(name, {}).values()), listed.get(name, 0)
         if by_cause and caused != counted:
             broken.append(f"{_words(name)} {counted:,}, but {caused:,} by their causes")
         elif rows > counted or (is_whole_list and rows != counted):
@@ -109,31 +112,16 @@ def broken_classes(
     return broken
 
 
-def _broken(wanted: Sum, counts: Mapping[str, int | None]) -> str:
-    parts, total = _known(wanted.parts, counts), _known(wanted.total, counts)
-    if parts is None or total is None:
-        return ""
-    if sum(parts.values()) == sum(total.values()):
-        return ""
-    return f"{_side(parts)}, but {_side(total)}"
-
-
 def _known(names: Sequence[str], counts: Mapping[str, int | None]) -> dict[str, int] | None:
-    known: dict[str, int] = {}
-    for name in names:
-        count = counts.get(name)
-        if count is not None:
-            known[name] = count
-        elif name not in _NOT_IN_EVERY_RUN:
-            return None
-    return known
+    """Return the known ones; None: one is missing that every run has."""
+    known = {name: count for name in names if (count := counts.get(name)) is not None}
+    return None if set(names) - set(known) - _NOT_IN_EVERY_RUN else known
 
 
 def _side(known: Mapping[str, int]) -> str:
     terms = [f"{_words(name)} {count:,}" for name, count in known.items()]
-    if len(terms) == 1:
-        return terms[0]
-    return f"{' + '.join(terms)} = {sum(known.values()):,}"
+    total = f" = {sum(known.values()):,}" if len(terms) > 1 else ""
+    return f"{' + '.join(terms)}{total}"
 
 
 def _words(name: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from lagbench.core.measures.doubts.doubt import Window
 from lagbench.core.measures.evidence import (
+    FEWEST_WAITING,
     Gap,
     fell_behind,
     gaps_between,
@@ -24,7 +25,6 @@ from lagbench.core.measures.evidence import (
     lateness_text,
     may_wait,
 )
-from lagbench.core.measures.evidence.generator import FEWEST_WAITING
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.policy import START_PRECISION_SECONDS

@@ -10,8 +10,41 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lagbench.core.measures.doubts import group, load, log, policy
 from lagbench.core.measures.doubts.doubt import EVERYTHING, Doubt, Part, Window
+from lagbench.core.measures.doubts.group import (
+    empty_group,
+    members_and_replicas,
+    other_owners,
+    other_settings,
+    pod_clocks,
+    stale_replicas,
+    stamps_apart,
+    two_owners,
+)
+from lagbench.core.measures.doubts.load import (
+    clock_steps,
+    done_before_due,
+    late_at_the_client,
+    missed_start,
+    other_log,
+    other_partitions,
+    other_stream,
+    unkept_plan,
+    unplayed_actions,
+)
+from lagbench.core.measures.doubts.log import (
+    above_the_ceiling,
+    end_of_the_run,
+    fallen_offsets,
+    incomplete_fence,
+    ledger_holes,
+    no_lag,
+    pods_totals,
+)
+from lagbench.core.measures.doubts.policy import (
+    foreign_steps,
+    not_in_force,
+)
 from lagbench.core.measures.evidence import Generator, TelemetryGap, generator, telemetry_gaps
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.measures.run_evidence import RunEvidence
@@ -33,36 +66,36 @@ class Rule:
 _LEDGER: tuple[Part, ...] = ("work", "latency", "messages", "owners")
 _OWNERS: tuple[Part, ...] = ("policy", "group", "work", "messages", "owners")
 RULES = (
-    Rule("end", ("policy", "lag", "replicas", "group", "work"), log.end_of_the_run),
-    Rule("no_lag", ("lag",), log.no_lag, is_of_observations=True),
-    Rule("members", ("replicas", "group"), group.members_and_replicas),
-    Rule("empty_group", ("group",), group.empty_group),
-    Rule("above_the_ceiling", ("policy",), log.above_the_ceiling, is_of_observations=True),
-    Rule("other_author", ("policy",), policy.foreign_steps),
-    Rule("other_policy", ("policy",), policy.not_in_force),
-    Rule("other_settings", EVERYTHING, group.other_settings),
-    Rule("fallen_offsets", EVERYTHING, log.fallen_offsets),
-    Rule("stale_replicas", ("replicas", "group"), group.stale_replicas),
-    Rule("stamps_apart", ("replicas", "group"), group.stamps_apart),
-    Rule("two_owners", _OWNERS, group.two_owners),
-    Rule("other_owners", _OWNERS, group.other_owners),
-    Rule("ledger_holes", _LEDGER, log.ledger_holes),
-    Rule("pods_totals", _LEDGER, log.pods_totals),
-    Rule("incomplete_fence", ("lag", "messages"), log.incomplete_fence),
-    Rule("pod_clock", ("group", "work", "latency", "owners"), group.pod_clocks),
+    Rule("end", ("policy", "lag", "replicas", "group", "work"), end_of_the_run),
+    Rule("no_lag", ("lag",), no_lag, is_of_observations=True),
+    Rule("members", ("replicas", "group"), members_and_replicas),
+    Rule("empty_group", ("group",), empty_group),
+    Rule("above_the_ceiling", ("policy",), above_the_ceiling, is_of_observations=True),
+    Rule("other_author", ("policy",), foreign_steps),
+    Rule("other_policy", ("policy",), not_in_force),
+    Rule("other_settings", EVERYTHING, other_settings),
+    Rule("fallen_offsets", EVERYTHING, fallen_offsets),
+    Rule("stale_replicas", ("replicas", "group"), stale_replicas),
+    Rule("stamps_apart", ("replicas", "group"), stamps_apart),
+    Rule("two_owners", _OWNERS, two_owners),
+    Rule("other_owners", _OWNERS, other_owners),
+    Rule("ledger_holes", _LEDGER, ledger_holes),
+    Rule("pods_totals", _LEDGER, pods_totals),
+    Rule("incomplete_fence", ("lag", "messages"), incomplete_fence),
+    Rule("pod_clock", ("group", "work", "latency", "owners"), pod_clocks),
 )
 """What each leaves undetermined is ``about``; messages that were found lost stay lost."""
 
 LOAD_RULES = (
-    Rule("unkept_plan", EVERYTHING, load.unkept_plan),
-    Rule("unplayed_actions", EVERYTHING, load.unplayed_actions),
-    Rule("other_stream", EVERYTHING, load.other_stream),
-    Rule("late_at_the_client", EVERYTHING, load.late_at_the_client),
-    Rule("other_log", EVERYTHING, load.other_log),
-    Rule("clock_step", EVERYTHING, load.clock_steps, is_of_observations=True),
-    Rule("done_before_due", EVERYTHING, load.done_before_due),
-    Rule("other_partitions", EVERYTHING, load.other_partitions),
-    Rule("missed_start", EVERYTHING, load.missed_start),
+    Rule("unkept_plan", EVERYTHING, unkept_plan),
+    Rule("unplayed_actions", EVERYTHING, unplayed_actions),
+    Rule("other_stream", EVERYTHING, other_stream),
+    Rule("late_at_the_client", EVERYTHING, late_at_the_client),
+    Rule("other_log", EVERYTHING, other_log),
+    Rule("clock_step", EVERYTHING, clock_steps, is_of_observations=True),
+    Rule("done_before_due", EVERYTHING, done_before_due),
+    Rule("other_partitions", EVERYTHING, other_partitions),
+    Rule("missed_start", EVERYTHING, missed_start),
 )
 """Each makes the run invalid: it was another load. The verdict gives its reason once."""
 

@@ -20,6 +20,7 @@ from lagbench.core.measures.evidence.gaps import (
     telemetry_gaps,
 )
 from lagbench.core.measures.evidence.generator import (
+    FEWEST_WAITING,
     Generator,
     HeldBack,
     fell_behind,
@@ -33,6 +34,12 @@ from lagbench.core.measures.evidence.group_strangers import (
     GroupStranger,
     group_gaps,
     group_strangers,
+)
+from lagbench.core.measures.evidence.in_force import (
+    PoliciesInForce,
+    TopicPartitions,
+    policies_in_force,
+    topic_partitions,
 )
 from lagbench.core.measures.evidence.load_window import LoadWindow, SpikeWindow, load_window
 from lagbench.core.measures.evidence.log_cuts import cuts_until, first_cuts, growth
@@ -51,7 +58,6 @@ from lagbench.core.measures.evidence.observed_members import member_pods, observ
 from lagbench.core.measures.evidence.own_members import with_pods_of_members
 from lagbench.core.measures.evidence.pod_lives import PodLives, by_life, pod_lives, pod_of_life
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES, PodTimeline, pod_timelines
-from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce, policies_in_force
 from lagbench.core.measures.evidence.seq_ranges import SeqRanges
 from lagbench.core.measures.evidence.series import (
     BIN_NS,
@@ -61,7 +67,6 @@ from lagbench.core.measures.evidence.series import (
     lag_series,
 )
 from lagbench.core.measures.evidence.stale_lag import without_stale
-from lagbench.core.measures.evidence.topic_partitions import TopicPartitions, topic_partitions
 from lagbench.core.measures.evidence.unrecorded import (
     lost_rebalances,
     unrecorded_members,
@@ -70,6 +75,7 @@ from lagbench.core.measures.evidence.unrecorded import (
 
 __all__ = [
     "BIN_NS",
+    "FEWEST_WAITING",
     "FINAL_PHASES",
     "GAP_SECONDS",
     "NOTHING_HIDDEN",

@@ -2,7 +2,6 @@
 
 from lagbench.core.measures.rebalance.episodes import (
     EpisodeSpan,
-    EpisodeTrigger,
     RebalanceEpisode,
     episode_spans,
 )
@@ -37,7 +36,6 @@ from lagbench.core.measures.rebalance.summary import (
 )
 from lagbench.core.measures.rebalance.watched_group import GroupLook, WatchedGroup
 from lagbench.core.measures.rebalance.work_by_commits import (
-    CommittedWork,
     bins_without_reading,
     rate_of_commits,
     work_by_commits,
@@ -48,9 +46,7 @@ __all__ = [
     "NO_WORK_REASONS",
     "POD_BINS",
     "RECOVERED_SHARE",
-    "CommittedWork",
     "EpisodeSpan",
-    "EpisodeTrigger",
     "GroupLook",
     "GroupWork",
     "Handover",

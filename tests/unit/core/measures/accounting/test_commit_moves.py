@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.measures.accounting.commit_moves import CommitMove, commits_moved_back
+from lagbench.core.measures.accounting.accounting import CommitMove, commits_moved_back
 
 
 def test_an_offset_that_falls_was_set_back() -> None:

@@ -10,8 +10,8 @@ from lagbench.core.measures.accounting.accounting import (
     Accounting,
     MovedKeys,
     accounting_measure,
+    moved_text,
 )
-from lagbench.core.measures.accounting.moved_text import moved_text
 
 NONE = {"keys": 1200, "messages": 9000, "overtaken_keys": 0, "overtaken": 0}
 

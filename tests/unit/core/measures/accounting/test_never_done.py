@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.measures.accounting.accounting import Accounting, BadMessage
-from lagbench.core.measures.accounting.never_done import never_done
+from lagbench.core.measures.accounting.accounting import Accounting, BadMessage, never_done
 
 PLANNED = 100
-NONE = {"lost": 0, "not_yet_consumed": 0, "not_in_log": 0, "lost_in_broker": 0}
+NOTHING = {"lost": 0, "not_yet_consumed": 0, "not_in_log": 0, "lost_in_broker": 0}
 
 
 def rows(message_class: str, *seqs: int | None) -> list[BadMessage]:
@@ -38,7 +37,7 @@ def test_messages_without_a_processing_are_counted(
     counts: dict[str, Any], listed: list[BadMessage], bounds: tuple[int, int]
 ) -> None:
     """The lost ones of the planned window certainly, what waited or is unlisted perhaps."""
-    found = never_done(Accounting(**NONE | counts), listed, PLANNED)
+    found = never_done(Accounting(**NOTHING | counts), listed, PLANNED)
 
     assert found is not None
     assert (found.at_least, found.at_most) == bounds

@@ -17,11 +17,11 @@ from lagbench.core.telemetry import (
     TelemetryRecord,
 )
 
-SECOND = 1_000_000_000
+NS = 1_000_000_000
 
 
 def _members(second: int, *members: GroupMember, state: str = "stable") -> list[TelemetryRecord]:
-    at = second * SECOND
+    at = second * NS
     return [
         GroupSample(
             at=at, source="o", state=state, members=len(members), members_without_partitions=0
@@ -53,7 +53,7 @@ def _pod(name: str, address: str, *, gone_at: int | None = None) -> PodSeen:
         gone_at=gone_at,
         exit_code=None,
         exit_reason="",
-        precision_ns=SECOND,
+        precision_ns=NS,
         address=address,
     )
 
@@ -68,9 +68,9 @@ def test_a_member_that_comes_and_goes_is_reported() -> None:
     found = observed_members(records)
     second = [record for record in found if record.source.endswith("222-x")]
     assert [(type(r), r.at) for r in second] == [
-        (GroupJoined, 2 * SECOND),
-        (PartitionsAssigned, 2 * SECOND),
-        (PodStopped, 3 * SECOND),
+        (GroupJoined, 2 * NS),
+        (PartitionsAssigned, 2 * NS),
+        (PodStopped, 3 * NS),
     ]
     first = [r.owned for r in found if isinstance(r, PartitionsAssigned) and r not in second]
     assert first == [[0, 1], [0], [0, 1]]
@@ -87,7 +87,7 @@ def test_a_rebalance_under_way_takes_no_partition_away() -> None:
     assigned = [record for record in found if isinstance(record, PartitionsAssigned)]
     assert [record.owned for record in assigned] == [[0, 1]]
     revoked = [record for record in found if isinstance(record, PartitionsRevoked)]
-    assert [(record.at, record.owned) for record in revoked] == [(2 * SECOND, [0, 1])]
+    assert [(record.at, record.owned) for record in revoked] == [(2 * NS, [0, 1])]
 
 
 def test_a_member_has_the_name_of_its_pod() -> None:
@@ -109,7 +109,7 @@ def test_a_member_has_the_name_of_its_pod() -> None:
 def test_a_member_that_was_read_before_its_pod_has_its_name_too() -> None:
     """The watch of the pods may log in for longer than the first reading of the group takes."""
     late = [
-        replace(_pod(name, address), at=3 * SECOND)
+        replace(_pod(name, address), at=3 * NS)
         for name, address in (("shop-a", "10.0.0.1"), ("shop-b", "10.0.0.2"))
     ]
     records = [
@@ -124,8 +124,8 @@ def test_a_member_that_was_read_before_its_pod_has_its_name_too() -> None:
 def test_an_address_that_two_pods_had_one_after_the_other_names_the_one_that_was_there() -> None:
     """Kubernetes gives the address of a pod that is gone to another."""
     records = [
-        replace(_pod("shop-a", "10.0.0.1", gone_at=10 * SECOND), at=10 * SECOND),
-        replace(_pod("shop-b", "10.0.0.1"), at=30 * SECOND, created_at=30 * SECOND),
+        replace(_pod("shop-a", "10.0.0.1", gone_at=10 * NS), at=10 * NS),
+        replace(_pod("shop-b", "10.0.0.1"), at=30 * NS, created_at=30 * NS),
         *_members(1, _member(1, 0)),
         *_members(40, _member(2, 0)),
     ]
@@ -157,4 +157,4 @@ def test_several_members_of_a_pod_are_one() -> None:
     found = observed_members(records)
     owned = [r.owned for r in found if isinstance(r, PartitionsAssigned)]
     assert owned == [[0, 1], [0]]
-    assert [r.at for r in found if isinstance(r, PodStopped)] == [3 * SECOND]
+    assert [r.at for r in found if isinstance(r, PodStopped)] == [3 * NS]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lagbench.core.measures.evidence.actions import HIDES, Hidden, PlayedAction
+from lagbench.core.measures.evidence.in_force import TopicPartitions, topic_partitions
 from lagbench.core.measures.evidence.series import lag_series
-from lagbench.core.measures.evidence.topic_partitions import TopicPartitions, topic_partitions
 from lagbench.core.scenario.actions import GrowPartitions, KillPod
 
 NS = 1_000_000_000

@@ -9,7 +9,7 @@ import pytest
 from lagbench.core.measures.evidence import unwatched_text
 from lagbench.core.telemetry import GroupJoined, PodSeen, ReadGap, TelemetryRecord
 
-SECOND = 1_000_000_000
+NS = 1_000_000_000
 
 
 def pod(name: str) -> PodSeen:
@@ -32,17 +32,17 @@ def pod(name: str) -> PodSeen:
 def unread(*seconds: float) -> list[ReadGap]:
     """Return failures to read the pods."""
     return [
-        ReadGap(at=round(second * SECOND), source="recorder", what="pods", reason="no answer")
+        ReadGap(at=round(second * NS), source="recorder", what="pods", reason="no answer")
         for second in seconds
     ]
 
 
 def told(*records: TelemetryRecord, members_are_pods: bool = True) -> str:
     """Return what is said of the first minute."""
-    return unwatched_text(records, ["shop-a"], 0, 60 * SECOND, members_are_pods=members_are_pods)
+    return unwatched_text(records, ["shop-a"], 0, 60 * NS, members_are_pods=members_are_pods)
 
 
-JOINED = GroupJoined(at=SECOND, source="rdkafka/1a2b", member_id="m")
+JOINED = GroupJoined(at=NS, source="rdkafka/1a2b", member_id="m")
 
 
 def test_a_member_without_a_pod_is_named() -> None:

@@ -4,7 +4,7 @@ import pytest
 from tests.fakes.group_story import SECOND, event, timeline
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
-from lagbench.core.measures.evidence.topic_partitions import TopicPartitions
+from lagbench.core.measures.evidence.in_force import TopicPartitions
 from lagbench.core.measures.pods.pod_time import idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.measures.rebalance.episodes import episode_spans
 

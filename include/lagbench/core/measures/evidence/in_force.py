@@ -1,4 +1,4 @@
-"""Determine the policy in force at an instant: the run's, or one that an action swapped in."""
+"""Determine what was in force at an instant: actions may swap the policy and add partitions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lagbench.core.measures.evidence.actions import PlayedAction
 from lagbench.core.policy import PolicyLimits
+from lagbench.core.scenario import ActionBase, GrowPartitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,10 @@ class Swap:
     settled_at: int
     limits: PolicyLimits
     number: int  # of the action
+
+    def is_settling(self, instant: int) -> bool:
+        """Return whether the old policy or the new one may be in force."""
+        return self.started_at <= instant <= self.settled_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class PoliciesInForce:
 
     def is_swapping(self, instant: int) -> bool:
         """Return whether the old policy or the new one may be in force."""
-        return any(swap.started_at <= instant <= swap.settled_at for swap in self.swaps)
+        return any(swap.is_settling(instant) for swap in self.swaps)
 
     @property
     def last(self) -> PolicyLimits:
@@ -53,13 +58,14 @@ class PoliciesInForce:
 
     def ceiling_at(self, instant: int) -> int:
         """Return the highest ceiling that may hold; in a swap the old policy's counts too."""
-        ceilings = [self.at(instant).ceiling_replicas]
-        before = self.first
-        for swap in self.swaps:
-            if swap.started_at <= instant <= swap.settled_at:
-                ceilings += [before.ceiling_replicas, swap.limits.ceiling_replicas]
-            before = swap.limits
-        return max(ceilings)
+        before = [self.first, *(swap.limits for swap in self.swaps)]
+        of_swaps = [
+            limits.ceiling_replicas
+            for old, swap in zip(before, self.swaps, strict=False)
+            if swap.is_settling(instant)
+            for limits in (old, swap.limits)
+        ]
+        return max(self.at(instant).ceiling_replicas, *of_swaps, 0)
 
 
 def policies_in_force(
@@ -78,3 +84,33 @@ def policies_in_force(
         and one.hidden_until_at is not None
     ]
     return PoliciesInForce(first, tuple(sorted(swaps, key=lambda swap: swap.at)))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitions:
+    """``first`` partitions, then each growth as (instant, partitions), ascending."""
+
+    first: int
+    growths: tuple[tuple[int, int], ...] = ()
+
+    def at(self, instant: int | None) -> int:
+        """Return the partitions at ``instant`` (unix ns); None: at the start."""
+        past = [count for at, count in self.growths if instant is not None and at <= instant]
+        return past[-1] if past else self.first
+
+    @property
+    def last(self) -> int:
+        """Return the partitions at the end."""
+        return self.growths[-1][1] if self.growths else self.first
+
+
+def topic_partitions(
+    first: int, planned: Sequence[ActionBase], played: Sequence[PlayedAction]
+) -> TopicPartitions:
+    """Return the partitions over the run: new ones count from the end of their action."""
+    growths = [
+        (of_run.ended_at, action.partitions)
+        for action, of_run in zip(planned, played, strict=True)
+        if isinstance(action, GrowPartitions) and of_run.ended_at is not None and not of_run.problem
+    ]
+    return TopicPartitions(first, tuple(sorted(growths)))
