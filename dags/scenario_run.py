@@ -26,7 +26,7 @@ from typing import Any
 from airflow.sdk import Context, chain, dag, get_current_context, setup, task, teardown
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench.core.spark import time_limit_seconds
+from lagbench.core.spark.submission import time_limit_seconds
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.kills import ends_when_killed
@@ -158,9 +158,9 @@ def require_verdict(run_folder: str) -> None:
     task's state is part of the run's. It has no setup upstream, because Airflow skips a teardown
     whose setups are all skipped, as they are in a run that is marked as failed before ``bench_up``.
     """
-    from lagbench.embedded.bench import state_dir
     from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.opened_clusters import clean_up_failures
+    from lagbench.project import state_dir
 
     if not run_folder:
         raise AirflowFailException("the run ended before plan_cell had made its run folder")

@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.cluster.rig_fixture import program_image, rig, rig_broker, spark_image
 from tests.integration.localkube_process import LocalkubeProcess, running_localkube
-
-__all__ = [
-    "program_image",
-    "rig",
-    "rig_broker",
-    "spark_image",
-]  # for suites that need a real Kubernetes
 
 TESTS = Path(__file__).parent
 

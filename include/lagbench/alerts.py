@@ -17,23 +17,19 @@ from typing import Any, Literal
 
 import yaml
 
-from lagbench.core.hpa import HpaSpec, controller_flags, parse_behavior
-from lagbench.core.keda.object import ScaledObjectSpec, Trigger
-from lagbench.core.keda.triggers import (
-    ExternalTrigger,
-    KafkaTrigger,
-    PrometheusTrigger,
-    is_unknown,
-    parse_lag_query,
-)
-from lagbench.core.lag_scaler import LAG_SCALER_DEFAULT_THRESHOLD
-from lagbench.core.policy import (
-    POLICY_VERSIONS,
-    admitted_policy,
-    is_policy,
-    refuse_broken_triggers,
-    target_environment,
-)
+from lagbench.core.hpa.behavior import parse_behavior
+from lagbench.core.hpa.controller_flags import controller_flags
+from lagbench.core.hpa.spec import HpaSpec
+from lagbench.core.keda.object.spec import ScaledObjectSpec, Trigger
+from lagbench.core.keda.triggers.authentication import is_unknown
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.triggers.other_types import ExternalTrigger
+from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
+from lagbench.core.keda.triggers.promql import parse_lag_query
+from lagbench.core.lag_scaler.lag_rule import LAG_SCALER_DEFAULT_THRESHOLD
+from lagbench.core.policy.checked_policy import admitted_policy, refuse_broken_triggers
+from lagbench.core.policy.kinds import POLICY_VERSIONS, is_policy
+from lagbench.core.policy.target_environment import target_environment
 from lagbench.errors import WrongInput
 from lagbench.project import project_root
 

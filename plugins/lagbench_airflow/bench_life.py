@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from typing import Any
 
+from lagbench import project
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.kube import Kube
@@ -14,9 +15,10 @@ from lagbench.adapters.kube.set_aside import bring_back
 from lagbench.adapters.kube.workloads import clear_cluster, remove_everything
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.topic_copies import keep_evidence
-from lagbench.core.cluster import longest_run_seconds, rights_of_run
-from lagbench.core.scenario import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
-from lagbench.core.spark import SparkPlace
+from lagbench.core.cluster.lease import longest_run_seconds
+from lagbench.core.cluster.run_rights import rights_of_run
+from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
+from lagbench.core.spark.settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.errors import NotReady
 from lagbench_airflow.bench_versions import started_versions
@@ -47,7 +49,7 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
     spark = SparkTarget.read("spark_default")  # reports a wrong one before anything is measured
     is_started, embedded = False, target.is_embedded()
     if embedded:
-        state_dir = bench.state_dir()
+        state_dir = project.state_dir()
         is_started = bench.running(state_dir) is None
         bench.up(state_dir, attached=False, on_progress=say)
         if is_started and cell is not None:
@@ -158,9 +160,9 @@ def _copy(say: Say, folder: RunFolder) -> None:
 
 def _start_broker(say: Say) -> None:
     """Start the bench's own broker if an action has stopped it and the run ended before its end."""
-    state = bench.running(bench.state_dir())
+    state = bench.running(project.state_dir())
     if state is not None and state.kafka == "embedded" and state.broker_state == "stopped":
-        bench.start_broker(bench.state_dir())
+        bench.start_broker(project.state_dir())
         say("started the broker, which an action had stopped")
 
 
@@ -178,4 +180,4 @@ def take_bench_down(*, was_started_here: bool, keep_bench: bool) -> list[str]:
     """Stop the embedded bench if this run started it and it need not be kept."""
     if keep_bench or not was_started_here or not target.is_embedded():
         return []
-    return bench.down(bench.state_dir())
+    return bench.down(project.state_dir())

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.cluster import SCALED_OBJECT
-from lagbench.core.keda.loop import KEDA_VERSION, VERSION_LABEL, is_handed_over
-from lagbench.core.spark import SparkPlace
+from lagbench import project
+from lagbench.core.cluster.policy_manifest import SCALED_OBJECT
+from lagbench.core.keda.loop.handover import is_handed_over
+from lagbench.core.keda.loop.hpa_builder import KEDA_VERSION, VERSION_LABEL
+from lagbench.core.spark.settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER
 from lagbench.embedded.java import find_java
@@ -23,7 +25,7 @@ def started_versions(place: SparkPlace) -> dict[str, str]:
     has its image's Java.
     """
     versions = {}
-    state = bench.running(bench.state_dir())
+    state = bench.running(project.state_dir())
     if state is not None and state.kafka == "embedded":
         versions["kafka-broker"] = BROKER.version
     if place is not SparkPlace.KUBERNETES:

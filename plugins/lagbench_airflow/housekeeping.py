@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lagbench.adapters.runs.run_folder import RunFolder, RunSummary, list_runs, runs_root
-from lagbench.core.cluster import longest_run_seconds
+from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.errors import LagbenchError
 from lagbench.results.baseline import pinned_baselines
 from lagbench.results.gate import references

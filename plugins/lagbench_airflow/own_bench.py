@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lagbench import project
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.embedded import bench
 
@@ -13,13 +14,13 @@ def note_started_bench(folder: RunFolder) -> None:
 
     It is identified by its supervisor: a bench that is started later has another one.
     """
-    state = bench.running(bench.state_dir())
+    state = bench.running(project.state_dir())
     if state is not None:
         folder.update_manifest(**{_FIELD: state.supervisor.model_dump()})
 
 
 def is_own_bench(folder: RunFolder) -> bool:
     """Return whether this run has started the running bench."""
-    state = bench.running(bench.state_dir())
+    state = bench.running(project.state_dir())
     noted = folder.read_json(folder.manifest).get(_FIELD)
     return state is not None and noted == state.supervisor.model_dump()

@@ -12,15 +12,14 @@ from typing import Any, NoReturn, get_args
 from airflow.sdk import Param
 
 from lagbench.catalog.catalog_files import list_policies, list_scenarios
-from lagbench.core.scenario import (
+from lagbench.core.scenario.balancer import Balancer
+from lagbench.core.scenario.conf_limits import (
     FIELDS_VARIABLE,
     FOLDERS_VARIABLE,
-    MAX_SEED,
-    Balancer,
     ConfLimits,
-    Scenario,
     reaching_fields,
 )
+from lagbench.core.scenario.scenario import MAX_SEED, Scenario
 from lagbench.errors import WrongInput
 from lagbench.orchestrator.sealed_conf import SEALED, read_sealed
 from lagbench.project import state_dir

@@ -12,7 +12,7 @@ from typing import Literal
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.telemetry import Phase
+from lagbench.core.telemetry.phases import Phase
 
 PhaseState = Literal["started", "finished", "failed"]
 DETAIL_LENGTH = 500

@@ -11,15 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from lagbench import project
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import file_name
 from lagbench.catalog.strict_yaml import read_bytes
-from lagbench.core.compare import content_digest, policies_digest
-from lagbench.core.scenario import MOST_FILE_BYTES, RunNames, new_run_id
-from lagbench.core.scenario.stream import RUN_TAIL_FIELD, tail_of
-from lagbench.embedded import bench
+from lagbench.core.compare.cell_identity import content_digest, policies_digest
+from lagbench.core.scenario.payload import MOST_FILE_BYTES
+from lagbench.core.scenario.run_names import RunNames, new_run_id
+from lagbench.core.scenario.stream.tail import RUN_TAIL_FIELD, tail_of
 from lagbench.errors import WrongInput
 from lagbench.orchestrator.playable import require_playable
 from lagbench.results.prediction import predict_run
@@ -44,7 +45,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     )
     is_embedded = target.is_embedded()
     on = None if is_embedded else settings_of_cluster()
-    require_playable(cell, on, bench.state_dir())
+    require_playable(cell, on, project.state_dir())
     run_id = params.get("run_id") or new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from lagbench.errors import NotReady
-from lagbench.report import write_report
+from lagbench.report.page import write_report
 from lagbench.results.gate import judge_night
 from lagbench_airflow.run_lookup import folder_of_dag_run
 

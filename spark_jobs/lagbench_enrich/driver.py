@@ -21,7 +21,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.process.stop_signal import StopSignal
-from lagbench.core.telemetry import SparkDriverStarted
+from lagbench.core.telemetry.spark import SparkDriverStarted
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
 from lagbench.shared_with_spark.kafka_options import spark_kafka_options

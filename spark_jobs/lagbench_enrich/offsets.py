@@ -17,7 +17,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-from lagbench.core.telemetry import OffsetsPublished, SparkBatch
+from lagbench.core.telemetry.spark import OffsetsPublished, SparkBatch
 from lagbench.errors import NotReady, WrongInput
 from lagbench_enrich.options import EnrichOptions
 

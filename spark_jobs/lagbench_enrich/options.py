@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lagbench.core.scenario import Flag, SparkFlags
+from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.spark_consumer import SparkFlags
 from lagbench.programs.consumer.settings import WorkOptions
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags

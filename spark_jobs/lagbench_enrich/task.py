@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-from lagbench.core.telemetry import SparkTask
+from lagbench.core.telemetry.spark import SparkTask
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.cpu_burn import CpuBurner
 from lagbench.programs.consumer.downstream_clock import DownstreamClock

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lagbench.core.ownership import Ledgered, RunFacts, clock_of, unledgered_bounds
+from lagbench.core.ownership.owners import clock_of
+from lagbench.core.ownership.run_facts import RunFacts
+from lagbench.core.ownership.unledgered import Ledgered, unledgered_bounds
 from lagbench.shared_with_spark import message_classes as classes
 from lagbench_spark import schemas
 from lagbench_spark.bad_messages import MOST_ROWS_WRITTEN, bad_rows, blamed, fair_share

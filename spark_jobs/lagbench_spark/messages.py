@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lagbench.core.ownership import RunFacts
+from lagbench.core.ownership.run_facts import RunFacts
 from lagbench_spark.run_folder import Fence
 
 _PRODUCER_ID = 0  # a run has one producer

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from lagbench.core.ownership import FACT_KINDS, RunFacts, facts_of
+from lagbench.core.ownership.run_facts import FACT_KINDS, RunFacts, facts_of
 from lagbench_spark import schemas
 from lagbench_spark.messages import Rules
 from lagbench_spark.run_folder import Fence, RunFolder

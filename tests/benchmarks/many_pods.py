@@ -18,12 +18,8 @@ from lagbench.core.scenario.profiles import SteadyProfile
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.start_delay import start_delay
-from lagbench.core.telemetry.records import (
-    PodStarted,
-    ProducerProgress,
-    StreamFinished,
-    StreamStarted,
-)
+from lagbench.core.telemetry.consumer import PodStarted
+from lagbench.core.telemetry.producer import ProducerProgress, StreamFinished, StreamStarted
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.localkube_process import LocalkubeProcess

@@ -11,7 +11,7 @@ from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.stream.event_stream import BLOCK_EVENTS, EventBlock, EventStream
 from lagbench.core.scenario.stream.key_skew import partitions_of
-from lagbench.core.telemetry.records import PartitionsAssigned, PodStopped
+from lagbench.core.telemetry.consumer import PartitionsAssigned, PodStopped
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.ledger import encode_batch, ledger_schema
 from lagbench.programs.consumer.partition_work import PartitionWork, Writes

@@ -12,8 +12,8 @@ from typing import Any, get_args
 
 import pytest
 
-from lagbench.core.cluster import ONLY_EMBEDDED
-from lagbench.core.scenario import ActionKind
+from lagbench.core.cluster.action_rights import ONLY_EMBEDDED
+from lagbench.core.scenario.actions import ActionKind
 from lagbench.embedded.broker import Broker
 from tests.cluster.cluster_rehearsal import ClusterRehearsal, lag_scaler_has_a_name, rehearsal_on
 from tests.cluster.rig.rig import Rig

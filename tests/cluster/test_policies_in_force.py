@@ -27,7 +27,8 @@ from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scaler import MetricSpec
-from lagbench.core.keda.object.scaled_object import Trigger, parse_scaled_object
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
+from lagbench.core.keda.object.spec import Trigger
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker

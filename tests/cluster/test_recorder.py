@@ -32,18 +32,18 @@ from lagbench.core.measures.replicas.flapping import replica_changes
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
-from lagbench.core.telemetry.records import (
-    FirstRecordDone,
+from lagbench.core.telemetry.consumer import FirstRecordDone
+from lagbench.core.telemetry.producer import LoadStep
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import (
     HpaSample,
     KubeEvent,
     LagSample,
-    LoadStep,
     PodSeen,
     ReadGap,
-    Record,
     ReplicasChanged,
-    TelemetryRecord,
 )
+from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.embedded.broker import Broker
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually

@@ -10,8 +10,8 @@ from lagbench.core.hpa.spec import parse_hpa
 from lagbench.core.keda.loop.health import MetricHealth
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.runtime import KedaObject
-from lagbench.core.keda.object import ScalingAnnotations, parse_scaling_annotations
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
+from lagbench.core.keda.object.spec import ScalingAnnotations, parse_scaling_annotations
 from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.errors import NotReady
 from tests.conformance.real_keda_hpa import ReplayedHpa

@@ -14,10 +14,10 @@ from lagbench.core.keda.loop.scaler import (
     ScalerFailed,
     ScalersNotBuilt,
 )
-from lagbench.core.keda.object.scaled_object import Trigger
-from lagbench.core.keda.triggers import ExternalTrigger, ResourceTrigger
+from lagbench.core.keda.object.spec import Trigger
 from lagbench.core.keda.triggers.cron import CronTrigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger, kept_partitions
+from lagbench.core.keda.triggers.other_types import ExternalTrigger, ResourceTrigger
 from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from tests.conformance.real_keda_inputs import Group, World
 from tests.conformance.real_keda_trace import Trace

@@ -15,13 +15,13 @@ from lagbench.core.keda.loop.kafka_lag import (
     partition_lag,
     read_lag,
 )
-from lagbench.core.keda.object import TriggerRefused
-from lagbench.core.keda.triggers import ExternalTrigger
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.kafka import (
     KafkaTrigger,
     kept_partitions,
     parse_partition_limitation,
 )
+from lagbench.core.keda.triggers.other_types import ExternalTrigger
 from tests.fakes.triggers import read_trigger
 
 TABLES = json.loads((Path(__file__).parents[1] / "data" / "keda_kafka_cases.json").read_text())

@@ -11,8 +11,9 @@ from lagbench.core.hpa.behavior import parse_behavior
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scaler import MetricSpec
-from lagbench.core.keda.object import ExternalTrigger
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, parse_scaled_object
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
+from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.keda.triggers.other_types import ExternalTrigger
 
 _FILE = Path(__file__).parents[1] / "data" / "keda_hpas.json.gz"
 ROWS: list[dict[str, Any]] = json.loads(gzip.decompress(_FILE.read_bytes()))["rows"]

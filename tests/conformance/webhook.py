@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lagbench.core.policy.admission import Admission, FieldValidation, admit
+from lagbench.core.policy.admission.answer import Admission, FieldValidation, admit
 from tests.conformance.comparison import Comparison, read_json, report_differences
 from tests.conformance.webhook_cases import cluster_before
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lagbench.core.keda.object import KIND
-from lagbench.core.policy.admission import ClusterView, target_type
+from lagbench.core.keda.object.spec import KIND
+from lagbench.core.policy.admission.cluster import ClusterView, target_type
 
 _NAME = "'([^']*)'"
 _BY_HPA = re.compile(rf"workload {_NAME} of type .* is already managed by the hpa {_NAME}")

@@ -15,10 +15,10 @@ from lagbench.core.keda.loop.scaler import (
     ScalerFailed,
     ScalersNotBuilt,
 )
-from lagbench.core.keda.object.scaled_object import Trigger
-from lagbench.core.keda.triggers import ResourceTrigger
+from lagbench.core.keda.object.spec import Trigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.telemetry.records import Record
+from lagbench.core.keda.triggers.other_types import ResourceTrigger
+from lagbench.core.telemetry.record import Record
 from lagbench.programs.autoscaler.context import Clock, TelemetryRouter, WorkerContext
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
 from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker

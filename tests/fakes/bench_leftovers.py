@@ -5,7 +5,7 @@ from __future__ import annotations
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.scenario.run_names import GROUP_PREFIX, RUN_ID_LABEL
-from lagbench.embedded.bench import BenchState
+from lagbench.embedded.bench_state import BenchState
 
 
 def leftovers(bench: BenchState) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.verdict import Verdict
+from lagbench.core.verdict.verdict import Verdict
 from tests.fakes.nights import write_night
 from tests.fakes.run_folder_builder import SCENARIO_YAML
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lagbench.core.keda.loop.handover import is_handed_over
 from lagbench.core.keda.loop.scale_loop import READY
-from lagbench.core.policy.admission import hpa_name
+from lagbench.core.keda.object.rules import hpa_name
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import NotReady, StillWaiting
 

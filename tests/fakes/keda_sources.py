@@ -14,7 +14,8 @@ from lagbench.core.keda.loop.scaler import (
     ScalersNotBuilt,
     TargetView,
 )
-from lagbench.core.keda.object.scaled_object import Trigger, parse_scaled_object
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
+from lagbench.core.keda.object.spec import Trigger
 
 SECOND = 1_000_000_000
 A, B = "s0-kafka-a", "s1-kafka-b"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lagbench.core.live import LiveCell, LiveSpike, live_slos
-from lagbench.core.scenario import Slos
+from lagbench.core.live.line import LiveCell, LiveSpike
+from lagbench.core.live.standings import live_slos
+from lagbench.core.scenario.scenario import Slos
 
 
 def live_cell(*spikes: tuple[float, float], slos: Slos | None = None) -> LiveCell:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from lagbench.core.telemetry.records import ReplicaSample, ReplicasChanged, Scaled
+from lagbench.core.telemetry.autoscaler import Scaled
+from lagbench.core.telemetry.recorder import ReplicaSample, ReplicasChanged
 
 SECOND = 1_000_000_000
 

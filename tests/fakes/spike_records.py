@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from lagbench.core.telemetry import records as t
+from lagbench.core.telemetry import autoscaler, consumer, phases, producer, record, recorder
 from tests.fakes.spike_simulation import Outcome, Pod, SpikeStory
 from tests.fakes.spike_tables import (
     STEPS_PER_SECOND,
@@ -26,7 +26,7 @@ PHASES = (  # name, from, to (None: the end of the stream plus so many seconds)
 )
 
 
-def records(story: SpikeStory, outcome: Outcome, epoch: int) -> list[t.Record]:
+def records(story: SpikeStory, outcome: Outcome, epoch: int) -> list[record.Record]:
     """Return all records of the run, ordered by instant."""
     parts = (
         _phases(epoch),
@@ -38,17 +38,17 @@ def records(story: SpikeStory, outcome: Outcome, epoch: int) -> list[t.Record]:
     return sorted((record for part in parts for record in part), key=lambda record: record.at)
 
 
-def _phases(epoch: int) -> Iterator[t.Record]:
+def _phases(epoch: int) -> Iterator[record.Record]:
     for name, started, finished in PHASES:
-        yield t.Phase(at=instant(epoch, started), source="dag", name=name, state="started")
-        yield t.Phase(at=instant(epoch, finished), source="dag", name=name, state="finished")
+        yield phases.Phase(at=instant(epoch, started), source="dag", name=name, state="started")
+        yield phases.Phase(at=instant(epoch, finished), source="dag", name=name, state="finished")
 
 
-def _producer(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.Record]:
+def _producer(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[record.Record]:
     source, total = "producer-0", int(end_by_second(story, outcome)[-1].sum())
     spike_start, spike_end = story.before_seconds, story.before_seconds + story.hold_seconds
     base, high = story.base_rate, story.base_rate * story.spike_mult
-    yield t.StreamStarted(
+    yield producer.StreamStarted(
         at=epoch - 20_000_000,
         source=source,
         stream_started_at=epoch,
@@ -64,10 +64,12 @@ def _producer(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.Rec
     )
     for second, step, before, after in steps:
         at = instant(epoch, second)
-        yield t.LoadStep(at=at, source=source, step=step, rate_before=before, rate_after=after)
+        yield producer.LoadStep(
+            at=at, source=source, step=step, rate_before=before, rate_after=after
+        )
     for second, ends in enumerate(end_by_second(story, outcome)):
         sent = int(ends.sum())
-        yield t.ProducerProgress(
+        yield producer.ProducerProgress(
             at=instant(epoch, second + 0.01),
             source=source,
             planned=sent,
@@ -78,7 +80,7 @@ def _producer(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.Rec
             lateness_p99_ms=5.2,
             lateness_max_ms=9.0,
         )
-    yield t.StreamFinished(
+    yield producer.StreamFinished(
         at=instant(epoch, story.end_seconds + 0.1),
         source=source,
         planned=total,
@@ -95,10 +97,10 @@ def _producer(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.Rec
     )
 
 
-def _pod(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.Record]:
+def _pod(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[record.Record]:
     name, member = pod.name, f"member-{pod.name}"
     started = instant(epoch, pod.created + 0.25)
-    yield t.PodStarted(
+    yield consumer.PodStarted(
         at=instant(epoch, pod.created + 0.7),
         source=name,
         process_started_at=started,
@@ -107,11 +109,11 @@ def _pod(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[
         process_ms=story.process_ms,
         instance_id=None,
     )
-    yield t.GroupJoined(at=instant(epoch, pod.joined), source=name, member_id=member)
+    yield consumer.GroupJoined(at=instant(epoch, pod.joined), source=name, member_id=member)
     own = [event for event in outcome.events if event.pod == name]
     for number, event in enumerate(own, start=1):
         if event.kind == "assigned":
-            yield t.PartitionsAssigned(
+            yield consumer.PartitionsAssigned(
                 at=instant(epoch, event.second),
                 source=name,
                 member_id=member,
@@ -121,7 +123,7 @@ def _pod(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[
                 rebalance=number,
             )
         else:
-            yield t.PartitionsRevoked(
+            yield consumer.PartitionsRevoked(
                 at=instant(epoch, event.second),
                 source=name,
                 member_id=member,
@@ -134,12 +136,12 @@ def _pod(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[
             )
     if pod.first_done is not None:
         at = instant(epoch, pod.first_done + story.process_ms / 1000)
-        yield t.FirstRecordDone(at=at, source=name, partition=0, offset=0)
+        yield consumer.FirstRecordDone(at=at, source=name, partition=0, offset=0)
     yield from _pod_progress(pod, story, outcome, epoch)
     if pod.sigterm is not None and pod.gone is not None:
         at, total = instant(epoch, pod.sigterm), _processed(pod, outcome, pod.sigterm + 1)
-        yield t.SigtermReceived(at=at, source=name, queued=0, in_flight=1)
-        yield t.PodStopped(
+        yield consumer.SigtermReceived(at=at, source=name, queued=0, in_flight=1)
+        yield consumer.PodStopped(
             at=instant(epoch, pod.gone - 0.1),
             source=name,
             reason="sigterm",
@@ -154,7 +156,9 @@ def _processed(pod: Pod, outcome: Outcome, until: float) -> int:
     return sum(sum(step.get(pod.name, {}).values()) for step in steps)
 
 
-def _pod_progress(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.Record]:
+def _pod_progress(
+    pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int
+) -> Iterator[record.Record]:
     first, end = max(0, int(pod.joined) + 1), int(pod.sigterm or story.end_seconds)
     total = _processed(pod, outcome, first)
     for second in range(first, end + 1):
@@ -164,7 +168,7 @@ def _pod_progress(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> 
             e.owned for e in outcome.events if e.pod == pod.name and e.second <= second
         ] or [[]]  # fmt: skip
         total += count
-        yield t.ConsumerProgress(
+        yield consumer.ConsumerProgress(
             at=instant(epoch, second + 0.99),
             source=pod.name,
             processed_total=total,
@@ -176,21 +180,21 @@ def _pod_progress(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> 
         )
 
 
-def _recorder(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.Record]:
+def _recorder(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[record.Record]:
     source = "recorder-0"
     ends, committed = end_by_second(story, outcome), committed_by_second(story, outcome)
     for second in range(int(story.end_seconds) + 1):
         rows = [
             (p, int(ends[second, p]), int(committed[second, p])) for p in range(story.partitions)
         ]
-        yield t.LagSample(at=instant(epoch, second), source=source, partitions=list(rows))
+        yield recorder.LagSample(at=instant(epoch, second), source=source, partitions=list(rows))
         for component, share, memory in (
             ("recorder", 0.012, 48 << 20),
             ("localkube", 0.018, 95 << 20),
             ("broker", 0.21, 720 << 20),
             ("autoscaler", 0.006, 52 << 20),
         ):
-            yield t.UsageSample(
+            yield recorder.UsageSample(
                 at=instant(epoch, second),
                 source=source,
                 component=component,
@@ -199,21 +203,21 @@ def _recorder(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.Rec
             )
     final = [(p, int(end), int(end)) for p, end in enumerate(ends[-1])]
     at = instant(epoch, story.end_seconds + 2)
-    yield t.LagSample(at=at, source=source, partitions=list(final))
+    yield recorder.LagSample(at=at, source=source, partitions=list(final))
     for second in range(0, int(story.end_seconds) + 1, 10):
-        yield t.GroupMembers(at=instant(epoch, second), source=source, members=[])
+        yield recorder.GroupMembers(at=instant(epoch, second), source=source, members=[])
     for at, spec, current, ready in tables(story, outcome, epoch)["replicas"]:
-        yield t.ReplicaSample(at=at, source=source, spec=spec, current=current, ready=ready)
+        yield recorder.ReplicaSample(at=at, source=source, spec=spec, current=current, ready=ready)
         members, state = ready, "STABLE"
         surplus = max(0, members - story.partitions)
-        yield t.GroupSample(
+        yield recorder.GroupSample(
             at=at, source=source, state=state, members=members, members_without_partitions=surplus
         )
     for pod in outcome.pods:
         yield from _pod_seen(pod, story, epoch, source)
 
 
-def _pod_seen(pod: Pod, story: SpikeStory, epoch: int, source: str) -> Iterator[t.Record]:
+def _pod_seen(pod: Pod, story: SpikeStory, epoch: int, source: str) -> Iterator[record.Record]:
     created, started = instant(epoch, pod.created), instant(epoch, pod.created + 0.2)
     ready = instant(epoch, pod.created + story.ready_after_seconds)
     deleted = None if pod.sigterm is None else instant(epoch, pod.sigterm - 0.02)
@@ -226,7 +230,7 @@ def _pod_seen(pod: Pod, story: SpikeStory, epoch: int, source: str) -> Iterator[
     ]
     for at, ready_at, deleted_at, gone_at in stages:
         if at is not None:
-            yield t.PodSeen(
+            yield recorder.PodSeen(
                 at=at + 5_000_000,
                 source=source,
                 pod=pod.name,
@@ -241,13 +245,13 @@ def _pod_seen(pod: Pod, story: SpikeStory, epoch: int, source: str) -> Iterator[
             )
 
 
-def _autoscaler(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.Record]:
+def _autoscaler(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[record.Record]:
     source, metric = "autoscaler", "s0-kafka-events"
     for second, lag, before, after in outcome.syncs:
         at = instant(epoch, second)
         capped = min(lag, story.partitions * story.lag_threshold)
         proposal = max(story.floor, min(story.ceiling, -(-capped // story.lag_threshold)))
-        yield t.HpaSync(
+        yield autoscaler.HpaSync(
             at=at,
             source=source,
             hpa="keda-hpa-consumer",
@@ -261,7 +265,7 @@ def _autoscaler(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.R
             scaling_active="True ValidMetricFound",
         )
         if after != before:
-            yield t.Scaled(
+            yield autoscaler.Scaled(
                 at=at + 8_000_000,
                 source=source,
                 target="consumer",
@@ -274,7 +278,7 @@ def _autoscaler(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.R
     for index in range(int(story.end_seconds / 5)):
         at = instant(epoch, 1.7 + 5 * index)
         lag = float(_lag_at(story, outcome, int(1.7 + 5 * index)))
-        yield t.KedaPoll(
+        yield autoscaler.KedaPoll(
             at=at, source=source, scaled_object="consumer", metrics={metric: lag}, is_active=lag > 0
         )
 

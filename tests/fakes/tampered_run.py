@@ -24,7 +24,8 @@ import yaml
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.verdict.verdict import SloResult, Verdict, judge
+from lagbench.core.verdict.slo import SloResult
+from lagbench.core.verdict.verdict import Verdict, judge
 from lagbench.results.measure import judge_run, measure_run
 
 KEPT_PASS = Path(__file__).parent.parent / "data" / "runs" / "stand_in_pass.tar.xz"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.keda.triggers import TriggerSource, parse_trigger
 from lagbench.core.keda.triggers.kafka import parse_kafka_trigger
+from lagbench.core.keda.triggers.other_types import parse_trigger
+from lagbench.core.keda.triggers.parameters import TriggerSource
 
 
 def read_trigger(

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.landed_run import landed
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady
-
-__all__ = ["landed"]  # a fixture of the Spark tests
 
 _STARTS = 3
 _PORT_TAKEN = ("Address already in use", "is taken by")

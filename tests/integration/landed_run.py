@@ -27,7 +27,8 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.runs.run_folder import LANDED_TABLES
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.telemetry.records import LagSample, ReadGap, ReplicaSample, encode_record
+from lagbench.core.telemetry.recorder import LagSample, ReadGap, ReplicaSample
+from lagbench.core.telemetry.records import encode_record
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.driver_options import driver_options
 from lagbench.embedded.java import find_java

@@ -27,7 +27,7 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.policy_swap import put_policy
 from lagbench.adapters.kube.set_aside import HAD_REPLICAS
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.core.policy import CheckedPolicy
+from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
@@ -36,7 +36,8 @@ from lagbench.core.scenario.run_names import (
     RUN_ID_LABEL,
     SWAP_ANNOTATION,
 )
-from lagbench.core.telemetry.records import ActionEnded, ActionStarted, StreamStarted
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.producer import StreamStarted
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow

@@ -18,8 +18,8 @@ import pytest
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import is_alive
-from lagbench.core.scenario import BrokerRestart
-from lagbench.embedded import bench
+from lagbench.core.scenario.actions import BrokerRestart
+from lagbench.embedded import bench, bench_status
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady
@@ -285,7 +285,7 @@ def _ignore(_line: str) -> None:
     """Take progress and show nothing."""
 
 
-def _part(state_dir: Path, name: str) -> bench.PartStatus:
+def _part(state_dir: Path, name: str) -> bench_status.PartStatus:
     return next(part for part in bench.status(state_dir).parts if part.name == name)
 
 

@@ -17,8 +17,8 @@ from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_ru
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.scenario.poison import PoisonedKey
 from lagbench.core.scenario.process_cost import LognormalCost
-from lagbench.core.scenario.stream import process_ns
-from lagbench.core.telemetry.records import (
+from lagbench.core.scenario.stream.cost_draws import process_ns
+from lagbench.core.telemetry.consumer import (
     ConsumerProgress,
     FirstRecordDone,
     GroupJoined,

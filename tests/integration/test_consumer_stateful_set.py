@@ -17,7 +17,7 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.scenario import ConsumerSettings
-from lagbench.core.telemetry.records import PartitionsAssigned, SigtermReceived
+from lagbench.core.telemetry.consumer import PartitionsAssigned, SigtermReceived
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded import bench
-from lagbench.embedded.bench import BenchState
+from lagbench.embedded.bench_state import BenchState
 from lagbench.orchestrator.airflow_environment import (
     airflow_command,
     airflow_environment,

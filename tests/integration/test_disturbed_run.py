@@ -16,14 +16,11 @@ from tests.integration.test_action_player import ends, player
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.core.cluster import (
-    ConsumersWay,
-    RunTarget,
-    broker_proxy_for_run,
-    consumer_for_run,
-)
-from lagbench.core.scenario import ConsumerSettings, DownstreamPace
-from lagbench.core.telemetry import ActionStarted
+from lagbench.core.cluster.jobs import broker_proxy_for_run
+from lagbench.core.cluster.manifests import ConsumersWay, RunTarget, consumer_for_run
+from lagbench.core.scenario.downstream_pace import DownstreamPace
+from lagbench.core.scenario.scenario import ConsumerSettings
+from lagbench.core.telemetry.actions import ActionStarted
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.embedded.ports import free_port

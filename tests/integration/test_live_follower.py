@@ -21,8 +21,8 @@ from lagbench.adapters.kafka.telemetry_read import read_records
 from lagbench.adapters.process.processes import start_tied
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
-from lagbench.core.live import LiveLine, decode_line
-from lagbench.core.telemetry import LagSample, ReplicaSample, UsageSample
+from lagbench.core.live.line import LiveLine, decode_line
+from lagbench.core.telemetry.recorder import LagSample, ReplicaSample, UsageSample
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow

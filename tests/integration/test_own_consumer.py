@@ -21,13 +21,11 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube.cluster_check import ready_namespace
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.cluster import (
-    KafkaSettings,
-    RunTarget,
-    own_consumer_as_process,
-    own_deployment,
-)
-from lagbench.core.scenario import RunNames
+from lagbench.core.cluster.manifests import RunTarget
+from lagbench.core.cluster.own_deployment import own_deployment
+from lagbench.core.cluster.own_kafka import KafkaSettings
+from lagbench.core.cluster.own_process import own_consumer_as_process
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.example_consumers import BUILDS

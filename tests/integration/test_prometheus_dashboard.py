@@ -43,7 +43,7 @@ from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.scenario.profiles import StepProfile
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import Keys, Scenario
-from lagbench.core.telemetry.records import Phase
+from lagbench.core.telemetry.phases import Phase
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
 

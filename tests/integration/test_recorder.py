@@ -25,14 +25,14 @@ from lagbench.core.measures.evidence.group_strangers import group_strangers
 from lagbench.core.measures.evidence.pod_lives import by_life
 from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import (
     GroupMembers,
     GroupSample,
     LagSample,
     PodSeen,
     PodsListed,
     ReadGap,
-    Record,
     ReplicaSample,
     ReplicasChanged,
     UsageSample,

@@ -20,7 +20,7 @@ from lagbench.adapters.kube.workloads import remove_workloads
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run, recorder_for_run
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.scenario.scenario import ConsumerSettings
-from lagbench.core.telemetry.records import GroupMembers, LagSample, PodSeen, ReplicaSample
+from lagbench.core.telemetry.recorder import GroupMembers, LagSample, PodSeen, ReplicaSample
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow

@@ -14,12 +14,8 @@ from tests.integration.spark_stream import PARTITIONS, SparkStream, spark_stream
 
 from lagbench.adapters.process.processes import signal_group
 from lagbench.core.measures.spark import spark_measures
-from lagbench.core.telemetry.records import (
-    PodStopped,
-    SparkBatch,
-    SparkDriverStarted,
-    SparkTask,
-)
+from lagbench.core.telemetry.consumer import PodStopped
+from lagbench.core.telemetry.spark import SparkBatch, SparkDriverStarted, SparkTask
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.ports import LOOPBACK
 from lagbench.embedded.spark_packages import submit_environment

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from lagbench.catalog.catalog_files import catalog_folder, find_file, is_path
 from lagbench.catalog.scenario_errors import wrong_file
 from lagbench.catalog.strict_yaml import parse_mapping, read_text
-from lagbench.core.experiment import Experiment
+from lagbench.core.experiment.experiment import Experiment
 from lagbench.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def load_experiment(name_or_path: str | Path) -> Experiment:
 def check_experiment(experiment: Experiment) -> dict[str, Cell]:
     """Return the cells by name, each with a checked scenario and policy."""
     from lagbench.catalog.catalog import checked_cell
-    from lagbench.core.compare import DRAWN_FOR_PAIRS
-    from lagbench.core.measures import NAMED
+    from lagbench.core.compare.comparable import DRAWN_FOR_PAIRS
+    from lagbench.core.measures.registry import NAMED
 
     where = f"experiment {experiment.name}"
     asked = [("bounds", name) for name in experiment.bounds]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.kubernetes import parse_milli
+from lagbench.core.kubernetes.quantity import parse_milli
 from lagbench.errors import WrongInput
 from lagbench.shown import looks_secret
 

@@ -15,17 +15,18 @@ from lagbench.catalog.catalog_files import resolved
 from lagbench.catalog.kubernetes_types import typed_objects
 from lagbench.catalog.kubernetes_yaml import parse_objects
 from lagbench.catalog.strict_yaml import read_bytes, read_text
-from lagbench.core.cluster import (
-    ClusterSettings,
-    KafkaSettings,
+from lagbench.core.cluster.manifests import RunTarget
+from lagbench.core.cluster.own_deployment import (
     OwnDeployment,
-    RunTarget,
-    own_consumer_as_process,
     own_consumer_for_cluster,
     own_deployment,
-    require_kafka_secret,
 )
-from lagbench.core.scenario import ConsumerSettings, RunNames, Scenario, require_no_secrets
+from lagbench.core.cluster.own_kafka import KafkaSettings, require_kafka_secret
+from lagbench.core.cluster.own_process import own_consumer_as_process
+from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.scenario.own_consumer import require_no_secrets
+from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.errors import WrongInput
 from lagbench.shown import HIDDEN
 

@@ -11,7 +11,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from lagbench.catalog.kubernetes_types import list_example
-from lagbench.core.scenario import NUMBER, Scenario, models_in
+from lagbench.core.scenario.conf_limits import models_in
+from lagbench.core.scenario.process_cost import NUMBER
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
 
 # A rule over several fields says "FIELD must be …".

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from lagbench import project
 from lagbench.cli.cell_options import TargetOption, TargetSettingsOption
 from lagbench.cli.terminal import Terminal, table_of
 from lagbench.errors import ExitCode
@@ -20,7 +21,7 @@ def up() -> int:
     from lagbench.embedded import bench
 
     console = Terminal()
-    state = bench.up(bench.state_dir(), attached=False, on_progress=console.say)
+    state = bench.up(project.state_dir(), attached=False, on_progress=console.say)
     console.say(f"Kafka       {state.bootstrap_servers}")
     console.say(f"Kubernetes  KUBECONFIG={state.kubeconfig}")
     return ExitCode.PASS
@@ -37,7 +38,7 @@ def down() -> int:
         cluster_notes,
     )
 
-    say, state_dir = Terminal().say, bench.state_dir()
+    say, state_dir = Terminal().say, project.state_dir()
     clean_up_seconds = CLEAN_UP_LIMIT_SECONDS if cluster_notes(state_dir, "run") else 0
     run = stop_running_run(state_dir, grace_seconds=STOP_GRACE_SECONDS + clean_up_seconds, say=say)
     stopped = [] if run is None else [run]
@@ -55,7 +56,7 @@ def status() -> int:
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import failed_parts, running_server, told_failure
 
-    state_dir = bench.state_dir()
+    state_dir = project.state_dir()
     found, server = bench.status(state_dir), running_server(state_dir)
     rows: list[tuple[str | Text, ...]] = [
         (
@@ -84,7 +85,7 @@ def doctor() -> int:
     """Check that this machine can run the bench; exit code 3 when something is missing."""
     from lagbench.embedded import bench
 
-    checks = bench.doctor(bench.state_dir())
+    checks = bench.doctor(project.state_dir())
     rows = [(c.name, Text(c.status, _COLOURS[c.status]), c.seen, c.remedy) for c in checks]
     Terminal().print(table_of(("check", "", "seen", "what to do"), rows, is_whole=False))
     failed = any(check.status == "fail" for check in checks)
@@ -104,7 +105,7 @@ def ui(
     from lagbench.orchestrator.opened_clusters import ClusterNote
     from lagbench.orchestrator.target import find_target
 
-    console, state_dir = Terminal(), bench.state_dir()
+    console, state_dir = Terminal(), project.state_dir()
     cluster, running = find_target(target, target_settings), running_server(state_dir)
     if running is not None:
         require_target(running, target)

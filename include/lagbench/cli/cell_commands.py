@@ -12,7 +12,7 @@ from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.adapters.runs.run_folder import RunFolder
-    from lagbench.core.verdict import Verdict
+    from lagbench.core.verdict.verdict import Verdict
 
 RunArgument = Annotated[
     str, typer.Argument(help="A run id, the beginning of one, or latest.", metavar="RUN")
@@ -103,7 +103,7 @@ def _require_end(folder: RunFolder) -> None:
 
 def _what_if(console: Terminal, folder: RunFolder, settings: list[str]) -> int:
     from lagbench.cli.cell_options import slo_limits
-    from lagbench.core.verdict import exit_code
+    from lagbench.core.verdict.verdict import exit_code
     from lagbench.results.measure import what_if
 
     verdict = what_if(folder, slo_limits(settings))
@@ -145,7 +145,7 @@ def watch(run: RunArgument = "latest") -> int:
     from lagbench.cli.progress import ProgressDisplay
     from lagbench.cli.verdict_table import print_verdict
     from lagbench.cli.watched_run import WatchedRun, is_in_progress
-    from lagbench.core.measures.evidence import observation_of
+    from lagbench.core.measures.evidence.observation import observation_of
 
     console, folder = Terminal(), find(run)
     is_observed = folder.manifest.exists() and observation_of(folder.read_json(folder.manifest))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from lagbench.core.simulation import SimulatedEnvironment
+    from lagbench.core.simulation.environment import SimulatedEnvironment
 
 ScenarioArgument = Annotated[
     str, typer.Argument(help="A name from the catalog, or a YAML file.", metavar="SCENARIO")
@@ -48,7 +48,7 @@ def new_id(scenario: str) -> str:
     import secrets
     from datetime import UTC, datetime
 
-    from lagbench.core.scenario import new_run_id
+    from lagbench.core.scenario.run_names import new_run_id
 
     unique = secrets.token_hex(2)
     return new_run_id(scenario, planned_at=datetime.now(UTC), unique_digits=unique)
@@ -63,8 +63,8 @@ def finite(value: float | None) -> float | None:
 
 def environment_at(start: str | None) -> SimulatedEnvironment:
     """Return the simulator's environment for a stream that starts at ``--start``."""
-    from lagbench.core.kubernetes import NS_PER_SECOND, parse_instant_ns
-    from lagbench.core.simulation import SimulatedEnvironment
+    from lagbench.core.kubernetes.instants import NS_PER_SECOND, parse_instant_ns
+    from lagbench.core.simulation.environment import SimulatedEnvironment
     from lagbench.errors import WrongInput
 
     if start is None:
@@ -88,7 +88,7 @@ def slo_limits(settings: Sequence[str]) -> dict[str, Any]:
 
     from lagbench.catalog.catalog import parse_settings
     from lagbench.catalog.strict_yaml import parse_yaml
-    from lagbench.core.scenario import Slos
+    from lagbench.core.scenario.scenario import Slos
     from lagbench.errors import WrongInput
 
     where, given = "command line", dict[str, Any]()

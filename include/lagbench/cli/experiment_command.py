@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from lagbench.adapters.runs.experiment_folder import ExperimentFolder
     from lagbench.catalog.catalog import Cell
     from lagbench.cli.rehearsal import Rehearse
-    from lagbench.core.experiment import Experiment, PlannedRun, Progress, Schedule
-    from lagbench.core.experiment.result import ExperimentResult
+    from lagbench.core.experiment.experiment import Experiment
+    from lagbench.core.experiment.progress import Progress
+    from lagbench.core.experiment.result.experiment_result import ExperimentResult
+    from lagbench.core.experiment.schedule import PlannedRun, Schedule
 
 LONGEST_HOURS = 1000
 MOST_TRIES = 2
@@ -140,7 +142,7 @@ class _Asked:
     @property
     def progress(self) -> Progress:
         """Return the runs of the execution to continue; none are done if there is none."""
-        from lagbench.core.experiment import Progress
+        from lagbench.core.experiment.progress import Progress
         from lagbench.results.experiments import read_progress
 
         if self.unfinished is None:
@@ -165,8 +167,8 @@ class _Asked:
 def _asked(name: str, target: str, pairs: int | None, path: Path | None) -> _Asked:
     """Return a checked experiment with the execution to continue."""
     from lagbench.catalog.experiments import check_experiment, load_experiment
-    from lagbench.core.cluster import EMBEDDED
-    from lagbench.core.experiment import draw_schedule
+    from lagbench.core.cluster.settings import EMBEDDED
+    from lagbench.core.experiment.schedule import draw_schedule
     from lagbench.results.experiments import target_label
 
     found = load_experiment(name)
@@ -360,7 +362,7 @@ def _print_experiments(console: Terminal) -> None:
 
 def _print_hours(console: Terminal, asked: _Asked) -> None:
     """Print the expected hours of all runs, and of those that are still missing."""
-    from lagbench.core.experiment.result import decidability_note
+    from lagbench.core.experiment.result.judge import decidability_note
 
     found, schedule, progress = asked.experiment, asked.schedule, asked.progress
     hours, count = found.hours_of(schedule.pairs), len(schedule.runs)
@@ -394,8 +396,13 @@ def _print_order(console: Terminal, asked: _Asked) -> None:
 
 def _print_prediction(console: Terminal, asked: _Asked) -> None:
     """Print what the simulator predicts of each measure, with the seeds and phases of the pairs."""
-    from lagbench.core.experiment.result import PREDICTED_HEADINGS, not_simulated, predicted_values
-    from lagbench.core.simulation import SimulatedEnvironment, left_out, simulate
+    from lagbench.core.experiment.result.predicted import (
+        PREDICTED_HEADINGS,
+        not_simulated,
+        predicted_values,
+    )
+    from lagbench.core.simulation.environment import SimulatedEnvironment
+    from lagbench.core.simulation.simulate import left_out, simulate
 
     found, simulated = asked.experiment, {}
     try:
@@ -422,7 +429,7 @@ def _print_prediction(console: Terminal, asked: _Asked) -> None:
 
 def _print_result(console: Terminal, result: ExperimentResult) -> None:
     """Print the differences, why pairs are missing, and the notes."""
-    from lagbench.core.experiment.result import (
+    from lagbench.core.experiment.result.markdown import (
         HEADINGS,
         SHOWN_HEADINGS,
         difference_row,

@@ -99,7 +99,7 @@ def _print_cells(console: Terminal, cells: Sequence[list[HistoryRow]]) -> None:
 
 
 def _print_cell(console: Terminal, found: CellHistory, rows: Sequence[HistoryRow]) -> None:
-    from lagbench.core.measures import NAMED
+    from lagbench.core.measures.registry import NAMED
     from lagbench.report.page import instant
 
     by_id = {row.run_id: row for row in rows}

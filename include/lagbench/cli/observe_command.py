@@ -18,8 +18,8 @@ from lagbench.errors import WrongInput
 if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
     from lagbench.adapters.runs.run_folder import RunFolder
-    from lagbench.core.measures.evidence import Observation
-    from lagbench.core.telemetry import Record
+    from lagbench.core.measures.evidence.observation import Observation
+    from lagbench.core.telemetry.record import Record
     from lagbench.orchestrator.observed_target import ObservedPlace, ObservedWorkload
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 5.0, 86_400.0
@@ -81,7 +81,7 @@ def observe(
     Ctrl-C ends the observation early; the readings until then are judged.
     """
     from lagbench.cli.verdict_table import print_verdict
-    from lagbench.report import report_again
+    from lagbench.report.again import report_again
     from lagbench.results.observed_run import complete_run
 
     seconds, limits = _seconds(duration), slo_limits(settings or [])
@@ -113,7 +113,7 @@ def _refuse(field: str, value: object, allowed: str) -> NoReturn:
 
 
 def _seconds(text: str) -> float:
-    from lagbench.core.keda.triggers import duration_seconds_of
+    from lagbench.core.keda.triggers.parameters import duration_seconds_of
 
     seconds = duration_seconds_of(text)
     if seconds is None or not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
@@ -162,7 +162,7 @@ def _new_folder(
 
     from lagbench.adapters.runs.run_folder import RunFolder
     from lagbench.adapters.runs.run_manifest import write_manifest
-    from lagbench.core.measures.evidence import NO_POLICY, OBSERVED_FIELD, Observation
+    from lagbench.core.measures.evidence.observation import NO_POLICY, OBSERVED_FIELD, Observation
     from lagbench.results.observed_run import LIMITS_FIELD, POD_RATE_FIELD
 
     folder, workload = RunFolder.create(new_id(_SCENARIO)), subject.workload
@@ -233,9 +233,9 @@ def reading_text(newest: Mapping[str, Record], *, now: int) -> str:
     An unknown lag is a dash, and so is a reading that was not renewed until ``now`` (unix ns): each
     is taken once a second.
     """
-    from lagbench.core.measures import NANOSECONDS
-    from lagbench.core.measures.evidence import GAP_SECONDS
-    from lagbench.core.telemetry import GroupSample, LagSample, ReplicaSample
+    from lagbench.core.measures.evidence.gaps import GAP_SECONDS
+    from lagbench.core.measures.model import NANOSECONDS
+    from lagbench.core.telemetry.recorder import GroupSample, LagSample, ReplicaSample
     from lagbench.programs.recorder.exposed_lag import exposed_lag
 
     parts = []
@@ -257,7 +257,8 @@ def reading_text(newest: Mapping[str, Record], *, now: int) -> str:
 def _review(console: Terminal, subject: _Subject, folder: RunFolder, seen: Observation) -> None:
     """Print the review of the policy, with its loop gain, and write it to ``policy_check.json``."""
     from lagbench.cli.policy_command import print_review
-    from lagbench.core.policy.review import PolicyContext, review_documents
+    from lagbench.core.policy.review.finding import PolicyContext
+    from lagbench.core.policy.review.policy_file import review_documents
     from lagbench.results.observed_run import POLICY_CHECK_FILE, observed_partitions
 
     place, rate = subject.place, seen.pod_rate_per_second

@@ -23,9 +23,10 @@ from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
-    from lagbench.core.plan import Plan
-    from lagbench.core.scenario import Action, Scenario
-    from lagbench.core.simulation import Prediction
+    from lagbench.core.plan.plan import Plan
+    from lagbench.core.scenario.actions import Action
+    from lagbench.core.scenario.scenario import Scenario
+    from lagbench.core.simulation.prediction import Prediction
 
 SPIKES_SHOWN = 4
 
@@ -45,8 +46,10 @@ def plan(
     from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.catalog.catalog import checked_cell, parse_settings
-    from lagbench.core.plan import cannot_carry, disk_bytes, plan_cell
-    from lagbench.core.simulation import is_simulated, predict
+    from lagbench.core.plan.machine_needs import cannot_carry
+    from lagbench.core.plan.plan import disk_bytes, plan_cell
+    from lagbench.core.simulation.prediction import predict
+    from lagbench.core.simulation.simulate import is_simulated
 
     overrides = parse_settings(settings or [])
     if seed is not None:
@@ -90,8 +93,8 @@ def plan(
 def _print_prediction(
     console: Terminal, cell: Cell, plan: Plan, predicted: Prediction, *, of: str
 ) -> None:
-    from lagbench.core.measures import NAMED
-    from lagbench.core.simulation import expected_run_seconds
+    from lagbench.core.measures.registry import NAMED
+    from lagbench.core.simulation.prediction import expected_run_seconds
 
     rows = []
     for name, found in predicted.measures.items():
@@ -168,8 +171,8 @@ def _needs(scenario: Scenario, plan: Plan) -> list[tuple[str, str]]:
 
 
 def _action(number: int, action: Action) -> str:
-    from lagbench.core.cluster import ONLY_EMBEDDED
-    from lagbench.core.scenario import (
+    from lagbench.core.cluster.action_rights import ONLY_EMBEDDED
+    from lagbench.core.scenario.actions import (
         GrowPartitions,
         LastingAction,
         RollingRestart,
@@ -194,8 +197,8 @@ def _action(number: int, action: Action) -> str:
 
 def _poison(scenario: Scenario) -> list[tuple[str, str]]:
     """Return the row of the poisoned key, if there is one."""
-    from lagbench.core.kubernetes import NS_PER_SECOND
-    from lagbench.core.scenario.stream import poisoned_key, poisoned_seqs
+    from lagbench.core.kubernetes.instants import NS_PER_SECOND
+    from lagbench.core.scenario.stream.poisoned import poisoned_key, poisoned_seqs
 
     poison, key = scenario.poison, poisoned_key(scenario)
     if poison is None or key is None:
@@ -209,18 +212,20 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
     from lagbench.catalog.own_consumers import own_workload
-    from lagbench.core.cluster import (
+    from lagbench.core.cluster.jobs import producer_job_for_run
+    from lagbench.core.cluster.manifests import (
         RunTarget,
-        SparkPlace,
         companion_for_run,
         consumer_for_run,
-        policy_for_run,
-        producer_job_for_run,
         recorder_for_run,
-        spark_consumer_for_run,
     )
-    from lagbench.core.scenario import SPARK_MASTER, SPARK_MASTER_PORT, RunNames, downstream_pace
-    from lagbench.core.scenario.stream import poisoned_key, tail_of
+    from lagbench.core.cluster.policy_manifest import policy_for_run
+    from lagbench.core.cluster.spark_consumer import SparkPlace, spark_consumer_for_run
+    from lagbench.core.scenario.actions import downstream_pace
+    from lagbench.core.scenario.run_names import RunNames
+    from lagbench.core.scenario.spark_consumer import SPARK_MASTER, SPARK_MASTER_PORT
+    from lagbench.core.scenario.stream.poisoned import poisoned_key
+    from lagbench.core.scenario.stream.tail import tail_of
 
     first, made = RunNames("planned"), []
     for names, group in zip((first, first.second), cell.groups, strict=False):

@@ -17,13 +17,10 @@ from lagbench.errors import ExitCode, WrongInput
 from lagbench.shown import printable
 
 if TYPE_CHECKING:
-    from lagbench.core.policy.review import (
-        ClusterFacts,
-        FileReview,
-        Level,
-        PolicyContext,
-        PolicyReview,
-    )
+    from lagbench.core.policy.review.cluster_facts import ClusterFacts
+    from lagbench.core.policy.review.finding import Level, PolicyContext
+    from lagbench.core.policy.review.policy_file import FileReview
+    from lagbench.core.policy.review.review import PolicyReview
 
 _MARKS: dict[Level, tuple[str, str]] = {
     "refused": ("✗", "bold red"),
@@ -110,7 +107,7 @@ def check(
     --target cannot be read.
     """
     from lagbench.catalog.catalog import read_objects
-    from lagbench.core.policy.review import review_documents
+    from lagbench.core.policy.review.policy_file import review_documents
 
     context = _context(scenario, partitions, rate, slo, shutdown)
     where, documents = read_objects(files)
@@ -186,9 +183,9 @@ def _context(
 ) -> PolicyContext:
     """Return the known facts of the workload; a flag takes precedence over the scenario."""
     from lagbench.catalog.catalog import load_scenario
-    from lagbench.core.cluster import grace_seconds
-    from lagbench.core.policy.review import PolicyContext
-    from lagbench.core.scenario.stream import offered_load
+    from lagbench.core.cluster.manifests import grace_seconds
+    from lagbench.core.policy.review.finding import PolicyContext
+    from lagbench.core.scenario.stream.profile import offered_load
 
     if scenario is None:
         return PolicyContext(
@@ -218,7 +215,7 @@ def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
     """
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.catalog.catalog import load_scenario
-    from lagbench.core.cluster import grace_seconds
+    from lagbench.core.cluster.manifests import grace_seconds
 
     manifest = base_manifest("consumer", "Deployment")
     if scenario is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from lagbench import project
 from lagbench.cli.machine_faults import no_space
 from lagbench.cli.progress import ProgressDisplay
 from lagbench.cli.run_lock import one_run_at_a_time
@@ -54,7 +55,7 @@ def opened_target(
     from lagbench.orchestrator.target import find_target
 
     cluster = find_target(target, target_settings)
-    state_dir = bench.state_dir()
+    state_dir = project.state_dir()
     for cell in cells:
         require_playable(cell, None if cluster is None else cluster.settings(), state_dir)
     with one_run_at_a_time(state_dir, purpose):
@@ -116,8 +117,8 @@ def log_in_seconds(cell: Cell) -> float:
     It is half as long again as predicted, and the time in which its pods may start. A policy that
     the simulator does not play counts by its load.
     """
-    from lagbench.core.scenario.stream import offered_load
-    from lagbench.core.simulation import expected_run_seconds, predict
+    from lagbench.core.scenario.stream.profile import offered_load
+    from lagbench.core.simulation.prediction import expected_run_seconds, predict
 
     try:
         seconds = expected_run_seconds(
@@ -162,15 +163,15 @@ def require_disk(cell: Cell, *, runs: int = 1) -> None:
     The broker's log of one run lies in the state folder, the tables of each in the runs folder.
     """
     from lagbench.adapters.runs.run_folder import RUNS_DIR_VARIABLE, runs_root
-    from lagbench.core.plan import disk_bytes, plan_cell, table_bytes
-    from lagbench.embedded import bench, broker
+    from lagbench.core.plan.plan import disk_bytes, plan_cell, table_bytes
+    from lagbench.embedded import broker
     from lagbench.project import STATE_VARIABLE
 
     plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
     of_tables = runs * table_bytes(plans)
     of_log = disk_bytes(plans) - table_bytes(plans)
     places = (
-        (bench.state_dir(), of_log, STATE_VARIABLE),
+        (project.state_dir(), of_log, STATE_VARIABLE),
         (runs_root(), of_tables, RUNS_DIR_VARIABLE),
     )
     is_one_disk = len({_disk_of(place) for place, _, _ in places}) == 1

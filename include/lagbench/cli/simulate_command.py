@@ -21,7 +21,7 @@ from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
-    from lagbench.core.simulation import Simulation
+    from lagbench.core.simulation.simulation_measures import Simulation
 
 
 def simulate(
@@ -60,8 +60,9 @@ def simulate(
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
     from lagbench.catalog.catalog import checked_cell, parse_settings
-    from lagbench.core.simulation import left_out, spreads
-    from lagbench.core.simulation import simulate as simulate_cell
+    from lagbench.core.simulation.simulate import left_out
+    from lagbench.core.simulation.simulate import simulate as simulate_cell
+    from lagbench.core.simulation.simulation_measures import spreads
 
     overrides = parse_settings(settings or [])
     names: list[str | None] = [*policy] if policy else [None]
@@ -119,7 +120,7 @@ def _require_own_names(cells: Sequence[Cell]) -> None:
 
 
 def _print(console: Terminal, found: dict[str, list[Simulation]]) -> None:
-    from lagbench.core.simulation import COMPARED, spreads
+    from lagbench.core.simulation.simulation_measures import COMPARED, spreads
 
     cells = next(iter(found.values()))
     summaries = [spreads(cells) for cells in found.values()]

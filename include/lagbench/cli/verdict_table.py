@@ -8,7 +8,7 @@ from rich.text import Text
 
 from lagbench.adapters.runs.run_folder import RunFolder, RunSummary
 from lagbench.cli.terminal import Terminal, table_of
-from lagbench.core.verdict import Verdict, exit_code
+from lagbench.core.verdict.verdict import Verdict, exit_code
 from lagbench.errors import ExitCode, NotReady
 from lagbench.report.page import instant
 from lagbench.results.baseline import read_baseline

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.live import LiveCell, LiveLine, LivePhase, SloStanding, decode_line
+from lagbench.core.live.line import LiveCell, LiveLine, LivePhase, SloStanding, decode_line
 from lagbench.programs.live.live_file import LAST_PHASE, PhaseLog, is_followed
 
 SHOWN_LINES = 60

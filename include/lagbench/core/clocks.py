@@ -16,14 +16,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.telemetry import (
-    ClockOffset,
-    PodSeen,
-    PodStarted,
-    StreamStarted,
-    TelemetryRecord,
-)
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.telemetry.consumer import PodStarted
+from lagbench.core.telemetry.producer import StreamStarted
+from lagbench.core.telemetry.recorder import ClockOffset, PodSeen
+from lagbench.core.telemetry.records import TelemetryRecord
 
 API_SERVER = "API server"
 

@@ -19,15 +19,15 @@ from pathlib import Path
 import psutil
 
 from lagbench.adapters.process.processes import end_process
-from lagbench.core.cluster import KafkaSettings
-from lagbench.core.scenario import NAMESPACE
+from lagbench.core.cluster.own_kafka import KafkaSettings
+from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.bench_state import (
     BenchFiles,
     BenchState,
     BrokerOutage,
     ProcessRecord,
 )
-from lagbench.embedded.bench_status import BenchStatus, PartStatus, status_of
+from lagbench.embedded.bench_status import BenchStatus, status_of
 from lagbench.embedded.broker import require_disk
 from lagbench.embedded.cache import exclusive
 from lagbench.embedded.child_server import PartState
@@ -37,16 +37,8 @@ from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE, SERVERS_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady, StillWaiting
-from lagbench.project import STATE_VARIABLE, make_state_dir, state_dir
+from lagbench.project import STATE_VARIABLE, make_state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
-
-__all__ = [
-    "BenchState",
-    "BenchStatus",
-    "Check",
-    "PartStatus",
-    "state_dir",
-]
 
 # Each step has its own limit: jars 600 s, the broker 240 s to format and 240 s to start,
 # localkube 60 s, autoscaler 60 s. This is the limit of all of them together.

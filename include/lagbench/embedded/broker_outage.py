@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 
+from lagbench import project
 from lagbench.embedded import bench
 from lagbench.errors import LagbenchError
 
@@ -23,9 +24,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, required=True)
     seconds = parser.parse_args().seconds
     try:
-        stopped = bench.restart_broker(bench.state_dir(), outage_seconds=seconds)
+        stopped = bench.restart_broker(project.state_dir(), outage_seconds=seconds)
         _say(stopped_at=stopped.broker_changed_at)
-        back = bench.await_broker(bench.state_dir(), timeout_seconds=seconds + BACK_SECONDS)
+        back = bench.await_broker(project.state_dir(), timeout_seconds=seconds + BACK_SECONDS)
         _say(back_at=back.broker_changed_at)
     except LagbenchError as error:
         sys.stderr.write(f"{error}\n")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pyspark
 
+from lagbench import project
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
-from lagbench.core.scenario import RunNames
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded import bench
 from lagbench.embedded.driver_options import driver_options
 from lagbench.embedded.java import find_java
@@ -31,7 +32,7 @@ def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
 
     :raises NotReady: the run was not fenced, nothing is left of its topics, or Spark failed.
     """
-    with served_log(bench.state_dir(), folder) as servers:
+    with served_log(project.state_dir(), folder) as servers:
         source, arguments = _source(folder, servers)
         say(f"accounting for {folder.reference} from {source}")
         _submit(folder, arguments)
@@ -79,7 +80,7 @@ def _source(folder: RunFolder, kept: str | None) -> tuple[str, Sequence[str]]:
         return "its landed tables", ("--landed",)
     if all(folder.has_copy(kind) for kind in LANDED_TABLES):
         return "the copies of its topics", ()
-    state, names = bench.running(bench.state_dir()), folder.names
+    state, names = bench.running(project.state_dir()), folder.names
     running = None if state is None else state.bootstrap_servers
     for source, servers in (("the log that was kept of it", kept), ("its topics", running)):
         if servers is not None and _has_topics(servers, names):

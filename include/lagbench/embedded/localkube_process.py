@@ -14,7 +14,7 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_objects
 from lagbench.adapters.process.process_priority import CONTROL_PLANE
 from lagbench.adapters.process.processes import start_tied
-from lagbench.core.scenario import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
+from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.embedded.child_server import ChildServer
 from lagbench.errors import NotReady

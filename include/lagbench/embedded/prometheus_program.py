@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.cluster import asks_prometheus
+from lagbench.core.cluster.policy_manifest import asks_prometheus
 from lagbench.errors import NotReady
 
 PROGRAM = "prometheus"

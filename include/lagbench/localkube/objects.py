@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
-from lagbench.core.scenario import PORT_ANNOTATION
+from lagbench.core.scenario.run_names import PORT_ANNOTATION
 
 JsonObject: TypeAlias = dict[str, Any]
 JsonValue: TypeAlias = Any

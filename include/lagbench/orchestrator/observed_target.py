@@ -16,12 +16,13 @@ from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
 from lagbench.adapters.kube.client.kube_connection import log_in
 from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube, Manifest
-from lagbench.core.cluster import EMBEDDED
-from lagbench.core.kubernetes import selector_string
-from lagbench.core.measures import Fidelity
-from lagbench.core.policy import POLICY_VERSIONS
-from lagbench.core.policy.review import ClusterFacts
-from lagbench.core.scenario import NAMESPACE, Workload
+from lagbench.core.cluster.settings import EMBEDDED
+from lagbench.core.kubernetes.workloads import selector_string
+from lagbench.core.measures.model import Fidelity
+from lagbench.core.policy.kinds import POLICY_VERSIONS
+from lagbench.core.policy.review.cluster_facts import ClusterFacts
+from lagbench.core.scenario.run_names import NAMESPACE
+from lagbench.core.scenario.scenario import Workload
 from lagbench.embedded import bench
 from lagbench.embedded.kafka_choice import named_settings
 from lagbench.errors import LagbenchError, NotReady, UnknownKind, WrongInput

@@ -8,15 +8,16 @@ import psutil
 
 from lagbench.catalog.catalog import Cell
 from lagbench.catalog.own_consumers import require_own_consumer
-from lagbench.core.cluster import (
-    ClusterSettings,
+from lagbench.core.cluster.action_rights import (
     refuse_kind_on_cluster,
     refuse_on_cluster,
     refuse_without_own_broker,
 )
-from lagbench.core.plan import check_spark_fit
-from lagbench.core.policy import require_kafka_log_in, require_own_controller
-from lagbench.core.scenario import require_known_hpa
+from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.plan.spark_needs import check_spark_fit
+from lagbench.core.policy.controller import require_own_controller
+from lagbench.core.policy.kafka_log_in import require_kafka_log_in
+from lagbench.core.scenario.hpa_phase import require_known_hpa
 from lagbench.embedded import bench
 from lagbench.embedded.prometheus_program import require_prometheus
 

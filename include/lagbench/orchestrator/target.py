@@ -30,7 +30,9 @@ from lagbench.adapters.kube.pod_admission import require_admitted
 from lagbench.adapters.kube.workloads import clear_cluster
 from lagbench.catalog.own_consumers import own_workload
 from lagbench.catalog.strict_yaml import read_text
-from lagbench.core.cluster import (
+from lagbench.core.cluster.manifests import RunTarget
+from lagbench.core.cluster.run_rights import rights_of_run
+from lagbench.core.cluster.settings import (
     ALIASES_FIELD,
     EMBEDDED,
     IMAGE_FIELD,
@@ -42,12 +44,13 @@ from lagbench.core.cluster import (
     SPARK_IMAGE_FIELD,
     STORAGE_CLASS_FIELD,
     ClusterSettings,
-    RunTarget,
     cluster_settings,
-    rights_of_run,
 )
-from lagbench.core.kubernetes import NS_PER_SECOND, format_instant, token_end_seconds
-from lagbench.core.scenario import KindName, RunNames, Scenario
+from lagbench.core.kubernetes.bearer_token import token_end_seconds
+from lagbench.core.kubernetes.instants import NS_PER_SECOND, format_instant
+from lagbench.core.scenario.consumer_kind import KindName
+from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.errors import NotReady, WrongInput

@@ -17,7 +17,8 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origi
 
 from pydantic import BaseModel, Field, ValidationError
 
-from lagbench.core.scenario import NUMBER, SETTINGS_VARIABLE, Flag, StrictModel
+from lagbench.core.scenario.flag import SETTINGS_VARIABLE, Flag, StrictModel
+from lagbench.core.scenario.process_cost import NUMBER
 from lagbench.errors import WrongInput
 
 _AS_THERE: Any = object()

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, model_validator
 
-from lagbench.core.scenario import Flag, RunNames
+from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.run_names import RunNames
 
 
 class RunFlags(BaseModel):

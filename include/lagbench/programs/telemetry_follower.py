@@ -11,7 +11,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.telemetry import Record, decode_record
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.records import decode_record
 
 log = logging.getLogger(__name__)
 

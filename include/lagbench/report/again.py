@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.verdict import Verdict
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError
 from lagbench.report.junit import write_junit
 from lagbench.report.page import write_report

@@ -6,7 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.verdict import SloResult, Verdict
+from lagbench.core.verdict.slo import SloResult
+from lagbench.core.verdict.verdict import Verdict
 
 
 def write_junit(folder: RunFolder) -> Path:

@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from lagbench.catalog.catalog_files import is_path
-from lagbench.core.measures import Measures
-from lagbench.core.verdict import SECOND_GROUP_PREFIX, Verdict
+from lagbench.core.measures.measures import Measures
+from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX
+from lagbench.core.verdict.verdict import Verdict
 
 NEAR = 1.25
 """A drain of at most this many times its lower bound cannot be shortened much by more pods."""

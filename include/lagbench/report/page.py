@@ -11,9 +11,11 @@ import jinja2
 from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import NAMED, NANOSECONDS, Measures
-from lagbench.core.simulation import Residual, RunPrediction, residuals
-from lagbench.core.verdict import Verdict
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.registry import NAMED
+from lagbench.core.simulation.prediction import Residual, RunPrediction, residuals
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.assets import content_security_policy, scripts, styles
 from lagbench.report.next_steps import next_steps
 from lagbench.report.series import RunSeries, data_block, read_series

@@ -18,29 +18,20 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
-from lagbench.core.measures import NANOSECONDS, Measures
-from lagbench.core.measures.evidence import (
-    BIN_NS,
-    GAP_SECONDS,
-    LagSeries,
-    by_life,
-    observed_members,
-    pod_timelines,
-)
-from lagbench.core.measures.pods import consumer_cpu
-from lagbench.core.measures.rebalance import bins_without_reading, rate_of_commits
-from lagbench.core.scenario import knows_work
-from lagbench.core.telemetry import (
-    HpaSample,
-    KubeEvent,
-    PartitionsAssigned,
-    PartitionsRevoked,
-    Phase,
-    PodSeen,
-    PodStopped,
-    TelemetryRecord,
-    decode_record,
-)
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS
+from lagbench.core.measures.evidence.observed_members import observed_members
+from lagbench.core.measures.evidence.pod_lives import by_life
+from lagbench.core.measures.evidence.pod_timeline import pod_timelines
+from lagbench.core.measures.evidence.series import BIN_NS, LagSeries
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.pods.consumer_cpu import consumer_cpu
+from lagbench.core.measures.rebalance.work_by_commits import bins_without_reading, rate_of_commits
+from lagbench.core.scenario.accounting_level import knows_work
+from lagbench.core.telemetry.consumer import PartitionsAssigned, PartitionsRevoked, PodStopped
+from lagbench.core.telemetry.phases import Phase
+from lagbench.core.telemetry.recorder import HpaSample, KubeEvent, PodSeen
+from lagbench.core.telemetry.records import TelemetryRecord, decode_record
 from lagbench.results.run_tables import read_lag, read_rate
 
 Floats = npt.NDArray[np.float64]

@@ -9,9 +9,9 @@ import msgspec
 from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.live import LiveCell, LiveLine, LivePhase, decode_line
-from lagbench.embedded.bench import state_dir
+from lagbench.core.live.line import LiveCell, LiveLine, LivePhase, decode_line
 from lagbench.embedded.kept_log import how_to_account
+from lagbench.project import state_dir
 from lagbench.report.assets import content_security_policy, styles
 from lagbench.report.page import environment
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from lagbench.core.measures import NAMED, Measures
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.registry import NAMED
 
 
 class Tile(NamedTuple):

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
-from lagbench.core.compare import cell_id
-from lagbench.core.measures import MeasureModel
+from lagbench.core.compare.cell_identity import cell_id
+from lagbench.core.measures.model import MeasureModel
 from lagbench.errors import LagbenchError
 from lagbench.results.read_run import read_scenario
 

@@ -10,16 +10,13 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.compare import (
-    ComparedRun,
-    Environment,
-    NoiseFloor,
-    RunPair,
-    noise_floor,
-    require_comparable,
-)
-from lagbench.core.measures import MeasureModel, Measures
-from lagbench.core.verdict import Verdict
+from lagbench.core.compare.comparable import ComparedRun
+from lagbench.core.compare.environment import Environment
+from lagbench.core.compare.noise_floor import NoiseFloor, noise_floor
+from lagbench.core.compare.sides import RunPair, require_comparable
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.model import MeasureModel
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import WrongInput
 from lagbench.results.baseline import CELL_FIELD
 from lagbench.results.read_run import read_scenario

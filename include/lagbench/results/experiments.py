@@ -10,25 +10,18 @@ from pydantic import BaseModel, ValidationError
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
-from lagbench.core.cluster import EMBEDDED
-from lagbench.core.compare import ComparedRun, NoiseFloor, closest_floor, content_digest
-from lagbench.core.experiment import (
-    Execution,
-    Experiment,
-    PlannedRun,
-    Progress,
-    RunRecord,
-    draw_schedule,
-)
-from lagbench.core.experiment.result import (
-    ExperimentResult,
-    as_figure,
-    as_markdown,
-    judge_experiment,
-    measured_names,
-    pairs_of,
-)
-from lagbench.core.verdict import Verdict
+from lagbench.core.cluster.settings import EMBEDDED
+from lagbench.core.compare.cell_identity import content_digest
+from lagbench.core.compare.comparable import ComparedRun
+from lagbench.core.compare.noise_floor import NoiseFloor, closest_floor
+from lagbench.core.experiment.experiment import Experiment
+from lagbench.core.experiment.progress import Execution, Progress, RunRecord
+from lagbench.core.experiment.result.experiment_result import ExperimentResult
+from lagbench.core.experiment.result.figure import as_figure
+from lagbench.core.experiment.result.judge import judge_experiment, measured_names, pairs_of
+from lagbench.core.experiment.result.markdown import as_markdown
+from lagbench.core.experiment.schedule import PlannedRun, draw_schedule
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results.compared_runs import keep_floor_of, read_compared, read_noise_floors
 from lagbench.results.prediction import read_prediction

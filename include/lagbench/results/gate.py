@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
-from lagbench.core.compare import Comparison, compare_measures
-from lagbench.core.measures import MeasureModel, Measures
+from lagbench.core.compare.compare import Comparison, compare_measures
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.model import MeasureModel
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results.baseline import (
     BASELINE_FILE,

@@ -19,8 +19,10 @@ from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
 from lagbench.core.compare.history import HistoryRow, by_cell, cell_history, flat_manifest
-from lagbench.core.measures import NAMED, Measures
-from lagbench.core.verdict import SECOND_GROUP_PREFIX, Verdict
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.registry import NAMED
+from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.baseline import CELL_FIELD, cell_of
 from lagbench.shown import shown

@@ -8,9 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import Measures, compute_measures
-from lagbench.core.scenario import Slos
-from lagbench.core.verdict import Verdict, judge, with_second_group
+from lagbench.core.measures.compute import compute_measures
+from lagbench.core.measures.measures import Measures
+from lagbench.core.scenario.scenario import Slos
+from lagbench.core.verdict.verdict import Verdict, judge, with_second_group
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results.history import append_history
 from lagbench.results.prediction import predict_again

@@ -18,27 +18,16 @@ import pyarrow.parquet as pq
 import yaml
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.evidence import (
-    OBSERVED_FIELD,
-    STOPPING_PHASE,
-    LagSeries,
-    Observation,
-    RateSeries,
-    lag_series,
-    observed_pod_rate,
-    observed_rates,
-)
-from lagbench.core.measures.rebalance import work_by_commits
-from lagbench.core.scenario import MOST_PER_SECOND, level_of
-from lagbench.core.telemetry import (
-    GroupSample,
-    LagSample,
-    Phase,
-    ReplicaSample,
-    TelemetryRecord,
-    decode_record,
-    encode_record,
-)
+from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE
+from lagbench.core.measures.evidence.observation import OBSERVED_FIELD, Observation
+from lagbench.core.measures.evidence.observed_load import observed_pod_rate, observed_rates
+from lagbench.core.measures.evidence.series import LagSeries, RateSeries, lag_series
+from lagbench.core.measures.rebalance.work_by_commits import work_by_commits
+from lagbench.core.scenario.accounting_level import level_of
+from lagbench.core.scenario.profiles import MOST_PER_SECOND
+from lagbench.core.telemetry.phases import Phase
+from lagbench.core.telemetry.recorder import GroupSample, LagSample, ReplicaSample
+from lagbench.core.telemetry.records import TelemetryRecord, decode_record, encode_record
 from lagbench.errors import NotReady
 from lagbench.results.seals import seal_evidence
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.scenario import PartitionPlan
-from lagbench.core.scenario.stream import planned_partitions
+from lagbench.core.scenario.partition_plan import PartitionPlan
+from lagbench.core.scenario.stream.key_skew import planned_partitions
 from lagbench.errors import NotReady
 
 _BATCH_ROWS = 1 << 20

@@ -6,10 +6,12 @@ import time
 from collections.abc import Mapping
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import NANOSECONDS, RunEvidence, hpa_sync_at_seconds
-from lagbench.core.policy import CheckedPolicy
-from lagbench.core.scenario import Scenario
-from lagbench.core.simulation import RunPrediction, SimulatedEnvironment, predict
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.run_evidence import RunEvidence, hpa_sync_at_seconds
+from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.simulation.environment import SimulatedEnvironment
+from lagbench.core.simulation.prediction import RunPrediction, predict
 from lagbench.errors import WrongInput
 
 

@@ -12,29 +12,25 @@ from pydantic import ValidationError
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.core.clocks import clock_set, on_recorders_clock
-from lagbench.core.measures import RunEvidence, first_partitions
-from lagbench.core.measures.accounting import CommitMove, commits_moved_back
-from lagbench.core.measures.evidence import (
-    LagSeries,
-    Observation,
-    PodLives,
-    RateSeries,
-    by_life,
-    observation_of,
-    observed_members,
-    pod_lives,
-    with_pods_of_members,
-    without_stale,
-)
-from lagbench.core.measures.rebalance import (
+from lagbench.core.measures.accounting.accounting import CommitMove, commits_moved_back
+from lagbench.core.measures.evidence.observation import Observation, observation_of
+from lagbench.core.measures.evidence.observed_members import observed_members
+from lagbench.core.measures.evidence.own_members import with_pods_of_members
+from lagbench.core.measures.evidence.pod_lives import PodLives, by_life, pod_lives
+from lagbench.core.measures.evidence.series import LagSeries, RateSeries
+from lagbench.core.measures.evidence.stale_lag import without_stale
+from lagbench.core.measures.rebalance.partition_work import (
     PartitionWork,
-    rate_of_commits,
     rates_by_life,
-    work_by_commits,
     work_by_lag,
 )
-from lagbench.core.policy import CheckedPolicy, PolicyLimits, unscaled_limits
-from lagbench.core.scenario import Scenario, SwapPolicy, knows_work
+from lagbench.core.measures.rebalance.work_by_commits import rate_of_commits, work_by_commits
+from lagbench.core.measures.run_evidence import RunEvidence, first_partitions
+from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.limits import PolicyLimits, unscaled_limits
+from lagbench.core.scenario.accounting_level import knows_work
+from lagbench.core.scenario.actions import SwapPolicy
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results import run_tables
 from lagbench.results.planned_places import misplaced_messages

@@ -8,18 +8,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import NANOSECONDS, Ledger
-from lagbench.core.measures.accounting import BadMessage
-from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries, lag_series
-from lagbench.core.measures.rebalance import (
+from lagbench.core.measures.accounting.accounting import BadMessage
+from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries, lag_series
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.rebalance.partition_gaps import Handover
+from lagbench.core.measures.rebalance.partition_work import (
     POD_BINS,
-    Handover,
     PartitionWork,
     PodRates,
-    rate_series,
     work_of_bins,
 )
-from lagbench.core.telemetry import TelemetryRecord, decode_record
+from lagbench.core.measures.rebalance.rate_dip import rate_series
+from lagbench.core.measures.run_evidence import Ledger
+from lagbench.core.telemetry.records import TelemetryRecord, decode_record
 from lagbench.errors import NotReady
 
 _FEWEST_SAMPLES = 6

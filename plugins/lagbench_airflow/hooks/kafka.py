@@ -15,7 +15,7 @@ from lagbench.adapters.kafka.kafka_lag import (
     read_offsets,
     read_partitions,
 )
-from lagbench.core.keda.loop import PartitionOffsets
+from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.errors import LagbenchError, NotReady
 from lagbench_airflow.hooks.connections import connection
 

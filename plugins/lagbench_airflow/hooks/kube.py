@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowException
 
+from lagbench import project
 from lagbench.adapters.kube.client.kube_retries import OUTAGE_SECONDS, patient_retries
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.cluster import ClusterSettings, cluster_settings
+from lagbench.core.cluster.settings import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
 from lagbench_airflow.hooks.connections import connection
 
@@ -83,7 +84,7 @@ def embedded_access(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> EmbeddedAcc
     """Return the embedded bench's access; None if the connection names a real cluster."""
     from lagbench.embedded import bench
 
-    state = bench.running(bench.state_dir())
+    state = bench.running(project.state_dir())
     extra = _extra(kubernetes_conn_id)
     path = provider_field(extra, "kube_config_path")
     if state is None or path != str(state.kubeconfig):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lagbench.core.spark import SparkPlace, SparkSettings, check_fit, place_of
+from lagbench.core.spark.settings import SparkPlace, SparkSettings, check_fit, place_of
 from lagbench.errors import WrongInput
 from lagbench_airflow.hooks.connections import connection
 

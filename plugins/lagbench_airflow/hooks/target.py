@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from lagbench.core.cluster import EMBEDDED
-from lagbench.embedded import bench
+from lagbench import project
+from lagbench.core.cluster.settings import EMBEDDED
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.orchestrator.target import CONTEXT_PREFIX
 from lagbench_airflow.hooks.connections import EXAMPLES, connection
@@ -21,7 +21,7 @@ def require_connections() -> None:
 def is_embedded() -> bool:
     """Return whether the connection kubernetes_default names the embedded bench's localkube."""
     extra = connection("kubernetes_default", "kubernetes").extra_dejson
-    return str(extra.get("kube_config_path")) == str(BenchFiles(bench.state_dir()).kubeconfig)
+    return str(extra.get("kube_config_path")) == str(BenchFiles(project.state_dir()).kubeconfig)
 
 
 def target_name() -> str:

@@ -11,17 +11,16 @@ import yaml
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.adapters.kube.policy_swap import put_policy, refuse_foreign_policy
 from lagbench.adapters.runs.run_manifest import add_versions
-from lagbench.core.cluster import (
+from lagbench.core.cluster.manifests import lag_scaler_for_run, prometheus_for_run
+from lagbench.core.cluster.policy_manifest import (
     asks_lag_scaler,
     asks_prometheus,
     iggy_addresses,
-    lag_scaler_for_run,
     policy_for_run,
-    prometheus_for_run,
 )
-from lagbench.core.measures import NANOSECONDS
-from lagbench.core.policy import aligned_start_ns, stream_windows
-from lagbench.core.scenario import RUN_ID_LABEL
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.policy.stream_windows import aligned_start_ns, stream_windows
+from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.errors import NotReady
 from lagbench_airflow.bench_versions import autoscaler_version
 from lagbench_airflow.cell_run import CellRun

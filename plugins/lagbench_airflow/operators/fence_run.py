@@ -10,16 +10,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from lagbench import project
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.telemetry_read import read_records
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.pod_logs import logs_of_pod
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog.own_consumers import read_own_deployment
-from lagbench.core.cluster import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
-from lagbench.core.scenario import RUN_ID_LABEL, kind_of
-from lagbench.core.telemetry import ActionEnded
-from lagbench.embedded import bench
+from lagbench.core.cluster.manifests import GRACE_MARGIN_SECONDS, is_foreign
+from lagbench.core.cluster.policy_manifest import POLICY_KINDS
+from lagbench.core.scenario.consumer_kind import kind_of
+from lagbench.core.scenario.run_names import RUN_ID_LABEL
+from lagbench.core.telemetry.actions import ActionEnded
 from lagbench.embedded.kept_log import note_fence
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
@@ -64,7 +66,7 @@ class FenceRunOperator(CellOperator):
             # First in the bench's own folder: the disk of the run folders may be full.
             of_groups = zip(groups, fences, strict=True)
             noted = {group.folder.reference: fence for group, fence in of_groups}
-            note_fence(bench.state_dir(), cell.folder, noted)
+            note_fence(project.state_dir(), cell.folder, noted)
         for group, fence in zip(groups, fences, strict=True):
             group.folder.write_json(group.folder.fence, fence)
         topics = ("events", "processed", "telemetry")

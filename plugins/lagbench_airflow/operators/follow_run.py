@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.process.processes import start_detached
-from lagbench.core.cluster import longest_run_seconds
+from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.programs.live.settings import LONGEST_SECONDS
 from lagbench_airflow.airflow_process import airflow_pid
 from lagbench_airflow.cell_run import CellRun

@@ -11,16 +11,14 @@ from lagbench.adapters.kafka.telemetry_read import first_record, last_record
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.adapters.kube.pod_logs import last_words
-from lagbench.core.cluster import (
-    SAMPLES_FILE,
-    producer_job_for_run,
-    samples_for_run,
-    with_samples_mounted,
-)
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS
-from lagbench.core.measures import NANOSECONDS
-from lagbench.core.scenario import RUN_ID_LABEL, stream_start_at_ns
-from lagbench.core.telemetry import HpaSync, StreamStarted
+from lagbench.core.cluster.jobs import producer_job_for_run
+from lagbench.core.cluster.run_samples import SAMPLES_FILE, samples_for_run, with_samples_mounted
+from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.scenario.hpa_phase import stream_start_at_ns
+from lagbench.core.scenario.run_names import RUN_ID_LABEL
+from lagbench.core.telemetry.autoscaler import HpaSync
+from lagbench.core.telemetry.producer import StreamStarted
 from lagbench.results.seals import seal
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator

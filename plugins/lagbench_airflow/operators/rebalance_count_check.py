@@ -11,8 +11,8 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench.core.measures import rebalances_within
-from lagbench.core.measures.rebalance import WatchedGroup
+from lagbench.core.measures.checks import rebalances_within
+from lagbench.core.measures.rebalance.watched_group import WatchedGroup
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.sensors.condition_sensor import DEFERRAL_SETTLES_SECONDS, DEFERRAL_SLACK
 from lagbench_airflow.triggers.condition import ConditionTrigger, look_once, run_inline

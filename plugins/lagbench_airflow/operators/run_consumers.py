@@ -11,32 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from lagbench import project
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.adapters.kube.ready_pods import wait_ready
 from lagbench.catalog.own_consumers import read_environment, read_own_deployment
-from lagbench.core.cluster import (
-    ConsumersWay,
+from lagbench.core.cluster.jobs import broker_proxy_for_run
+from lagbench.core.cluster.manifests import ConsumersWay, consumer_for_run
+from lagbench.core.cluster.own_deployment import own_consumer_for_cluster
+from lagbench.core.cluster.own_process import own_consumer_as_process
+from lagbench.core.cluster.spark_consumer import (
     SparkPlace,
-    broker_proxy_for_run,
-    consumer_for_run,
-    own_consumer_as_process,
-    own_consumer_for_cluster,
     spark_consumer_for_run,
     spark_secret_for_run,
 )
-from lagbench.core.scenario import (
-    BROKER_PROXY,
-    CONSUMER_DEPLOYMENT,
-    PORT_ANNOTATION,
-    SPARK_DRIVER,
-    SPARK_MASTER,
-    SPARK_MASTER_PORT,
-    BrokerUnreachable,
-    Scenario,
-    downstream_pace,
-    start_delay,
-)
-from lagbench.core.scenario.stream import poisoned_key
+from lagbench.core.scenario.actions import BrokerUnreachable, downstream_pace
+from lagbench.core.scenario.run_names import BROKER_PROXY, CONSUMER_DEPLOYMENT, PORT_ANNOTATION
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.spark_consumer import SPARK_DRIVER, SPARK_MASTER, SPARK_MASTER_PORT
+from lagbench.core.scenario.start_delay import start_delay
+from lagbench.core.scenario.stream.poisoned import poisoned_key
 from lagbench.embedded import bench
 from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.errors import NotReady
@@ -106,7 +99,7 @@ def listener_behind_proxy(scenario: Scenario) -> ProxiedListener | None:
     """Return the embedded broker's listener behind the proxy, if an action disturbs it."""
     if not any(isinstance(action, BrokerUnreachable) for action in scenario.actions):
         return None
-    state = bench.running(bench.state_dir())
+    state = bench.running(project.state_dir())
     if state is None or state.proxied is None:
         raise NotReady(
             "the running bench has no listener behind the broker proxy: an earlier version started "
@@ -130,7 +123,7 @@ def start_own(cell: CellRun, place: Place) -> dict[str, Any]:
             replicas=replicas,
             environment=read_environment(consumer),
             folder=str(Path(str(consumer.manifest)).parent),
-            kafka=bench.kafka_settings(bench.state_dir()),
+            kafka=bench.kafka_settings(project.state_dir()),
         )
         workload, notes = found.workload, list(found.notes)
         for companion in found.beside:

@@ -9,12 +9,9 @@ import yaml
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.adapters.kube.pod_logs import last_words
-from lagbench.core.cluster import (
-    actions_job_for_run,
-    swapped_policy_for_run,
-)
-from lagbench.core.kubernetes import is_ready
-from lagbench.core.scenario import RUN_ID_LABEL
+from lagbench.core.cluster.jobs import actions_job_for_run, swapped_policy_for_run
+from lagbench.core.kubernetes.readiness import is_ready
+from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.core.cluster import recorder_for_run
+from lagbench.core.cluster.manifests import recorder_for_run
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lagbench.adapters.kafka.telemetry_read import first_record
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.scenario.stream import Tail, offered_load
-from lagbench.core.telemetry import ProducerProgress, StreamFinished
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.stream.tail import Tail
+from lagbench.core.telemetry.producer import ProducerProgress, StreamFinished
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator

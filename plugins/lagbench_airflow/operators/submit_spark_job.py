@@ -16,8 +16,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lagbench.core.scenario.stream import offered_load
-from lagbench.core.spark import Here, SparkPlace, Submission, compose_submission, time_limit_seconds
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.spark.settings import SparkPlace
+from lagbench.core.spark.submission import Here, Submission, compose_submission, time_limit_seconds
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.dag_process import is_dag_process
 from lagbench.shared_with_spark.job_progress import PROGRESS_FILE, STEPS, each_second

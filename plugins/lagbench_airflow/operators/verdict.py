@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lagbench.core.measures import Check, Measures, rebalance_count, reconciliation
-from lagbench.core.scenario import knows_work
+from lagbench.core.measures.checks import Check, rebalance_count, reconciliation
+from lagbench.core.measures.measures import Measures
+from lagbench.core.scenario.accounting_level import knows_work
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.links import ReportLink
 from lagbench_airflow.operators.cell_operator import CellOperator
@@ -81,8 +82,8 @@ class VerdictOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Judge the measures (computed by the rebalance check), write JUnit and report."""
-        from lagbench.report import write_report
         from lagbench.report.junit import write_junit
+        from lagbench.report.page import write_report
         from lagbench.results.measure import judge_run
 
         verdict = judge_run(cell.folder)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lagbench.adapters.runs.run_folder import SECOND_GROUP, runs_root
-from lagbench.core.measures import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.programs.live.live_file import PhaseLog, ends_run, failures_of
 
 _KNOWN = re.compile(

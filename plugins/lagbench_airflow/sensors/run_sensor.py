@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench.core.keda.triggers import KAFKA_DEFAULT_LAG_THRESHOLD
-from lagbench.core.scenario import actions_seconds, kind_of
-from lagbench.core.scenario.stream import offered_load, resting_lag_records, resting_replicas
+from lagbench.core.keda.triggers.kafka import KAFKA_DEFAULT_LAG_THRESHOLD
+from lagbench.core.scenario.actions import actions_seconds
+from lagbench.core.scenario.consumer_kind import kind_of
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.stream.tail import resting_lag_records, resting_replicas
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lagbench.adapters.kube.ready_pods import require_lasting
-from lagbench.core.kubernetes import is_rolled_out, selector_string, wanted_replicas
-from lagbench.core.measures.evidence import FINAL_PHASES
-from lagbench.core.measures.rebalance import GroupLook, WatchedGroup
-from lagbench.core.scenario import RUN_ID_LABEL, RunNames, client_pattern
+from lagbench.core.kubernetes.workloads import is_rolled_out, selector_string, wanted_replicas
+from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES
+from lagbench.core.measures.rebalance.watched_group import GroupLook, WatchedGroup
+from lagbench.core.scenario.own_consumer import client_pattern
+from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.triggers.condition import Condition, KeptClients, Reading
 

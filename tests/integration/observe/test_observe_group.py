@@ -26,9 +26,9 @@ from tests.integration.observe.foreign_group import ForeignGroup, foreign_group
 from tests.integration.secured_broker import PASSWORD, USER, SecuredBroker, secured_broker
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.core.measures import Measures
-from lagbench.core.telemetry import GroupSample
-from lagbench.core.verdict import Verdict
+from lagbench.core.measures.measures import Measures
+from lagbench.core.telemetry.recorder import GroupSample
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.results.observed_run import LOAD_FILE, RECORDS_FILE, read_records
 
 pytestmark = pytest.mark.slow

@@ -18,8 +18,8 @@ from tests.fakes.run_folder_builder import quick_spike_run
 from tests.integration.report.chromium import DRAWN, Page
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import Measures
-from lagbench.report import write_report
+from lagbench.core.measures.measures import Measures
+from lagbench.report.page import write_report
 from lagbench.report.series import RunSeries, read_series
 from lagbench.results.measure import judge_run, measure_run
 

@@ -15,7 +15,8 @@ from lagbench.catalog.own_consumers import (
     read_own_deployment,
     require_own_consumer,
 )
-from lagbench.core.cluster import ClusterSettings, KafkaSettings
+from lagbench.core.cluster.own_kafka import KafkaSettings
+from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT

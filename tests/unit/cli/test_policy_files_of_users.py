@@ -19,7 +19,7 @@ from lagbench.alerts import rules_of_documents
 from lagbench.catalog.catalog import checked_cell, load_policy, policy_file
 from lagbench.catalog.kubernetes_yaml import parse_objects
 from lagbench.cli import main
-from lagbench.core.policy import check_policy
+from lagbench.core.policy.checked_policy import check_policy
 from lagbench.core.policy.review.finding import PolicyContext
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.errors import ExitCode, WrongInput

@@ -16,13 +16,8 @@ from lagbench.cli import watched_run
 from lagbench.cli.progress import ProgressDisplay, panel, sparkline
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.watched_run import RunView, WatchedRun
-from lagbench.core.live import (
-    LiveLine,
-    LivePhase,
-    decode_line,
-    encode_line,
-)
-from lagbench.core.scenario import Slos
+from lagbench.core.live.line import LiveLine, LivePhase, decode_line, encode_line
+from lagbench.core.scenario.scenario import Slos
 from lagbench.programs.live.live_file import LiveFile, is_followed
 
 S = 1_000_000_000

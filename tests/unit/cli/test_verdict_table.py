@@ -12,7 +12,7 @@ from tests.fakes.two_groups import two_groups
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.verdict_table import print_comparison, print_verdict
-from lagbench.core.telemetry.records import ProducerProgress
+from lagbench.core.telemetry.producer import ProducerProgress
 from lagbench.results.gate import accept
 from lagbench.results.measure import judge_run
 

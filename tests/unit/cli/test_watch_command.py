@@ -14,8 +14,8 @@ import pytest
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli import cell_commands
 from lagbench.cli.cell_commands import report, show, watch
-from lagbench.core.live import LiveLine, encode_line
-from lagbench.core.measures.evidence import Observation
+from lagbench.core.live.line import LiveLine, encode_line
+from lagbench.core.measures.evidence.observation import Observation
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lagbench.core.cluster import KafkaSettings
+from lagbench.core.cluster.own_kafka import KafkaSettings
 from lagbench.embedded.bench import kafka_settings
 from lagbench.embedded.kafka_choice import embedded_port, foreign_cluster
 from lagbench.errors import WrongInput

@@ -8,7 +8,7 @@ from typing import Any
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.adapters.runs.kept_run import KeptRun
-from lagbench.core.measures import Measures
+from lagbench.core.measures.measures import Measures
 
 ROOT = Path(__file__).resolve().parents[3]
 FINDINGS = ROOT / "docs" / "findings"

@@ -13,8 +13,9 @@ from tests.unit.findings.kept import (
     page,
 )
 
-from lagbench.core.compare import Bound, Pair, compare_pairs
-from lagbench.core.measures import Measures
+from lagbench.core.compare.compare import Bound
+from lagbench.core.compare.pairs import Pair, compare_pairs
+from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.rebalance.step_costs import StepCosts
 
 BOUND_POINTS = 10.0

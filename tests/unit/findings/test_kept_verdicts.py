@@ -10,9 +10,9 @@ from tests.unit.findings.kept import FINDINGS, files_of_runs
 
 from lagbench.adapters.runs.experiment_folder import RUNS_FILE
 from lagbench.catalog.catalog import load_scenario
-from lagbench.core.measures import Measures
-from lagbench.core.scenario import Scenario
-from lagbench.core.verdict import Verdict, judge, with_second_group
+from lagbench.core.measures.measures import Measures
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.verdict.verdict import Verdict, judge, with_second_group
 
 KEEPERS = sorted(str(file.parent.relative_to(FINDINGS)) for file in FINDINGS.rglob(RUNS_FILE))
 

@@ -17,7 +17,8 @@ from tests.unit.findings.kept import (
     steps_text,
 )
 
-from lagbench.core.measures import NAMED, Measures
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.registry import NAMED
 
 
 def pods(m: Measures) -> str:

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import Measures
+from lagbench.core.measures.measures import Measures
 from lagbench_airflow.operators.verdict import (
     ReconcileCheckOperator,
     RunRebalancesCheckOperator,

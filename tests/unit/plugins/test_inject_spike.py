@@ -15,8 +15,8 @@ from tests.unit.plugins.conftest import (
     execute,
 )
 
-from lagbench.core.telemetry import HpaSync
-from lagbench.core.telemetry.records import StreamStarted
+from lagbench.core.telemetry.autoscaler import HpaSync
+from lagbench.core.telemetry.producer import StreamStarted
 from lagbench.errors import StillWaiting
 from lagbench_airflow.operators import inject_spike
 from lagbench_airflow.operators.inject_spike import InjectSpikeOperator

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.plugins.conftest import SCENARIO
 
-from lagbench.core.scenario import Scenario
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.errors import NotReady
 from lagbench_airflow.operators import run_consumers

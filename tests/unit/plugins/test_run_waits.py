@@ -13,7 +13,7 @@ from tests.unit.plugins.conftest import World, change_scenario, workload
 
 from lagbench.adapters.kafka.kafka_admin import TopicSpec
 from lagbench.adapters.kafka.kafka_groups import GroupMember
-from lagbench.core.scenario import RUN_ID_LABEL, RunNames
+from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.run_sensor import (

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.unit.plugins.conftest import World, change_scenario, execute, workload
 
-from lagbench.core.telemetry.records import ProducerProgress, Record, StreamFinished
+from lagbench.core.telemetry.producer import ProducerProgress, StreamFinished
+from lagbench.core.telemetry.record import Record
 from lagbench_airflow.operators import stop_tail
 from lagbench_airflow.operators.stop_tail import StopTailOperator
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lagbench.core.telemetry.records import ClockStepped, Record
+from lagbench.core.telemetry.record import ClockStepped, Record
 from lagbench.programs.steady_clock import ClockWatch, SteadyClock
 
 

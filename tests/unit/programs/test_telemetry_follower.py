@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.telemetry.records import Phase, ReadGap, Record, encode_record
+from lagbench.core.telemetry.phases import Phase
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import ReadGap
+from lagbench.core.telemetry.records import encode_record
 from lagbench.programs.telemetry_follower import TelemetryFollower
 
 

@@ -11,7 +11,7 @@ from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.errors import NotReady
-from lagbench.report import report_again
+from lagbench.report.again import report_again
 
 
 def test_a_run_that_can_no_longer_be_measured_keeps_no_page_of_its_pass(tmp_path: Path) -> None:

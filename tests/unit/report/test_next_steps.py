@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
-from lagbench.core.measures import Measures
-from lagbench.core.measures.doubts import EVERYTHING, Doubt
-from lagbench.core.measures.evidence import Observation
-from lagbench.core.scenario import Slos, level_of
-from lagbench.core.verdict import Verdict, judge
+from lagbench.core.measures.doubts.doubt import EVERYTHING, Doubt
+from lagbench.core.measures.evidence.observation import Observation
+from lagbench.core.measures.measures import Measures
+from lagbench.core.scenario.accounting_level import level_of
+from lagbench.core.scenario.scenario import Slos
+from lagbench.core.verdict.verdict import Verdict, judge
 from lagbench.report.next_steps import NextStep, next_steps
 
 TWO_TABLES = Doubt(code="lag_table", about=EVERYTHING, text="two tables differ")

@@ -14,9 +14,10 @@ from lagbench.core.compare.compare import compare_measures
 from lagbench.core.measures.evidence.actions import PlayedAction
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.spark import spark_measures
-from lagbench.core.telemetry.records import SparkBatch, SparkDriverStarted
-from lagbench.report import page, write_report
+from lagbench.core.telemetry.spark import SparkBatch, SparkDriverStarted
+from lagbench.report import page
 from lagbench.report.assets import content_security_policy
+from lagbench.report.page import write_report
 from lagbench.results.gate import COMPARISON_FILE, GateRecord
 from lagbench.results.measure import judge_run, measure_run
 

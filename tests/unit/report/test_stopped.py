@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.live import LiveCell, LiveLine, encode_line
-from lagbench.core.live.line import LiveSlo
+from lagbench.core.live.line import LiveCell, LiveLine, LiveSlo, encode_line
 from lagbench.report.stopped import stopped_run, write_stopped
 
 CELL = LiveCell(

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 
-from lagbench.core.telemetry import records as t
+from lagbench.core.telemetry import actions, producer, recorder
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.results.measure import judge_run, measure_run
 
@@ -40,7 +40,7 @@ def play(
     kind = action.removeprefix("{kind: ").split(",")[0]
     content.scenario_yaml += f"actions: [{action}]\n"
     content.records += [
-        t.ActionStarted(
+        actions.ActionStarted(
             at=at(begin),
             source="actions-0",
             number=0,
@@ -48,7 +48,7 @@ def play(
             targets=[f"consumer-{number}" for number in range(pods)],
             planned_at=None,
         ),
-        t.ActionEnded(at=at(end), source="actions-0", number=0, action=kind, error=error),
+        actions.ActionEnded(at=at(end), source="actions-0", number=0, action=kind, error=error),
     ]
 
 
@@ -56,7 +56,7 @@ def add_members(content: RunContent, begin: float, end: float, *, members: int =
     """Let the broker count more members than the 12 pods, for so long."""
     content.records = [
         msgspec.structs.replace(r, members=members)
-        if isinstance(r, t.GroupSample) and at(begin) <= r.at <= at(end)
+        if isinstance(r, recorder.GroupSample) and at(begin) <= r.at <= at(end)
         else r
         for r in content.records
     ]
@@ -66,7 +66,7 @@ def add_a_replica(content: RunContent, begin: float, end: float) -> None:
     """Let 13 replicas be wanted, one more than the policy allows, for so long."""
     content.records = [
         msgspec.structs.replace(r, spec=13)
-        if isinstance(r, t.ReplicaSample) and at(begin) <= r.at <= at(end)
+        if isinstance(r, recorder.ReplicaSample) and at(begin) <= r.at <= at(end)
         else r
         for r in content.records
     ]
@@ -199,11 +199,13 @@ def hold_back(content: RunContent) -> None:
     """Let the producer's client hold all that it was given in the outage, by its own reports."""
     first, last = at(OUTAGE[0]), at(OUTAGE[1])
     acked = max(
-        r.acked for r in content.records if isinstance(r, t.ProducerProgress) and r.at <= first
+        r.acked
+        for r in content.records
+        if isinstance(r, producer.ProducerProgress) and r.at <= first
     )
     content.records = [
         msgspec.structs.replace(r, acked=acked - 2000)
-        if isinstance(r, t.ProducerProgress) and first <= r.at <= last
+        if isinstance(r, producer.ProducerProgress) and first <= r.at <= last
         else r
         for r in content.records
     ]
@@ -212,13 +214,13 @@ def hold_back(content: RunContent) -> None:
 def stop_reading(content: RunContent) -> None:
     """Let the recorder read neither the lag nor the group in the outage."""
     first, last = at(OUTAGE[0]), at(OUTAGE[1])
-    read = (t.LagSample, t.GroupSample, t.GroupMembers)
+    read = (recorder.LagSample, recorder.GroupSample, recorder.GroupMembers)
     content.records = [
         r for r in content.records if not (isinstance(r, read) and first <= r.at <= last)
     ]
     content.tables["lag"] = [row for row in content.tables["lag"] if not first <= row[0] <= last]
     content.records += [
-        t.ReadGap(at=at(second), source="recorder", what=what, reason="no broker")
+        recorder.ReadGap(at=at(second), source="recorder", what=what, reason="no broker")
         for second in range(101, 111)
         for what in ("lag", "group", "broker")
     ]
@@ -227,13 +229,13 @@ def stop_reading(content: RunContent) -> None:
 def raise_lag(content: RunContent, begin: float, end: float) -> None:
     """Let 20,000 messages more wait in partition 0, in the recorder's records and its table."""
 
-    def raised(sample: t.LagSample) -> t.LagSample:
+    def raised(sample: recorder.LagSample) -> recorder.LagSample:
         (number, ends_at, committed), *others = sample.partitions
         lower = (number, ends_at, None if committed is None else max(committed - 20_000, 0))
         return msgspec.structs.replace(sample, partitions=[lower, *others])
 
     content.records = [
-        raised(r) if isinstance(r, t.LagSample) and at(begin) <= r.at <= at(end) else r
+        raised(r) if isinstance(r, recorder.LagSample) and at(begin) <= r.at <= at(end) else r
         for r in content.records
     ]
     content.tables["lag"] = [

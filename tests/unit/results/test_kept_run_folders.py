@@ -14,7 +14,7 @@ import pytest
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.project import PROJECT_ROOT
-from lagbench.report import report_again
+from lagbench.report.again import report_again
 
 KEPT = PROJECT_ROOT / "tests" / "data" / "runs"
 STATUS = {

@@ -7,14 +7,9 @@ import pytest
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run, write_table
 
 from lagbench.core.measures.measures import Measures
-from lagbench.core.telemetry.records import (
-    HpaSync,
-    LagSample,
-    PodSeen,
-    PodStopped,
-    Scaled,
-    SigtermReceived,
-)
+from lagbench.core.telemetry.autoscaler import HpaSync, Scaled
+from lagbench.core.telemetry.consumer import PodStopped, SigtermReceived
+from lagbench.core.telemetry.recorder import LagSample, PodSeen
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results.measure import judge_run, measure_run

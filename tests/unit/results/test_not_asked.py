@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 
-from lagbench.core.telemetry import records as t
-from lagbench.core.verdict.verdict import SloResult, Verdict
+from lagbench.core.telemetry import actions, recorder
+from lagbench.core.verdict.slo import SloResult
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.results.measure import judge_run
 
 NS = 1_000_000_000
@@ -33,7 +34,7 @@ def without_lag(limit: float, begin: float = 162, end: float = 176) -> RunConten
     content.records = [
         record
         for record in content.records
-        if not (isinstance(record, t.LagSample) and at(begin) <= record.at <= at(end))
+        if not (isinstance(record, recorder.LagSample) and at(begin) <= record.at <= at(end))
     ]
     return content
 
@@ -44,10 +45,10 @@ def act(content: RunContent, action: tuple[str, str], begin: float, end: float) 
     content.scenario_yaml += f"actions: [{text % begin}]\n"
     source = "actions-0"
     content.records += [
-        t.ActionStarted(
+        actions.ActionStarted(
             at=at(begin), source=source, number=0, action=kind, targets=["x"], planned_at=None
         ),
-        t.ActionEnded(at=at(end), source=source, number=0, action=kind),
+        actions.ActionEnded(at=at(end), source=source, number=0, action=kind),
     ]
 
 

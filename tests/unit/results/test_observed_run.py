@@ -13,23 +13,23 @@ import pytest
 import yaml
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import Measures
-from lagbench.core.measures.evidence import Observation
+from lagbench.core.measures.evidence.observation import Observation
+from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.trace_csv import trace_points
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.phases import Phase
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import (
     GroupMember,
     GroupMembers,
     GroupSample,
     LagSample,
-    Phase,
     PodSeen,
-    Record,
     ReplicaSample,
     ReplicasChanged,
     ReplicasWatched,
-    encode_record,
 )
-from lagbench.core.verdict import Verdict
+from lagbench.core.telemetry.records import encode_record
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import NotReady
 from lagbench.report.page import write_report
 from lagbench.results.measure import rejudge_run

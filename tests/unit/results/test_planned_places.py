@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.scenario import PartitionPlan
-from lagbench.core.scenario.stream import planned_partitions
+from lagbench.core.scenario.partition_plan import PartitionPlan
+from lagbench.core.scenario.stream.key_skew import planned_partitions
 from lagbench.errors import NotReady
 from lagbench.results.planned_places import misplaced_messages
 

@@ -12,13 +12,8 @@ from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 from tests.fakes.spike_partitions import write_by_partition
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.telemetry.records import (
-    GroupJoined,
-    PartitionsAssigned,
-    PartitionsRevoked,
-    PodSeen,
-    ReplicaSample,
-)
+from lagbench.core.telemetry.consumer import GroupJoined, PartitionsAssigned, PartitionsRevoked
+from lagbench.core.telemetry.recorder import PodSeen, ReplicaSample
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import judge
 from lagbench.results.measure import measure_run

@@ -14,7 +14,7 @@ from tests.fakes.tampered_run import (
     without_scaling,
 )
 
-from lagbench.core.measures import NAMED
+from lagbench.core.measures.registry import NAMED
 
 REACTION_SECONDS = pytest.approx(6.065, abs=0.001)
 

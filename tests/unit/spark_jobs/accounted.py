@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 from tests.unit.spark_jobs.run_tables import events_of, processed_of
 from tests.unit.spark_jobs.synthetic_run import SyntheticRun
 
-from lagbench.core.ownership import facts_of
-from lagbench.core.telemetry.records import StreamStarted, encode_record
+from lagbench.core.ownership.run_facts import facts_of
+from lagbench.core.telemetry.producer import StreamStarted
+from lagbench.core.telemetry.records import encode_record
 from lagbench_spark.accounting import account
 from lagbench_spark.run import Judge, Run, Stranger, window_of
 from lagbench_spark.run_folder import Fence

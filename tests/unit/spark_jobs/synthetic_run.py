@@ -11,14 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lagbench.core.telemetry.records import (
-    OffsetsCommitted,
-    PartitionsAssigned,
-    PartitionsRevoked,
-    Record,
-    StreamFinished,
-    StreamStarted,
-)
+from lagbench.core.telemetry.consumer import OffsetsCommitted, PartitionsAssigned, PartitionsRevoked
+from lagbench.core.telemetry.producer import StreamFinished, StreamStarted
+from lagbench.core.telemetry.record import Record
 from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values, record_keys
 
 STREAM_STARTED_AT = 1_790_000_000_000_000_000

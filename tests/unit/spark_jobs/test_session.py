@@ -18,7 +18,7 @@ from pyspark import cloudpickle
 from tests.unit.spark_jobs.run_tables import events_of, processed_of
 from tests.unit.spark_jobs.synthetic_run import clean_run
 
-from lagbench.core.ownership import facts_of
+from lagbench.core.ownership.run_facts import facts_of
 from lagbench.core.telemetry.records import encode_record
 from lagbench.shared_with_spark.spark_authentication import AUTHENTICATED
 from lagbench_spark import session

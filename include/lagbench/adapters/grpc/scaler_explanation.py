@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc
 
-from lagbench.core.explain import Step
+from lagbench.core.explain.lag_scaler import Step
 from lagbench.errors import NotReady, WrongInput
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub

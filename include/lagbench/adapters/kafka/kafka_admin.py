@@ -31,7 +31,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.kafka_connections import SILENT, spoken
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot, group_snapshot
-from lagbench.core.scenario import GROUP_PREFIX, TOPIC_PREFIX
+from lagbench.core.scenario.run_names import GROUP_PREFIX, TOPIC_PREFIX
 from lagbench.errors import NotReady, StillWaiting, WrongInput
 
 GroupRequest = Future[ConsumerGroupDescription]

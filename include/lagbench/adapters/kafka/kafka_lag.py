@@ -30,7 +30,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 
 from lagbench.adapters.kafka.kafka_connections import spoken
 from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.keda.loop import PartitionOffsets
+from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.errors import NotReady
 
 Place = tuple[str, int]

@@ -25,7 +25,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from lagbench.core.lag_scaler import GroupSample, GroupTopic, failed_sample
+from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic, failed_sample
 from lagbench.errors import NotReady
 
 DEFAULT_TIMEOUT_SECONDS = 5.0

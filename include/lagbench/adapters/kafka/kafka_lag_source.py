@@ -36,8 +36,14 @@ from lagbench.adapters.kafka.kafka_lag_process import (
     MARGIN_SECONDS,
     longest_sample_seconds,
 )
-from lagbench.core.lag_scaler import NO_OFFSET, GroupSample, GroupTopic, failed_sample
-from lagbench.core.lag_scaler.lag_source import Offsets, PartitionIds
+from lagbench.core.lag_scaler.lag_source import (
+    NO_OFFSET,
+    GroupSample,
+    GroupTopic,
+    Offsets,
+    PartitionIds,
+    failed_sample,
+)
 
 PARTITIONS_KEPT_SECONDS = 10.0
 """Longest age of a topic's known partitions, as with our consumers (``RECOVERY``): what waits in

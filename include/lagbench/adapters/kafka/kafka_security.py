@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import SecretStr
 
-from lagbench.core.keda.triggers import KafkaSecurity
+from lagbench.core.keda.triggers.kafka import KafkaSecurity
 from lagbench.errors import NotReady
 
 # KEDA's name of a mechanism -> the one of SASL.

@@ -15,8 +15,8 @@ from lagbench.adapters.kafka.kafka_lag import (
     read_partitions,
 )
 from lagbench.adapters.kafka.kafka_security import security_settings
-from lagbench.core.keda.loop import PartitionOffsets, needs_earliest
-from lagbench.core.keda.triggers import KafkaTrigger, kept_partitions
+from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, needs_earliest
+from lagbench.core.keda.triggers.kafka import KafkaTrigger, kept_partitions
 
 
 def open_trigger(trigger: KafkaTrigger, environment: Mapping[str, str] | None = None) -> LagClient:

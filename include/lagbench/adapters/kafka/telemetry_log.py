@@ -8,7 +8,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.telemetry import Record, encode_record
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.records import encode_record
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.core.telemetry import Record, decode_record
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.records import decode_record
 from lagbench.errors import NotReady
 
 Wanted = TypeVar("Wanted", bound=Record)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from lagbench.adapters.kube.client.kube_errors import translated
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
-from lagbench.core.cluster import HPA, POLICY_KINDS, SCALED_OBJECT, Right, for_group, is_foreign
-from lagbench.core.policy.admission import hpa_name
-from lagbench.core.scenario import (
-    SPARK_DRIVER,
-    SPARK_MASTER,
-    RunNames,
-)
+from lagbench.core.cluster.manifests import for_group, is_foreign
+from lagbench.core.cluster.policy_manifest import HPA, POLICY_KINDS, SCALED_OBJECT
+from lagbench.core.cluster.run_rights import Right
+from lagbench.core.keda.object.rules import hpa_name
+from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario.spark_consumer import SPARK_DRIVER, SPARK_MASTER
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.client.kube_errors import translated
-from lagbench.core.cluster import (
+from lagbench.core.cluster.lease import (
     LEASE,
     LeaseClaim,
     Standing,
@@ -21,7 +21,7 @@ from lagbench.core.cluster import (
     lease_record,
     lease_standing,
 )
-from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from lagbench.adapters.kube.cluster_protocol import (
     Snapshot,
     key_of,
 )
-from lagbench.core.hpa import ScaleTarget
+from lagbench.core.hpa.spec import ScaleTarget
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -17,7 +17,7 @@ from lagbench.adapters.kube.client.kube_errors import describe, translated
 from lagbench.adapters.kube.client.kube_kinds import KubeKinds
 from lagbench.adapters.kube.client.kube_retries import patient_retries
 from lagbench.adapters.kube.client.warning_headers import warnings_of
-from lagbench.core.scenario import NAMESPACE
+from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import NotReady, StillWaiting
 
 if TYPE_CHECKING:

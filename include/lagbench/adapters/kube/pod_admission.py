@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.adapters.kube.kube import Kube, Manifest
-from lagbench.core.cluster import violated_level
+from lagbench.core.cluster.refused_pods import violated_level
 from lagbench.errors import WrongInput
 
 _TRIAL = "trial"

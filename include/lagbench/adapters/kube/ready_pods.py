@@ -9,8 +9,8 @@ from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.pod_logs import logs_of_pod
-from lagbench.core.cluster import refused_pods
-from lagbench.core.kubernetes import is_ready, repeated_ends
+from lagbench.core.cluster.refused_pods import refused_pods
+from lagbench.core.kubernetes.readiness import is_ready, repeated_ends
 from lagbench.errors import PodsEnded, PodsRefused
 
 READY_TIMEOUT_SECONDS = 60.0

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.cluster import POLICY_KINDS, SWEEP_SECONDS
-from lagbench.core.scenario import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX, RunNames
+from lagbench.core.cluster.lease import SWEEP_SECONDS
+from lagbench.core.cluster.policy_manifest import POLICY_KINDS
+from lagbench.core.scenario.run_names import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX, RunNames
 
 PODS_GONE_TIMEOUT_SECONDS = 180.0
 _AFTER_GRACE_SECONDS = 30.0

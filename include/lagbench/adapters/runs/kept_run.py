@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from lagbench.adapters.runs.run_folder import SECOND_GROUP, RunFolder
-from lagbench.core.scenario import RunNames
+from lagbench.core.scenario.run_names import RunNames
 
 
 @dataclass(frozen=True, slots=True)

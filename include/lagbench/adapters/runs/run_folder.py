@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from lagbench.core.scenario import RunNames
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.errors import NotReady
 from lagbench.project import PROJECT_ROOT, named_folder
 

@@ -18,7 +18,7 @@ import psutil
 from lagbench.adapters.process.processor_speed import this_processor
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
-from lagbench.core.measures import Fidelity
+from lagbench.core.measures.model import Fidelity
 from lagbench.project import PROJECT_ROOT
 
 VERSIONED_PACKAGES = ("lagbench", "apache-airflow", "pyspark", "confluent-kafka", "kubernetes")

@@ -8,13 +8,10 @@ from typing import Any
 from lagbench.core.cluster.policy_manifest import asks_lag_scaler
 from lagbench.core.cluster.run_samples import MOST_CLUSTER_BYTES
 from lagbench.core.cluster.settings import IMAGE_FIELD, SPARK_IMAGE_FIELD, ClusterSettings
-from lagbench.core.scenario import (
-    ActionKind,
-    LagScalerDown,
-    LastingAction,
-    Scenario,
-)
-from lagbench.core.scenario.stream import offered_load, tail_of
+from lagbench.core.scenario.actions import ActionKind, LagScalerDown, LastingAction
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.stream.tail import tail_of
 from lagbench.errors import WrongInput
 
 _SIGNAL = (

@@ -12,15 +12,13 @@ from lagbench.core.cluster.manifests import (
     workload_for_run,
 )
 from lagbench.core.cluster.policy_manifest import policy_for_run
-from lagbench.core.policy import PolicyLimits
-from lagbench.core.scenario import SWAP_ANNOTATION, Scenario, profile_content
-from lagbench.core.scenario.stream import (
-    Tail,
-    load_spikes,
-    offered_load,
-    resting_lag_records,
-    tail_of,
-)
+from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.scenario.profiles import profile_content
+from lagbench.core.scenario.run_names import SWAP_ANNOTATION
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.stream.spikes import load_spikes
+from lagbench.core.scenario.stream.tail import Tail, resting_lag_records, tail_of
 
 
 def producer_job_for_run(

@@ -26,10 +26,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from lagbench.core.kubernetes import NS_PER_SECOND, format_instant, parse_instant_ns
-from lagbench.core.scenario import RUN_ID_ANNOTATION, Scenario, actions_seconds
-from lagbench.core.scenario.stream import TAIL_MARGIN_SECONDS, offered_load
-from lagbench.core.spark import time_limit_seconds
+from lagbench.core.kubernetes.instants import NS_PER_SECOND, format_instant, parse_instant_ns
+from lagbench.core.scenario.actions import actions_seconds
+from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.stream.tail import TAIL_MARGIN_SECONDS
+from lagbench.core.spark.submission import time_limit_seconds
 
 LEASE = "lagbench"
 """The Lease's name, in the namespace of the run."""

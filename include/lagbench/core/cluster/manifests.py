@@ -18,19 +18,13 @@ from lagbench.core.cluster.settings import (
     NO_STORAGE,
     ClusterSettings,
 )
-from lagbench.core.lag_scaler import allowed_servers_of
-from lagbench.core.scenario import (
-    POD_ORDINAL_ANNOTATION,
-    RUN_ID_LABEL,
-    SETTINGS_VARIABLE,
-    ConsumerFlags,
-    ConsumerSettings,
-    DownstreamPace,
-    PoisonedKey,
-    RunNames,
-    StartDelay,
-    Workload,
-)
+from lagbench.core.lag_scaler.lag_clusters import allowed_servers_of
+from lagbench.core.scenario.downstream_pace import DownstreamPace
+from lagbench.core.scenario.flag import SETTINGS_VARIABLE
+from lagbench.core.scenario.poison import PoisonedKey
+from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION, RUN_ID_LABEL, RunNames
+from lagbench.core.scenario.scenario import ConsumerFlags, ConsumerSettings, Workload
+from lagbench.core.scenario.start_delay import StartDelay
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 Manifest = dict[str, Any]

@@ -18,7 +18,8 @@ from lagbench.core.cluster.own_kafka import (
     kafka_variables,
     mount_kafka_settings,
 )
-from lagbench.core.scenario import ConsumerSettings, OwnTexts, own_texts
+from lagbench.core.scenario.own_consumer import OwnTexts, own_texts
+from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
 
 POD_SPEC = "spec.template.spec"

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lagbench.core.cluster.settings import KAFKA_SETTINGS_FOLDER, KAFKA_SETTINGS_KEY
-from lagbench.core.scenario import KAFKA_CONFIG, KAFKA_PREFIX, ConsumerSettings
+from lagbench.core.scenario.own_consumer import KAFKA_CONFIG, KAFKA_PREFIX
+from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
 
 OWN_KAFKA_SECRET = "consumer-kafka"  # noqa: S105 - the name of an object

@@ -21,8 +21,8 @@ from lagbench.core.cluster.own_deployment import (
     write_texts,
 )
 from lagbench.core.cluster.own_kafka import OWN_KAFKA_SECRET, KafkaSettings
-from lagbench.core.kubernetes import PROBE_KINDS
-from lagbench.core.scenario import ConsumerSettings
+from lagbench.core.kubernetes.probes import PROBE_KINDS
+from lagbench.core.scenario.scenario import ConsumerSettings
 
 ENVIRONMENT_SECRET = "consumer-environment"  # noqa: S105 - the name of an object
 _KEPT = ("name", "image", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts")

@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lagbench.core.cluster.manifests import Manifest, RunTarget, named
-from lagbench.core.keda.triggers import TRIGGER_TYPES, RunSources, kafka_metadata_for_run
-from lagbench.core.policy import at_stream_start, is_lag_scaler
-from lagbench.core.scenario import (
+from lagbench.core.keda.triggers.kafka import kafka_metadata_for_run
+from lagbench.core.keda.triggers.other_types import TRIGGER_TYPES
+from lagbench.core.keda.triggers.parameters import RunSources
+from lagbench.core.policy.limits import is_lag_scaler
+from lagbench.core.policy.stream_windows import at_stream_start
+from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     LAG_SCALER,
     LAG_SCALER_NAMES,

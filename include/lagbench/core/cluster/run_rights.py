@@ -8,7 +8,7 @@ from typing import Any
 
 from lagbench.core.cluster.policy_manifest import asks_lag_scaler
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
-from lagbench.core.scenario import KindName
+from lagbench.core.scenario.consumer_kind import KindName
 
 _CYCLE = ("get", "list", "create", "patch", "delete")
 _WATCH = ("get", "list", "watch")

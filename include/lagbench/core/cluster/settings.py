@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lagbench.core.scenario import NAMESPACE
+from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import WrongInput
 
 EMBEDDED = "embedded"

@@ -18,21 +18,19 @@ from lagbench.core.cluster.manifests import (
     work_settings,
     workload_for_run,
 )
-from lagbench.core.scenario import (
-    CONSUMER_DEPLOYMENT,
+from lagbench.core.scenario.actions import downstream_pace
+from lagbench.core.scenario.consumer_kind import kind_of
+from lagbench.core.scenario.downstream_pace import DownstreamPace
+from lagbench.core.scenario.poison import PoisonedKey
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
+from lagbench.core.scenario.scenario import ConsumerSettings, Scenario, WorkFlags
+from lagbench.core.scenario.spark_consumer import (
     SPARK_DRIVER,
     SPARK_MASTER,
-    ConsumerSettings,
-    DownstreamPace,
-    PoisonedKey,
-    Scenario,
     SparkFlags,
-    WorkFlags,
-    downstream_pace,
-    kind_of,
     worker_mebibytes,
 )
-from lagbench.core.scenario.stream import poisoned_key
+from lagbench.core.scenario.stream.poisoned import poisoned_key
 from lagbench.shared_with_spark.spark_authentication import SECRET_VARIABLE
 
 CHECKPOINT_MOUNT = "/checkpoint"

@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lagbench.core.measures import Fidelity
-from lagbench.core.scenario import Scenario
+from lagbench.core.measures.model import Fidelity
+from lagbench.core.scenario.scenario import Scenario
 
 NOT_RUN = {"description", "policy", "slos", "seed"}
 """Scenario fields that do not affect a run: its text, the policy's name, the verdict's limits.

@@ -9,9 +9,9 @@ from typing import Any
 
 from lagbench.core.compare.cell_identity import NOT_RUN, cell_id, files_by_content
 from lagbench.core.compare.environment import Environment
-from lagbench.core.measures import Measures
-from lagbench.core.scenario import Scenario
-from lagbench.core.verdict import Verdict
+from lagbench.core.measures.measures import Measures
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.verdict.verdict import Verdict
 
 _OF_THE_POLICY = {"allow_overscale"}
 """Scenario fields that only permit a policy: the policies are compared, so they may differ."""

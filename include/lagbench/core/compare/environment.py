@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lagbench.core.compare.cell_identity import content_digest
-from lagbench.core.measures import MeasureModel
+from lagbench.core.measures.model import MeasureModel
 
 _MACHINE = ("processor", "cores", "architecture", "system", "kernel")
 _OF_SOME_POLICIES = {"versions.keda", "versions.keda-rules"}

@@ -22,7 +22,9 @@ from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.environment import Environment
 from lagbench.core.compare.pair_statistics import holm
 from lagbench.core.compare.pairs import IDENTITY_COUNTS
-from lagbench.core.measures import NAMED, Ints, MeasureModel, Reals
+from lagbench.core.measures.model import MeasureModel
+from lagbench.core.measures.registry import NAMED
+from lagbench.core.measures.statistics import Ints, Reals
 
 ALPHA = 0.01
 FEWEST_POINTS = 4

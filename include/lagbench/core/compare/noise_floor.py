@@ -15,7 +15,8 @@ from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.environment import Environment
 from lagbench.core.compare.pair_statistics import CONFIDENCE, t_quantile
 from lagbench.core.compare.pairs import IDENTITY_COUNTS, Pair
-from lagbench.core.measures import NAMED, Fidelity, MeasureModel
+from lagbench.core.measures.model import Fidelity, MeasureModel
+from lagbench.core.measures.registry import NAMED
 from lagbench.errors import WrongInput
 
 FEWEST_PAIRS = 6

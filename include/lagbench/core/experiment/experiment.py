@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lagbench.core.experiment.expected_value import ExpectedValue
-from lagbench.core.scenario import MAX_SEED
+from lagbench.core.scenario.scenario import MAX_SEED
 from lagbench.core.significance import PLANNED_LOOKS, SIGNIFICANCE, floor_of
 
 MOST_SHOWN_PAIRS = 12

@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.experiment.schedule import PlannedRun, Schedule
-from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 
 MOST_ATTEMPTS = 2
 

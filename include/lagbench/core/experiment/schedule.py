@@ -14,7 +14,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.experiment.experiment import Experiment, ExperimentCell, allowed_pairs
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS
 from lagbench.errors import WrongInput
 
 Item = TypeVar("Item")

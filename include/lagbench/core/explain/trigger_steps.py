@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lagbench.core.explain.lag_scaler import Step
-from lagbench.core.keda.loop import (
+from lagbench.core.keda.loop.kafka_lag import (
     LagReading,
-    MetricReading,
     PartitionOffsets,
     PersistentLagMemory,
     TopicPartition,
     even_factor,
     read_lag,
 )
-from lagbench.core.keda.object import Trigger
-from lagbench.core.keda.triggers import KafkaTrigger, PrometheusTrigger
-from lagbench.core.kubernetes import metric_milli
+from lagbench.core.keda.loop.scaler import MetricReading
+from lagbench.core.keda.object.spec import Trigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
+from lagbench.core.kubernetes.quantity import metric_milli
 
 
 @dataclass(frozen=True, slots=True)

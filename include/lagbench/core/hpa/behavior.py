@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lagbench.core.kubernetes import NS_PER_SECOND, refuse_unknown_fields
+from lagbench.core.kubernetes.fields import refuse_unknown_fields
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.errors import WrongInput
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.kubernetes import NS_PER_SECOND, parse_instant_ns, parse_milli
+from lagbench.core.kubernetes.instants import NS_PER_SECOND, parse_instant_ns
+from lagbench.core.kubernetes.quantity import parse_milli
 
 CPU_INITIALIZATION_SECONDS = 300
 INITIAL_READINESS_DELAY_SECONDS = 30

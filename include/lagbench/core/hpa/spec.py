@@ -13,7 +13,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lagbench.core.hpa.behavior import HpaBehavior, parse_behavior
-from lagbench.core.kubernetes import json_value, parse_milli
+from lagbench.core.kubernetes.json_value import json_value
+from lagbench.core.kubernetes.quantity import parse_milli
 from lagbench.errors import WrongInput
 
 _EXTERNAL_TARGETS = {"AverageValue": "averageValue", "Value": "value"}

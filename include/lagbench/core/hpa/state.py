@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from lagbench.core.hpa.behavior import ScaleEvents
-from lagbench.core.kubernetes import HPA_TOLERANCE
+from lagbench.core.kubernetes.control_loops import HPA_TOLERANCE
 
 _Item = TypeVar("_Item")
 

@@ -21,7 +21,7 @@ from lagbench.core.hpa.state import (
     Recommendation,
     put_in_place_of_outdated,
 )
-from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)

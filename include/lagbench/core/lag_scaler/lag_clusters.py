@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from lagbench.core.keda.triggers import KafkaSecurity
+from lagbench.core.keda.triggers.kafka import KafkaSecurity
 
 KAFKA_SERVERS, IGGY_SERVER = "KAFKA_BROKERS", "IGGY_ADDRESS"
 """Variables of the server's own cluster."""

@@ -15,13 +15,12 @@ from difflib import get_close_matches
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
-from lagbench.core.keda.triggers import (
-    KafkaSecurity,
+from lagbench.core.keda.triggers.kafka import KafkaSecurity, security_problems
+from lagbench.core.keda.triggers.parameters import (
     TriggerSource,
     go_boolean,
     normalize_metric_name,
     read_values,
-    security_problems,
 )
 from lagbench.core.lag_scaler.lag_clusters import (
     BROKER,

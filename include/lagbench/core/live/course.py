@@ -10,29 +10,22 @@ from collections import deque
 
 import numpy as np
 
-from lagbench.core.lag_scaler import NO_OFFSET, OffsetHistory, ages
-from lagbench.core.lag_scaler import GroupSample as SampledGroup
+from lagbench.core.lag_scaler.lag_source import NO_OFFSET
+from lagbench.core.lag_scaler.lag_source import GroupSample as SampledGroup
+from lagbench.core.lag_scaler.offset_history import OffsetHistory, ages
 from lagbench.core.live.line import LiveAction, LiveCell, LiveLine, LivePhase, SloStanding
 from lagbench.core.live.standings import Standings
-from lagbench.core.measures import NANOSECONDS
-from lagbench.core.measures.evidence import GAP_SECONDS, lag_of
-from lagbench.core.policy import PolicyLimits
-from lagbench.core.scenario import Slos
-from lagbench.core.telemetry import (
-    ActionEnded,
-    ActionStarted,
-    ConsumerProgress,
-    GroupMembers,
-    GroupSample,
-    LagSample,
-    PodStopped,
-    ProducerProgress,
-    Record,
-    ReplicaSample,
-    SparkBatch,
-    StreamFinished,
-    StreamStarted,
-)
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS
+from lagbench.core.measures.evidence.series import lag_of
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.scenario.scenario import Slos
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.consumer import ConsumerProgress, PodStopped
+from lagbench.core.telemetry.producer import ProducerProgress, StreamFinished, StreamStarted
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import GroupMembers, GroupSample, LagSample, ReplicaSample
+from lagbench.core.telemetry.spark import SparkBatch
 
 HISTORY_SAMPLES = 1_800
 """Samples that the age looks back over: half an hour. An older message is at least that old."""

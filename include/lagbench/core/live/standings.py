@@ -9,22 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lagbench.core.live.line import LiveCell, LiveSlo, SloStanding
-from lagbench.core.measures import NAMED, NANOSECONDS
-from lagbench.core.measures.replicas import replica_changes
-from lagbench.core.policy import PolicyLimits
-from lagbench.core.scenario import Slos
-from lagbench.core.telemetry import (
-    KubeEvent,
-    PartitionsAssigned,
-    PodSeen,
-    Record,
-    ReplicaSample,
-    ReplicasChanged,
-    Scaled,
-    StreamStarted,
-    TelemetryRecord,
-)
-from lagbench.core.verdict import CLAIM, slo_of
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.registry import NAMED
+from lagbench.core.measures.replicas.flapping import replica_changes
+from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.scenario.scenario import Slos
+from lagbench.core.telemetry.autoscaler import Scaled
+from lagbench.core.telemetry.consumer import PartitionsAssigned
+from lagbench.core.telemetry.producer import StreamStarted
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import KubeEvent, PodSeen, ReplicaSample, ReplicasChanged
+from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.verdict.slo import CLAIM, slo_of
 
 
 def live_slos(slos: Slos) -> list[LiveSlo]:

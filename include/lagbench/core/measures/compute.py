@@ -5,48 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lagbench.core.measures.accounting import (
+from lagbench.core.measures.accounting.accounting import (
     Accounting,
     accounting_measure,
     moved_text,
     never_done,
 )
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
-from lagbench.core.measures.doubts import (
-    Window,
-    doubts_of,
-    stale_readings,
-    undone_edits,
-    validity_of,
-)
+from lagbench.core.measures.doubts.doubt import Window
+from lagbench.core.measures.doubts.log import stale_readings
+from lagbench.core.measures.doubts.policy import undone_edits
+from lagbench.core.measures.doubts.rules import doubts_of, validity_of
 from lagbench.core.measures.end_state import EndState, end_state
-from lagbench.core.measures.evidence import (
-    group_gaps,
-    group_strangers,
-    held_back,
-    lost_rebalances,
-    unrecorded_members,
-)
-from lagbench.core.measures.lag import (
-    Drain,
-    DrainThreshold,
-    Lag,
-    Seconds,
-    build_up,
-    drain_measure,
-    idle_wait,
-    lag_measure,
-)
+from lagbench.core.measures.evidence.generator import held_back
+from lagbench.core.measures.evidence.group_strangers import group_gaps, group_strangers
+from lagbench.core.measures.evidence.unrecorded import lost_rebalances, unrecorded_members
+from lagbench.core.measures.lag.build_up import build_up
+from lagbench.core.measures.lag.drain import Drain, DrainThreshold, drain_measure
+from lagbench.core.measures.lag.idle_wait import idle_wait
+from lagbench.core.measures.lag.lag import Lag, Seconds, lag_measure
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.observed import observation_notes
 from lagbench.core.measures.observer_cost import observer_cost
-from lagbench.core.measures.pods import PaidForItself, paid_for_itself, start_cost
-from lagbench.core.measures.reaction import Reaction, ReactionInput, worst_reaction
-from lagbench.core.measures.rebalance import (
-    RebalanceEpisode,
-    idle_scale_downs_text,
-)
+from lagbench.core.measures.pods.paid_for_itself import PaidForItself, paid_for_itself
+from lagbench.core.measures.pods.start_cost import start_cost
+from lagbench.core.measures.reaction.chain import Reaction
+from lagbench.core.measures.reaction.stamps import ReactionInput
+from lagbench.core.measures.reaction.worst import worst_reaction
+from lagbench.core.measures.rebalance.episodes import RebalanceEpisode
+from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.measures.rebalance_cost import rebalance_measures
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import (
@@ -56,8 +44,8 @@ from lagbench.core.measures.scaling import (
     unwatched_pods,
 )
 from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
-from lagbench.core.scenario import kind_of
-from lagbench.core.scenario.stream import failing_seqs
+from lagbench.core.scenario.consumer_kind import kind_of
+from lagbench.core.scenario.stream.poisoned import failing_seqs
 from lagbench.errors import NotReady
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lagbench.core.measures.evidence import GAP_SECONDS
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry import GroupSample, ReplicaSample, TelemetryRecord
+from lagbench.core.telemetry.recorder import GroupSample, ReplicaSample
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 class EndState(MeasureModel):

@@ -10,25 +10,28 @@ from typing import Any
 
 from pydantic import model_validator
 
-from lagbench.core.measures.accounting import Accounting
-from lagbench.core.measures.doubts import EVERYTHING, Doubt, Validity
+from lagbench.core.measures.accounting.accounting import Accounting
+from lagbench.core.measures.doubts.doubt import EVERYTHING, Doubt
+from lagbench.core.measures.doubts.rules import Validity
 from lagbench.core.measures.end_state import EndState
-from lagbench.core.measures.evidence import (
-    GroupStranger,
-    LoadWindow,
-    Observation,
-    PlayedAction,
-    TelemetryGap,
-)
-from lagbench.core.measures.lag import Drain, Lag
+from lagbench.core.measures.evidence.actions import PlayedAction
+from lagbench.core.measures.evidence.gaps import TelemetryGap
+from lagbench.core.measures.evidence.group_strangers import GroupStranger
+from lagbench.core.measures.evidence.load_window import LoadWindow
+from lagbench.core.measures.evidence.observation import Observation
+from lagbench.core.measures.lag.drain import Drain
+from lagbench.core.measures.lag.lag import Lag
 from lagbench.core.measures.model import Fidelity, MeasureModel
 from lagbench.core.measures.observer_cost import ObserverCost
-from lagbench.core.measures.pods import PaidForItself, StartCost
-from lagbench.core.measures.reaction import Reaction
-from lagbench.core.measures.rebalance import Rebalances, Standstill
+from lagbench.core.measures.pods.paid_for_itself import PaidForItself
+from lagbench.core.measures.pods.start_cost import StartCost
+from lagbench.core.measures.reaction.chain import Reaction
+from lagbench.core.measures.rebalance.standstill import Standstill
+from lagbench.core.measures.rebalance.summary import Rebalances
 from lagbench.core.measures.scaling import Scaling
 from lagbench.core.measures.spark import SparkMeasures
-from lagbench.core.scenario import KindName, LevelName
+from lagbench.core.scenario.accounting_level import LevelName
+from lagbench.core.scenario.consumer_kind import KindName
 
 
 class Measures(MeasureModel):

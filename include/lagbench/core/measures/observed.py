@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from lagbench.core.measures.doubts import contradictions_of_members
-from lagbench.core.measures.evidence import (
-    first_cuts,
-    gaps_between,
-    gaps_text,
-    member_pods,
-)
+from lagbench.core.measures.doubts.group import contradictions_of_members
+from lagbench.core.measures.evidence.gaps import gaps_between, gaps_text
+from lagbench.core.measures.evidence.log_cuts import first_cuts
+from lagbench.core.measures.evidence.observed_members import member_pods
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.moment import moment
 from lagbench.core.measures.run_evidence import RunEvidence
-from lagbench.core.scenario import CLIENTS_SESSION_SECONDS
-from lagbench.core.telemetry import GroupSample
+from lagbench.core.scenario.balancer import CLIENTS_SESSION_SECONDS
+from lagbench.core.telemetry.recorder import GroupSample
 
 NAMED_EPISODES = 3
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry import TelemetryRecord, UsageSample
+from lagbench.core.telemetry.recorder import UsageSample
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 class ComponentCost(MeasureModel):

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from lagbench.core.measures.evidence import BIN_NS
+from lagbench.core.measures.evidence.series import BIN_NS
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.rebalance import (
+from lagbench.core.measures.rebalance.partition_gaps import partition_gaps
+from lagbench.core.measures.rebalance.standstill import Standstill, asleep_periods, standstill
+from lagbench.core.measures.rebalance.summary import (
     GroupWork,
     Rebalances,
-    Standstill,
-    asleep_periods,
-    partition_gaps,
     rebalance_episodes,
     rebalances,
-    standstill,
     unanswered_steps,
 )
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group
-from lagbench.core.scenario import downstream_pace, rebalance_protocol
+from lagbench.core.scenario.actions import downstream_pace
+from lagbench.core.scenario.balancer import rebalance_protocol
 
 
 def rebalance_measures(

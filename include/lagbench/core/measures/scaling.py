@@ -8,24 +8,24 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from lagbench.core.measures.evidence import (
-    GroupEvent,
-    gaps_text,
-    pod_of_life,
-    unwatched_text,
-)
+from lagbench.core.measures.evidence.gaps import gaps_text
+from lagbench.core.measures.evidence.group_events import GroupEvent
+from lagbench.core.measures.evidence.pod_lives import pod_of_life
+from lagbench.core.measures.evidence.unrecorded import unwatched_text
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
-from lagbench.core.measures.pods import SurplusPod, idle_ratio, surplus, zero_partition_seconds
-from lagbench.core.measures.rebalance import EpisodeSpan, episode_spans
-from lagbench.core.measures.replicas import (
-    ReplicaChange,
-    baseline_at_floor,
-    mark_self_made,
-    replica_changes,
-    replica_gaps,
+from lagbench.core.measures.pods.pod_time import (
+    SurplusPod,
+    idle_ratio,
+    surplus,
+    zero_partition_seconds,
 )
+from lagbench.core.measures.rebalance.episodes import EpisodeSpan, episode_spans
+from lagbench.core.measures.replicas.coverage import replica_gaps
+from lagbench.core.measures.replicas.flapping import baseline_at_floor, replica_changes
+from lagbench.core.measures.replicas.self_made import mark_self_made
+from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.measures.run_evidence import RunEvidence
-from lagbench.core.telemetry import GroupMembers, GroupSample
+from lagbench.core.telemetry.recorder import GroupMembers, GroupSample
 
 BASELINE_SECONDS = 2.0
 """Samples are a second apart: a shorter time before the first spike may have none."""

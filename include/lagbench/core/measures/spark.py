@@ -13,12 +13,12 @@ from itertools import pairwise
 from typing import ClassVar
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.spark import (
     OffsetsPublished,
     SparkBatch,
     SparkDriverStarted,
     SparkTask,
-    TelemetryRecord,
 )
 
 

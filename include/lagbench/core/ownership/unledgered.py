@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.core.ownership.holdings import Holding
 
 Kills = Mapping[str, Sequence[int]]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from lagbench.core.policy import CheckedPolicy
-from lagbench.core.scenario import (
+from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
+from lagbench.core.scenario.spark_consumer import (
     DRIVER_SIDE_MEBIBYTES,
     MASTER_MEBIBYTES,
-    ConsumerSettings,
-    Scenario,
     worker_mebibytes,
 )
 from lagbench.errors import WrongInput

@@ -7,9 +7,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from lagbench.core.hpa import HpaSpec, metric_text, parse_hpa
-from lagbench.core.keda.loop import build_hpa, trigger_metric_spec
-from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
+from lagbench.core.hpa.metric_text import metric_text
+from lagbench.core.hpa.spec import HpaSpec, parse_hpa
+from lagbench.core.keda.loop.hpa_builder import build_hpa
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
+from lagbench.core.keda.object.spec import ScaledObjectSpec
 from lagbench.errors import WrongInput
 
 SCALED_OBJECT, HPA = "ScaledObject", "HorizontalPodAutoscaler"

@@ -7,23 +7,22 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, get_args
 
-from lagbench.core.hpa import HpaSpec, ScaleTarget, parse_hpa
-from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
-from lagbench.core.keda.triggers import TRIGGER_TYPES
-from lagbench.core.kubernetes import json_value, without_export
-from lagbench.core.policy.admission import (
-    Admission,
-    ClusterView,
-    admit,
-    admit_hpa,
-    stored_hpa,
-)
+from lagbench.core.hpa.spec import HpaSpec, ScaleTarget, parse_hpa
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
+from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.keda.triggers.other_types import TRIGGER_TYPES
+from lagbench.core.kubernetes.json_value import json_value
+from lagbench.core.kubernetes.object_meta import without_export
+from lagbench.core.policy.admission.answer import Admission, admit
+from lagbench.core.policy.admission.cluster import ClusterView
+from lagbench.core.policy.admission.horizontal_pod_autoscaler import admit_hpa, stored_hpa
 from lagbench.core.policy.applied import AppliedPolicy
 from lagbench.core.policy.kinds import POLICY_VERSIONS, is_policy
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
-from lagbench.core.policy.review import refusal_findings
+from lagbench.core.policy.review.review import refusal_findings
 from lagbench.core.policy.stream_windows import stream_windows
-from lagbench.core.scenario import CONSUMER_DEPLOYMENT, Scenario, Workload
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
+from lagbench.core.scenario.scenario import Scenario, Workload
 from lagbench.errors import WrongInput
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.hpa import SYNC_ANNOTATION, TOLERANCE_ANNOTATION, controller_flags
-from lagbench.core.keda.loop import CONTROLLER, is_handed_over
+from lagbench.core.hpa.controller_flags import (
+    SYNC_ANNOTATION,
+    TOLERANCE_ANNOTATION,
+    controller_flags,
+)
+from lagbench.core.keda.loop.handover import CONTROLLER, is_handed_over
 from lagbench.errors import WrongInput
 
 

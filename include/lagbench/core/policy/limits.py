@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lagbench.core.hpa import ControllerFlags, controller_flags
-from lagbench.core.keda.object import DEFAULT_MAX_REPLICAS
-from lagbench.core.keda.triggers import (
+from lagbench.core.hpa.controller_flags import ControllerFlags, controller_flags
+from lagbench.core.keda.object.spec import DEFAULT_MAX_REPLICAS
+from lagbench.core.keda.triggers.kafka import (
     KAFKA_DEFAULT_LAG_THRESHOLD,
-    TRIGGER_TYPES,
-    go_boolean,
     parse_partition_limitation,
 )
-from lagbench.core.lag_scaler import LAG_SCALER_DEFAULT_THRESHOLD
+from lagbench.core.keda.triggers.other_types import TRIGGER_TYPES
+from lagbench.core.keda.triggers.parameters import go_boolean
+from lagbench.core.lag_scaler.lag_rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.errors import WrongInput
 
 LAG_THRESHOLD_ANNOTATION = "lagbench.io/lag-threshold"

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from lagbench.core.keda.triggers import ContainerVariables, container_variables, decode_secret
-from lagbench.core.policy.admission import Manifest, target_type
+from lagbench.core.keda.triggers.authentication import (
+    ContainerVariables,
+    container_variables,
+    decode_secret,
+)
+from lagbench.core.policy.admission.cluster import Manifest, target_type
 from lagbench.errors import WrongInput
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 
 MOST_FACTOR = 1000.0
 

@@ -6,7 +6,8 @@ instants, and only the start of the stream is ours to choose.
 
 from __future__ import annotations
 
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS, NS_PER_SECOND
+from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
 

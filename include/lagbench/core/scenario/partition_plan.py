@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.core.scenario.actions import ActionBase, GrowPartitions
 
 Counts = npt.NDArray[np.int64]

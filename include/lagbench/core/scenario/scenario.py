@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS
 from lagbench.core.scenario.accounting_level import LEVELS
 from lagbench.core.scenario.actions import (
     Action,

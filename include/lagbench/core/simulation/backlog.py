@@ -17,9 +17,9 @@ from math import inf
 
 import numpy as np
 
-from lagbench.core.measures import Ints, Reals
-from lagbench.core.scenario import DownstreamPace
-from lagbench.core.scenario.stream import OfferedLoad
+from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.scenario.downstream_pace import DownstreamPace
+from lagbench.core.scenario.stream.profile import OfferedLoad
 
 # Less than this of a record is rounding: counts stay below 1e9 and doubles hold 1e-7 of that.
 _EMPTY_RECORDS = 1e-6

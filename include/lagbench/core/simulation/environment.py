@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lagbench.core.hpa import HpaSettings
-from lagbench.core.scenario import START_SPREAD
+from lagbench.core.hpa.state import HpaSettings
+from lagbench.core.scenario.start_delay import START_SPREAD
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from lagbench.core.scenario import Balancer, StartDelay, rebalance_protocol
+from lagbench.core.scenario.balancer import Balancer, rebalance_protocol
+from lagbench.core.scenario.start_delay import StartDelay
 from lagbench.core.simulation.backlog import NOBODY, Backlog
 from lagbench.core.simulation.environment import SimulatedEnvironment
 

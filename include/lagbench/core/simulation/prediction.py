@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS
-from lagbench.core.measures import NAMED, MeasureModel, Measures
-from lagbench.core.policy import CheckedPolicy
-from lagbench.core.scenario import Scenario
-from lagbench.core.scenario.stream import load_spikes, offered_load
+from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.model import MeasureModel
+from lagbench.core.measures.registry import NAMED
+from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.stream.spikes import load_spikes
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.simulation_measures import Spread, spreads

@@ -15,18 +15,19 @@ from operator import attrgetter
 
 import numpy as np
 
-from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.policy import CheckedPolicy, aligned_start_ns, at_stream_start, stream_windows
-from lagbench.core.scenario import (
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.stream_windows import aligned_start_ns, at_stream_start, stream_windows
+from lagbench.core.scenario.actions import (
     ActionBase,
     AutoscalerDown,
     GrowPartitions,
     KillPod,
-    Scenario,
     SlowDownstream,
     SwapPolicy,
     drawn,
 )
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler, SimulatedClock
 from lagbench.core.simulation.simulation_measures import Simulation, Timeline, measure

@@ -11,10 +11,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.measures import NAMED, Ints, NamedMeasure, Reals
-from lagbench.core.measures.replicas import ReplicaChange, mark_flips, mark_self_made
-from lagbench.core.scenario.stream import Spike, load_spikes
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.measures.model import NamedMeasure
+from lagbench.core.measures.registry import NAMED
+from lagbench.core.measures.replicas.flapping import mark_flips
+from lagbench.core.measures.replicas.self_made import mark_self_made
+from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.scenario.stream.spikes import Spike, load_spikes
 from lagbench.core.simulation.backlog import Traffic
 from lagbench.core.simulation.fleet import ReplicaStep
 from lagbench.core.simulation.world import World

@@ -6,25 +6,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from lagbench.core.keda.loop import TargetView
-from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.measures import Ints, Reals
-from lagbench.core.scenario import (
-    Keys,
-    Profile,
-    Scenario,
-    StartDelay,
-    downstream_pace,
-    mean_start_seconds,
-)
-from lagbench.core.scenario.stream import (
-    OfferedLoad,
-    Tail,
-    offered_load,
-    partition_shares,
-    tail_of,
-    topic_shares,
-)
+from lagbench.core.keda.loop.scaler import TargetView
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.scenario.actions import downstream_pace
+from lagbench.core.scenario.profiles import Profile
+from lagbench.core.scenario.scenario import Keys, Scenario
+from lagbench.core.scenario.start_delay import StartDelay, mean_start_seconds
+from lagbench.core.scenario.stream.key_skew import partition_shares
+from lagbench.core.scenario.stream.profile import OfferedLoad, offered_load
+from lagbench.core.scenario.stream.tail import Tail, tail_of
+from lagbench.core.scenario.stream.topic_shares import topic_shares
 from lagbench.core.simulation.backlog import Backlog, Traffic
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.fleet import Fleet

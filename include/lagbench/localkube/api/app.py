@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from lagbench.core.policy.admission import FieldValidation
+from lagbench.core.policy.admission.answer import FieldValidation
 from lagbench.localkube.api.discovery import discovery_document
 from lagbench.localkube.api.table_format import single_row_table, table_of
 from lagbench.localkube.api.writes import WriteOptions, Writes, scale_of

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from lagbench.core.keda.object import DEFAULT_MAX_REPLICAS
+from lagbench.core.keda.object.spec import DEFAULT_MAX_REPLICAS
 from lagbench.localkube.objects import JsonObject, condition, from_rfc3339, is_terminating, name_of
 from lagbench.localkube.storage.resources import Resource
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lagbench.core.kubernetes import selector_string
+from lagbench.core.kubernetes.workloads import selector_string
 from lagbench.localkube.api_error import bad_request, conflict, invalid, not_allowed
 from lagbench.localkube.merging import patch
 from lagbench.localkube.merging.apply import Owner, apply, record_update, without_nulls

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import ClassVar
 
-from lagbench.core.kubernetes import is_ready
-from lagbench.core.scenario import POD_ORDINAL_ANNOTATION
+from lagbench.core.kubernetes.readiness import is_ready
+from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
 from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.objects import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from lagbench.core.kubernetes import is_ready
+from lagbench.core.kubernetes.readiness import is_ready
 from lagbench.localkube.controllers.controller import Controller, hash_of
 from lagbench.localkube.objects import (
     CREATED_AT_NS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lagbench.core.kubernetes import is_ready
+from lagbench.core.kubernetes.readiness import is_ready
 from lagbench.localkube.controllers.controller import Controller
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.objects import (

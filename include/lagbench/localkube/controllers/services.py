@@ -12,7 +12,7 @@ import functools
 import logging
 from itertools import count
 
-from lagbench.core.kubernetes import is_ready
+from lagbench.core.kubernetes.readiness import is_ready
 from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.objects import (
     JsonObject,

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from lagbench.core.kubernetes import is_ready, selector_string
+from lagbench.core.kubernetes.readiness import is_ready
+from lagbench.core.kubernetes.workloads import selector_string
 from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.controllers.controller import Controller, has_ended, hash_of
 from lagbench.localkube.controllers.stateful_set_steps import Replica, Wanted, next_steps

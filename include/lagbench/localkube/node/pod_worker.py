@@ -6,8 +6,8 @@ import asyncio
 import signal
 from dataclasses import dataclass
 
-from lagbench.core.kubernetes import PROBE_KINDS
-from lagbench.core.scenario import PORT_ANNOTATION
+from lagbench.core.kubernetes.probes import PROBE_KINDS
+from lagbench.core.scenario.run_names import PORT_ANNOTATION
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.node.container_process import ContainerStarter

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lagbench.core.kubernetes import PROBE_KINDS
+from lagbench.core.kubernetes.probes import PROBE_KINDS
 from lagbench.localkube.objects import JsonObject
 
 

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lagbench.core.policy.admission import FieldValidation
+from lagbench.core.policy.admission.answer import FieldValidation
 from lagbench.localkube.api_error import (
     ApiError,
     already_exists,

@@ -8,14 +8,8 @@ from __future__ import annotations
 
 from collections.abc import MutableSequence
 
-from lagbench.core.policy.admission import (
-    Admission,
-    ClusterView,
-    FieldValidation,
-    admit,
-    stored_form,
-    target_type,
-)
+from lagbench.core.policy.admission.answer import Admission, FieldValidation, admit, stored_form
+from lagbench.core.policy.admission.cluster import ClusterView, target_type
 from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.objects import JsonObject, namespace_of
 from lagbench.localkube.storage.resources import (

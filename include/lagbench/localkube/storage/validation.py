@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any, TypeAlias
 
-from lagbench.core.kubernetes import PROBE_KINDS, selector_string
+from lagbench.core.kubernetes.probes import PROBE_KINDS
+from lagbench.core.kubernetes.workloads import selector_string
 from lagbench.localkube.objects import JsonObject
 from lagbench.localkube.storage.selectors import label_matcher
 

@@ -51,7 +51,7 @@ def api_client(environment: Mapping[str, str]) -> ApiClient:
 def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: StopSignal) -> None:
     from lagbench.adapters.kafka.telemetry_log import TelemetryLog
     from lagbench.adapters.kube.kube import Kube
-    from lagbench.core.telemetry import Record
+    from lagbench.core.telemetry.record import Record
     from lagbench.programs.actions.both_groups import send_to_both
     from lagbench.programs.actions.performer import Stage
     from lagbench.programs.actions.player import Player

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from lagbench.core.scenario import ActionBase, shared_actions
-from lagbench.core.telemetry import ActionEnded, ActionStarted, Record
+from lagbench.core.scenario.actions import ActionBase
+from lagbench.core.scenario.second_group import shared_actions
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.record import Record
 
 Send = Callable[[Record], None]
 

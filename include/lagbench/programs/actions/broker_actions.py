@@ -8,15 +8,9 @@ import sys
 import threading
 from typing import Any
 
-from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.scenario import (
-    BROKER_PROXY,
-    PORT_ANNOTATION,
-    RUN_ID_LABEL,
-    BrokerRestart,
-    BrokerUnreachable,
-    SlowDownstream,
-)
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.scenario.actions import BrokerRestart, BrokerUnreachable, SlowDownstream
+from lagbench.core.scenario.run_names import BROKER_PROXY, PORT_ANNOTATION, RUN_ID_LABEL
 from lagbench.errors import NotReady
 from lagbench.programs.actions.performer import Performer
 from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState

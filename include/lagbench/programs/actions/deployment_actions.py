@@ -9,19 +9,18 @@ from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.set_aside import bring_back, set_aside
-from lagbench.core.cluster import set_own_variables, set_settings
-from lagbench.core.kubernetes import is_rolled_out
-from lagbench.core.scenario import (
-    AUTOSCALER_DEPLOYMENT,
-    AUTOSCALER_NAMESPACE,
-    LAG_SCALER,
+from lagbench.core.cluster.manifests import set_settings
+from lagbench.core.cluster.own_deployment import set_own_variables
+from lagbench.core.kubernetes.workloads import is_rolled_out
+from lagbench.core.scenario.actions import (
     ROLLOUT_SECONDS,
     AutoscalerDown,
     LagScalerDown,
     RollingRestart,
-    new_variables,
     restart_text,
 )
+from lagbench.core.scenario.own_consumer import new_variables
+from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, LAG_SCALER
 from lagbench.errors import NotReady
 from lagbench.programs.actions.performer import Performer
 

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lagbench.core.telemetry import ActionEnded, ActionStarted, Record
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.record import Record
 from lagbench.errors import LagbenchError
 from lagbench.programs.actions.performer import Performer
 from lagbench.programs.actions.stream_state import StreamState

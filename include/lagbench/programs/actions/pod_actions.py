@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lagbench.core.scenario import KillPod, PausePod
+from lagbench.core.scenario.actions import KillPod, PausePod
 from lagbench.errors import NotReady
 from lagbench.programs.actions.performer import Performer
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lagbench.adapters.kube.policy_swap import put_policy
-from lagbench.core.policy import CheckedPolicy
-from lagbench.core.scenario import SwapPolicy
+from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.scenario.actions import SwapPolicy
 from lagbench.errors import NotReady
 from lagbench.programs.actions.performer import Performer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.scenario import ActionBase, ActionKind
+from lagbench.core.scenario.actions import ActionBase, ActionKind
 from lagbench.programs.actions.broker_actions import (
     DisturbedConnections,
     RestartedBroker,

@@ -6,15 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from lagbench.core.scenario import (
-    CONSUMER_DEPLOYMENT,
-    MAX_SEED,
-    NAMESPACE,
-    RUN_ID_LABEL,
-    Action,
-    Flag,
-    Workload,
-)
+from lagbench.core.scenario.actions import Action
+from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL
+from lagbench.core.scenario.scenario import MAX_SEED, Workload
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.scenario import ActionBase
-from lagbench.core.telemetry import LagSample, Record, StreamStarted
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.scenario.actions import ActionBase
+from lagbench.core.telemetry.producer import StreamStarted
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import LagSample
 
 _LOOK_SECONDS = 1.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.core.scenario import GrowPartitions
+from lagbench.core.scenario.actions import GrowPartitions
 from lagbench.errors import NotReady
 from lagbench.programs.actions.performer import Performer
 

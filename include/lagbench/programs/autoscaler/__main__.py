@@ -17,9 +17,9 @@ from pydantic import Field
 from lagbench.adapters.kube.cluster_protocol import Cluster
 from lagbench.adapters.kube.followed_cluster import KubeCluster
 from lagbench.adapters.process.stop_signal import StopSignal
-from lagbench.core.hpa import HpaSettings
-from lagbench.core.keda.loop import CONTROLLER
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS, HPA_TOLERANCE
+from lagbench.core.hpa.state import HpaSettings
+from lagbench.core.keda.loop.handover import CONTROLLER
+from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS, HPA_TOLERANCE
 from lagbench.errors import ExitCode, NotReady, WrongInput
 from lagbench.programs.autoscaler.context import Clock, WorkerContext
 from lagbench.programs.autoscaler.instead_of_keda import Handover, InsteadOfKeda, require_kinds

@@ -20,14 +20,15 @@ from lagbench.adapters.kube.cluster_protocol import (
     Snapshot,
     key_of,
 )
-from lagbench.core.hpa import HpaSettings, ScaleTarget
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS
-from lagbench.core.scenario import (
+from lagbench.core.hpa.spec import ScaleTarget
+from lagbench.core.hpa.state import HpaSettings
+from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS
+from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     RUN_ID_ANNOTATION,
     TELEMETRY_TOPIC_ANNOTATION,
 )
-from lagbench.core.telemetry import Record
+from lagbench.core.telemetry.record import Record
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.trigger_sources import LiveSources
 

@@ -9,21 +9,20 @@ from contextlib import contextmanager
 from typing import Any
 
 from lagbench.adapters.kube.cluster_protocol import HPA, ClusterError, Scale
-from lagbench.core.keda.loop import (
+from lagbench.core.keda.loop.health import MetricHealth
+from lagbench.core.keda.loop.runtime import KedaObject, Tick
+from lagbench.core.keda.loop.scale_loop import TriggerPoll
+from lagbench.core.keda.loop.scaler import (
     COMPOSITE_METRIC,
-    KedaObject,
-    MetricHealth,
     MetricSpec,
     Scaler,
     ScalerFailed,
     ScalersNotBuilt,
     TargetView,
-    Tick,
-    TriggerPoll,
 )
-from lagbench.core.keda.object import ScaledObjectSpec, Trigger
-from lagbench.core.kubernetes import format_instant, parse_instant_ns
-from lagbench.core.telemetry import KedaPoll, Scaled
+from lagbench.core.keda.object.spec import ScaledObjectSpec, Trigger
+from lagbench.core.kubernetes.instants import format_instant, parse_instant_ns
+from lagbench.core.telemetry.autoscaler import KedaPoll, Scaled
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.context import SOURCE
 from lagbench.programs.autoscaler.hpa_worker import count_ready_pods

@@ -10,9 +10,9 @@ from typing import Any
 
 from lagbench.adapters.grpc.external_scaler_client import ExternalScalerClient, ServerStream
 from lagbench.adapters.kube.cluster_protocol import ObjectKey
-from lagbench.core.keda.loop import MetricSpec
-from lagbench.core.keda.object import Trigger
-from lagbench.core.keda.triggers import ExternalTrigger
+from lagbench.core.keda.loop.scaler import MetricSpec
+from lagbench.core.keda.object.spec import Trigger
+from lagbench.core.keda.triggers.other_types import ExternalTrigger
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.trigger_sources import LiveSources, reported_specs
 

@@ -15,19 +15,13 @@ from lagbench.adapters.kube.cluster_protocol import (
     Manifest,
     ObjectKey,
 )
-from lagbench.core.hpa import Condition, ScaleTarget, parse_hpa
-from lagbench.core.keda.loop import (
-    FALLBACK_UNKNOWN,
-    NO_FALLBACK,
-    READY,
-    SCALED_OBJECT_LABEL,
-    MetricSpec,
-    Scaler,
-    ScalerFailed,
-    ScalersNotBuilt,
-    build_hpa,
-)
-from lagbench.core.keda.object import (
+from lagbench.core.hpa.spec import ScaleTarget, parse_hpa
+from lagbench.core.hpa.state import Condition
+from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL, build_hpa
+from lagbench.core.keda.loop.runtime import FALLBACK_UNKNOWN, NO_FALLBACK
+from lagbench.core.keda.loop.scale_loop import READY
+from lagbench.core.keda.loop.scaler import MetricSpec, Scaler, ScalerFailed, ScalersNotBuilt
+from lagbench.core.keda.object.spec import (
     ScaledObjectSpec,
     ScalingAnnotations,
     Trigger,

@@ -18,8 +18,8 @@ from lagbench.adapters.kube.cluster_protocol import (
     Manifest,
     key_of,
 )
-from lagbench.core.hpa import Condition
-from lagbench.core.kubernetes import format_instant
+from lagbench.core.hpa.state import Condition
+from lagbench.core.kubernetes.instants import format_instant
 
 log = logging.getLogger(__name__)
 

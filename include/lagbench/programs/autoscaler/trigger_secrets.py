@@ -17,8 +17,9 @@ from lagbench.adapters.kube.cluster_protocol import (
     ObjectKey,
     key_of,
 )
-from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
-from lagbench.core.keda.triggers import (
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
+from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.keda.triggers.authentication import (
     AuthenticationRef,
     TargetEnvironment,
     authentication_refs,

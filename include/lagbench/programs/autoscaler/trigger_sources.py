@@ -19,28 +19,24 @@ from lagbench.adapters.kafka.kafka_lag import DEFAULT_TIMEOUT_SECONDS
 from lagbench.adapters.kafka.kafka_trigger import open_trigger, read_trigger_offsets
 from lagbench.adapters.kube.cluster_protocol import SERVICE, Cluster, ClusterError, ObjectKey
 from lagbench.adapters.prometheus.prometheus_query import PrometheusClient
-from lagbench.core.keda.loop import (
-    CronScaler,
+from lagbench.core.keda.loop.cron_scaler import CronScaler
+from lagbench.core.keda.loop.kafka_lag import PersistentLagMemory, read_lag
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.prometheus_answer import read_answer
+from lagbench.core.keda.loop.resource_scaler import ResourceScaler
+from lagbench.core.keda.loop.scaler import (
     MetricReading,
     MetricSpec,
-    PersistentLagMemory,
-    ResourceScaler,
     Scaler,
     ScalerFailed,
     ScalersNotBuilt,
-    read_answer,
-    read_lag,
-    trigger_metric_spec,
 )
-from lagbench.core.keda.object import Trigger
-from lagbench.core.keda.triggers import (
-    CronTrigger,
-    ExternalTrigger,
-    KafkaTrigger,
-    PrometheusTrigger,
-    ResourceTrigger,
-)
-from lagbench.core.scenario import PORT_ANNOTATION
+from lagbench.core.keda.object.spec import Trigger
+from lagbench.core.keda.triggers.cron import CronTrigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.triggers.other_types import ExternalTrigger, ResourceTrigger
+from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
+from lagbench.core.scenario.run_names import PORT_ANNOTATION
 from lagbench.errors import NotReady
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario import DownstreamPace
+from lagbench.core.scenario.downstream_pace import DownstreamPace
 
 Instants = npt.NDArray[np.int64]
 

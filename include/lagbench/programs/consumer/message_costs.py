@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.scenario import PoisonedKey, ProcessCost
-from lagbench.core.scenario.stream import is_poisoned, process_ns
+from lagbench.core.scenario.poison import PoisonedKey
+from lagbench.core.scenario.process_cost import ProcessCost
+from lagbench.core.scenario.stream.cost_draws import process_ns
+from lagbench.core.scenario.stream.poisoned import is_poisoned
 from lagbench.programs.consumer.downstream_clock import Instants
 from lagbench.programs.consumer.partition_work import Attempts, RecordChunk
 from lagbench.programs.consumer.settings import WorkOptions

@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from lagbench.core.telemetry import SigtermReceived
+from lagbench.core.telemetry.consumer import SigtermReceived
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.downstream_clock import DownstreamClock
 from lagbench.programs.consumer.group_identity import GroupIdentity

@@ -8,7 +8,7 @@ import time
 
 from confluent_kafka import Consumer, TopicPartition
 
-from lagbench.core.telemetry import GroupJoined, PartitionsAssigned, PartitionsRevoked
+from lagbench.core.telemetry.consumer import GroupJoined, PartitionsAssigned, PartitionsRevoked
 from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.reports import PodReports

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from lagbench.core.telemetry import records as telemetry
+from lagbench.core.telemetry import consumer, record
 from lagbench.programs.consumer.settings import ConsumerOptions
 from lagbench.programs.steady_clock import ClockWatch, SteadyClock
 
@@ -18,7 +18,7 @@ REBALANCE_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 1
 class TelemetrySink(Protocol):
     """Takes records without blocking or failing."""
 
-    def send(self, record: telemetry.Record) -> None:
+    def send(self, record: record.Record) -> None:
         """Queue one record."""
 
 
@@ -52,7 +52,7 @@ class PodReports:
         self._progress_processed = 0
         self._has_first_record = False
 
-    def send(self, kind: type[telemetry.Record], **fields: Any) -> None:
+    def send(self, kind: type[record.Record], **fields: Any) -> None:
         """Send a record of this pod and instant."""
         self._sink.send(kind(at=self._clock.now_ns(), source=self._options.pod_name, **fields))
 
@@ -60,7 +60,7 @@ class PodReports:
         """Report the process's start."""
         options = self._options
         self.send(
-            telemetry.PodStarted,
+            consumer.PodStarted,
             process_started_at=process_started_at(),
             balancer=options.balancer,
             concurrency=options.concurrency,
@@ -75,7 +75,7 @@ class PodReports:
         """Report the first acknowledged record; later calls do nothing."""
         if not self._has_first_record:
             self._has_first_record = True
-            self.send(telemetry.FirstRecordDone, partition=partition, offset=offset)
+            self.send(consumer.FirstRecordDone, partition=partition, offset=offset)
 
     def committed(
         self,
@@ -85,12 +85,12 @@ class PodReports:
     ) -> None:
         """Report a commit."""
         named = {str(partition): offset for partition, offset in offsets.items()}
-        self.send(telemetry.OffsetsCommitted, member_id=member_id, offsets=named, cause=cause)
+        self.send(consumer.OffsetsCommitted, member_id=member_id, offsets=named, cause=cause)
 
     def commit_failed(self, member_id: str, offsets: Mapping[int, int], reason: str) -> None:
         """Report a rejected commit."""
         named = {str(partition): offset for partition, offset in offsets.items()}
-        self.send(telemetry.CommitFailed, member_id=member_id, offsets=named, reason=reason)
+        self.send(consumer.CommitFailed, member_id=member_id, offsets=named, reason=reason)
 
     def pod_stopped(
         self, reason: str, *, is_graceful: bool, abandoned: int, processed_total: int
@@ -98,7 +98,7 @@ class PodReports:
         """Report the end."""
         self._clock_watch.look()
         self.send(
-            telemetry.PodStopped,
+            consumer.PodStopped,
             reason=reason,
             is_graceful=is_graceful,
             abandoned=abandoned,
@@ -117,7 +117,7 @@ class PodReports:
         counts.inflight = in_flight
         self._progress_at, self._progress_processed = now, processed_total
         self.send(
-            telemetry.ConsumerProgress,
+            consumer.ConsumerProgress,
             processed_total=processed_total,
             consume_rate=counts.consume_rate,
             inflight=in_flight,

@@ -7,16 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from lagbench.core.scenario import (
-    CLASSIC_SESSION_SECONDS,
-    ConsumerFlags,
-    DownstreamPace,
-    Flag,
-    PoisonedKey,
-    StartDelay,
-    WorkFlags,
-    rebalance_protocol,
-)
+from lagbench.core.scenario.balancer import CLASSIC_SESSION_SECONDS, rebalance_protocol
+from lagbench.core.scenario.downstream_pace import DownstreamPace
+from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.poison import PoisonedKey
+from lagbench.core.scenario.scenario import ConsumerFlags, WorkFlags
+from lagbench.core.scenario.start_delay import StartDelay
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
 

@@ -13,7 +13,7 @@ from heapq import heapreplace
 
 import numpy as np
 
-from lagbench.core.scenario import DownstreamPace
+from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.programs.consumer.downstream_clock import DownstreamClock, Instants
 
 # How far back a start may be placed when the thread woke late. Above that the process was frozen

@@ -17,18 +17,11 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
-from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.lag_scaler import (
-    GroupSample,
-    GroupTopic,
-    GroupWindow,
-    KafkaCluster,
-    LagRule,
-    LagSource,
-    SourceAddress,
-    failed_sample,
-)
-from lagbench.core.lag_scaler.lag_window import save_window
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.lag_scaler.lag_clusters import KafkaCluster, SourceAddress
+from lagbench.core.lag_scaler.lag_rule import LagRule
+from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic, LagSource, failed_sample
+from lagbench.core.lag_scaler.lag_window import GroupWindow, save_window
 from lagbench.errors import NotReady
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 from lagbench.programs.lag_scaler.watched import Watched

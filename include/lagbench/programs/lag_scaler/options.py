@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lagbench.core.scenario import Flag
+from lagbench.core.scenario.flag import Flag
 from lagbench.errors import WrongInput
 from lagbench.programs.flags import CommandLine, Settings
 

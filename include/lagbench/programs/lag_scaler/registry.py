@@ -16,14 +16,13 @@ from typing import TypeVar
 import structlog
 from prometheus_client.core import Metric
 
-from lagbench.core.lag_scaler import (
-    GroupWindow,
+from lagbench.core.lag_scaler.lag_clusters import SourceAddress
+from lagbench.core.lag_scaler.lag_metadata import (
     InvalidMetadata,
-    SourceAddress,
+    MetadataProblem,
     parse_lag_settings,
 )
-from lagbench.core.lag_scaler.lag_metadata import MetadataProblem
-from lagbench.core.lag_scaler.lag_window import SnapshotDiscarded, restore_window
+from lagbench.core.lag_scaler.lag_window import GroupWindow, SnapshotDiscarded, restore_window
 from lagbench.errors import NotReady
 from lagbench.programs.lag_scaler.cluster_sampler import (
     ClusterSampler,

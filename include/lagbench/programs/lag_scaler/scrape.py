@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from lagbench.core.lag_scaler import Decision, LagUnavailable
+from lagbench.core.lag_scaler.lag_rule import Decision, LagUnavailable
 from lagbench.programs.lag_scaler.cluster_sampler import ClusterSampler
 from lagbench.programs.lag_scaler.watched import Watched
 

@@ -18,7 +18,7 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from lagbench.core.lag_scaler import allowed_servers_of
+from lagbench.core.lag_scaler.lag_clusters import allowed_servers_of
 from lagbench.errors import NotReady
 from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics

@@ -21,9 +21,8 @@ import grpc
 import structlog
 
 from lagbench.adapters.grpc.scaler_explanation import STEPS, WANTS_STEPS, steps_as_bytes
-from lagbench.core.explain import explain
-from lagbench.core.lag_scaler import InvalidMetadata
-from lagbench.core.lag_scaler.lag_metadata import MetadataProblem
+from lagbench.core.explain.lag_scaler import explain
+from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, MetadataProblem
 from lagbench.errors import NotReady
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 from lagbench.programs.lag_scaler.registry import ObjectRegistry, ScalerFull

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from lagbench.core.lag_scaler import Decision, LagSettings, LagUnavailable
+from lagbench.core.lag_scaler.lag_metadata import LagSettings
+from lagbench.core.lag_scaler.lag_rule import Decision, LagUnavailable
 from lagbench.core.lag_scaler.watched_rule import WatchedRule
 from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 

@@ -13,18 +13,17 @@ from pydantic import ValidationError
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.live import (
-    Course,
-    LiveCell,
-    LivePhase,
-    LiveSpike,
-    live_slos,
-    seconds_to_next_line,
-)
-from lagbench.core.policy import CheckedPolicy, PolicyLimits
-from lagbench.core.scenario import Scenario, kind_of
-from lagbench.core.scenario.stream import load_spikes, offered_load
-from lagbench.core.telemetry import Record, UsageSample
+from lagbench.core.live.course import Course
+from lagbench.core.live.line import LiveCell, LivePhase, LiveSpike, seconds_to_next_line
+from lagbench.core.live.standings import live_slos
+from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.scenario.consumer_kind import kind_of
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.stream.spikes import load_spikes
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import UsageSample
 from lagbench.errors import NotReady
 from lagbench.programs.live.live_file import LiveFile, PhaseLog, ends_run
 from lagbench.programs.telemetry_follower import TelemetryFollower

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lagbench.core.scenario import Flag
+from lagbench.core.scenario.flag import Flag
 from lagbench.programs.flags import CommandLine, Settings
 
 LONGEST_SECONDS = 4 * 86_400

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.scenario import PartitionPlan, Samples
-from lagbench.core.scenario.stream import EventBlock, partition_of_key, planned_partitions
+from lagbench.core.scenario.partition_plan import PartitionPlan
+from lagbench.core.scenario.payload import Samples
+from lagbench.core.scenario.stream.event_stream import EventBlock
+from lagbench.core.scenario.stream.key_skew import partition_of_key, planned_partitions
 from lagbench.shared_with_spark.event import PAYLOAD_BYTES, event_values, record_keys
 from lagbench.shared_with_spark.identity import Headers, identity_headers
 

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario.stream import EventStream, StreamDigest
+from lagbench.core.scenario.stream.event_stream import EventStream, StreamDigest
 from lagbench.errors import LagbenchError
 from lagbench.programs.producer.bodies import Bodies, MessageBodies
 

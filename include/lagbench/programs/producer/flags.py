@@ -14,23 +14,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from lagbench.core.scenario import (
-    MAX_SEED,
+from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.partition_plan import PartitionPlan
+from lagbench.core.scenario.payload import Payload, PayloadFormat, Samples, read_samples
+from lagbench.core.scenario.profiles import (
     BurstyProfile,
-    Flag,
-    Keys,
-    PartitionPlan,
-    Payload,
-    PayloadFormat,
     Profile,
-    Samples,
     SteadyProfile,
     StepProfile,
     TraceProfile,
-    read_samples,
-    trace_points,
 )
-from lagbench.core.scenario.stream import OfferedLoad, Tail, offered_load
+from lagbench.core.scenario.scenario import MAX_SEED, Keys
+from lagbench.core.scenario.stream.profile import OfferedLoad, offered_load
+from lagbench.core.scenario.stream.tail import Tail
+from lagbench.core.scenario.trace_csv import trace_points
 from lagbench.programs.flags import CommandLine, Settings, like
 from lagbench.programs.run_flags import RunFlags
 

@@ -8,16 +8,16 @@ import sys
 from typing import Any, TypeVar
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-from lagbench.core.measures.evidence import fell_behind, lateness_text
-from lagbench.core.scenario.stream import NS
-from lagbench.core.telemetry import (
+from lagbench.core.measures.evidence.generator import fell_behind, lateness_text
+from lagbench.core.scenario.stream.profile import NS
+from lagbench.core.telemetry.producer import (
     FAILED_RANGES_REPORTED,
     LoadStep,
     ProducerProgress,
-    Record,
     StreamFinished,
     StreamStarted,
 )
+from lagbench.core.telemetry.record import Record
 from lagbench.programs.producer.flags import ProducerSettings
 from lagbench.programs.producer.lateness import LatenessCounts
 from lagbench.programs.producer.outbox import Outbox

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from lagbench.adapters.process.stop_signal import StopSignal
-from lagbench.core.scenario import PartitionPlan
-from lagbench.core.scenario.stream import BLOCK_EVENTS, NS, EventStream
+from lagbench.core.scenario.partition_plan import PartitionPlan
+from lagbench.core.scenario.stream.event_stream import BLOCK_EVENTS, EventStream
+from lagbench.core.scenario.stream.profile import NS
 from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.producer.bodies import MessageBodies, SampleBodies
 from lagbench.programs.producer.feed import BlockFeed, ReadyBlock

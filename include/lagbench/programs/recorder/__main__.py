@@ -23,7 +23,7 @@ def main() -> int:
 
 def _run(options: RecorderOptions, environment: Mapping[str, str], stopping: StopSignal) -> None:
     from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-    from lagbench.core.telemetry import Record
+    from lagbench.core.telemetry.record import Record
     from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
     from lagbench.programs.recorder.metrics import Exposition, ObservedNames
     from lagbench.programs.recorder.newest_readings import NewestReadings

@@ -18,9 +18,10 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 
 from lagbench.core.clocks import API_SERVER
-from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.measures.evidence import RunningBound, answer_bound, probe_at
-from lagbench.core.telemetry import ClockOffset, Record
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.measures.evidence.clock_offset import RunningBound, answer_bound, probe_at
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import ClockOffset
 from lagbench.programs.recorder.sampling_grid import SourceThread
 
 log = logging.getLogger(__name__)

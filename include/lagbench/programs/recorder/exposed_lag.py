@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from lagbench.core.measures.evidence import lag_series
-from lagbench.core.telemetry import LagSample
+from lagbench.core.measures.evidence.series import lag_series
+from lagbench.core.telemetry.recorder import LagSample
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from lagbench.adapters.kafka.kafka_groups import GroupMember as Member
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_offsets, read_partitions
 from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.telemetry import GroupMember, GroupMembers, GroupSample, LagSample, Record
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import GroupMember, GroupMembers, GroupSample, LagSample
 
 _TIMEOUT_SECONDS = 1.0
 _REQUEST_LIMIT_SECONDS = 3600.0

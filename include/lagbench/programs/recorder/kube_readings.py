@@ -10,11 +10,12 @@ from typing import Any, Literal
 import msgspec
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.hpa import metric_part, metric_text
-from lagbench.core.kubernetes import parse_milli
-from lagbench.core.policy import CheckedPolicy
-from lagbench.core.scenario import Workload
-from lagbench.core.telemetry import HpaSample, Record, ReplicaSample, ScaledObjectSample
+from lagbench.core.hpa.metric_text import metric_part, metric_text
+from lagbench.core.kubernetes.quantity import parse_milli
+from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.scenario.scenario import Workload
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import HpaSample, ReplicaSample, ScaledObjectSample
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.recorder.own_scalers import OwnScalers
 from lagbench.programs.recorder.sampling_grid import Read

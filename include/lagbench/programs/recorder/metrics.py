@@ -19,17 +19,15 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from lagbench.core.kubernetes import parse_milli
-from lagbench.core.policy import lowest_target_records
-from lagbench.core.scenario import Workload
-from lagbench.core.telemetry import (
-    ConsumerProgress,
+from lagbench.core.kubernetes.quantity import parse_milli
+from lagbench.core.policy.limits import lowest_target_records
+from lagbench.core.scenario.scenario import Workload
+from lagbench.core.telemetry.consumer import ConsumerProgress, PodStarted
+from lagbench.core.telemetry.producer import LoadStep, ProducerProgress
+from lagbench.core.telemetry.recorder import (
     GroupSample,
     HpaSample,
     LagSample,
-    LoadStep,
-    PodStarted,
-    ProducerProgress,
     ReplicaSample,
     ScaledObjectSample,
     UsageSample,

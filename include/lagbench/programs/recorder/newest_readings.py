@@ -7,17 +7,14 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar, get_args
 
-from lagbench.core.telemetry import (
-    ConsumerProgress,
+from lagbench.core.telemetry.consumer import ConsumerProgress, PodStarted, PodStopped
+from lagbench.core.telemetry.phases import Phase
+from lagbench.core.telemetry.producer import LoadStep, StreamFinished
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import (
     HpaSample,
-    LoadStep,
-    Phase,
-    PodStarted,
-    PodStopped,
     ReadGap,
-    Record,
     ScaledObjectSample,
-    StreamFinished,
     UsageSample,
     What,
 )

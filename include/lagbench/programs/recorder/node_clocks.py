@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from lagbench.adapters.kube.client.kube_connection import get
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.kubernetes import is_ready
+from lagbench.core.kubernetes.readiness import is_ready
 from lagbench.errors import NotReady
 from lagbench.programs.recorder.clock_probe import NodeClock, ask_endpoint, date_of
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from lagbench.adapters.kube.client.kube_errors import reason_of
 from lagbench.adapters.kube.client.object_events import Event
-from lagbench.core.telemetry import ReadGap, Record, What
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import ReadGap, What
 from lagbench.programs.recorder.sampling_grid import SourceThread
 
 log = logging.getLogger(__name__)

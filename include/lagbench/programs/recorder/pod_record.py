@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from lagbench.core.kubernetes import ready_since
-from lagbench.core.measures.evidence import FINAL_PHASES
-from lagbench.core.telemetry import PodSeen
+from lagbench.core.kubernetes.readiness import ready_since
+from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES
+from lagbench.core.telemetry.recorder import PodSeen
 
 # localkube writes exact instants here; a cluster has whole seconds (metav1.Time) only.
 _EXACT = "lagbench.io/{}-at-ns"

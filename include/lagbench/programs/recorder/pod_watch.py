@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from lagbench.adapters.kube.client.object_events import Event
-from lagbench.core.telemetry import PodSeen, PodsListed, Record
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import PodSeen, PodsListed
 from lagbench.programs.recorder.object_watch import ObjectWatch, present
 from lagbench.programs.recorder.pod_record import pod_seen
 

@@ -14,11 +14,11 @@ from typing import Any, Literal
 import msgspec
 
 from lagbench.adapters.kube.client.object_events import Event
-from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.telemetry import (
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import (
     HpaSample,
     KubeEvent,
-    Record,
     ReplicasChanged,
     ReplicasWatched,
     ScalingObject,

@@ -6,7 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
-from lagbench.core.scenario import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL, Flag, Workload
+from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL
+from lagbench.core.scenario.scenario import Workload
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
 

@@ -14,8 +14,9 @@ from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kube.client.kube_connection import log_in
 from lagbench.adapters.kube.client.object_events import Event, WatchTimes, list_and_watch
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.scenario import Workload
-from lagbench.core.telemetry import Record, What
+from lagbench.core.scenario.scenario import Workload
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import What
 from lagbench.programs.recorder.clock_probe import ClockProbe
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
 from lagbench.programs.recorder.kube_readings import (

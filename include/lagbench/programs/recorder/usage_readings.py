@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import psutil
 
-from lagbench.core.telemetry import ReadGap, Record, UsageSample
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import ReadGap, UsageSample
 
 
 class UsageReading:

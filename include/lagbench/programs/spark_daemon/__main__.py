@@ -12,7 +12,7 @@ import time
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.process.stop_signal import StopSignal
-from lagbench.core.telemetry import PodStarted, PodStopped, SigtermReceived
+from lagbench.core.telemetry.consumer import PodStarted, PodStopped, SigtermReceived
 from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.consumer.reports import process_started_at
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes

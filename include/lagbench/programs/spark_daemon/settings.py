@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lagbench.core.scenario import ConsumerFlags, Flag, SparkFlags
+from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.scenario import ConsumerFlags
+from lagbench.core.scenario.spark_consumer import SparkFlags
 from lagbench.errors import WrongInput
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags

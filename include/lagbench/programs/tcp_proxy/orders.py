@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from lagbench.core.scenario import StrictModel
+from lagbench.core.scenario.flag import StrictModel
 
 LOOPBACK = "127.0.0.1"
 """All ports of the proxy."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lagbench.core.scenario import Flag
+from lagbench.core.scenario.flag import Flag
 from lagbench.programs.flags import CommandLine, Settings
 
 _HIGHEST_PORT = 65_535

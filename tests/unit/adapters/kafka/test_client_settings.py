@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from lagbench.adapters.kafka.client_settings import (
-    CONFIG_VARIABLE,
     as_lines,
     own_settings,
     read_settings,
     settings_of_connection,
 )
 from lagbench.errors import WrongInput
+from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 HIDDEN = "open-sesame-4711"
 SETTINGS = {

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from lagbench.adapters.kafka.kafka_lag import _end, open_admin, read_offsets, read_partitions
 from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.keda.loop import PartitionOffsets
+from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.errors import NotReady
 
 

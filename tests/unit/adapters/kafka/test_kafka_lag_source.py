@@ -12,8 +12,8 @@ from confluent_kafka import TopicPartition
 
 from lagbench.adapters.kafka import kafka_connections, kafka_lag_source
 from lagbench.adapters.kafka.kafka_lag_source import KafkaLagSource
-from lagbench.core.lag_scaler import NO_OFFSET, GroupTopic
 from lagbench.core.lag_scaler.lag_rule import LagRule
+from lagbench.core.lag_scaler.lag_source import NO_OFFSET, GroupTopic
 from lagbench.core.lag_scaler.offset_history import OffsetHistory, RuleColumns
 
 ITEM = GroupTopic("enrich", "events")

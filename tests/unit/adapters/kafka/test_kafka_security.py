@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from lagbench.adapters.kafka.kafka_security import security_settings
-from lagbench.core.keda.triggers import KafkaSecurity
+from lagbench.core.keda.triggers.kafka import KafkaSecurity
 from lagbench.errors import NotReady
 
 

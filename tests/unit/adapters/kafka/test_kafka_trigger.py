@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.triggers import read_trigger
 
 from lagbench.adapters.kafka.kafka_trigger import trigger_settings
-from lagbench.core.keda.triggers import KafkaTrigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-from lagbench.core.telemetry.records import GroupJoined
+from lagbench.core.telemetry.consumer import GroupJoined
 
 NOBODY = "127.0.0.1:1"
 

@@ -7,9 +7,10 @@ from tests.unit.core.cluster.consumer_pod import read_by
 
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.cluster import RunTarget, actions_job_for_run
-from lagbench.core.scenario import RunNames
+from lagbench.core.cluster.jobs import actions_job_for_run
+from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.scenario.profiles import Stage, StagesProfile
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.programs.actions.settings import parse_options
 
 

@@ -6,18 +6,16 @@ from typing import Any
 
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.cluster import (
-    ClusterSettings,
+from lagbench.core.cluster.jobs import actions_job_for_run, producer_job_for_run
+from lagbench.core.cluster.manifests import (
     RunTarget,
-    SparkPlace,
-    actions_job_for_run,
     consumer_for_run,
     lag_scaler_for_run,
-    producer_job_for_run,
     recorder_for_run,
-    spark_consumer_for_run,
 )
-from lagbench.core.scenario import RunNames
+from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.cluster.spark_consumer import SparkPlace, spark_consumer_for_run
+from lagbench.core.scenario.run_names import RunNames
 
 CELL = checked_cell("quick_spike")
 SPARK = checked_cell("spark_consumer").scenario

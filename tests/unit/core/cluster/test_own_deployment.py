@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
-from lagbench.core.cluster import (
-    ClusterSettings,
-    KafkaSettings,
+from lagbench.core.cluster.manifests import RunTarget
+from lagbench.core.cluster.own_deployment import (
     OwnDeployment,
-    OwnProcess,
-    RunTarget,
-    own_consumer_as_process,
     own_consumer_for_cluster,
     own_deployment,
 )
-from lagbench.core.scenario import RunNames
+from lagbench.core.cluster.own_kafka import KafkaSettings
+from lagbench.core.cluster.own_process import OwnProcess, own_consumer_as_process
+from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.core.cluster.test_own_deployment import process, read
 
-from lagbench.core.cluster import OwnDeployment
+from lagbench.core.cluster.own_deployment import OwnDeployment
 from lagbench.errors import WrongInput
 
 NONE_MISSING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}

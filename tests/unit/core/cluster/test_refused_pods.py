@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.cluster import refused_pods, violated_level
+from lagbench.core.cluster.refused_pods import refused_pods, violated_level
 from lagbench.project import PROJECT_ROOT
 
 RECORDED = PROJECT_ROOT / "tests/data/refused_pods"

@@ -5,14 +5,10 @@ from __future__ import annotations
 import base64
 
 from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.core.cluster import (
-    SAMPLES_FILE,
-    ClusterSettings,
-    RunTarget,
-    samples_for_run,
-    with_samples_mounted,
-)
-from lagbench.core.scenario import RUN_ID_LABEL, RunNames
+from lagbench.core.cluster.manifests import RunTarget
+from lagbench.core.cluster.run_samples import SAMPLES_FILE, samples_for_run, with_samples_mounted
+from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 
 TARGET = RunTarget(RunNames("spike-1"), "kafka:9092", ClusterSettings(namespace="spikes"))
 

@@ -13,8 +13,8 @@ from tests.fakes.run_folder_builder import SCENARIO_YAML
 
 from lagbench.core.compare.comparable import DRAWN_FOR_PAIRS, ComparedRun, comparable
 from lagbench.core.compare.environment import Environment
-from lagbench.core.scenario import Scenario
-from lagbench.core.verdict import Verdict
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.verdict.verdict import Verdict
 
 DATA: dict[str, Any] = yaml.safe_load(SCENARIO_YAML)
 MACHINE = {

@@ -10,7 +10,8 @@ from lagbench.core.compare.compare import (
     Bound,
     compare_measures,
 )
-from lagbench.core.measures import NAMED, Measures
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.registry import NAMED
 
 GOOD = quick_spike_measures()
 

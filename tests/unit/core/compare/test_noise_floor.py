@@ -10,7 +10,7 @@ from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.compare.noise_floor import MeasureNoise, half_width, measure_noise
 from lagbench.core.compare.pairs import Pair
-from lagbench.core.measures import Measures
+from lagbench.core.measures.measures import Measures
 
 CALM = quick_spike_measures()
 

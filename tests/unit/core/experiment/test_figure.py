@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from lagbench.core.experiment.result import as_figure
 from lagbench.core.experiment.result.experiment_result import (
     CellOutcome,
     ExperimentResult,
     RunLine,
 )
-from lagbench.core.measures import NAMED
+from lagbench.core.experiment.result.figure import as_figure
+from lagbench.core.measures.registry import NAMED
 
 
 def _result(*runs: tuple[str, str, dict[str, float | None]]) -> ExperimentResult:

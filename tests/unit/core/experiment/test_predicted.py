@@ -8,11 +8,16 @@ import pytest
 from tests.fakes.experiments import experiment
 
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.experiment import Experiment, draw_schedule
-from lagbench.core.experiment.result import not_simulated, predicted_values
-from lagbench.core.experiment.result.predicted import PredictedValues, Simulated
-from lagbench.core.measures import NAMED
-from lagbench.core.simulation import simulate
+from lagbench.core.experiment.experiment import Experiment
+from lagbench.core.experiment.result.predicted import (
+    PredictedValues,
+    Simulated,
+    not_simulated,
+    predicted_values,
+)
+from lagbench.core.experiment.schedule import draw_schedule
+from lagbench.core.measures.registry import NAMED
+from lagbench.core.simulation.simulate import simulate
 
 CELL = checked_cell("quick_spike", overrides={})
 MEASURES = simulate(CELL.scenario, CELL.policy).measures

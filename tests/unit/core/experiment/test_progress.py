@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.fakes.experiments import experiment
 
-from lagbench.core.experiment import PlannedRun, Progress, RunRecord, draw_schedule
-from lagbench.core.experiment.progress import RunVerdict
+from lagbench.core.experiment.progress import Progress, RunRecord, RunVerdict
+from lagbench.core.experiment.schedule import PlannedRun, draw_schedule
 
 SCHEDULE = draw_schedule(experiment())
 FIRST, SECOND = SCHEDULE.runs[:2]

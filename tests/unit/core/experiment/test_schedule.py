@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from tests.fakes.experiments import experiment
 
-from lagbench.core.experiment import draw_schedule
+from lagbench.core.experiment.schedule import draw_schedule
 from lagbench.errors import WrongInput
 
 SEEDS = [31, 32, 33, 34, 35, 36, 37, 38]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from lagbench.core.explain.lag_scaler import Step
 from lagbench.core.explain.trigger_steps import explain_prometheus
 from lagbench.core.keda.loop.prometheus_answer import read_answer
-from lagbench.core.keda.object import Trigger
-from lagbench.core.keda.object.spec import MetricType
+from lagbench.core.keda.object.spec import MetricType, Trigger
 from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.hpa import SYNC_ANNOTATION, TOLERANCE_ANNOTATION, controller_flags
+from lagbench.core.hpa.controller_flags import (
+    SYNC_ANNOTATION,
+    TOLERANCE_ANNOTATION,
+    controller_flags,
+)
 from lagbench.errors import WrongInput
 
 

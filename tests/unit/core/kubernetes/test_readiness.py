@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.kubernetes import is_ready, ready_since, repeated_ends
+from lagbench.core.kubernetes.readiness import is_ready, ready_since, repeated_ends
 
 SINCE = "2026-11-25T18:10:00Z"
 

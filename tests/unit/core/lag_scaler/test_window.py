@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.fakes.lag_samples import at, lags, offsets, rule, window
 
-from lagbench.core.lag_scaler import GroupSample, GroupWindow, lag_window
-from lagbench.core.lag_scaler.lag_window import SnapshotDiscarded, restore_window, save_window
+from lagbench.core.lag_scaler import lag_window
+from lagbench.core.lag_scaler.lag_source import GroupSample
+from lagbench.core.lag_scaler.lag_window import (
+    GroupWindow,
+    SnapshotDiscarded,
+    restore_window,
+    save_window,
+)
 
 HELD = rule(scale_down_stabilization_seconds=60)
 

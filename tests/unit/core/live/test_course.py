@@ -8,8 +8,10 @@ import msgspec
 import pytest
 from tests.fakes.live_cell import live_cell
 
-from lagbench.core.live import (
-    Course,
+from lagbench.core.live.course import Course
+from lagbench.core.live.line import (
+    LINES_EACH_SECOND,
+    MOST_BYTES,
     LiveLine,
     LivePhase,
     decode_line,
@@ -17,23 +19,18 @@ from lagbench.core.live import (
     has_room,
     seconds_to_next_line,
 )
-from lagbench.core.live.line import LINES_EACH_SECOND, MOST_BYTES
-from lagbench.core.policy import PolicyLimits
-from lagbench.core.scenario import Slos
-from lagbench.core.telemetry import (
-    ActionEnded,
-    ActionStarted,
-    ConsumerProgress,
+from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.scenario.scenario import Slos
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.consumer import ConsumerProgress, PodStopped
+from lagbench.core.telemetry.producer import ProducerProgress, StreamFinished, StreamStarted
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import (
     GroupMember,
     GroupMembers,
     GroupSample,
     LagSample,
-    PodStopped,
-    ProducerProgress,
-    Record,
     ReplicaSample,
-    StreamFinished,
-    StreamStarted,
 )
 
 S = 1_000_000_000

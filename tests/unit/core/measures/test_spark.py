@@ -7,12 +7,12 @@ import re
 import pytest
 
 from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.spark import (
     OffsetsPublished,
     SparkBatch,
     SparkDriverStarted,
     SparkTask,
-    TelemetryRecord,
 )
 
 S = 1_000_000_000

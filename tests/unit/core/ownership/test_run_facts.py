@@ -7,17 +7,11 @@ from tests.unit.spark_jobs.synthetic_run import assigned, clean_run, revoked
 
 from lagbench.core.ownership.causes import Commit, Instant
 from lagbench.core.ownership.run_facts import facts_of
-from lagbench.core.telemetry.records import (
-    ClockOffset,
-    OffsetsCommitted,
-    PodSeen,
-    PodStopped,
-    Record,
-    SigtermReceived,
-    StreamFinished,
-    StreamStarted,
-    encode_record,
-)
+from lagbench.core.telemetry.consumer import OffsetsCommitted, PodStopped, SigtermReceived
+from lagbench.core.telemetry.producer import StreamFinished, StreamStarted
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import ClockOffset, PodSeen
+from lagbench.core.telemetry.records import encode_record
 
 
 def facts(*records: Record):  # noqa: ANN201

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.core.ownership.test_run_facts import seen
 
 from lagbench.core.ownership.run_facts import RunFacts, facts_of
-from lagbench.core.telemetry import encode_record
+from lagbench.core.telemetry.records import encode_record
 from lagbench.shared_with_spark import message_classes
 
 SECOND = 1_000_000_000

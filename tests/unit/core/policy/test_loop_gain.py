@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.policy import loop_gain, require_own_controller, standing_lag_seconds
+from lagbench.core.policy.controller import require_own_controller
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
+from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
 from lagbench.errors import WrongInput
 
 SYNC = {"lagbench.io/hpa-sync-seconds": "5"}

@@ -20,7 +20,7 @@ from lagbench.core.scenario.actions import (
     drawn,
     restart_text,
 )
-from lagbench.core.scenario.stream import tail_of
+from lagbench.core.scenario.stream.tail import tail_of
 from lagbench.errors import WrongInput
 from lagbench.programs.actions.registry import PERFORMERS
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lagbench.core.cluster.action_rights import refuse_on_cluster, refuse_without_own_broker
-from lagbench.core.scenario import Scenario, downstream_pace
+from lagbench.core.scenario.actions import downstream_pace
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
 
 SLOW = {"kind": "slow_downstream", "at_seconds": 20, "for_seconds": 10, "factor": 3}

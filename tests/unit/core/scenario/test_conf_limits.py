@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from lagbench.core.scenario import ConfLimits, Scenario, reaching_fields
-from lagbench.core.scenario.conf_limits import Reach, models_in
+from lagbench.core.scenario.conf_limits import ConfLimits, Reach, models_in, reaching_fields
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
 
 FIELDS = dict(reaching_fields(Scenario))

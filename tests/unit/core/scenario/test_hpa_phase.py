@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.scenario import (
-    Scenario,
+from lagbench.core.scenario.hpa_phase import (
     phase_distance_seconds,
     require_known_hpa,
     stream_start_at_ns,
 )
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
 
 NS = 1_000_000_000

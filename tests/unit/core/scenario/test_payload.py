@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.cluster import ClusterSettings, refuse_kind_on_cluster
-from lagbench.core.scenario import Payload, Scenario, read_samples, with_samples
+from lagbench.core.cluster.action_rights import refuse_kind_on_cluster
+from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.scenario.payload import Payload, read_samples, with_samples
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
 
 JSON = b'{"id": "a-1", "user": {"no": 7}}\n\n  {"id": "b",   "user": {"no": 8}}  \n'

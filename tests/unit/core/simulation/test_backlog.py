@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lagbench.core.scenario import DownstreamPace
+from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 from lagbench.core.simulation.backlog import Backlog, Traffic, share_fairly
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.scenario import Balancer
+from lagbench.core.scenario.balancer import Balancer
 from lagbench.core.scenario.start_delay import StartDelay
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 from lagbench.core.simulation.backlog import NOBODY, Backlog, Traffic

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lagbench.catalog.catalog import Cell, checked_cell, load_policy, load_scenario
-from lagbench.core.policy import CheckedPolicy, check_policy
+from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
 from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.core.simulation.backlog import Traffic
 from lagbench.core.simulation.environment import SimulatedEnvironment

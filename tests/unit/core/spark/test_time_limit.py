@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.spark import time_limit_seconds
+from lagbench.core.spark.submission import time_limit_seconds
 
 
 @pytest.mark.parametrize(

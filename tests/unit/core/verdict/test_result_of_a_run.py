@@ -3,7 +3,7 @@
 import pytest
 from tests.fakes.measured_run import changed, quick_spike_measures
 
-from lagbench.core.measures.doubts import EVERYTHING, Doubt
+from lagbench.core.measures.doubts.doubt import EVERYTHING, Doubt
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.verdict import judge

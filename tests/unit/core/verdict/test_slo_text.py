@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from lagbench.core.measures import NAMED
-from lagbench.core.verdict import SloResult, slo_of
+from lagbench.core.measures.registry import NAMED
+from lagbench.core.verdict.slo import SloResult, slo_of
 
 LIMITS = (0.0, 0.1, 29.97, 30.0, 90.0, 120.0, 999.95, 12_345.0, 1_234_567.0)
 DISTANCES = (0.0, 1e-9, 1e-4, 0.04, 0.05, 0.4, 0.5, 3.0, 1000.0)

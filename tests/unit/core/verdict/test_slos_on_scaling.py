@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import changed, quick_spike_measures, result
 
-from lagbench.core.measures.evidence import Observation
+from lagbench.core.measures.evidence.observation import Observation
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.slos import slo_results
 from lagbench.core.verdict.verdict import judge

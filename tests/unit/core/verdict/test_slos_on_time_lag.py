@@ -9,7 +9,8 @@ from lagbench.core.measures.lag.lag import Seconds
 from lagbench.core.measures.lag.never_done import NeverDone
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.verdict.verdict import SloResult, judge
+from lagbench.core.verdict.slo import SloResult
+from lagbench.core.verdict.verdict import judge
 
 GOOD = quick_spike_measures()
 TIMES = Seconds(p50=1, p95=4, p99=9, max=30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.fakes.measured_run import quick_spike_measures, result
 
-from lagbench.core.scenario import level_of
+from lagbench.core.scenario.accounting_level import level_of
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.verdict import judge
 

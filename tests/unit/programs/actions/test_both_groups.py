@@ -5,7 +5,8 @@ from __future__ import annotations
 from pydantic import TypeAdapter
 
 from lagbench.core.scenario.actions import Action
-from lagbench.core.telemetry import ActionEnded, ActionStarted, Record
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.record import Record
 from lagbench.programs.actions.both_groups import send_to_both
 
 ACTIONS = TypeAdapter(tuple[Action, ...]).validate_python(

@@ -16,7 +16,8 @@ from lagbench.core.scenario.actions import (
     SwapPolicy,
 )
 from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
-from lagbench.core.telemetry.records import ActionEnded, ActionStarted, Record
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.record import Record
 from lagbench.errors import NotReady
 from lagbench.programs.actions.performer import Performer, Stage
 from lagbench.programs.actions.player import Player

@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.core.cluster.consumer_pod import options_of
 
 from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.core.scenario import RollingRestart
+from lagbench.core.scenario.actions import RollingRestart
 from lagbench.programs.actions.deployment_actions import restart_changes
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 
 from lagbench.core.scenario.actions import KillPod
-from lagbench.core.telemetry.records import LagSample, StreamStarted
+from lagbench.core.telemetry.producer import StreamStarted
+from lagbench.core.telemetry.recorder import LagSample
 from lagbench.programs.actions.stream_state import StreamState
 
 NS = 1_000_000_000

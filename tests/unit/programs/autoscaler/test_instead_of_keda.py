@@ -18,7 +18,7 @@ from lagbench.adapters.kube.cluster_protocol import (
 )
 from lagbench.core.hpa.state import Condition
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, as_driven
-from lagbench.core.keda.object import PAUSED
+from lagbench.core.keda.object.spec import PAUSED
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.autoscaler.__main__ import parse_options
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker

@@ -10,7 +10,7 @@ from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, kafka, scaled_obje
 from tests.fakes.cluster import FakeCluster
 
 from lagbench.adapters.kube.cluster_protocol import EVENT, HPA, SCALED_OBJECT
-from lagbench.core.telemetry.records import KedaPoll
+from lagbench.core.telemetry.autoscaler import KedaPoll
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.__main__ import routes_of
 from lagbench.programs.autoscaler.operator import Operator

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.programs.consumer.records import chunk
 
 from lagbench.core.scenario.poison import Effect, PoisonedKey
-from lagbench.core.scenario.stream import process_ns
+from lagbench.core.scenario.stream.cost_draws import process_ns
 from lagbench.programs.consumer.message_costs import MessageCosts
 from lagbench.programs.consumer.settings import parse_options
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from tests.unit.programs.consumer.fake_group import FakeClient, Reported
 
-from lagbench.core.telemetry.records import CommitFailed, OffsetsCommitted
+from lagbench.core.telemetry.consumer import CommitFailed, OffsetsCommitted
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import PartitionWork
 from lagbench.programs.consumer.reports import PodCounts, PodReports

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.programs.consumer.fake_group import FakeClient, Reported, places
 from tests.unit.programs.consumer.records import chunk
 
-from lagbench.core.telemetry.records import GroupJoined, PartitionsAssigned, PartitionsRevoked
+from lagbench.core.telemetry.consumer import GroupJoined, PartitionsAssigned, PartitionsRevoked
 from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import Writes

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from tests.unit.programs.consumer.fake_group import Reported
 from tests.unit.programs.consumer.records import chunk
 
-from lagbench.core.telemetry.records import CommitFailed, OffsetsCommitted
+from lagbench.core.telemetry.consumer import CommitFailed, OffsetsCommitted
 from lagbench.errors import NotReady
 from lagbench.programs.consumer import transactional_ledger
 from lagbench.programs.consumer.group_identity import GroupIdentity

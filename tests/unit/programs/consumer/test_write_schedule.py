@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from lagbench.core.scenario import DownstreamPace
+from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.programs.consumer.downstream_clock import DownstreamClock, Instants
 from lagbench.programs.consumer.write_schedule import MAX_LATE_NS, WriteSchedule
 

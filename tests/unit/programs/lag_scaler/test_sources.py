@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from lagbench.core.keda.triggers import KafkaSecurity
-from lagbench.core.lag_scaler import KafkaCluster
+from lagbench.core.keda.triggers.kafka import KafkaSecurity
+from lagbench.core.lag_scaler.lag_clusters import KafkaCluster
 from lagbench.programs.lag_scaler.cluster_sampler import kafka_settings
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 

@@ -9,7 +9,7 @@ import yaml
 from tests.unit.plugins.conftest import SCALED_OBJECT, SCENARIO
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.live import LiveSpike
+from lagbench.core.live.line import LiveSpike
 from lagbench.errors import NotReady
 from lagbench.programs.live.follow import read_cell
 

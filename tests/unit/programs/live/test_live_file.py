@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lagbench.core.live import LiveLine, decode_line
+from lagbench.core.live.line import LiveLine, decode_line
 from lagbench.errors import NotReady
 from lagbench.programs.live import live_file
 from lagbench.programs.live.live_file import LiveFile, is_followed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from lagbench.core.live import LivePhase
+from lagbench.core.live.line import LivePhase
 from lagbench.programs.live.live_file import PhaseLog, failures_of
 
 

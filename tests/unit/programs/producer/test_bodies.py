@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lagbench.core.scenario import Keys, PartitionPlan, Samples, SteadyProfile
-from lagbench.core.scenario.stream import (
-    EventStream,
-    offered_load,
-    partition_of_key,
-    planned_partitions,
-)
+from lagbench.core.scenario.partition_plan import PartitionPlan
+from lagbench.core.scenario.payload import Samples
+from lagbench.core.scenario.profiles import SteadyProfile
+from lagbench.core.scenario.scenario import Keys
+from lagbench.core.scenario.stream.event_stream import EventStream
+from lagbench.core.scenario.stream.key_skew import partition_of_key, planned_partitions
+from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.programs.producer.bodies import MessageBodies, SampleBodies
 from lagbench.shared_with_spark.identity import decode_identities, identity_of
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from lagbench.core.scenario import SETTINGS_VARIABLE, TraceProfile, profile_text
-from lagbench.core.scenario.profiles import TracePoint
+from lagbench.core.scenario.flag import SETTINGS_VARIABLE
+from lagbench.core.scenario.profiles import TracePoint, TraceProfile, profile_text
 from lagbench.core.scenario.scenario import MAX_SEED
-from lagbench.core.scenario.stream import offered_load
+from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.core.scenario.stream.tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.producer.flags import ProducerSettings, read_settings

@@ -6,7 +6,8 @@ import threading
 from email.utils import formatdate
 
 from lagbench.core.clocks import API_SERVER
-from lagbench.core.telemetry.records import ClockOffset, Record
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import ClockOffset
 from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
 from lagbench.programs.recorder.clock_probe import Ask, ClockProbe, NodeClock, ask_endpoint
 

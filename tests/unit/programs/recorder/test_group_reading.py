@@ -11,7 +11,7 @@ import pytest
 
 from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
 from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.telemetry.records import GroupMembers, GroupSample
+from lagbench.core.telemetry.recorder import GroupMembers, GroupSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder import kafka_readings
 from lagbench.programs.recorder.kafka_readings import GroupReading

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.telemetry.records import HpaSample, ReplicaSample
+from lagbench.core.telemetry.recorder import HpaSample, ReplicaSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder.kube_readings import (
     hpa_sample,

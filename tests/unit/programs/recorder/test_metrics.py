@@ -8,26 +8,22 @@ from typing import Any, get_args
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lagbench.core.telemetry.records import (
-    ConsumerProgress,
+from lagbench.core.telemetry.consumer import ConsumerProgress, PodStarted, PodStopped
+from lagbench.core.telemetry.phases import Phase
+from lagbench.core.telemetry.producer import LoadStep, ProducerProgress, StreamFinished
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import (
     GroupSample,
     HpaSample,
     LagSample,
-    LoadStep,
-    Phase,
-    PodStarted,
-    PodStopped,
-    ProducerProgress,
     ReadGap,
-    Record,
     ReplicaSample,
     ScaledObjectSample,
-    StreamFinished,
     UsageSample,
+    What,
 )
 from lagbench.programs.recorder.metrics import Exposition, ObservedNames
 from lagbench.programs.recorder.newest_readings import NewestReadings
-from lagbench.programs.recorder.sampling_grid import What
 
 NOW, SECOND = 1_700_000_000_000_000_000, 1_000_000_000
 NAMES = ObservedNames("enrich.r1", "lagbench.r1.events", "spikes", "consumer")

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from lagbench.adapters.kube.client.object_events import Event
-from lagbench.core.telemetry.records import ReadGap, Record
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import ReadGap
 from lagbench.programs.recorder.object_watch import ObjectWatch
 from lagbench.programs.recorder.pod_watch import PodWatch
 from lagbench.programs.recorder.scaling_watch import ReplicaWatch

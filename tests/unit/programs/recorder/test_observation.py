@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.telemetry import LagSample
+from lagbench.core.telemetry.recorder import LagSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder.observation import GroupObserver, RecordsFile
 from lagbench.programs.recorder.sampling_grid import GridSampler

@@ -6,8 +6,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from lagbench.core.telemetry.records import PodSeen, PodsListed, ReadGap, Record
-from lagbench.programs.recorder.pod_watch import Event, PodWatch
+from lagbench.adapters.kube.client.object_events import Event
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import PodSeen, PodsListed, ReadGap
+from lagbench.programs.recorder.pod_watch import PodWatch
 
 
 def pod(name: str, **annotations: str) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lagbench.adapters.kube.client.object_events import Event
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.recorder import (
     HpaSample,
     KubeEvent,
-    Record,
     ReplicasChanged,
     ReplicasWatched,
     ScalingObject,

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from lagbench.core.telemetry.records import ReadGap, UsageSample
+from lagbench.core.telemetry.recorder import ReadGap, UsageSample
 from lagbench.programs.recorder.usage_readings import UsageReading
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.client.kube_connection import get
 from lagbench.adapters.kube.client.kube_errors import translated
-from lagbench.core.policy.admission import subdomain_problems
+from lagbench.core.kubernetes.object_meta import subdomain_problems
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

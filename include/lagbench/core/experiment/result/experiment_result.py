@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from lagbench.core.compare import Difference, NoiseFloor
+from lagbench.core.compare.noise_floor import NoiseFloor
+from lagbench.core.compare.pairs import Difference
 from lagbench.core.experiment.experiment import Expectation
 from lagbench.core.experiment.progress import RunVerdict
-from lagbench.core.measures import MeasureModel
+from lagbench.core.measures.model import MeasureModel
 
 
 class RunLine(MeasureModel):

@@ -11,7 +11,7 @@ from html import escape
 from math import ceil, floor, log10
 
 from lagbench.core.experiment.result.experiment_result import ExperimentResult, RunLine
-from lagbench.core.measures import NAMED
+from lagbench.core.measures.registry import NAMED
 
 _WIDTH, _LABELS, _RIGHT = 760, 190, 30  # pixels
 _ROW, _HEAD, _AXIS, _FOOT = 26, 34, 30, 26

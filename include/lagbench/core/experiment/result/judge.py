@@ -6,19 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
-from lagbench.core.compare import (
-    BOUNDS,
-    Bound,
-    ComparedRun,
-    Difference,
-    NoiseFloor,
-    Pair,
-    RunPair,
-    comparable,
-    compare_pairs,
-    differing_facts,
-)
-from lagbench.core.compare.pairs import IDENTITY_COUNTS
+from lagbench.core.compare.comparable import ComparedRun, comparable
+from lagbench.core.compare.compare import BOUNDS, Bound
+from lagbench.core.compare.environment import differing_facts
+from lagbench.core.compare.noise_floor import NoiseFloor
+from lagbench.core.compare.pairs import IDENTITY_COUNTS, Difference, Pair, compare_pairs
+from lagbench.core.compare.sides import RunPair
 from lagbench.core.experiment.expected_value import ExpectedValue
 from lagbench.core.experiment.experiment import Experiment, ExperimentCell
 from lagbench.core.experiment.progress import Execution, Progress, RunRecord
@@ -31,9 +24,9 @@ from lagbench.core.experiment.result.experiment_result import (
     ShownVerdict,
 )
 from lagbench.core.experiment.schedule import PlannedRun, Schedule
-from lagbench.core.kubernetes import NS_PER_SECOND
-from lagbench.core.measures import NAMED
-from lagbench.core.scenario import phase_distance_seconds
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.measures.registry import NAMED
+from lagbench.core.scenario.hpa_phase import phase_distance_seconds
 from lagbench.core.significance import SIGNIFICANCE, floor_of
 
 PHASE_TOLERANCE_SECONDS = 1.0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lagbench.core.compare import Difference, NoiseFloor
+from lagbench.core.compare.noise_floor import NoiseFloor
+from lagbench.core.compare.pairs import Difference
 from lagbench.core.experiment.result.experiment_result import (
     CellComparison,
     ExperimentResult,
     ShownValue,
 )
-from lagbench.core.measures import NAMED
+from lagbench.core.measures.registry import NAMED
 
 HEADINGS = (
     "measure",

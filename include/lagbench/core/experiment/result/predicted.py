@@ -12,9 +12,9 @@ from lagbench.core.compare.pair_statistics import Interval, sign_flip_p
 from lagbench.core.experiment.experiment import Experiment
 from lagbench.core.experiment.result.judge import bounds_of, measured_names
 from lagbench.core.experiment.schedule import Schedule
-from lagbench.core.measures import NAMED
+from lagbench.core.measures.registry import NAMED
 from lagbench.core.significance import SIGNIFICANCE
-from lagbench.core.simulation import SimulationMeasures
+from lagbench.core.simulation.simulation_measures import SimulationMeasures
 
 Simulated = Mapping[tuple[int, str], SimulationMeasures]
 """The simulated runs by pair and cell."""

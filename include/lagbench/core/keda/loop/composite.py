@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from math import isfinite, trunc
 
 from lagbench.core.keda.formula import EvaluationFailedError, Formula
-from lagbench.core.keda.object import ScaledObjectSpec
-from lagbench.core.keda.triggers import RESOURCE_TYPES
+from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.keda.triggers.other_types import RESOURCE_TYPES
 from lagbench.errors import NotReady
 
 # What a Go program gets on amd64 when it turns NaN, an infinity or a huge float into an int64.

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scaler import MetricReading, MetricSpec, ScalerFailed
-from lagbench.core.keda.object import Trigger
-from lagbench.core.keda.triggers import CronTrigger
-from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.keda.object.spec import Trigger
+from lagbench.core.keda.triggers.cron import CronTrigger
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

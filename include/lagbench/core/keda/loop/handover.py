@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lagbench.core.keda.loop.scale_loop import READY
-from lagbench.core.keda.object import PAUSED, parse_scaling_annotations
+from lagbench.core.keda.object.spec import PAUSED, parse_scaling_annotations
 
 SCALED_BY = "lagbench.io/scaled-by"
 CONTROLLER = "lagbench-autoscaler"

@@ -7,8 +7,8 @@ from typing import Any
 
 from lagbench.core.keda.loop.metric_specs import composite_metric_spec
 from lagbench.core.keda.loop.scaler import MetricSpec
-from lagbench.core.keda.object import API_VERSION, EXCLUDED_LABELS, KIND, ScaledObjectSpec
-from lagbench.core.kubernetes import format_milli
+from lagbench.core.keda.object.spec import API_VERSION, EXCLUDED_LABELS, KIND, ScaledObjectSpec
+from lagbench.core.kubernetes.quantity import format_milli
 
 SCALED_OBJECT_LABEL = "scaledobject.keda.sh/name"
 KEDA_VERSION = "2.21.0"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lagbench.core.keda.triggers import KafkaTrigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
 
 TopicPartition = tuple[str, int]
 

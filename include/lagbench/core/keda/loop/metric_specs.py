@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, MetricSpec, ScalerFailed
-from lagbench.core.keda.object import ScaledObjectSpec, ScalingModifiers, Trigger
-from lagbench.core.keda.triggers import TRIGGER_TYPES, ResourceTrigger
+from lagbench.core.keda.object.spec import ScaledObjectSpec, ScalingModifiers, Trigger
+from lagbench.core.keda.triggers.other_types import TRIGGER_TYPES, ResourceTrigger
 
 
 def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:

@@ -7,7 +7,7 @@ from lagbench.core.keda.loop.observation import Observation
 from lagbench.core.keda.loop.scaler import MetricSpec, ScalerFailed, TargetView, served_milli
 from lagbench.core.keda.loop.scaler_cache import ScalerCache
 from lagbench.core.keda.loop.stand_in import fallback_milli
-from lagbench.core.keda.object import ScaledObjectSpec, Trigger
+from lagbench.core.keda.object.spec import ScaledObjectSpec, Trigger
 from lagbench.errors import NotReady
 
 # KEDA's stand-in for a trigger that its formula sees as nil.

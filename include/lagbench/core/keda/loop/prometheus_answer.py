@@ -8,7 +8,7 @@ from math import isfinite, isinf, isnan
 from typing import Any
 
 from lagbench.core.keda.loop.scaler import MetricReading, ScalerFailed
-from lagbench.core.keda.triggers import PrometheusTrigger
+from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
 
 # What stands for a sample without a value; ignoreNullValues does not look at it.
 _NULL = -1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scaler import MetricReading, MetricSpec, ScalerFailed
-from lagbench.core.keda.object import Trigger
+from lagbench.core.keda.object.spec import Trigger
 
 
 class ResourceScaler:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.hpa import Condition
+from lagbench.core.hpa.state import Condition
 from lagbench.core.keda.loop.composite import (
     NO_INTEGER_MILLI,
     CompositeFormula,
@@ -35,7 +35,7 @@ from lagbench.core.keda.loop.scaler import (
     TargetView,
 )
 from lagbench.core.keda.loop.scaler_cache import ScalerCache
-from lagbench.core.keda.object import ScaledObjectSpec, ScalingAnnotations, Trigger
+from lagbench.core.keda.object.spec import ScaledObjectSpec, ScalingAnnotations, Trigger
 from lagbench.errors import NotReady
 
 # The HPA takes a sum below zero for an overflow and reckons with the largest number instead.

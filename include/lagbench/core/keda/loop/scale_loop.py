@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.hpa import Condition
-from lagbench.core.keda.object import ScaledObjectSpec
-from lagbench.core.kubernetes import NS_PER_SECOND, floor_to_second_ns
+from lagbench.core.hpa.state import Condition
+from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.kubernetes.instants import NS_PER_SECOND, floor_to_second_ns
 
 READY = Condition(
     "Ready",

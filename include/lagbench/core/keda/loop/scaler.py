@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal, Protocol
 
-from lagbench.core.keda.object import Trigger
-from lagbench.core.kubernetes import metric_milli
+from lagbench.core.keda.object.spec import Trigger
+from lagbench.core.kubernetes.quantity import metric_milli
 from lagbench.errors import NotReady
 
 COMPOSITE_METRIC = "composite-metric"

@@ -12,7 +12,7 @@ from lagbench.core.keda.loop.scaler import (
     ScalerFailed,
     ScalersNotBuilt,
 )
-from lagbench.core.keda.object import Trigger
+from lagbench.core.keda.object.spec import Trigger
 from lagbench.errors import NotReady
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.core.keda.loop.scaler import MetricSpec, ScalerFailed, TargetView
-from lagbench.core.keda.object import Fallback, ScalingModifiers
+from lagbench.core.keda.object.spec import Fallback, ScalingModifiers
 
 
 def fallback_milli(

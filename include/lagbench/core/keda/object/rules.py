@@ -11,9 +11,9 @@ from typing import Any
 
 from lagbench.core.keda.formula import Formula, FormulaRefusedError, NotEvaluatedError
 from lagbench.core.keda.object.spec import DEFAULT_MAX_REPLICAS
-from lagbench.core.keda.triggers import RESOURCE_TYPES, TRIGGER_TYPES
-from lagbench.core.kubernetes import (
-    LABEL_LENGTH,
+from lagbench.core.keda.triggers.other_types import RESOURCE_TYPES, TRIGGER_TYPES
+from lagbench.core.kubernetes.object_meta import LABEL_LENGTH
+from lagbench.core.kubernetes.object_schema import (
     QUANTITY,
     Refusal,
     anything,

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from math import isfinite, isnan
 from typing import Any
 
-from lagbench.core.hpa import ScaleTarget, parse_behavior
+from lagbench.core.hpa.behavior import parse_behavior
+from lagbench.core.hpa.spec import ScaleTarget
 from lagbench.core.keda.formula import NotEvaluatedError
 from lagbench.core.keda.object.rules import (
     HPA_CONFIG,
@@ -33,17 +34,12 @@ from lagbench.core.keda.object.spec import (
     parse_scaling_annotations,
 )
 from lagbench.core.keda.refusals import NotSupported, RefusalStage, TriggerRefused
-from lagbench.core.keda.triggers import (
-    RESOURCE_TYPES,
-    TRIGGER_TYPES,
-    ContainerVariables,
-    TriggerSource,
-    parse_authentication_ref,
-    parse_trigger,
-)
-from lagbench.core.kubernetes import (
+from lagbench.core.keda.triggers.authentication import ContainerVariables, parse_authentication_ref
+from lagbench.core.keda.triggers.other_types import RESOURCE_TYPES, TRIGGER_TYPES, parse_trigger
+from lagbench.core.keda.triggers.parameters import TriggerSource
+from lagbench.core.kubernetes.json_value import json_value
+from lagbench.core.kubernetes.object_schema import (
     Refusal,
-    json_value,
     overflows,
     schema_refusals,
     unknown_fields,

@@ -8,13 +8,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.hpa import ScaleTarget
-from lagbench.core.keda.triggers import (
-    AuthenticationRef,
-    ResourceTrigger,
-    TriggerParameters,
-    go_boolean,
-)
+from lagbench.core.hpa.spec import ScaleTarget
+from lagbench.core.keda.triggers.authentication import AuthenticationRef
+from lagbench.core.keda.triggers.other_types import ResourceTrigger
+from lagbench.core.keda.triggers.parameters import TriggerParameters, go_boolean
 
 API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"
 DEFAULT_MAX_REPLICAS = 100

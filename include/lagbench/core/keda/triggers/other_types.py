@@ -23,7 +23,7 @@ from lagbench.core.keda.triggers.parameters import (
     read_values,
 )
 from lagbench.core.keda.triggers.prometheus import PROMETHEUS
-from lagbench.core.kubernetes import parse_milli
+from lagbench.core.kubernetes.quantity import parse_milli
 
 _FROM_ENV = "FromEnv"
 _INT32 = range(-(2**31), 2**31)

@@ -27,7 +27,7 @@ from lagbench.core.keda.triggers.promql import (
     parse_lag_query,
     query_for_run,
 )
-from lagbench.core.kubernetes import metric_milli
+from lagbench.core.kubernetes.quantity import metric_milli
 from lagbench.errors import WrongInput
 
 _Text = Annotated[str, Given()]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from lagbench.core.measures.accounting.sums import broken_classes
-from lagbench.core.measures.lag import NeverDone
+from lagbench.core.measures.lag.never_done import NeverDone
 from lagbench.core.measures.model import Interval, MeasureModel, NamedMeasure
 from lagbench.shared_with_spark import message_classes
 

@@ -10,27 +10,30 @@ from math import inf, isclose
 import numpy as np
 
 from lagbench.core.measures.doubts.doubt import Window
-from lagbench.core.measures.evidence import BIN_NS, NOTHING_HIDDEN, Hidden, balancers_at
+from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden, balancers_at
+from lagbench.core.measures.evidence.series import BIN_NS
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.run_evidence import RunEvidence
-from lagbench.core.scenario import kind_of
-from lagbench.core.telemetry import (
-    GroupMembers,
-    GroupSample,
+from lagbench.core.scenario.consumer_kind import kind_of
+from lagbench.core.telemetry.autoscaler import Scaled
+from lagbench.core.telemetry.consumer import (
     OffsetsCommitted,
     PartitionsAssigned,
     PartitionsRevoked,
-    PodSeen,
-    PodsListed,
     PodStarted,
     PodStopped,
+)
+from lagbench.core.telemetry.producer import StreamStarted
+from lagbench.core.telemetry.recorder import (
+    GroupMembers,
+    GroupSample,
+    PodSeen,
+    PodsListed,
     ReadGap,
     ReplicaSample,
     ReplicasChanged,
-    Scaled,
-    StreamStarted,
-    TelemetryRecord,
 )
+from lagbench.core.telemetry.records import TelemetryRecord
 
 AGREED_WITHIN_SECONDS = 12.0
 """Members are read at least every ten seconds, and an assignment reaches its pod a second later."""

@@ -14,12 +14,10 @@ from math import sqrt
 import numpy as np
 
 from lagbench.core.measures.doubts.doubt import Window
-from lagbench.core.measures.evidence import (
+from lagbench.core.measures.evidence.gaps import Gap, gaps_between, gaps_text
+from lagbench.core.measures.evidence.generator import (
     FEWEST_WAITING,
-    Gap,
     fell_behind,
-    gaps_between,
-    gaps_text,
     generator,
     held_back,
     lateness_text,
@@ -27,17 +25,12 @@ from lagbench.core.measures.evidence import (
 )
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.run_evidence import RunEvidence
-from lagbench.core.policy import START_PRECISION_SECONDS
-from lagbench.core.scenario import begin_text
-from lagbench.core.scenario.stream import partition_shares
-from lagbench.core.telemetry import (
-    ActionEnded,
-    ActionStarted,
-    ClockStepped,
-    ProducerProgress,
-    StreamFinished,
-    StreamStarted,
-)
+from lagbench.core.policy.stream_windows import START_PRECISION_SECONDS
+from lagbench.core.scenario.actions import begin_text
+from lagbench.core.scenario.stream.key_skew import partition_shares
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.producer import ProducerProgress, StreamFinished, StreamStarted
+from lagbench.core.telemetry.record import ClockStepped
 
 SKEW_DEVIATIONS, SKEW_TOLERANCE = 6.0, 0.005
 """Beyond chance, and beyond what the shares of the rarest keys are rounded by."""

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from lagbench.core.measures.doubts.doubt import Window
-from lagbench.core.measures.evidence import STOPPING_PHASE, first_cuts
+from lagbench.core.measures.evidence.log_cuts import first_cuts
+from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.run_evidence import RunEvidence
-from lagbench.core.telemetry import Phase, PodStopped, ReplicaSample, Scaled
+from lagbench.core.telemetry.autoscaler import Scaled
+from lagbench.core.telemetry.consumer import PodStopped
+from lagbench.core.telemetry.phases import Phase
+from lagbench.core.telemetry.recorder import ReplicaSample
 
 _POLICY_GONE_SECONDS = 5.0
 """Time for which the policy may still scale after the phase that deletes it has started."""

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lagbench.core.measures.doubts.doubt import Window
-from lagbench.core.measures.evidence import gaps_between
+from lagbench.core.measures.evidence.gaps import gaps_between
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.replicas import ReplicaChange
+from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.measures.run_evidence import RunEvidence
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.autoscaler import HpaSync
+from lagbench.core.telemetry.recorder import (
     HpaSample,
-    HpaSync,
     LagSample,
     ReadGap,
     ReplicaSample,

@@ -45,7 +45,8 @@ from lagbench.core.measures.doubts.policy import (
     foreign_steps,
     not_in_force,
 )
-from lagbench.core.measures.evidence import Generator, TelemetryGap, generator, telemetry_gaps
+from lagbench.core.measures.evidence.gaps import TelemetryGap, telemetry_gaps
+from lagbench.core.measures.evidence.generator import Generator, generator
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.measures.run_evidence import RunEvidence
 

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.scenario import (
-    ActionBase,
-    ActionKind,
-    Balancer,
-    RollingRestart,
-    Scenario,
-)
-from lagbench.core.telemetry import ActionEnded, ActionStarted, TelemetryRecord, What
+from lagbench.core.scenario.actions import ActionBase, ActionKind, RollingRestart
+from lagbench.core.scenario.balancer import Balancer
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.recorder import What
+from lagbench.core.telemetry.records import TelemetryRecord
 
 Disturbance = Literal["backlog", "members", "bounds", "rebalance"]
 """``backlog``: messages wait in the producer's client, or are missing in the log, though they are

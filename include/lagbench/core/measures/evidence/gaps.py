@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry import LagSample, ReadGap, ReplicaSample, TelemetryRecord
+from lagbench.core.telemetry.recorder import LagSample, ReadGap, ReplicaSample
+from lagbench.core.telemetry.records import TelemetryRecord
 
 GAP_SECONDS = 3.5
 """Readings further apart than this leave a gap; no other module has a limit of its own.

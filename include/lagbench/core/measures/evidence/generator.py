@@ -10,13 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.scenario.stream import OfferedLoad
-from lagbench.core.telemetry import (
-    ProducerProgress,
-    StreamFinished,
-    StreamStarted,
-    TelemetryRecord,
-)
+from lagbench.core.scenario.stream.profile import OfferedLoad
+from lagbench.core.telemetry.producer import ProducerProgress, StreamFinished, StreamStarted
+from lagbench.core.telemetry.records import TelemetryRecord
 
 FELL_BEHIND_P99_MS = 100.0
 FELL_BEHIND_MAX_MS = 1_000.0

@@ -13,14 +13,14 @@ from typing import Literal
 from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.consumer import (
     GroupJoined,
     PartitionsAssigned,
     PartitionsRevoked,
     PodStopped,
     SigtermReceived,
-    TelemetryRecord,
 )
+from lagbench.core.telemetry.records import TelemetryRecord
 
 EventKind = Literal["joined", "assigned", "revoking", "revoked", "sigterm", "left", "died"]
 

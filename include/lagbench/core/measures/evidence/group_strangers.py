@@ -22,19 +22,21 @@ from lagbench.core.measures.evidence.member_limit import (
     unowned_partitions,
 )
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.scenario import LONGEST_SESSION_SECONDS
-from lagbench.core.telemetry import (
+from lagbench.core.scenario.balancer import LONGEST_SESSION_SECONDS
+from lagbench.core.telemetry.consumer import (
     GroupJoined,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    PodStarted,
+)
+from lagbench.core.telemetry.recorder import (
     GroupMember,
     GroupMembers,
     GroupSample,
-    PartitionsAssigned,
-    PartitionsRevoked,
     PodSeen,
     PodsListed,
-    PodStarted,
-    TelemetryRecord,
 )
+from lagbench.core.telemetry.records import TelemetryRecord
 
 MEMBERS_GAP_SECONDS = 10 + GAP_SECONDS
 """Members are named at least every ten seconds; a reading later than this has no names."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lagbench.core.measures.evidence.actions import PlayedAction
-from lagbench.core.policy import PolicyLimits
-from lagbench.core.scenario import ActionBase, GrowPartitions
+from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.scenario.actions import ActionBase, GrowPartitions
 
 
 @dataclass(frozen=True, slots=True)

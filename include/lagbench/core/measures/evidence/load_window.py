@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.scenario.stream import OfferedLoad, Spike
-from lagbench.core.telemetry import StreamFinished, StreamStarted, TelemetryRecord
+from lagbench.core.scenario.stream.profile import OfferedLoad
+from lagbench.core.scenario.stream.spikes import Spike
+from lagbench.core.telemetry.producer import StreamFinished, StreamStarted
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 class SpikeWindow(MeasureModel):

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
-from lagbench.core.telemetry import Phase, TelemetryRecord
+from lagbench.core.telemetry.phases import Phase
+from lagbench.core.telemetry.records import TelemetryRecord
 
 STOPPING_PHASE = "fence_run"
 

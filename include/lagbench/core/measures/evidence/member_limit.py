@@ -14,18 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lagbench.core.measures.evidence.gaps import GAP_SECONDS
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.scenario import LONGEST_SESSION_SECONDS
-from lagbench.core.telemetry import (
+from lagbench.core.scenario.balancer import LONGEST_SESSION_SECONDS
+from lagbench.core.telemetry.consumer import (
     PartitionsAssigned,
     PartitionsRevoked,
-    PodSeen,
     PodStarted,
     PodStopped,
-    ReadGap,
-    ReplicaSample,
     SigtermReceived,
-    TelemetryRecord,
 )
+from lagbench.core.telemetry.recorder import PodSeen, ReadGap, ReplicaSample
+from lagbench.core.telemetry.records import TelemetryRecord
 
 _NEVER = 2**63
 

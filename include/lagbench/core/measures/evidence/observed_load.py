@@ -17,7 +17,8 @@ from lagbench.core.measures.evidence.log_cuts import cuts_until, growth
 from lagbench.core.measures.evidence.series import LagSeries
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Reals
-from lagbench.core.telemetry import GroupSample, TelemetryRecord
+from lagbench.core.telemetry.recorder import GroupSample
+from lagbench.core.telemetry.records import TelemetryRecord
 
 STEP_SECONDS = 5.0
 """Consumers commit every five seconds by default, and rates of a single second are noise."""

@@ -16,17 +16,14 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace as replace_fields
 
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.consumer import (
     GroupJoined,
-    GroupMember,
-    GroupMembers,
-    GroupSample,
     PartitionsAssigned,
     PartitionsRevoked,
-    PodSeen,
     PodStopped,
-    TelemetryRecord,
 )
+from lagbench.core.telemetry.recorder import GroupMember, GroupMembers, GroupSample, PodSeen
+from lagbench.core.telemetry.records import TelemetryRecord
 
 _STABLE = "stable"
 _ID_CHARACTERS = 8

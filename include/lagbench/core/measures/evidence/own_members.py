@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from lagbench.core.measures.evidence.group_strangers import own_clients
-from lagbench.core.scenario import ConsumerSettings, client_pattern
-from lagbench.core.telemetry import GroupMember, GroupMembers, TelemetryRecord
+from lagbench.core.scenario.own_consumer import client_pattern
+from lagbench.core.scenario.scenario import ConsumerSettings
+from lagbench.core.telemetry.recorder import GroupMember, GroupMembers
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 def with_pods_of_members(

@@ -16,18 +16,10 @@ from typing import Any
 import msgspec
 
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.telemetry import (
-    ActionEnded,
-    ActionStarted,
-    ClockOffset,
-    GroupJoined,
-    GroupMembers,
-    PartitionsAssigned,
-    PartitionsRevoked,
-    PodSeen,
-    PodsListed,
-    TelemetryRecord,
-)
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.consumer import GroupJoined, PartitionsAssigned, PartitionsRevoked
+from lagbench.core.telemetry.recorder import ClockOffset, GroupMembers, PodSeen, PodsListed
+from lagbench.core.telemetry.records import TelemetryRecord
 
 _SUFFIX = " (life "
 _FIELD_OF_PODS: Mapping[type[TelemetryRecord], str] = {

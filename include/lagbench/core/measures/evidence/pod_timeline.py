@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.telemetry import PodSeen, PodsListed, TelemetryRecord
+from lagbench.core.telemetry.recorder import PodSeen, PodsListed
+from lagbench.core.telemetry.records import TelemetryRecord
 
 FINAL_PHASES = frozenset({"Failed", "Succeeded"})
 """A pod in one of these phases starts no more containers."""

@@ -15,7 +15,8 @@ import numpy as np
 from lagbench.core.measures.evidence.gaps import GAP_SECONDS, READ_WITHIN_SECONDS, Gap
 from lagbench.core.measures.evidence.series import LagSeries
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.telemetry import OffsetsCommitted, TelemetryRecord
+from lagbench.core.telemetry.consumer import OffsetsCommitted
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 def without_stale(

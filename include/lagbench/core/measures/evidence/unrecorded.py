@@ -6,13 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lagbench.core.measures.evidence.gaps import GAP_SECONDS, telemetry_gaps
-from lagbench.core.telemetry import (
-    GroupJoined,
-    PartitionsAssigned,
-    PartitionsRevoked,
-    PodSeen,
-    TelemetryRecord,
-)
+from lagbench.core.telemetry.consumer import GroupJoined, PartitionsAssigned, PartitionsRevoked
+from lagbench.core.telemetry.recorder import PodSeen
+from lagbench.core.telemetry.records import TelemetryRecord
 
 NAMED_PODS = 3
 

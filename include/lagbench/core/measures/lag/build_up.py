@@ -16,9 +16,11 @@ from typing import Literal
 
 import numpy as np
 
-from lagbench.core.measures.evidence import LagSeries, SpikeWindow, gaps_between, gaps_text
+from lagbench.core.measures.evidence.gaps import gaps_between, gaps_text
+from lagbench.core.measures.evidence.load_window import SpikeWindow
+from lagbench.core.measures.evidence.series import LagSeries
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.measures.replicas import ReplicaChange
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 
 class BuildUp(MeasureModel):

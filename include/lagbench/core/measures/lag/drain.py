@@ -22,18 +22,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from lagbench.core.measures.evidence import (
-    NOTHING_HIDDEN,
-    READ_WITHIN_SECONDS,
-    HeldBack,
-    Hidden,
-    LagSeries,
-    RateSeries,
-    gaps_between,
-)
+from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
+from lagbench.core.measures.evidence.gaps import READ_WITHIN_SECONDS, gaps_between
+from lagbench.core.measures.evidence.generator import HeldBack
+from lagbench.core.measures.evidence.series import LagSeries, RateSeries
 from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall
 from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
-from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.telemetry.recorder import ReplicaSample
 
 
 class Drain(MeasureModel):

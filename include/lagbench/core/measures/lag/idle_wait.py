@@ -12,9 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from lagbench.core.measures.evidence import RateSeries
+from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.scenario.stream import OfferedLoad
+from lagbench.core.scenario.stream.profile import OfferedLoad
 
 
 class IdleWait(MeasureModel):

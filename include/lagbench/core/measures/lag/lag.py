@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lagbench.core.measures.evidence import LagSeries
+from lagbench.core.measures.evidence.series import LagSeries
 from lagbench.core.measures.lag.build_up import BuildUp
 from lagbench.core.measures.lag.idle_wait import IdleWait
 from lagbench.core.measures.lag.never_done import NeverDone

@@ -23,20 +23,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from lagbench.core.measures.evidence import (
-    GAP_SECONDS,
-    NOTHING_HIDDEN,
-    Gap,
-    HeldBack,
-    Hidden,
-    LagSeries,
-    RateSeries,
-    gaps_between,
-    gaps_text,
-)
+from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS, Gap, gaps_between, gaps_text
+from lagbench.core.measures.evidence.generator import HeldBack
+from lagbench.core.measures.evidence.series import LagSeries, RateSeries
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals, longest_without_new_minimum
-from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.telemetry.recorder import ReplicaSample
 
 RISE_WINDOW_SECONDS = 5.0
 PLATEAU_SECONDS = 15.0

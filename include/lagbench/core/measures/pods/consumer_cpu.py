@@ -12,10 +12,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from lagbench.core.measures.evidence import GAP_SECONDS
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals
-from lagbench.core.telemetry import ConsumerProgress, TelemetryRecord
+from lagbench.core.telemetry.consumer import ConsumerProgress
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lagbench.core.measures.evidence import PodTimeline, RateSeries
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
+from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.measures.rebalance import RebalanceEpisode, mean_rate_before
-from lagbench.core.measures.replicas import ReplicaChange
+from lagbench.core.measures.rebalance.episodes import RebalanceEpisode
+from lagbench.core.measures.rebalance.rate_dip import mean_rate_before
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 
 class PaidForItself(MeasureModel):

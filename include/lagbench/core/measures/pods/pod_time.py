@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.evidence import GroupEvent, GroupState, PodTimeline, TopicPartitions
+from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
+from lagbench.core.measures.evidence.in_force import TopicPartitions
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.measures.rebalance import EpisodeSpan
+from lagbench.core.measures.rebalance.episodes import EpisodeSpan
 
 
 class SurplusPod(MeasureModel):

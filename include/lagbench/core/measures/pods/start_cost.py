@@ -12,9 +12,10 @@ from statistics import median
 
 from pydantic import Field
 
-from lagbench.core.measures.evidence import PodTimeline
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry import PodStarted, TelemetryRecord
+from lagbench.core.telemetry.consumer import PodStarted
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 class StartCost(MeasureModel):

@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from operator import add, sub
 from typing import ClassVar, Literal
 
-from lagbench.core.measures.evidence import Clocks, clocks_measure
+from lagbench.core.measures.evidence.clocks import Clocks, clocks_measure
 from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
 from lagbench.core.measures.reaction.stamps import ReactionInput, reaction_stamps, ruling_clock
 from lagbench.core.measures.reaction.t2_reading import RulingClock, Stamp

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.measures.evidence import LagSeries, gaps_between, gaps_text
+from lagbench.core.measures.evidence.gaps import gaps_between, gaps_text
+from lagbench.core.measures.evidence.series import LagSeries
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.replicas import ReplicaChange, replica_gaps
-from lagbench.core.policy import PolicyLimits
-from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
+from lagbench.core.measures.replicas.coverage import replica_gaps
+from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.telemetry.recorder import ReplicaSample
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,32 +6,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lagbench.core.clocks import ONE_CLOCK, ClockSet
-from lagbench.core.measures.evidence import (
-    Gap,
-    LagSeries,
-    LoadWindow,
-    PodTimeline,
-    gaps_between,
-    gaps_text,
-)
-from lagbench.core.measures.lag import first_crossing
+from lagbench.core.measures.evidence.gaps import Gap, gaps_between, gaps_text
+from lagbench.core.measures.evidence.load_window import LoadWindow
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
+from lagbench.core.measures.evidence.series import LagSeries
+from lagbench.core.measures.lag.lag import first_crossing
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.reaction.t2_reading import RulingClock, Stamp, autoscaler_reading
-from lagbench.core.measures.replicas import ReplicaChange
-from lagbench.core.policy import PolicyLimits
-from lagbench.core.telemetry import (
+from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.telemetry.autoscaler import Scaled
+from lagbench.core.telemetry.consumer import (
     FirstRecordDone,
     GroupJoined,
-    LoadStep,
     PartitionsAssigned,
     PartitionsRevoked,
+)
+from lagbench.core.telemetry.producer import (
+    LoadStep,
     ProducerProgress,
-    Scaled,
-    SparkTask,
     StreamFinished,
     StreamStarted,
-    TelemetryRecord,
 )
+from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.spark import SparkTask
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from typing import Literal
 
 from lagbench.core.clocks import Clock
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.replicas import ReplicaChange
-from lagbench.core.telemetry import HpaSample, HpaSync, KedaPoll, TelemetryRecord
+from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.telemetry.autoscaler import HpaSync, KedaPoll
+from lagbench.core.telemetry.recorder import HpaSample
+from lagbench.core.telemetry.records import TelemetryRecord
 
 RulingClock = Literal["hpa_sync", "keda_poll", "unknown"]
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lagbench.core.measures.evidence import TopicPartitions, gaps_text, unwatched_text
+from lagbench.core.measures.evidence.gaps import gaps_text
+from lagbench.core.measures.evidence.in_force import TopicPartitions
+from lagbench.core.measures.evidence.unrecorded import unwatched_text
 from lagbench.core.measures.reaction.chain import Reaction, ReactionOutcome, reaction
 from lagbench.core.measures.reaction.due import Due, Standing, pods_due, standing
 from lagbench.core.measures.reaction.stamps import ReactionInput, first_rise
-from lagbench.core.measures.replicas import ReplicaChange, replica_gaps
+from lagbench.core.measures.replicas.coverage import replica_gaps
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 _RANK: dict[ReactionOutcome, int] = {"did_not_come": 3, "reacted": 2, "unknown": 1, "not_due": 0}
 

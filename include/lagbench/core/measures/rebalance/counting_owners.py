@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.evidence import BIN_NS, GroupEvent
+from lagbench.core.measures.evidence.group_events import GroupEvent
+from lagbench.core.measures.evidence.series import BIN_NS
 
 NOBODY = -1
 

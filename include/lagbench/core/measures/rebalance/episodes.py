@@ -17,10 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lagbench.core.measures.evidence import GroupEvent, GroupState, Hidden
+from lagbench.core.measures.evidence.actions import Hidden
+from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods
-from lagbench.core.scenario import RebalanceProtocol
+from lagbench.core.measures.replicas.pods import ReplicaPods
+from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.scenario.balancer import RebalanceProtocol
 
 QUIET_SECONDS = 2.0
 HEARTBEAT_SECONDS = 6.0

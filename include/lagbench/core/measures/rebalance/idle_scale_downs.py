@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.measures.evidence import RateSeries
+from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.replicas import ReplicaChange
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 AROUND_SECONDS = 5
 

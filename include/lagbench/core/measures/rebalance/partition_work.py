@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.evidence import BIN_NS, LagSeries, PodLives, RateSeries
+from lagbench.core.measures.evidence.pod_lives import PodLives
+from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance.rate_dip import IN_FLIGHT_BINS
 from lagbench.core.measures.statistics import Ints

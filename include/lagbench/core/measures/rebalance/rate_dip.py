@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.evidence import BIN_NS, RateSeries
+from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals
 

@@ -20,12 +20,13 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.evidence import BIN_NS, GroupEvent, GroupState, RateSeries
+from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
+from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
 from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
 from lagbench.core.measures.rebalance.partition_work import PartitionWork, group_waiting
 from lagbench.core.measures.rebalance.rate_dip import IN_FLIGHT_BINS
-from lagbench.core.measures.replicas import ReplicaChange
-from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.telemetry.recorder import ReplicaSample
 
 BIN_SECONDS = BIN_NS / NANOSECONDS
 COSTS_PER_LIMIT = 3

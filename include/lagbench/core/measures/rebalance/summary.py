@@ -8,13 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from lagbench.core.measures.evidence import (
-    NOTHING_HIDDEN,
-    GroupEvent,
-    Hidden,
-    PodTimeline,
-    RateSeries,
-)
+from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
+from lagbench.core.measures.evidence.group_events import GroupEvent
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
+from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
 from lagbench.core.measures.rebalance.counterfactual import Counterfactual, pod_rate_per_second
 from lagbench.core.measures.rebalance.counting_owners import counting_owners
@@ -39,9 +36,10 @@ from lagbench.core.measures.rebalance.rate_dip import (
 )
 from lagbench.core.measures.rebalance.step_costs import StepCosts, of_all
 from lagbench.core.measures.rebalance.undisturbed import Noise, Undisturbed
-from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods, replica_pods
+from lagbench.core.measures.replicas.pods import ReplicaPods, replica_pods
+from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.measures.statistics import Reals
-from lagbench.core.scenario import RebalanceProtocol
+from lagbench.core.scenario.balancer import RebalanceProtocol
 
 
 def _of_steps(

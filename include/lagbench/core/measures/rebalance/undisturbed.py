@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lagbench.core.measures.evidence import RateSeries
+from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.rebalance.counterfactual import Counterfactual
 from lagbench.core.measures.rebalance.rate_dip import (
     AFTERMATH_SECONDS,

@@ -15,14 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.evidence import (
-    BIN_NS,
-    GAP_SECONDS,
-    LagSeries,
-    RateSeries,
-    cuts_until,
-    growth,
-)
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS
+from lagbench.core.measures.evidence.log_cuts import cuts_until, growth
+from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance.partition_work import (
     Counts,

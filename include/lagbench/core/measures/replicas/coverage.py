@@ -13,16 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lagbench.core.measures.evidence import GAP_SECONDS, Gap, gaps_between
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS, Gap, gaps_between
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.telemetry import (
-    HpaSync,
-    KedaPoll,
-    ReplicaSample,
-    ReplicasWatched,
-    Scaled,
-    TelemetryRecord,
-)
+from lagbench.core.telemetry.autoscaler import HpaSync, KedaPoll, Scaled
+from lagbench.core.telemetry.recorder import ReplicaSample, ReplicasWatched
+from lagbench.core.telemetry.records import TelemetryRecord
 
 AUTOSCALER_GAP_SECONDS = 35.0
 """Longer than KEDA's polling interval (default 30 s) and the HPA's sync period (default 15 s)."""

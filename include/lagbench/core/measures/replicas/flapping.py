@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lagbench.core.measures.evidence import gaps_text
+from lagbench.core.measures.evidence.gaps import gaps_text
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas.coverage import replica_gaps
 from lagbench.core.measures.replicas.steps import ReplicaChange, replica_steps
 from lagbench.core.measures.replicas.timeline import ReplicaTimeline
-from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
+from lagbench.core.telemetry.recorder import ReplicaSample
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 def replica_changes(

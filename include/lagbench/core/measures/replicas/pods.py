@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lagbench.core.measures.evidence import GroupEvent, PodTimeline
+from lagbench.core.measures.evidence.group_events import GroupEvent
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas.steps import ReplicaChange
 

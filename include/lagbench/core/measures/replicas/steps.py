@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry import HpaSample, KubeEvent, ReplicasChanged, Scaled, TelemetryRecord
+from lagbench.core.telemetry.autoscaler import Scaled
+from lagbench.core.telemetry.recorder import HpaSample, KubeEvent, ReplicasChanged
+from lagbench.core.telemetry.records import TelemetryRecord
 
 By = Literal["keda", "hpa", "user", "unknown"]
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lagbench.core.measures.evidence import GAP_SECONDS
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas.steps import ReplicaChange, ReplicaStep
-from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.telemetry.recorder import ReplicaSample
 
 # A sample is read up to a second after its stamp, and the watch reports a step slightly later.
 _STAMP_NS = NANOSECONDS

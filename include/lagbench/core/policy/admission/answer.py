@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from lagbench.core.keda.object import API_VERSION, KIND, SCALED_OBJECT
-from lagbench.core.kubernetes import (
-    METADATA,
+from lagbench.core.keda.object.rules import SCALED_OBJECT
+from lagbench.core.keda.object.spec import API_VERSION, KIND
+from lagbench.core.kubernetes.json_value import json_value
+from lagbench.core.kubernetes.object_meta import METADATA, metadata_refusals, odd_finalizers
+from lagbench.core.kubernetes.object_schema import (
     Refusal,
     Schema,
-    json_value,
     known_fields,
-    metadata_refusals,
-    odd_finalizers,
     overflows,
     schema_refusals,
     unknown_fields,

@@ -6,24 +6,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lagbench.core.hpa import parse_behavior
-from lagbench.core.keda.object import BEHAVIOR
-from lagbench.core.kubernetes import (
+from lagbench.core.hpa.behavior import parse_behavior
+from lagbench.core.keda.object.rules import BEHAVIOR
+from lagbench.core.kubernetes.json_value import json_value
+from lagbench.core.kubernetes.object_meta import metadata_refusals
+from lagbench.core.kubernetes.object_schema import (
     QUANTITY,
     Refusal,
     Schema,
     anything,
     entry,
-    json_value,
-    metadata_refusals,
     overflows,
-    parse_milli,
     rows,
     schema_refusals,
     text,
     texts,
     whole,
 )
+from lagbench.core.kubernetes.quantity import parse_milli
 from lagbench.core.policy.admission.answer import (
     Admission,
     not_served,

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lagbench.core.keda.object import hpa_name, object_refusals, uses_modifiers
-from lagbench.core.keda.triggers import RESOURCE_TYPES
-from lagbench.core.kubernetes import Refusal, parse_milli
+from lagbench.core.keda.object.rules import hpa_name, object_refusals, uses_modifiers
+from lagbench.core.keda.triggers.other_types import RESOURCE_TYPES
+from lagbench.core.kubernetes.object_schema import Refusal
+from lagbench.core.kubernetes.quantity import parse_milli
 from lagbench.core.policy.admission.cluster import ClusterView, Manifest, target_type, type_text
 
 _TRANSFER = "scaledobject.keda.sh/transfer-hpa-ownership"

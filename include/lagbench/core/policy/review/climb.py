@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.hpa import (
-    HpaSettings,
-    MetricOutcome,
-    controller_flags,
-    decide,
-    parse_hpa,
-    propose_external_average,
-    record_change,
-    start_history,
-)
-from lagbench.core.keda.loop import MetricSpec, build_hpa
-from lagbench.core.keda.object import ScaledObjectSpec
-from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.hpa.controller_flags import controller_flags
+from lagbench.core.hpa.metrics import propose_external_average
+from lagbench.core.hpa.spec import parse_hpa
+from lagbench.core.hpa.state import HpaSettings
+from lagbench.core.hpa.sync import MetricOutcome, decide, record_change, start_history
+from lagbench.core.keda.loop.hpa_builder import build_hpa
+from lagbench.core.keda.loop.scaler import MetricSpec
+from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 
 # The longest window is an hour; what has not moved for that long will not.
 _LONGEST_WINDOW_SECONDS = 3600

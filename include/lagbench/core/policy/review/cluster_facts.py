@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.keda.triggers import RESOURCE_TYPES
-from lagbench.core.policy.admission import ClusterView, Manifest, lacking_request, target_type
+from lagbench.core.keda.triggers.other_types import RESOURCE_TYPES
+from lagbench.core.policy.admission.cluster import ClusterView, Manifest, target_type
+from lagbench.core.policy.admission.webhook import lacking_request
 
 WORKLOADS = ("Deployment", "StatefulSet")
 AUTHENTICATIONS = ("TriggerAuthentication", "ClusterTriggerAuthentication")

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from lagbench.core.keda.object import ScaledObjectSpec
-from lagbench.core.policy.admission import ClusterView
+from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.policy.admission.cluster import ClusterView
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
-from lagbench.core.scenario import ConsumerSettings
+from lagbench.core.scenario.scenario import ConsumerSettings
 
 Level = Literal["refused", "broken", "warning", "note"]
 """refused: never stored. broken: stored, but KEDA's operator cannot run it, or it cannot do what

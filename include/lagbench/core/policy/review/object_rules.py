@@ -7,27 +7,29 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any
 
-from lagbench.core.hpa import (
+from lagbench.core.hpa.behavior import HpaBehavior, parse_behavior
+from lagbench.core.hpa.controller_flags import (
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
-    HpaBehavior,
     controller_flags,
-    parse_behavior,
 )
-from lagbench.core.keda.loop import CONTROLLER, SCALED_BY, divisors, is_handed_over
-from lagbench.core.keda.object import (
+from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, is_handed_over
+from lagbench.core.keda.loop.kafka_lag import divisors
+from lagbench.core.keda.object.rules import formula_of
+from lagbench.core.keda.object.spec import (
     FORCE_ACTIVATION,
     PAUSED,
     PAUSED_REPLICAS,
     PAUSED_SCALE_IN,
     PAUSED_SCALE_OUT,
     Fallback,
-    KafkaTrigger,
     Trigger,
-    formula_of,
 )
-from lagbench.core.keda.triggers import TRIGGER_TYPES, Outage, go_boolean
-from lagbench.core.policy.admission import Manifest, polling_interval_decides
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.triggers.other_types import TRIGGER_TYPES
+from lagbench.core.keda.triggers.parameters import Outage, go_boolean
+from lagbench.core.policy.admission.cluster import Manifest
+from lagbench.core.policy.admission.webhook import polling_interval_decides
 from lagbench.core.policy.review.climb import climb
 from lagbench.core.policy.review.cluster_facts import mapping
 from lagbench.core.policy.review.finding import Finding, Subject, shown

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lagbench.core.policy.admission import Manifest, target_type
+from lagbench.core.policy.admission.cluster import Manifest, target_type
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.review.cluster_facts import (
     AUTHENTICATIONS,

@@ -6,17 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lagbench.core.hpa import ResourceMetric, parse_hpa
-from lagbench.core.keda.object import NotSupported, TriggerRefused, read_scaled_object
-from lagbench.core.kubernetes import exported_fields, json_value, odd_finalizers, value_at
-from lagbench.core.policy.admission import (
-    Admission,
-    RefusedBy,
-    admit,
-    admit_hpa,
-    stored_hpa,
-    target_type,
-)
+from lagbench.core.hpa.spec import ResourceMetric, parse_hpa
+from lagbench.core.keda.object.scaled_object import read_scaled_object
+from lagbench.core.keda.refusals import NotSupported, TriggerRefused
+from lagbench.core.kubernetes.json_value import json_value
+from lagbench.core.kubernetes.object_meta import exported_fields, odd_finalizers
+from lagbench.core.kubernetes.object_schema import value_at
+from lagbench.core.policy.admission.answer import Admission, RefusedBy, admit
+from lagbench.core.policy.admission.cluster import target_type
+from lagbench.core.policy.admission.horizontal_pod_autoscaler import admit_hpa, stored_hpa
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
 from lagbench.core.policy.review.climb import ANY_NUMBER, climb

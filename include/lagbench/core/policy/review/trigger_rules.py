@@ -8,14 +8,14 @@ from difflib import get_close_matches
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lagbench.core.keda.object import CronTrigger, ExternalTrigger, KafkaTrigger, Trigger
-from lagbench.core.keda.triggers import (
-    TRIGGER_TYPES,
-    ContainerVariables,
-    PrometheusTrigger,
-    is_unknown,
-)
-from lagbench.core.lag_scaler import InvalidMetadata, LagRule, parse_lag_settings
+from lagbench.core.keda.object.spec import Trigger
+from lagbench.core.keda.triggers.authentication import ContainerVariables, is_unknown
+from lagbench.core.keda.triggers.cron import CronTrigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.triggers.other_types import TRIGGER_TYPES, ExternalTrigger
+from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
+from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, parse_lag_settings
+from lagbench.core.lag_scaler.lag_rule import LagRule
 from lagbench.core.policy.limits import is_lag_scaler, lag_threshold_key
 from lagbench.core.policy.review.finding import LOGIN_PARAMETERS, NOT_SHOWN, Finding, Subject, shown
 from lagbench.core.policy.review.finding_texts import found

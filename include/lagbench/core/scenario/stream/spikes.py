@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 
 

@@ -17,7 +17,7 @@ from lagbench.core.keda.loop.handover import (
     with_paused_of,
 )
 from lagbench.core.keda.loop.scale_loop import READY
-from lagbench.core.keda.object import PAUSED, PAUSED_REPLICAS
+from lagbench.core.keda.object.spec import PAUSED, PAUSED_REPLICAS
 
 KEDA_PAUSED = {"type": "Paused", "status": "True", "reason": "ScaledObjectPaused"}
 

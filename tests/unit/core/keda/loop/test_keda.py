@@ -24,7 +24,8 @@ from lagbench.core.keda.loop.scale_loop import (
     execute,
     reuses_hpa_readings,
 )
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, parse_scaled_object
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
+from lagbench.core.keda.object.spec import ScaledObjectSpec
 
 SECOND = 1_000_000_000
 # Whether a trigger of the object is active, and whether one could not be read.

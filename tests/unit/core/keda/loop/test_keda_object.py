@@ -19,8 +19,7 @@ from tests.fakes.keda_sources import (
 from lagbench.core.keda.loop.health import MetricHealth
 from lagbench.core.keda.loop.runtime import KedaObject
 from lagbench.core.keda.loop.scaler import MetricSpec, ScalerFailed, ScalersNotBuilt, TargetView
-from lagbench.core.keda.object import ScalingAnnotations
-from lagbench.core.keda.object.scaled_object import Trigger
+from lagbench.core.keda.object.spec import ScalingAnnotations, Trigger
 
 FALLBACK = {"failureThreshold": 3, "replicas": 6}
 

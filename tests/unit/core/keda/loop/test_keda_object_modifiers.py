@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fakes.keda_sources import Sources, keda, read, tick
 
-from lagbench.core.keda.object import TriggerRefused
+from lagbench.core.keda.refusals import TriggerRefused
 
 
 def modified(**modifiers: Any) -> dict[str, Any]:

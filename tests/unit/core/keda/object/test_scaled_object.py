@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.hpa import parse_hpa
-from lagbench.core.keda.loop import build_hpa, trigger_metric_spec
-from lagbench.core.keda.object import (
+from lagbench.core.hpa.spec import parse_hpa
+from lagbench.core.keda.loop.hpa_builder import build_hpa
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.object.scaled_object import parse_scaled_object, read_scaled_object
+from lagbench.core.keda.object.spec import (
     Fallback,
-    NotSupported,
     ScaledObjectSpec,
     ScalingAnnotations,
-    TriggerRefused,
-    parse_scaled_object,
     parse_scaling_annotations,
-    read_scaled_object,
 )
+from lagbench.core.keda.refusals import NotSupported, TriggerRefused
 from lagbench.errors import WrongInput
 
 KAFKA = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "a.b/c"}

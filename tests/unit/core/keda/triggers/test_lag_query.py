@@ -2,8 +2,7 @@
 
 import pytest
 
-from lagbench.core.keda.triggers import parse_lag_query
-from lagbench.core.keda.triggers.promql import LagQuery, query_for_run
+from lagbench.core.keda.triggers.promql import LagQuery, parse_lag_query, query_for_run
 
 EXPORTER = LagQuery("kafka_exporter", "enrich")
 OF_TOPIC = LagQuery("kafka_exporter", "enrich", "events")

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from tests.fakes.triggers import read_trigger
 
-from lagbench.core.keda.object import TriggerRefused, parse_scaled_object
-from lagbench.core.keda.triggers import RESOURCE_TYPES, TRIGGER_TYPES, RunSources, TriggerSource
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
+from lagbench.core.keda.refusals import TriggerRefused
+from lagbench.core.keda.triggers.other_types import RESOURCE_TYPES, TRIGGER_TYPES
+from lagbench.core.keda.triggers.parameters import RunSources, TriggerSource
 from lagbench.errors import WrongInput
 
 KAFKA = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "t"}

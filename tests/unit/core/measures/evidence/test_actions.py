@@ -26,29 +26,30 @@ from lagbench.core.scenario.actions import (
     KillPod,
     RollingRestart,
 )
+from lagbench.core.telemetry import actions, record, recorder
 from lagbench.core.telemetry import records as t
 
 NS = 1_000_000_000
 KILL = KillPod(kind="kill_pod", at_seconds=10)
 
 
-def started(second: float, *, number: int = 0, action: str = "kill_pod") -> t.ActionStarted:
+def started(second: float, *, number: int = 0, action: str = "kill_pod") -> actions.ActionStarted:
     """Stamp the begin of an action on pod-a."""
     at = round(second * NS)
-    return t.ActionStarted(
+    return actions.ActionStarted(
         at=at, source="actions", number=number, action=action, targets=["pod-a"], planned_at=None
     )
 
 
 def ended(
     second: float, *, number: int = 0, action: str = "kill_pod", error: str = ""
-) -> t.ActionEnded:
+) -> actions.ActionEnded:
     """Stamp the end of an action."""
     at = round(second * NS)
-    return t.ActionEnded(at=at, source="actions", number=number, action=action, error=error)
+    return actions.ActionEnded(at=at, source="actions", number=number, action=action, error=error)
 
 
-def play(records: Sequence[t.Record], *planned: ActionBase) -> list[str]:
+def play(records: Sequence[record.Record], *planned: ActionBase) -> list[str]:
     """Return the doubts of the actions; the stream began at 0."""
     found = played_actions(records, planned, stream_started_at=0)  # type: ignore[arg-type]
     scenario = SimpleNamespace(actions=planned)
@@ -92,7 +93,7 @@ def test_an_action_as_planned_leaves_no_doubt() -> None:
     ],
 )
 def test_an_action_that_was_not_played_as_planned_is_a_doubt(
-    records: list[t.Record], named: str
+    records: list[record.Record], named: str
 ) -> None:
     """The run did not have the conditions of its plan."""
     (doubt,) = play(records, KILL)
@@ -129,9 +130,9 @@ def _surplus_members(hidden: Hidden) -> list[str]:
     for second in range(70):
         members = 3 if 10 <= second < 50 else 2
         at, source = second * NS, "recorder"
-        records.append(t.ReplicaSample(at=at, source=source, spec=2, current=2, ready=2))
+        records.append(recorder.ReplicaSample(at=at, source=source, spec=2, current=2, ready=2))
         records.append(
-            t.GroupSample(
+            recorder.GroupSample(
                 at=at, source=source, state="STABLE", members=members, members_without_partitions=0
             )
         )

@@ -10,25 +10,17 @@ import pytest
 from lagbench.core.measures.doubts.doubt import Window
 from lagbench.core.measures.doubts.group import empty_group
 from lagbench.core.measures.doubts.load import late_at_the_client
-from lagbench.core.measures.evidence import (
-    BIN_NS,
-    Hidden,
-    LoadWindow,
-    RateSeries,
-    group_gaps,
-    played_actions,
-)
-from lagbench.core.scenario import BrokerRestart, BrokerUnreachable, SlowDownstream
+from lagbench.core.measures.evidence.actions import Hidden, played_actions
+from lagbench.core.measures.evidence.group_strangers import group_gaps
+from lagbench.core.measures.evidence.load_window import LoadWindow
+from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
+from lagbench.core.scenario.actions import BrokerRestart, BrokerUnreachable, SlowDownstream
 from lagbench.core.scenario.profiles import SteadyProfile
 from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.telemetry import (
-    ActionEnded,
-    ActionStarted,
-    GroupMembers,
-    GroupSample,
-    ProducerProgress,
-    TelemetryRecord,
-)
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.producer import ProducerProgress
+from lagbench.core.telemetry.recorder import GroupMembers, GroupSample
+from lagbench.core.telemetry.records import TelemetryRecord
 
 SECOND = 1_000_000_000
 LOAD = offered_load(SteadyProfile(kind="steady", rate_per_second=2000, duration_seconds=300))

@@ -9,14 +9,11 @@ from lagbench.core.clocks import API_SERVER, ONE_CLOCK, clock_set, on_recorders_
 from lagbench.core.measures.doubts.doubt import Window
 from lagbench.core.measures.doubts.load import clock_steps
 from lagbench.core.measures.evidence.clocks import clocks_measure
-from lagbench.core.telemetry.records import (
-    ClockOffset,
-    ClockStepped,
-    GroupJoined,
-    PodSeen,
-    StreamStarted,
-    TelemetryRecord,
-)
+from lagbench.core.telemetry.consumer import GroupJoined
+from lagbench.core.telemetry.producer import StreamStarted
+from lagbench.core.telemetry.record import ClockStepped
+from lagbench.core.telemetry.recorder import ClockOffset, PodSeen
+from lagbench.core.telemetry.records import TelemetryRecord
 
 MILLISECOND = 1_000_000
 

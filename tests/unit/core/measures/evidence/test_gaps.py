@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lagbench.core.measures.evidence.gaps import Gap, gaps_between, gaps_text, telemetry_gaps
-from lagbench.core.telemetry.records import LagSample, ReadGap
+from lagbench.core.telemetry.recorder import LagSample, ReadGap
 
 SECOND = 1_000_000_000
 

@@ -11,12 +11,8 @@ from lagbench.core.measures.doubts.load import unkept_plan
 from lagbench.core.measures.evidence.generator import generator, held_back
 from lagbench.core.scenario.profiles import StepProfile
 from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.telemetry.records import (
-    ProducerProgress,
-    StreamFinished,
-    StreamStarted,
-    TelemetryRecord,
-)
+from lagbench.core.telemetry.producer import ProducerProgress, StreamFinished, StreamStarted
+from lagbench.core.telemetry.records import TelemetryRecord
 
 SECOND = 1_000_000_000
 LOAD = offered_load(

@@ -1,15 +1,15 @@
 """Membership and ownership from the pods' records."""
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState, group_events
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry.consumer import (
     GroupJoined,
     PartitionsAssigned,
     PartitionsRevoked,
-    PodSeen,
     PodStopped,
     SigtermReceived,
-    TelemetryRecord,
 )
+from lagbench.core.telemetry.recorder import PodSeen
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 def joined(at: int, pod: str) -> GroupJoined:

@@ -14,19 +14,21 @@ from lagbench.core.measures.evidence.group_strangers import (
     group_strangers,
 )
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry.consumer import (
+    PartitionsAssigned,
+    PodStarted,
+    PodStopped,
+    SigtermReceived,
+)
+from lagbench.core.telemetry.recorder import (
     GroupMember,
     GroupMembers,
     GroupSample,
-    PartitionsAssigned,
     PodSeen,
-    PodStarted,
-    PodStopped,
     ReadGap,
     ReplicaSample,
-    SigtermReceived,
-    TelemetryRecord,
 )
+from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.verdict.verdict import judge, stranger_reasons
 
 NS = 1_000_000_000

@@ -4,7 +4,8 @@ from lagbench.core.measures.evidence.load_window import LoadWindow, load_window
 from lagbench.core.scenario.profiles import BurstyProfile, Profile
 from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.core.scenario.stream.spikes import load_spikes
-from lagbench.core.telemetry.records import StreamFinished, StreamStarted, TelemetryRecord
+from lagbench.core.telemetry.producer import StreamFinished, StreamStarted
+from lagbench.core.telemetry.records import TelemetryRecord
 
 SECOND = 1_000_000_000
 FLUSHED = StreamFinished(

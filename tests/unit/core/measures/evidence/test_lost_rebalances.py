@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.core.measures.evidence.unrecorded import lost_rebalances
-from lagbench.core.telemetry import PartitionsAssigned, PartitionsRevoked
+from lagbench.core.telemetry.consumer import PartitionsAssigned, PartitionsRevoked
 
 
 def assigned(at: int, number: int, owned: list[int]) -> PartitionsAssigned:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.measures.evidence import (
-    LagSeries,
-    lag_series,
-    observed_pod_rate,
-    observed_rates,
-)
-from lagbench.core.telemetry import GroupSample
+from lagbench.core.measures.evidence.observed_load import observed_pod_rate, observed_rates
+from lagbench.core.measures.evidence.series import LagSeries, lag_series
+from lagbench.core.telemetry.recorder import GroupSample
 
 SECOND = 1_000_000_000
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from lagbench.core.measures.evidence import member_pods, observed_members
-from lagbench.core.telemetry import (
+from lagbench.core.measures.evidence.observed_members import member_pods, observed_members
+from lagbench.core.telemetry.consumer import (
     GroupJoined,
-    GroupMember,
-    GroupMembers,
-    GroupSample,
     PartitionsAssigned,
     PartitionsRevoked,
-    PodSeen,
     PodStopped,
-    TelemetryRecord,
 )
+from lagbench.core.telemetry.recorder import GroupMember, GroupMembers, GroupSample, PodSeen
+from lagbench.core.telemetry.records import TelemetryRecord
 
 NS = 1_000_000_000
 

@@ -7,7 +7,7 @@ from typing import Any
 from lagbench.core.measures.evidence.group_strangers import group_strangers
 from lagbench.core.measures.evidence.own_members import with_pods_of_members
 from lagbench.core.scenario.scenario import ConsumerSettings
-from lagbench.core.telemetry import GroupMember, GroupMembers, GroupSample, PodSeen
+from lagbench.core.telemetry.recorder import GroupMember, GroupMembers, GroupSample, PodSeen
 
 SECOND = 1_000_000_000
 PODS = ("consumer-a", "consumer-b")

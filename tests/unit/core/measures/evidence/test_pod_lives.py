@@ -13,17 +13,10 @@ from lagbench.core.measures.evidence.pod_lives import (
 )
 from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.measures.rebalance.partition_work import PodRates, rates_by_life
-from lagbench.core.telemetry.records import (
-    ActionEnded,
-    ActionStarted,
-    GroupJoined,
-    GroupMember,
-    GroupMembers,
-    PartitionsAssigned,
-    PodSeen,
-    PodsListed,
-    TelemetryRecord,
-)
+from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
+from lagbench.core.telemetry.consumer import GroupJoined, PartitionsAssigned
+from lagbench.core.telemetry.recorder import GroupMember, GroupMembers, PodSeen, PodsListed
+from lagbench.core.telemetry.records import TelemetryRecord
 
 SECOND = 1_000_000_000
 SECOND_LIFE = "c-1 (life 2)"

@@ -6,7 +6,8 @@ import pytest
 
 from lagbench.core.clocks import API_SERVER, ONE_CLOCK, Clock, ClockSet, OffsetBound
 from lagbench.core.measures.evidence.pod_timeline import PodTimeline, pod_timelines
-from lagbench.core.telemetry.records import PodSeen, PodsListed, TelemetryRecord, decode_record
+from lagbench.core.telemetry.recorder import PodSeen, PodsListed
+from lagbench.core.telemetry.records import TelemetryRecord, decode_record
 
 SECOND = 1_000_000_000
 

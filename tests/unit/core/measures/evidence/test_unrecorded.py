@@ -6,8 +6,10 @@ import re
 
 import pytest
 
-from lagbench.core.measures.evidence import unwatched_text
-from lagbench.core.telemetry import GroupJoined, PodSeen, ReadGap, TelemetryRecord
+from lagbench.core.measures.evidence.unrecorded import unwatched_text
+from lagbench.core.telemetry.consumer import GroupJoined
+from lagbench.core.telemetry.recorder import PodSeen, ReadGap
+from lagbench.core.telemetry.records import TelemetryRecord
 
 NS = 1_000_000_000
 

@@ -12,7 +12,7 @@ from lagbench.core.measures.lag.drain import (
     drain_measure,
 )
 from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall, max_rise
-from lagbench.core.telemetry.records import ReplicaSample
+from lagbench.core.telemetry.recorder import ReplicaSample
 
 NO_RATE = RateSeries(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 

@@ -6,7 +6,7 @@ import numpy as np
 from tests.fakes.group_story import SECOND
 
 from lagbench.core.measures.pods.consumer_cpu import consumer_cpu
-from lagbench.core.telemetry.records import ConsumerProgress
+from lagbench.core.telemetry.consumer import ConsumerProgress
 
 
 def report(pod: str, second: float, cpu_seconds: float) -> ConsumerProgress:

@@ -6,7 +6,7 @@ import pytest
 from tests.fakes.group_story import timeline
 
 from lagbench.core.measures.pods.start_cost import StartCost, start_cost
-from lagbench.core.telemetry.records import PodStarted
+from lagbench.core.telemetry.consumer import PodStarted
 
 
 def started(pod: str, delay: float | None, cpu: float | None = 0.02) -> PodStarted:

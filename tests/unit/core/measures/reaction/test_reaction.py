@@ -13,17 +13,12 @@ from lagbench.core.measures.evidence.load_window import LoadWindow
 from lagbench.core.measures.reaction.chain import Reaction, reaction
 from lagbench.core.measures.reaction.stamps import ReactionInput
 from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.telemetry.records import (
-    FirstRecordDone,
-    GroupJoined,
-    HpaSample,
-    HpaSync,
-    KedaPoll,
-    LoadStep,
-    PartitionsAssigned,
-    SparkTask,
-    TelemetryRecord,
-)
+from lagbench.core.telemetry.autoscaler import HpaSync, KedaPoll
+from lagbench.core.telemetry.consumer import FirstRecordDone, GroupJoined, PartitionsAssigned
+from lagbench.core.telemetry.producer import LoadStep
+from lagbench.core.telemetry.recorder import HpaSample
+from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.spark import SparkTask
 
 LOAD = LoadWindow(
     stream_started_at=0,

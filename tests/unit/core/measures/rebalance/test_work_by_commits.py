@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lagbench.core.measures.evidence import LagSeries, RateSeries, lag_series
-from lagbench.core.measures.rebalance import (
+from lagbench.core.measures.evidence.series import LagSeries, RateSeries, lag_series
+from lagbench.core.measures.rebalance.standstill import standstill
+from lagbench.core.measures.rebalance.work_by_commits import (
     bins_without_reading,
     rate_of_commits,
-    standstill,
     work_by_commits,
 )
 

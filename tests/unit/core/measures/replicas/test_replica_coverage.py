@@ -3,7 +3,9 @@
 from tests.fakes.replica_records import SECOND, samples, scaled
 
 from lagbench.core.measures.replicas.coverage import replica_gaps
-from lagbench.core.telemetry.records import HpaSync, ReplicasWatched, TelemetryRecord
+from lagbench.core.telemetry.autoscaler import HpaSync
+from lagbench.core.telemetry.recorder import ReplicasWatched
+from lagbench.core.telemetry.records import TelemetryRecord
 
 END = 400 * SECOND
 

@@ -7,7 +7,8 @@ from tests.fakes.replica_records import SECOND, sample, scaled, watched_step
 
 from lagbench.core.measures.replicas.flapping import replica_changes
 from lagbench.core.measures.replicas.steps import ReplicaChange
-from lagbench.core.telemetry.records import HpaSample, KubeEvent, TelemetryRecord
+from lagbench.core.telemetry.recorder import HpaSample, KubeEvent
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 def rescale(second: float, size: int, hpa: str = "h") -> KubeEvent:

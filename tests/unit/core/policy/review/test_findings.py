@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
-from lagbench.core.keda.object import PAUSED
+from lagbench.core.keda.object.spec import PAUSED
 from lagbench.core.policy.review.finding import PolicyContext
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.review import PolicyReview, review_policy
