@@ -13,8 +13,8 @@ from typing import Any
 
 from airflow.sdk import Context, dag, get_current_context, task
 
-from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.params import lifecycle_params
+from lagbench_airflow.task_life import wrong_input_is_final
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def bench_down() -> list[str]:
 @task(execution_timeout=timedelta(minutes=30))
 def tidy_run_folders() -> list[str]:
     """Delete old run folders."""
-    from lagbench_airflow.housekeeping import tidy_run_folders as tidy
+    from lagbench_airflow.nights import tidy_run_folders as tidy
 
     params = get_current_context()["params"]
     return tidy(

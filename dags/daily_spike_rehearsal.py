@@ -22,8 +22,8 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import CronTriggerTimetable, chain, dag, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.params import rehearsal_params
+from lagbench_airflow.task_life import wrong_input_is_final
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ TRIGGERED_LAST = "{{ ti.xcom_pull(task_ids='rehearse', key='trigger_run_id') }}"
 @task(execution_timeout=timedelta(minutes=5), retries=1, retry_delay=timedelta(seconds=10))
 def compare_with_last_pass(triggered_run: str) -> dict[str, Any]:
     """Fail on a regression beyond the stated bounds."""
-    from lagbench_airflow.rehearsal import compare_with_last_pass as compare
+    from lagbench_airflow.nights import compare_with_last_pass as compare
 
     with wrong_input_is_final():
         outcome = compare(triggered_run)

@@ -16,13 +16,12 @@ from airflow.sdk import CronTriggerTimetable, chain, dag, task
 
 from lagbench.catalog.catalog_files import list_experiments
 from lagbench.catalog.experiments import load_experiment
-from lagbench.core.experiment.experiment import Experiment
-from lagbench.core.experiment.schedule import draw_schedule
-from lagbench_airflow.failures import wrong_input_is_final
+from lagbench.core.experiment.experiment import Experiment, draw_schedule
 from lagbench_airflow.operators.rehearse_experiment_cell import (
     RECORD_ORDER,
     RehearseExperimentCellOperator,
 )
+from lagbench_airflow.task_life import wrong_input_is_final
 
 log = logging.getLogger(__name__)
 

@@ -26,18 +26,17 @@ from typing import Any
 from airflow.sdk import Context, chain, dag, get_current_context, setup, task, teardown
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench.core.spark.submission import time_limit_seconds
+from lagbench.core.spark.spark_submission import time_limit_seconds
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.failures import wrong_input_is_final
-from lagbench_airflow.kills import ends_when_killed
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
-from lagbench_airflow.operators.follow_run import FollowRunOperator
-from lagbench_airflow.operators.inject_spike import InjectSpikeOperator
+from lagbench_airflow.operators.offered_load import InjectSpikeOperator, StopTailOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
-from lagbench_airflow.operators.start_actions import StartActionsOperator
-from lagbench_airflow.operators.start_recorder import StartRecorderOperator
-from lagbench_airflow.operators.stop_tail import StopTailOperator
+from lagbench_airflow.operators.start_companions import (
+    FollowRunOperator,
+    StartActionsOperator,
+    StartRecorderOperator,
+)
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
 from lagbench_airflow.operators.verdict import (
     ReconcileCheckOperator,
@@ -45,7 +44,6 @@ from lagbench_airflow.operators.verdict import (
     VerdictOperator,
 )
 from lagbench_airflow.params import scenario_run_params
-from lagbench_airflow.phases import phase
 from lagbench_airflow.sensors.run_sensor import (
     ACTIONS_PLAYED,
     GROUP_SETTLED,
@@ -57,6 +55,7 @@ from lagbench_airflow.sensors.run_sensor import (
     TRAFFIC_FINISHED,
     RunSensor,
 )
+from lagbench_airflow.task_life import ends_when_killed, phase, wrong_input_is_final
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +98,7 @@ def bench_up(run_folder: str) -> dict[str, Any]:
 @task(execution_timeout=5 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def create_topics(run_folder: str) -> dict[str, int]:
     """Create the run's topics."""
-    from lagbench_airflow.run_topics import create_run_topics
+    from lagbench_airflow.bench_life import create_run_topics
 
     cell = CellRun.open(run_folder)
     with wrong_input_is_final(), ends_when_killed(), phase(cell.folder, "create_topics"):
@@ -135,8 +134,7 @@ def remove_workloads(run_folder: str) -> dict[str, Any]:
 @task(execution_timeout=5 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def bench_down(run_folder: str) -> list[str]:
     """Stop the embedded bench if this run started it and keep_bench is off."""
-    from lagbench_airflow.bench_life import take_bench_down
-    from lagbench_airflow.own_bench import is_own_bench
+    from lagbench_airflow.bench_life import is_own_bench, take_bench_down
 
     context: Context = get_current_context()
     folder = CellRun.open(run_folder).folder

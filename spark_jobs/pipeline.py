@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lagbench_spark.accounting import account
-from lagbench_spark.landing import Topics, land
-from lagbench_spark.run import read_run
+from lagbench_spark.landing import Topics, land, read_run
 from lagbench_spark.run_folder import FENCE_FILE, Fence, RunFolder, UnreadableRun, parse_fence
 from lagbench_spark.session import begin, open_session, reported, require_shared, size_shuffles
 

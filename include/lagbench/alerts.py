@@ -17,19 +17,18 @@ from typing import Any, Literal
 
 import yaml
 
-from lagbench.core.hpa.behavior import parse_behavior
 from lagbench.core.hpa.controller_flags import controller_flags
-from lagbench.core.hpa.spec import HpaSpec
-from lagbench.core.keda.object.spec import ScaledObjectSpec, Trigger
-from lagbench.core.keda.triggers.authentication import is_unknown
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.keda.triggers.other_types import ExternalTrigger
-from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
+from lagbench.core.hpa.hpa_object import HpaSpec, parse_behavior
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
+from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 from lagbench.core.keda.triggers.promql import parse_lag_query
+from lagbench.core.keda.triggers.trigger_authentication import is_unknown
+from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
 from lagbench.core.lag_scaler.lag_rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.core.policy.checked_policy import admitted_policy, refuse_broken_triggers
-from lagbench.core.policy.kinds import POLICY_VERSIONS, is_policy
-from lagbench.core.policy.target_environment import target_environment
+from lagbench.core.policy.policy_limits import POLICY_VERSIONS, is_policy
+from lagbench.core.policy.review.policy_file import target_environment
 from lagbench.errors import WrongInput
 from lagbench.project import project_root
 

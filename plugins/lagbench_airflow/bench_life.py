@@ -7,29 +7,29 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from typing import Any
 
+from airflow.sdk import Variable
+
 from lagbench import project
+from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, TopicSpec
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
-from lagbench.adapters.kube.cluster_lease import ClusterLease
+from lagbench.adapters.kube.cluster_lease import HOLDER_NAME, ClusterLease, new_holder
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.set_aside import bring_back
-from lagbench.adapters.kube.workloads import clear_cluster, remove_everything
+from lagbench.adapters.kube.workloads import bring_back, clear_cluster, remove_everything
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.topic_copies import keep_evidence
 from lagbench.core.cluster.lease import longest_run_seconds
-from lagbench.core.cluster.run_rights import rights_of_run
+from lagbench.core.cluster.policy_manifest import rights_of_run
 from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
-from lagbench.core.spark.settings import SparkPlace
+from lagbench.core.spark.spark_connection import SparkPlace
 from lagbench.embedded import bench
 from lagbench.errors import NotReady
-from lagbench_airflow.bench_versions import started_versions
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks import target
 from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster
 from lagbench_airflow.hooks.spark import SparkTarget
-from lagbench_airflow.lease_holder import lease_holder
+from lagbench_airflow.operators.apply_scaling_policy import started_versions
 from lagbench_airflow.operators.fence_run import collect_pod_logs, unless_full
-from lagbench_airflow.own_bench import note_started_bench
 
 Say = Callable[[str], None]
 
@@ -181,3 +181,75 @@ def take_bench_down(*, was_started_here: bool, keep_bench: bool) -> list[str]:
     if keep_bench or not was_started_here or not target.is_embedded():
         return []
     return bench.down(project.state_dir())
+
+
+_FIELD = "started_bench"
+
+
+def note_started_bench(folder: RunFolder) -> None:
+    """Record the running bench as started by this run, for the teardown and for a retry.
+
+    It is identified by its supervisor: a bench that is started later has another one.
+    """
+    state = bench.running(project.state_dir())
+    if state is not None:
+        folder.update_manifest(**{_FIELD: state.supervisor.model_dump()})
+
+
+def is_own_bench(folder: RunFolder) -> bool:
+    """Return whether this run has started the running bench."""
+    state = bench.running(project.state_dir())
+    noted = folder.read_json(folder.manifest).get(_FIELD)
+    return state is not None and noted == state.supervisor.model_dump()
+
+
+def lease_holder() -> str:
+    """Return the Airflow Variable, which all tasks on all hosts share; it is created once.
+
+    An Airflow that ``lagbench`` started has the name in its environment.
+    """
+    found: str | None = Variable.get(HOLDER_NAME, default=None)
+    if found:
+        return found
+    made = new_holder()
+    Variable.set(HOLDER_NAME, made, description="The name of this Airflow in a cluster's Lease")
+    return made
+
+
+LEDGER_PARTITIONS, TELEMETRY_PARTITIONS = 6, 1
+
+TOPIC_SETTINGS = {
+    # Offsets are accounted for by identity, so no record may be dropped or merged during a run,
+    # whatever the broker does with other topics: the bench's broker keeps 1 GiB of a partition.
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    # Producers wait for all in-sync replicas; a broker that requires two would accept nothing in
+    # topics with one.
+    "min.insync.replicas": "1",
+}
+
+BROKERS_CLOCK = {"message.timestamp.type": "LogAppendTime"}
+"""Of an output topic: when its records were written is known by no other clock."""
+
+
+def create_run_topics(cell: CellRun) -> dict[str, int]:
+    """Create the run's topics; a retry finds them and is safe."""
+    partitions = {cell.names.events_topic: cell.scenario.partitions}
+    for group in cell.groups:
+        partitions[group.names.processed_topic] = LEDGER_PARTITIONS
+        partitions[group.names.telemetry_topic] = TELEMETRY_PARTITIONS
+    factor = settings_of_cluster().replication_factor or BROKER_DEFAULT
+    outputs = {g.names.processed_topic for g in cell.groups if g.has_output_topic}
+    specs = [
+        TopicSpec(
+            name,
+            count,
+            {**TOPIC_SETTINGS, **(BROKERS_CLOCK if name in outputs else {})},
+            replication_factor=factor,
+        )
+        for name, count in partitions.items()
+    ]
+    with KafkaHook().get_conn() as admin:
+        admin.create_topics(specs)
+    return partitions

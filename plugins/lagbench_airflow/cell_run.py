@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.scenario.actions import SwapPolicy
+from lagbench.core.scenario.offered_load import NS, offered_load
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream.profile import NS, offered_load
-from lagbench.core.scenario.stream.tail import Tail, tail_of_run
+from lagbench.core.scenario.stream_tail import Tail, tail_of_run
 from lagbench.errors import NotReady, WrongInput
 
 

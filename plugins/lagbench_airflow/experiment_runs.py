@@ -9,10 +9,10 @@ from typing import Any
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.catalog.catalog_files import from_any_folder
 from lagbench.catalog.experiments import check_experiment, load_experiment
-from lagbench.core.experiment.progress import RunRecord
-from lagbench.core.experiment.result.markdown import shown_row
+from lagbench.core.experiment.experiment_page import shown_row
+from lagbench.core.experiment.experiment_progress import RunRecord
 from lagbench.errors import NotReady
-from lagbench.results.experiments import (
+from lagbench.results.executions import (
     conclude,
     read_progress,
     record_run,

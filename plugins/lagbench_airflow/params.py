@@ -12,7 +12,7 @@ from typing import Any, NoReturn, get_args
 from airflow.sdk import Param
 
 from lagbench.catalog.catalog_files import list_policies, list_scenarios
-from lagbench.core.scenario.balancer import Balancer
+from lagbench.core.scenario.actions import Balancer
 from lagbench.core.scenario.conf_limits import (
     FIELDS_VARIABLE,
     FOLDERS_VARIABLE,

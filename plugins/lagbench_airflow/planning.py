@@ -20,10 +20,10 @@ from lagbench.catalog.strict_yaml import read_bytes
 from lagbench.core.compare.cell_identity import content_digest, policies_digest
 from lagbench.core.scenario.payload import MOST_FILE_BYTES
 from lagbench.core.scenario.run_names import RunNames, new_run_id
-from lagbench.core.scenario.stream.tail import RUN_TAIL_FIELD, tail_of
+from lagbench.core.scenario.stream_tail import RUN_TAIL_FIELD, tail_of
 from lagbench.errors import WrongInput
-from lagbench.orchestrator.playable import require_playable
-from lagbench.results.prediction import predict_run
+from lagbench.orchestrator.target import require_playable
+from lagbench.results.run_prediction import predict_run
 from lagbench_airflow.hooks import target
 from lagbench_airflow.hooks.kube import settings_of_cluster
 from lagbench_airflow.params import opened, refuse_unknown, settings_of

@@ -15,11 +15,11 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from pyspark.sql.streaming import StreamingQueryListener
 
 from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-from lagbench.core.telemetry.spark import OffsetsPublished, SparkBatch
+from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
+from lagbench.core.telemetry.records_of_programs import OffsetsPublished, SparkBatch
 from lagbench.errors import NotReady, WrongInput
-from lagbench_enrich.options import EnrichOptions
+from lagbench_enrich.session import EnrichOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import pyspark
+from pydantic import Field
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from lagbench.core.scenario.conf_limits import Flag
+from lagbench.core.scenario.consumer_kinds import SparkFlags
 from lagbench.errors import NotReady, WrongInput
-from lagbench.programs.spark_daemon.settings import secret_of
-from lagbench.shared_with_spark.spark_authentication import AUTHENTICATED, SECRET_SETTING
-from lagbench_enrich.options import EnrichOptions
+from lagbench.programs.consumer.consumer_settings import WorkOptions
+from lagbench.programs.flags import CommandLine, RunFlags, Settings
+from lagbench.programs.spark_daemon.daemon import require_version, secret_of
+from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_SETTING
 
 # Batches are short: the optimising compiler would take the cores from the work.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 _ARROW_ROWS = 2_000
+
 _CONNECTOR = "spark-sql-kafka-0-10"
 
 
@@ -98,3 +106,44 @@ def _allocation(options: EnrichOptions) -> dict[str, str]:
         # A standalone cluster has no shuffle service unless one is started.
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
     }
+
+
+class EnrichOptions(WorkOptions, SparkFlags, RunFlags, Settings):
+    """lagbench's consumer under test on Spark Structured Streaming."""
+
+    processed_topic: str = Field(description="topic of the ledger; default: the run's, by --run-id")
+    telemetry_topic: str = Field(
+        description="topic of the telemetry; default: the run's, by --run-id"
+    )
+    group: str = Field(
+        description="group to which read offsets are published; default: the run's, by --run-id"
+    )
+    master: Annotated[str, Flag(variables=("SPARK_STREAM_MASTER_URL",))] = Field(
+        description="spark://HOST:PORT of the master"
+    )
+    jars: Annotated[str, Flag(variables=("SPARK_STREAM_JARS",))] = Field(
+        "", description="jars of the Kafka connector, separated by commas; empty: Spark has them"
+    )
+    checkpoint: Annotated[str, Flag(variables=("SPARK_STREAM_CHECKPOINT",))] = Field(
+        description="folder or URI of the query's checkpoint"
+    )
+    spark_version: Annotated[str, Flag(variables=("SPARK_STREAM_VERSION",))] = Field(
+        "", description="version of Spark in every pod of the run; empty: not compared"
+    )
+    floor_workers: int = Field(1, ge=0, description="executors that must be there and warm first")
+    pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
+        description="the pod's metadata.name"
+    )
+    bind_address: Annotated[str, Flag(variables=("BIND_ADDRESS",), is_variable_only=True)] = Field(
+        "127.0.0.1", description="address at which executors reach the driver"
+    )
+
+
+def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> EnrichOptions:
+    """Return the options that ``arguments`` and the pod's environment state.
+
+    :raises WrongInput: a flag is unknown, missing or out of range, or the pod has another Spark.
+    """
+    options = CommandLine(EnrichOptions, module="enrich_stream").read(arguments, environment)
+    require_version(options.spark_version, where="enrich_stream")
+    return options

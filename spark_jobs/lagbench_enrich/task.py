@@ -21,20 +21,18 @@ from confluent_kafka import KafkaError, Message, Producer
 from pyspark import TaskContext
 
 from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-from lagbench.core.telemetry.spark import SparkTask
+from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
+from lagbench.core.telemetry.records_of_programs import SparkTask
 from lagbench.errors import NotReady
-from lagbench.programs.consumer.cpu_burn import CpuBurner
-from lagbench.programs.consumer.downstream_clock import DownstreamClock
 from lagbench.programs.consumer.ledger import BatchEncoder
-from lagbench.programs.consumer.message_costs import MessageCosts
-from lagbench.programs.consumer.partition_work import PartitionWork, RecordChunk, Writes
-from lagbench.programs.consumer.write_schedule import WriteSchedule
+from lagbench.programs.consumer.work_queues import PartitionWork, RecordChunk, Writes
+from lagbench.programs.consumer.worker import CpuBurner, MessageCosts
+from lagbench.programs.consumer.write_schedule import DownstreamClock, WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock
 from lagbench.shared_with_spark.event import EVENT_BYTES, decode_events
-from lagbench.shared_with_spark.spark_member import spark_member
-from lagbench_enrich.options import EnrichOptions
+from lagbench.shared_with_spark.spark_job import spark_member
+from lagbench_enrich.session import EnrichOptions
 
 TASK_SCHEMA = "partition int, rows bigint"
 _TURN_NS = 250_000_000

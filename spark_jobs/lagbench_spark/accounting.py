@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lagbench.core.ownership.owners import clock_of
+from lagbench.core.ownership.causes import Ledgered, unledgered_bounds
+from lagbench.core.ownership.holdings import clock_of
 from lagbench.core.ownership.run_facts import RunFacts
-from lagbench.core.ownership.unledgered import Ledgered, unledgered_bounds
 from lagbench.shared_with_spark import message_classes as classes
 from lagbench_spark import schemas
 from lagbench_spark.bad_messages import MOST_ROWS_WRITTEN, bad_rows, blamed, fair_share
 from lagbench_spark.judge import NAMED_STRANGERS, Counts, first_strangers, judge
+from lagbench_spark.landing import Run
 from lagbench_spark.messages import Mask, Rules, read_events
 from lagbench_spark.moved import moved_keys
-from lagbench_spark.run import Run
 from lagbench_spark.timelines import message_seconds, time_lag, timelines
 
 TIME_LAG_METHOD = "order statistics: exact up to 10000 processings a second, else rank ±1e-4"

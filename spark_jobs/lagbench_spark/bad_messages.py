@@ -10,8 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from lagbench.core.ownership.causes import CauseFinder
-from lagbench.core.ownership.epochs import Epoch, rivals_of, spans_of, unknown_work
-from lagbench.core.ownership.owners import clock_of, most_error_ns
+from lagbench.core.ownership.holdings import (
+    Epoch,
+    clock_of,
+    most_error_ns,
+    rivals_of,
+    spans_of,
+    unknown_work,
+)
 from lagbench.shared_with_spark import message_classes as classes
 from lagbench_spark import schemas
 from lagbench_spark.messages import Ints, Rules, Work

@@ -18,9 +18,13 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from lagbench.consumer_ledger import LENGTH_BYTES, MAGIC
-from lagbench.core.ownership.owners import OWNER_PREFIX
-from lagbench.shared_with_spark.event import EVENT_BYTES
-from lagbench.shared_with_spark.identity import IDENTITY_BYTES, IDENTITY_DTYPE, IDENTITY_HEADER
+from lagbench.core.ownership.holdings import OWNER_PREFIX
+from lagbench.shared_with_spark.event import (
+    EVENT_BYTES,
+    IDENTITY_BYTES,
+    IDENTITY_DTYPE,
+    IDENTITY_HEADER,
+)
 from lagbench_spark import schemas
 
 _TIMESTAMP_NS = 1000  # Spark's timestamps count microseconds

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lagbench.shared_with_spark import message_classes as classes
-from lagbench.shared_with_spark.spark_member import SPARK_MEMBER
+from lagbench.shared_with_spark.spark_job import SPARK_MEMBER
 from lagbench_spark import schemas
 from lagbench_spark.bad_messages import (
     FOREVER,

@@ -16,11 +16,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from lagbench.core.ownership.owners import clock_of, most_error_ns
+from lagbench.core.ownership.holdings import clock_of, most_error_ns
 from lagbench_spark import schemas
 from lagbench_spark.judge import places_in_log, turns_of
+from lagbench_spark.landing import Run
 from lagbench_spark.messages import Rules, read_events, read_work
-from lagbench_spark.run import Run
 
 MOST_KEYS_LISTED = 10_000
 _FIRST_WORK = "entity_id bigint, seq bigint, partition int, started_at bigint, pod string"

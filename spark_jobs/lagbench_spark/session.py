@@ -17,11 +17,13 @@ from pyspark.sql import SparkSession
 
 import lagbench_spark
 from lagbench.core import clocks, ownership
-from lagbench.shared_with_spark.job_progress import PROGRESS_FILE, STEPS, each_second
-from lagbench.shared_with_spark.spark_authentication import (
+from lagbench.shared_with_spark.spark_job import (
     AUTHENTICATED,
+    PROGRESS_FILE,
     SECRET_SETTING,
     SECRET_VARIABLE,
+    STEPS,
+    each_second,
 )
 from lagbench_spark.run_folder import RunFolder, UnreadableRun
 

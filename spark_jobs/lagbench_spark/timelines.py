@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lagbench.core.telemetry.recorder import LagSample, ReplicaSample
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record
+from lagbench.core.telemetry.records_of_recorder import LagSample, ReplicaSample
 from lagbench_spark import schemas
 from lagbench_spark.judge import BIN_NS, SECOND_NS
 from lagbench_spark.messages import Ints

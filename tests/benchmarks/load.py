@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lagbench.adapters.kafka.telemetry_read import first_record
+from lagbench.adapters.kafka.telemetry_topic import first_record
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.telemetry.producer import StreamFinished, StreamStarted
+from lagbench.core.telemetry.records_of_programs import StreamFinished, StreamStarted
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady
 from tests.benchmarks.stage import Child, Stage

@@ -10,20 +10,24 @@ from typing import Any
 
 import yaml
 
-from lagbench.adapters.kafka.telemetry_read import first_record, read_records
+from lagbench.adapters.kafka.telemetry_topic import first_record, read_records
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.cluster.jobs import producer_job_for_run
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
+from lagbench.core.cluster.run_jobs import producer_job_for_run
 from lagbench.core.scenario.profiles import SteadyProfile
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
-from lagbench.core.scenario.start_delay import start_delay
-from lagbench.core.telemetry.consumer import PodStarted
-from lagbench.core.telemetry.producer import ProducerProgress, StreamFinished, StreamStarted
+from lagbench.core.scenario.stream_start import start_delay
+from lagbench.core.telemetry.records_of_programs import (
+    PodStarted,
+    ProducerProgress,
+    StreamFinished,
+    StreamStarted,
+)
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.localkube_process import LocalkubeProcess
-from lagbench.localkube.objects import CREATED_AT_NS, READY_AT_NS
+from lagbench.localkube.kube_objects import CREATED_AT_NS, READY_AT_NS
 from lagbench.project import PROJECT_ROOT
 from tests.benchmarks.cpu_log import CpuLog
 from tests.benchmarks.figures import Figure, at_most

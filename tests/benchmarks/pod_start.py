@@ -17,7 +17,7 @@ from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.embedded.localkube_process import LocalkubeProcess
-from lagbench.localkube.objects import CREATED_AT_NS, READY_AT_NS, STARTED_AT_NS
+from lagbench.localkube.kube_objects import CREATED_AT_NS, READY_AT_NS, STARTED_AT_NS
 from lagbench.project import PROJECT_ROOT
 from tests.benchmarks.figures import Figure, at_most
 from tests.benchmarks.stage import create_topics, open_stage

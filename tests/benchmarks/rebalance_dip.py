@@ -12,7 +12,7 @@ from statistics import median
 
 import numpy as np
 
-from lagbench.core.measures.rebalance.rate_dip import (
+from lagbench.core.measures.rate_dip import (
     WINDOW_BINS,
     RateDip,
     episode_bins,

@@ -10,8 +10,8 @@ from typing import Any
 from lagbench.core.policy.checked_policy import check_policy
 from lagbench.core.scenario.profiles import TracePoint, TraceProfile
 from lagbench.core.scenario.scenario import ConsumerSettings, Keys, Scenario
-from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.simulate import simulate
+from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 from tests.benchmarks.figures import Figure, at_least
 
 NAME = "simulate"

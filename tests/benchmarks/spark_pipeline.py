@@ -15,11 +15,10 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
-from lagbench.embedded.driver_options import driver_options
-from lagbench.embedded.java import find_java
+from lagbench.embedded.java import driver_options, find_java
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
 from lagbench.errors import NotReady
-from lagbench.programs.producer.flags import read_settings
+from lagbench.programs.producer.producer_settings import read_settings
 from tests.benchmarks.figures import Figure, at_most
 from tests.benchmarks.load import Sent, send_load
 from tests.benchmarks.stage import Stage, create_topics, open_stage

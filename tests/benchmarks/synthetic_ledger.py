@@ -7,15 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 from confluent_kafka import Producer
 
-from lagbench.adapters.kafka.telemetry_log import TelemetryLog
+from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
+from lagbench.core.scenario.event_stream import BLOCK_EVENTS, EventBlock, EventStream, partitions_of
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.scenario.stream.event_stream import BLOCK_EVENTS, EventBlock, EventStream
-from lagbench.core.scenario.stream.key_skew import partitions_of
-from lagbench.core.telemetry.consumer import PartitionsAssigned, PodStopped
+from lagbench.core.telemetry.records_of_programs import PartitionsAssigned, PodStopped
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.ledger import encode_batch, ledger_schema
-from lagbench.programs.consumer.partition_work import PartitionWork, Writes
-from lagbench.programs.producer.flags import ProducerSettings
+from lagbench.programs.consumer.work_queues import PartitionWork, Writes
+from lagbench.programs.producer.producer_settings import ProducerSettings
 
 PODS = 12
 BATCH_ROWS = 5000

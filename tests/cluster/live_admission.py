@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from kubernetes import config
 
-from lagbench.core.policy.admission.answer import FieldValidation
+from lagbench.core.policy.admission.api_server import FieldValidation
 
 Manifest = Mapping[str, Any]
 

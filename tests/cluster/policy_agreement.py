@@ -20,12 +20,12 @@ from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
 from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube
 from lagbench.catalog.strict_yaml import parse_yaml
-from lagbench.core.policy.admission.answer import Admission, FieldValidation, admit
-from lagbench.core.policy.admission.cluster import ClusterView
-from lagbench.core.policy.kinds import POLICY_VERSIONS
+from lagbench.core.policy.admission.api_server import Admission, FieldValidation, admit
+from lagbench.core.policy.admission.webhook import ClusterView
+from lagbench.core.policy.policy_limits import POLICY_VERSIONS
 from lagbench.core.policy.review.finding import KnownObjects
 from lagbench.core.policy.review.policy_file import review_documents
-from lagbench.core.policy.review.review import review_policy
+from lagbench.core.policy.review.policy_review import review_policy
 from tests.cluster.live_admission import LiveAnswer, LiveApi
 from tests.eventually import eventually
 

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
-from lagbench.core.cluster.action_rights import ONLY_EMBEDDED
+from lagbench.core.cluster.policy_manifest import ONLY_EMBEDDED
 from lagbench.core.scenario.actions import ActionKind
 from lagbench.embedded.broker import Broker
 from tests.cluster.cluster_rehearsal import ClusterRehearsal, lag_scaler_has_a_name, rehearsal_on

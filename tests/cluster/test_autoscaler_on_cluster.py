@@ -17,8 +17,8 @@ from kubernetes import client, config
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
-from lagbench.core.keda.object.spec import PAUSED
+from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY
+from lagbench.core.keda.object.scaled_object_spec import PAUSED
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT

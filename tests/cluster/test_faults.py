@@ -16,7 +16,7 @@ import pytest
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.clocks import clock_set
 from lagbench.core.measures.evidence.pod_timeline import pod_timelines
-from lagbench.core.telemetry.recorder import ReplicaSample
+from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 from lagbench.results.run_tables import read_telemetry

@@ -22,7 +22,7 @@ import yaml
 
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
-from lagbench.core.telemetry.recorder import ReadGap, ReplicaSample
+from lagbench.core.telemetry.records_of_recorder import ReadGap, ReplicaSample
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
 from lagbench.results.observed_run import RECORDS_FILE, read_records

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lagbench.core.cluster.settings import KAFKA_SETTINGS_FOLDER, KAFKA_SETTINGS_KEY
+from lagbench.core.cluster.cluster_settings import KAFKA_SETTINGS_FOLDER, KAFKA_SETTINGS_KEY
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import ExitCode
 from tests.cluster.cluster_rehearsal import (

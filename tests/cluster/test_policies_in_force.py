@@ -21,15 +21,14 @@ import yaml
 from lagbench.catalog.catalog import policy_file
 from lagbench.catalog.catalog_files import list_policies
 from lagbench.catalog.strict_yaml import parse_yaml, read_text
+from lagbench.core.cluster.cluster_settings import ClusterSettings
 from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.policy_manifest import policy_for_run
-from lagbench.core.cluster.settings import ClusterSettings
-from lagbench.core.keda.loop.hpa_builder import build_hpa
-from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
-from lagbench.core.keda.loop.scaler import MetricSpec
+from lagbench.core.keda.loop.keda_hpa import build_hpa
+from lagbench.core.keda.loop.scalers import MetricSpec, trigger_metric_spec
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.keda.object.spec import Trigger
-from lagbench.core.policy.limits import policy_limits
+from lagbench.core.keda.object.scaled_object_spec import Trigger
+from lagbench.core.policy.policy_limits import policy_limits
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker
 from tests.cluster.lagging_group import idle_consumers, let_lag

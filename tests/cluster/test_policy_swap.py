@@ -18,7 +18,7 @@ from lagbench.catalog.catalog import policy_file
 from lagbench.catalog.strict_yaml import parse_yaml, read_text
 from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.policy_manifest import policy_for_run
-from lagbench.core.keda.loop.hpa_builder import VERSION_LABEL
+from lagbench.core.keda.loop.keda_hpa import VERSION_LABEL
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT

@@ -12,30 +12,29 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
+from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.clocks import API_SERVER, ClockSet, clock_set, on_recorders_clock
+from lagbench.core.cluster.cluster_settings import ClusterSettings
 from lagbench.core.cluster.manifests import (
     RunTarget,
     companion_for_run,
     consumer_for_run,
     recorder_for_run,
 )
-from lagbench.core.cluster.settings import ClusterSettings
-from lagbench.core.measures.evidence.load_window import LoadWindow
+from lagbench.core.measures.evidence.lag_readings import lag_series
 from lagbench.core.measures.evidence.pod_timeline import pod_timelines
-from lagbench.core.measures.evidence.series import lag_series
+from lagbench.core.measures.evidence.producer_report import LoadWindow
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.reaction.chain import Reaction, reaction
-from lagbench.core.measures.reaction.stamps import ReactionInput
-from lagbench.core.measures.replicas.flapping import replica_changes
-from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.measures.reaction import Reaction, reaction
+from lagbench.core.measures.reaction_stamps import ReactionInput
+from lagbench.core.measures.replica_changes import replica_changes
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
-from lagbench.core.telemetry.consumer import FirstRecordDone
-from lagbench.core.telemetry.producer import LoadStep
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import (
+from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.records_of_programs import FirstRecordDone, LoadStep, Record
+from lagbench.core.telemetry.records_of_recorder import (
     HpaSample,
     KubeEvent,
     LagSample,
@@ -43,7 +42,6 @@ from lagbench.core.telemetry.recorder import (
     ReadGap,
     ReplicasChanged,
 )
-from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.embedded.broker import Broker
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually

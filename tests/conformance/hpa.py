@@ -1,4 +1,4 @@
-"""Compare ``lagbench.core.hpa.sync`` with recorded syncs of Kubernetes' own HPA code.
+"""Compare ``lagbench.core.hpa.hpa_sync`` with recorded syncs of Kubernetes' own HPA code.
 
 ``python -m tests.conformance.hpa FILE`` (.json or .json.gz) prints ``N of N agree``; exit code 1
 on a difference. Each tick of a scenario is one sync: its inputs are given, its outcomes compared.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from lagbench.core.hpa.metrics import Proposal, propose_external_average, propose_external_value
-from lagbench.core.hpa.spec import HpaSpec, parse_hpa
-from lagbench.core.hpa.state import HpaHistory, HpaSettings
-from lagbench.core.hpa.sync import (
+from lagbench.core.hpa.hpa_metrics import Proposal, propose_external_average, propose_external_value
+from lagbench.core.hpa.hpa_object import HpaSpec, parse_hpa
+from lagbench.core.hpa.hpa_sync import (
     HpaDecision,
+    HpaHistory,
+    HpaSettings,
     MetricOutcome,
     decide,
     record_change,

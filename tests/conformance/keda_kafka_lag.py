@@ -1,4 +1,4 @@
-"""Compare ``lagbench.core.keda.loop.kafka_lag`` with recorded polls of KEDA's own lag code.
+"""Compare ``lagbench.core.keda.loop.source_metrics`` with recorded polls of KEDA's own lag code.
 
 ``python -m tests.conformance.keda_kafka_lag FILE`` (.json or .json.gz) prints ``N of N agree``;
 exit code 1 on a difference. The polls of a case share one memory for persistent lag.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets, PersistentLagMemory, read_lag
 from tests.conformance.comparison import Comparison, run_command
 from tests.fakes.triggers import read_trigger
 

@@ -5,23 +5,28 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any
 
-from lagbench.core.hpa.metrics import MetricFailure, Proposal, propose_external
-from lagbench.core.hpa.pods import PodState, PodUsage
-from lagbench.core.hpa.resource import propose_resource
-from lagbench.core.hpa.spec import HpaSpec, Metric, ResourceMetric
-from lagbench.core.hpa.state import HpaHistory, HpaSettings
-from lagbench.core.hpa.sync import (
+from lagbench.core.hpa.hpa_metrics import (
+    MetricFailure,
+    PodState,
+    PodUsage,
+    Proposal,
+    propose_external,
+    propose_resource,
+)
+from lagbench.core.hpa.hpa_object import HpaSpec, Metric, ResourceMetric
+from lagbench.core.hpa.hpa_sync import (
     HpaDecision,
+    HpaHistory,
+    HpaSettings,
     MetricOutcome,
     decide,
     record_change,
     start_history,
     wants_metrics,
 )
-from lagbench.core.keda.loop.runtime import KedaObject
-from lagbench.core.keda.loop.scaler import TargetView
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
-from lagbench.core.kubernetes.quantity import parse_milli
+from lagbench.core.keda.loop.keda_runtime import KedaObject
+from lagbench.core.keda.loop.scalers import TargetView
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND, parse_milli
 from lagbench.errors import NotReady
 from tests.conformance.real_keda_trace import Trace
 

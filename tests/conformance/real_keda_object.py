@@ -6,13 +6,16 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.hpa.spec import parse_hpa
-from lagbench.core.keda.loop.health import MetricHealth
-from lagbench.core.keda.loop.hpa_builder import build_hpa
-from lagbench.core.keda.loop.runtime import KedaObject
+from lagbench.core.hpa.hpa_object import parse_hpa
+from lagbench.core.keda.loop.keda_hpa import build_hpa
+from lagbench.core.keda.loop.keda_runtime import KedaObject
+from lagbench.core.keda.loop.metric_readings import MetricHealth
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.keda.object.spec import ScalingAnnotations, parse_scaling_annotations
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.keda.object.scaled_object_spec import (
+    ScalingAnnotations,
+    parse_scaling_annotations,
+)
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
 from lagbench.errors import NotReady
 from tests.conformance.real_keda_hpa import ReplayedHpa
 from tests.conformance.real_keda_scalers import TraceScalers

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lagbench.core.hpa.sync import HpaDecision
+from lagbench.core.hpa.hpa_sync import HpaDecision
 from tests.conformance.real_keda_trace import KedaMove, Line, Trace
 
 SHARE_NEEDED = 0.99

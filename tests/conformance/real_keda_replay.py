@@ -15,10 +15,10 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import TypeVar
 
-from lagbench.core.hpa.sync import HpaDecision
-from lagbench.core.keda.loop.runtime import KedaObject, Tick
-from lagbench.core.keda.loop.scaler import ScalersNotBuilt, TargetView
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.hpa.hpa_sync import HpaDecision
+from lagbench.core.keda.loop.keda_runtime import KedaObject, Tick
+from lagbench.core.keda.loop.scalers import ScalersNotBuilt, TargetView
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
 from tests.conformance.real_keda_clocks import poll_times
 from tests.conformance.real_keda_hpa import ReplayedHpa, StatusTimeline
 from tests.conformance.real_keda_inputs import World

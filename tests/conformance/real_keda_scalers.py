@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.keda.loop.cron_scaler import CronScaler
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
-from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
-from lagbench.core.keda.loop.scaler import (
+from lagbench.core.keda.loop.scalers import (
+    CronScaler,
     MetricReading,
     MetricSpec,
     Scaler,
     ScalerFailed,
     ScalersNotBuilt,
+    trigger_metric_spec,
 )
-from lagbench.core.keda.object.spec import Trigger
-from lagbench.core.keda.triggers.cron import CronTrigger
-from lagbench.core.keda.triggers.kafka import KafkaTrigger, kept_partitions
-from lagbench.core.keda.triggers.other_types import ExternalTrigger, ResourceTrigger
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets, PersistentLagMemory, read_lag
+from lagbench.core.keda.object.scaled_object_spec import Trigger
+from lagbench.core.keda.triggers.cron_trigger import CronTrigger
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger, kept_partitions
+from lagbench.core.keda.triggers.trigger_types import ExternalTrigger, ResourceTrigger
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
 from tests.conformance.real_keda_inputs import Group, World
 from tests.conformance.real_keda_trace import Trace
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.keda.loop.kafka_lag import (
+from lagbench.core.keda.loop.source_metrics import (
     PartitionOffsets,
     PersistentLagMemory,
     divisors,
@@ -16,12 +16,12 @@ from lagbench.core.keda.loop.kafka_lag import (
     read_lag,
 )
 from lagbench.core.keda.refusals import TriggerRefused
-from lagbench.core.keda.triggers.kafka import (
+from lagbench.core.keda.triggers.kafka_parameters import (
     KafkaTrigger,
     kept_partitions,
     parse_partition_limitation,
 )
-from lagbench.core.keda.triggers.other_types import ExternalTrigger
+from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
 from tests.fakes.triggers import read_trigger
 
 TABLES = json.loads((Path(__file__).parents[1] / "data" / "keda_kafka_cases.json").read_text())

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.hpa.behavior import parse_behavior
-from lagbench.core.keda.loop.hpa_builder import build_hpa
-from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
-from lagbench.core.keda.loop.scaler import MetricSpec
+from lagbench.core.hpa.hpa_object import parse_behavior
+from lagbench.core.keda.loop.keda_hpa import build_hpa
+from lagbench.core.keda.loop.scalers import MetricSpec, trigger_metric_spec
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.keda.object.spec import ScaledObjectSpec
-from lagbench.core.keda.triggers.other_types import ExternalTrigger
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
+from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
 
 _FILE = Path(__file__).parents[1] / "data" / "keda_hpas.json.gz"
 ROWS: list[dict[str, Any]] = json.loads(gzip.decompress(_FILE.read_bytes()))["rows"]

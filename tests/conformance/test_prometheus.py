@@ -14,13 +14,12 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from lagbench.core.keda.loop.scaler import MetricReading, ScalerFailed, served_milli
+from lagbench.core.keda.loop.scalers import MetricReading, ScalerFailed, served_milli
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.keda.refusals import NotSupported, TriggerRefused
-from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
-from lagbench.core.kubernetes.instants import parse_instant_ns
-from lagbench.core.kubernetes.quantity import parse_milli
+from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
+from lagbench.core.kubernetes.kubernetes_values import parse_instant_ns, parse_milli
 from lagbench.errors import WrongInput
 from lagbench.programs.autoscaler.trigger_sources import PrometheusScaler
 from tests.conformance.keda_prometheus.record import ROWS

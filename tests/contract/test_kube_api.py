@@ -22,7 +22,7 @@ from kubernetes.dynamic.exceptions import (
 from tests.contract.kube_endpoint import Endpoint, config_map, message_of, scaled_object
 
 from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
-from lagbench.adapters.kube.client.kube_kinds import KubeKinds
+from lagbench.adapters.kube.client.kube_errors import KubeKinds
 from lagbench.adapters.kube.kube import Kube
 
 CLUSTER_CONFIG_MAP = "kube-root-ca.crt"

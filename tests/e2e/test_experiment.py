@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lagbench.adapters.runs.experiment_folder import read_runs
-from lagbench.core.scenario.hpa_phase import phase_distance_seconds
+from lagbench.core.scenario.stream_start import phase_distance_seconds
 from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS, POLICY, SCENARIO, Rehearsal, wait_until
 
 pytestmark = [pytest.mark.measured, pytest.mark.slow, pytest.mark.timeout(2700)]

@@ -15,7 +15,7 @@ import httpx
 import psutil
 import pytest
 
-from lagbench.embedded.ports import free_port
+from lagbench.embedded.child_server import free_port
 from tests.e2e.rehearsal import DATA, POLICY, RUN_LIMIT_SECONDS, SCENARIO, Rehearsal, wait_until
 
 pytestmark = [pytest.mark.measured, pytest.mark.slow, pytest.mark.timeout(2700)]

@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from lagbench.core.live.line import decode_line
+from lagbench.core.live.live_line import decode_line
 from lagbench.core.scenario.run_names import RunNames
 from tests.e2e.rehearsal import Rehearsal, wait_until
 from tests.integration.kafka_tool import kafka_tool

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lagbench.adapters.kube.cluster_protocol import HPA, SCALED_OBJECT, Cluster, Manifest
-from lagbench.core.keda.loop.resource_scaler import ResourceScaler
-from lagbench.core.keda.loop.scaler import (
+from lagbench.core.keda.loop.scalers import (
     MetricReading,
     MetricSpec,
+    ResourceScaler,
     Scaler,
     ScalerFailed,
     ScalersNotBuilt,
 )
-from lagbench.core.keda.object.spec import Trigger
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.keda.triggers.other_types import ResourceTrigger
-from lagbench.core.telemetry.record import Record
-from lagbench.programs.autoscaler.context import Clock, TelemetryRouter, WorkerContext
+from lagbench.core.keda.object.scaled_object_spec import Trigger
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
+from lagbench.core.keda.triggers.trigger_types import ResourceTrigger
+from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
 from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
+from lagbench.programs.autoscaler.worker_context import Clock, TelemetryRouter, WorkerContext
 from tests.fakes.cluster import FakeCluster
 
 KEY = ("n", "w")

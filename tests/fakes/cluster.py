@@ -15,7 +15,7 @@ from lagbench.adapters.kube.cluster_protocol import (
     Snapshot,
     key_of,
 )
-from lagbench.core.hpa.spec import ScaleTarget
+from lagbench.core.hpa.hpa_object import ScaleTarget
 
 
 class FakeCluster:

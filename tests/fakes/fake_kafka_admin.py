@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from lagbench.adapters.kafka.kafka_admin import TopicSpec
-from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
+from lagbench.adapters.kafka.kafka_admin import GroupMember, GroupSnapshot, TopicSpec
 from lagbench.errors import NotReady, StillWaiting
 
 

@@ -6,9 +6,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from lagbench.core.keda.loop.handover import is_handed_over
-from lagbench.core.keda.loop.scale_loop import READY
-from lagbench.core.keda.object.rules import hpa_name
+from lagbench.core.keda.loop.keda_hpa import is_handed_over
+from lagbench.core.keda.loop.zero_and_minimum import READY
+from lagbench.core.keda.object.scaled_object_rules import hpa_name
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import NotReady, StillWaiting
 

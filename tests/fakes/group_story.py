@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
+from lagbench.core.measures.evidence.lag_readings import LagSeries, lag_series
 from lagbench.core.measures.evidence.pod_timeline import PodTimeline
-from lagbench.core.measures.evidence.series import LagSeries, lag_series
-from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.measures.replica_steps import ReplicaChange
 
 SECOND = 1_000_000_000
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from lagbench.embedded.ports import free_port
+from lagbench.embedded.child_server import free_port
 from tests.fakes.iggy_answers import NOT_LOGGED_IN, OK, UNKNOWN_COMMAND, IggyState
 
 _INVALID_CREDENTIALS, _NOT_FOUND, _INVALID_PASSWORD = 42, 20, 44

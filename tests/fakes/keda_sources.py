@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
-from lagbench.core.keda.loop.runtime import KedaObject, Tick
-from lagbench.core.keda.loop.scaler import (
+from lagbench.core.keda.loop.keda_runtime import KedaObject, Tick
+from lagbench.core.keda.loop.scalers import (
     MetricReading,
     MetricSpec,
     ScalerFailed,
     ScalersNotBuilt,
     TargetView,
+    trigger_metric_spec,
 )
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.keda.object.spec import Trigger
+from lagbench.core.keda.object.scaled_object_spec import Trigger
 
 SECOND = 1_000_000_000
 A, B = "s0-kafka-a", "s1-kafka-b"

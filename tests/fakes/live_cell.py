@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lagbench.core.live.line import LiveCell, LiveSpike
-from lagbench.core.live.standings import live_slos
+from lagbench.core.live.live_line import LiveCell, LiveSpike
+from lagbench.core.live.slo_standings import live_slos
 from lagbench.core.scenario.scenario import Slos
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from lagbench.core.measures.measures import Measures
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import Verdict
-from lagbench.results.measure import measure_run
+from lagbench.results.measure_run import measure_run
 from tests.fakes.run_folder_builder import quick_spike_run
 
 

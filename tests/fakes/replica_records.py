@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from lagbench.core.telemetry.autoscaler import Scaled
-from lagbench.core.telemetry.recorder import ReplicaSample, ReplicasChanged
+from lagbench.core.telemetry.records_of_programs import Scaled
+from lagbench.core.telemetry.records_of_recorder import ReplicaSample, ReplicasChanged
 
 SECOND = 1_000_000_000
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.telemetry.record import Record
 from lagbench.core.telemetry.records import encode_record
+from lagbench.core.telemetry.records_of_programs import Record
 from tests.fakes import spike_records, spike_tables
 from tests.fakes.spike_simulation import Simulation, SpikeStory
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from lagbench.core.telemetry import autoscaler, consumer, phases, producer, record, recorder
+from lagbench.core.telemetry import records_of_programs as autoscaler
+from lagbench.core.telemetry import records_of_programs as consumer
+from lagbench.core.telemetry import records_of_programs as phases
+from lagbench.core.telemetry import records_of_programs as producer
+from lagbench.core.telemetry import records_of_programs as record
+from lagbench.core.telemetry import records_of_recorder as recorder
 from tests.fakes.spike_simulation import Outcome, Pod, SpikeStory
 from tests.fakes.spike_tables import (
     STEPS_PER_SECOND,

@@ -26,7 +26,7 @@ from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import Verdict, judge
-from lagbench.results.measure import judge_run, measure_run
+from lagbench.results.measure_run import judge_run, measure_run
 
 KEPT_PASS = Path(__file__).parent.parent / "data" / "runs" / "stand_in_pass.tar.xz"
 SECOND = 1_000_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.keda.triggers.kafka import parse_kafka_trigger
-from lagbench.core.keda.triggers.other_types import parse_trigger
-from lagbench.core.keda.triggers.parameters import TriggerSource
+from lagbench.core.keda.triggers.kafka_parameters import parse_kafka_trigger
+from lagbench.core.keda.triggers.trigger_parameters import TriggerSource
+from lagbench.core.keda.triggers.trigger_types import parse_trigger
 
 
 def read_trigger(

@@ -23,8 +23,8 @@ from tests.eventually import WAIT_SECONDS, eventually
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.telemetry.record import Record
 from lagbench.core.telemetry.records import decode_record
+from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.errors import NotReady
 from lagbench.shared_with_spark.event import (
     EVENT_DTYPE,

@@ -27,7 +27,7 @@ from tests.integration.localkube_process import running_localkube
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kube.kube import Kube
 from lagbench.embedded.broker import Broker
-from lagbench.embedded.ports import free_port
+from lagbench.embedded.child_server import free_port
 from lagbench.orchestrator import airflow_server
 from lagbench.orchestrator.airflow_environment import airflow_home
 from lagbench.project import PROJECT_ROOT

@@ -27,11 +27,10 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.runs.run_folder import LANDED_TABLES
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.telemetry.recorder import LagSample, ReadGap, ReplicaSample
 from lagbench.core.telemetry.records import encode_record
+from lagbench.core.telemetry.records_of_recorder import LagSample, ReadGap, ReplicaSample
 from lagbench.embedded.broker import Broker
-from lagbench.embedded.driver_options import driver_options
-from lagbench.embedded.java import find_java
+from lagbench.embedded.java import driver_options, find_java
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
 
 NAMES = RunNames("landed-run-20261121-120000-abcd")

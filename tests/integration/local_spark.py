@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
-from lagbench.embedded.driver_options import compiler_options
+from lagbench.embedded.java import compiler_options
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench_spark.session import open_session
 

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from tests.eventually import eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.core.telemetry.producer import StreamFinished
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record
+from lagbench.core.telemetry.records_of_programs import StreamFinished
 from lagbench.shared_with_spark.event import decode_events
 
 PARTITIONS = 6

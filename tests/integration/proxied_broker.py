@@ -12,12 +12,10 @@ from pathlib import Path
 from tests.eventually import eventually
 
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.embedded.broker import Broker
-from lagbench.embedded.broker_settings import ProxiedListener
-from lagbench.embedded.ports import free_port
+from lagbench.embedded.broker import Broker, ProxiedListener
+from lagbench.embedded.child_server import free_port
 from lagbench.errors import NotReady
-from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState
-from lagbench.programs.tcp_proxy.proxy_client import order_proxy
+from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState, order_proxy
 
 
 @dataclass(frozen=True)

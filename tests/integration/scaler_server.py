@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from lagbench.embedded.ports import free_port
+from lagbench.embedded.child_server import free_port
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire.externalscaler_pb2_grpc import (
     ExternalScalerServicer,

@@ -18,9 +18,8 @@ from confluent_kafka.admin import (
 from tests.integration.certificates import Authority
 
 from lagbench.embedded import broker as broker_module
-from lagbench.embedded.broker import Broker
-from lagbench.embedded.broker_settings import BrokerLayout, server_properties
-from lagbench.embedded.ports import free_port
+from lagbench.embedded.broker import Broker, BrokerLayout, server_properties
+from lagbench.embedded.child_server import free_port
 
 USER, PASSWORD = "alice", "open-sesame-4711"
 _MODULES = "org.apache.kafka.common.security"

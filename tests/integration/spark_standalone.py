@@ -13,9 +13,9 @@ import httpx
 import pyspark
 
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.embedded.ports import LOOPBACK, free_port
+from lagbench.embedded.child_server import LOOPBACK, free_port
 from lagbench.embedded.spark_packages import submit_environment
-from lagbench.shared_with_spark.spark_authentication import AUTHENTICATED, SECRET_VARIABLE
+from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_VARIABLE
 
 WORKERS = 2
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

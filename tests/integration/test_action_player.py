@@ -22,10 +22,10 @@ from tests.integration.localkube_process import LocalkubeProcess, running_localk
 from tests.integration.pod_manifests import FOREVER, deployment
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kafka.telemetry_log import TelemetryLog
+from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.policy_swap import put_policy
-from lagbench.adapters.kube.set_aside import HAD_REPLICAS
+from lagbench.adapters.kube.workloads import HAD_REPLICAS
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.scenario.run_names import (
@@ -36,8 +36,7 @@ from lagbench.core.scenario.run_names import (
     RUN_ID_LABEL,
     SWAP_ANNOTATION,
 )
-from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
-from lagbench.core.telemetry.producer import StreamStarted
+from lagbench.core.telemetry.records_of_programs import ActionEnded, ActionStarted, StreamStarted
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow

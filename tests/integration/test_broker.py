@@ -19,8 +19,7 @@ from confluent_kafka import Consumer, Producer
 from tests.eventually import eventually
 from tests.integration.kafka_tool import kafka_tool
 
-from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, KafkaAdmin, TopicSpec
-from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
+from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, GroupSnapshot, KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.jars import trust_options

@@ -20,7 +20,7 @@ from tests.integration.proxied_broker import ProxiedBroker, proxied_broker
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.scenario.actions import BrokerUnreachable
 from lagbench.core.scenario.run_names import PORT_ANNOTATION
-from lagbench.core.telemetry.consumer import ConsumerProgress, PartitionsRevoked
+from lagbench.core.telemetry.records_of_programs import ConsumerProgress, PartitionsRevoked
 from lagbench.programs.actions.broker_actions import DisturbedConnections
 
 pytestmark = pytest.mark.slow

@@ -15,10 +15,9 @@ from tests.eventually import eventually
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.core.scenario.poison import PoisonedKey
-from lagbench.core.scenario.process_cost import LognormalCost
-from lagbench.core.scenario.stream.cost_draws import process_ns
-from lagbench.core.telemetry.consumer import (
+from lagbench.core.scenario.cost_draws import process_ns
+from lagbench.core.scenario.message_costs import LognormalCost, PoisonedKey
+from lagbench.core.telemetry.records_of_programs import (
     ConsumerProgress,
     FirstRecordDone,
     GroupJoined,
@@ -29,7 +28,7 @@ from lagbench.core.telemetry.consumer import (
     SigtermReceived,
 )
 from lagbench.embedded.broker import Broker
-from lagbench.embedded.ports import free_port
+from lagbench.embedded.child_server import free_port
 from lagbench.shared_with_spark.event import EVENT_DTYPE
 
 pytestmark = pytest.mark.slow

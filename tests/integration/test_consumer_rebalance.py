@@ -12,7 +12,7 @@ from tests.eventually import eventually
 from tests.integration.consumer_group import ConsumerGroupRun, LedgerRows, consumer_group_run
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.core.telemetry.consumer import FirstRecordDone, PartitionsRevoked
+from lagbench.core.telemetry.records_of_programs import FirstRecordDone, PartitionsRevoked
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow

@@ -12,12 +12,11 @@ from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_ru
 from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube.cluster_check import ready_namespace
+from lagbench.adapters.kube.cluster_check import base_manifest, ready_namespace
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.scenario import ConsumerSettings
-from lagbench.core.telemetry.consumer import PartitionsAssigned, SigtermReceived
+from lagbench.core.telemetry.records_of_programs import PartitionsAssigned, SigtermReceived
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow

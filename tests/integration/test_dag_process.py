@@ -11,8 +11,7 @@ from tests.eventually import eventually
 from tests.fakes.migrated_database import give_database
 from tests.fakes.user_environment import as_a_user
 
-from lagbench.orchestrator.airflow_environment import airflow_home
-from lagbench.orchestrator.dag_process import DagProcess
+from lagbench.orchestrator.airflow_environment import DagProcess, airflow_home
 
 pytestmark = pytest.mark.slow
 

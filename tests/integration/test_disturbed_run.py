@@ -14,16 +14,15 @@ from tests.integration.localkube_process import LocalkubeProcess, running_localk
 from tests.integration.test_action_player import ends, player
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kube.cluster_check import base_manifest
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.core.cluster.jobs import broker_proxy_for_run
 from lagbench.core.cluster.manifests import ConsumersWay, RunTarget, consumer_for_run
-from lagbench.core.scenario.downstream_pace import DownstreamPace
+from lagbench.core.cluster.run_jobs import broker_proxy_for_run
+from lagbench.core.scenario.message_costs import DownstreamPace
 from lagbench.core.scenario.scenario import ConsumerSettings
-from lagbench.core.telemetry.actions import ActionStarted
-from lagbench.embedded.broker import Broker
-from lagbench.embedded.broker_settings import ProxiedListener
-from lagbench.embedded.ports import free_port
+from lagbench.core.telemetry.records_of_programs import ActionStarted
+from lagbench.embedded.broker import Broker, ProxiedListener
+from lagbench.embedded.child_server import free_port
 
 pytestmark = pytest.mark.slow
 PARTITIONS = 6

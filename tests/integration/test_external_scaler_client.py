@@ -18,7 +18,7 @@ from lagbench.adapters.grpc.external_scaler_client import (
     ExternalSpec,
 )
 from lagbench.adapters.grpc.grpc_channels import ChannelPool, GrpcEndpoint
-from lagbench.programs.autoscaler.push_streams import StreamReader
+from lagbench.programs.autoscaler.trigger_sources import StreamReader
 
 pytestmark = pytest.mark.slow
 ABOUT = ExternalObject("w", "n", {"scalerAddress": "a:1", "key": "v"})

@@ -24,9 +24,9 @@ from tests.integration.producer_target import (
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.core.scenario.partition_plan import PartitionPlan
-from lagbench.core.scenario.stream.key_skew import planned_partitions
-from lagbench.core.telemetry.producer import ProducerProgress
+from lagbench.core.scenario.event_stream import planned_partitions
+from lagbench.core.scenario.scenario import PartitionPlan
+from lagbench.core.telemetry.records_of_programs import ProducerProgress
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.recorder.kafka_readings import LagReading

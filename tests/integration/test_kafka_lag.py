@@ -15,7 +15,7 @@ from lagbench.adapters.kafka.kafka_lag import (
     read_group_topics,
     read_offsets,
 )
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady
 

@@ -15,7 +15,7 @@ import pytest
 from tests.eventually import eventually
 
 from lagbench.adapters.process.processes import start_tied
-from lagbench.embedded.ports import free_port
+from lagbench.embedded.child_server import free_port
 from lagbench.project import PROJECT_ROOT
 
 pytestmark = pytest.mark.slow

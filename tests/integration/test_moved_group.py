@@ -12,7 +12,7 @@ from tests.eventually import eventually
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.core.telemetry.consumer import PartitionsRevoked
+from lagbench.core.telemetry.records_of_programs import PartitionsRevoked
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 

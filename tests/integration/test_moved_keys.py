@@ -10,12 +10,11 @@ from pyspark.sql import SparkSession
 from tests.integration.local_spark import local_spark
 from tests.unit.spark_jobs.grown_run import GROWS_NS, grown_run, hold_up, moved, overtaken_seqs
 from tests.unit.spark_jobs.mutations import swap_two_starts
-from tests.unit.spark_jobs.run_tables import write_run
-from tests.unit.spark_jobs.synthetic_run import MILLISECOND, SyntheticRun, clean_run
+from tests.unit.spark_jobs.synthetic_run import MILLISECOND, SyntheticRun, clean_run, write_run
 
 from lagbench.shared_with_spark import message_classes
 from lagbench_spark.accounting import account
-from lagbench_spark.run import read_run
+from lagbench_spark.landing import read_run
 from lagbench_spark.run_folder import RunFolder, parse_fence
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]

@@ -22,8 +22,7 @@ from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube.cluster_check import ready_namespace
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.manifests import RunTarget
-from lagbench.core.cluster.own_deployment import own_deployment
-from lagbench.core.cluster.own_kafka import KafkaSettings
+from lagbench.core.cluster.own_deployment import KafkaSettings, own_deployment
 from lagbench.core.cluster.own_process import own_consumer_as_process
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
@@ -31,7 +30,7 @@ from lagbench.embedded.broker import Broker
 from lagbench.embedded.example_consumers import BUILDS
 from lagbench.errors import NotReady
 from lagbench.project import PROJECT_ROOT
-from lagbench.shared_with_spark.identity import decode_identities, identity_of
+from lagbench.shared_with_spark.event import decode_identities, identity_of
 from lagbench_spark.decode import decode_ledger
 
 pytestmark = pytest.mark.slow

@@ -20,11 +20,11 @@ from tests.integration.producer_target import (
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.topic_copies import keep_evidence
+from lagbench.core.scenario.event_stream import partition_of_key
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.scenario.stream.key_skew import partition_of_key
 from lagbench.embedded.broker import Broker
-from lagbench.programs.consumer.pod import chunk_by_headers
-from lagbench.shared_with_spark.identity import decode_identities, identity_of
+from lagbench.programs.consumer.consumer_pod import chunk_by_headers
+from lagbench.shared_with_spark.event import decode_identities, identity_of
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from tests.integration.producer_target import (
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.core.telemetry.producer import (
+from lagbench.core.telemetry.records_of_programs import (
     LoadStep,
     ProducerProgress,
     StreamFinished,

@@ -26,12 +26,11 @@ from tests.integration.prometheus_process import (
 )
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.adapters.kafka.telemetry_log import TelemetryLog
+from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
+from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.alerts import rules_of_bench
-from lagbench.core.cluster.jobs import producer_job_for_run
 from lagbench.core.cluster.manifests import (
     RunTarget,
     companion_for_run,
@@ -40,10 +39,11 @@ from lagbench.core.cluster.manifests import (
     recorder_for_run,
 )
 from lagbench.core.cluster.policy_manifest import policy_for_run
+from lagbench.core.cluster.run_jobs import producer_job_for_run
 from lagbench.core.scenario.profiles import StepProfile
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import Keys, Scenario
-from lagbench.core.telemetry.phases import Phase
+from lagbench.core.telemetry.records_of_programs import Phase
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
 

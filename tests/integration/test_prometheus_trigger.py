@@ -15,17 +15,17 @@ from tests.eventually import eventually
 from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 from tests.integration.prometheus_process import debian_program
 
+from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.adapters.kube.followed_cluster import KubeCluster
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.adapters.process.processes import is_alive
 from lagbench.catalog.catalog import load_policy
 from lagbench.core.cluster.manifests import RunTarget, companion_for_run, prometheus_for_run
 from lagbench.core.cluster.policy_manifest import policy_for_run
-from lagbench.core.keda.loop.scaler import Scaler, ScalerFailed
+from lagbench.core.keda.loop.scalers import Scaler, ScalerFailed
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.scenario.run_names import NAMESPACE, PROMETHEUS, RunNames
-from lagbench.embedded.ports import free_port
+from lagbench.embedded.child_server import free_port
 from lagbench.programs.autoscaler.trigger_sources import LiveSources
 
 pytestmark = pytest.mark.slow

@@ -22,11 +22,10 @@ from tests.integration.localkube_process import running_localkube
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.measures.evidence.group_strangers import group_strangers
-from lagbench.core.measures.evidence.pod_lives import by_life
-from lagbench.core.measures.evidence.pod_timeline import pod_timelines
+from lagbench.core.measures.evidence.pod_timeline import by_life, pod_timelines
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import (
+from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.core.telemetry.records_of_recorder import (
     GroupMembers,
     GroupSample,
     LagSample,

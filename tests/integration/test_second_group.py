@@ -13,14 +13,18 @@ from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_ru
 from tests.integration.localkube_process import running_localkube
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.adapters.kube.cluster_check import ready_namespace
+from lagbench.adapters.kube.cluster_check import base_manifest, ready_namespace
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.adapters.kube.workloads import remove_workloads
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run, recorder_for_run
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.scenario.scenario import ConsumerSettings
-from lagbench.core.telemetry.recorder import GroupMembers, LagSample, PodSeen, ReplicaSample
+from lagbench.core.telemetry.records_of_recorder import (
+    GroupMembers,
+    LagSample,
+    PodSeen,
+    ReplicaSample,
+)
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow

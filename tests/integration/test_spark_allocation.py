@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.integration.spark_stream import SparkStream, spark_stream
 
-from lagbench.core.telemetry.consumer import PodStopped
-from lagbench.core.telemetry.spark import SparkBatch, SparkTask
+from lagbench.core.telemetry.records_of_programs import PodStopped, SparkBatch, SparkTask
 from lagbench.embedded.broker import Broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]

@@ -23,7 +23,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.embedded.broker import Broker
-from lagbench.shared_with_spark.spark_authentication import SECRET_VARIABLE
+from lagbench.shared_with_spark.spark_job import SECRET_VARIABLE
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
 

@@ -13,13 +13,17 @@ import pytest
 from tests.integration.spark_stream import PARTITIONS, SparkStream, spark_stream
 
 from lagbench.adapters.process.processes import signal_group
-from lagbench.core.measures.spark import spark_measures
-from lagbench.core.telemetry.consumer import PodStopped
-from lagbench.core.telemetry.spark import SparkBatch, SparkDriverStarted, SparkTask
+from lagbench.core.measures.spark_measures import spark_measures
+from lagbench.core.telemetry.records_of_programs import (
+    PodStopped,
+    SparkBatch,
+    SparkDriverStarted,
+    SparkTask,
+)
 from lagbench.embedded.broker import Broker
-from lagbench.embedded.ports import LOOPBACK
+from lagbench.embedded.child_server import LOOPBACK
 from lagbench.embedded.spark_packages import submit_environment
-from lagbench.shared_with_spark.spark_authentication import AUTHENTICATED, SECRET_SETTING
+from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_SETTING
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 

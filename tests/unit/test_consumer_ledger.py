@@ -14,8 +14,7 @@ import pytest
 
 from lagbench import consumer_ledger
 from lagbench.consumer_ledger import Ledger
-from lagbench.shared_with_spark.event import EVENT_DTYPE
-from lagbench.shared_with_spark.identity import identity_headers
+from lagbench.shared_with_spark.event import EVENT_DTYPE, identity_headers
 from lagbench_spark.decode import decode_ledger
 
 

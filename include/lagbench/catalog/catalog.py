@@ -23,25 +23,23 @@ from lagbench.catalog.catalog_files import (
     policies_folder,
     resolved,
 )
-from lagbench.catalog.kubernetes_types import typed_objects
-from lagbench.catalog.kubernetes_yaml import parse_objects
+from lagbench.catalog.kubernetes_files import parse_objects, typed_objects
 from lagbench.catalog.own_consumers import with_own_files
 from lagbench.catalog.scenario_errors import require_numbers, wrong_file
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
-from lagbench.core.cluster.action_rights import check_actions
+from lagbench.core.cluster.policy_manifest import check_actions
 from lagbench.core.plan.spark_needs import check_spark_fit
 from lagbench.core.policy.checked_policy import CheckedPolicy, check_fit, check_policy
-from lagbench.core.policy.kinds import POLICY_VERSIONS, is_policy
+from lagbench.core.policy.policy_limits import POLICY_VERSIONS, is_policy
 from lagbench.core.policy.stream_windows import require_one_start, stream_windows
 from lagbench.core.scenario.actions import MOST_PARTITIONS, SwapPolicy
 from lagbench.core.scenario.conf_limits import ConfLimits
+from lagbench.core.scenario.event_stream import poisoned_seqs
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.payload import MOST_FILE_BYTES, read_samples, with_samples
-from lagbench.core.scenario.profiles import MOST_PROFILE_CHARACTERS, profile_text
+from lagbench.core.scenario.profiles import MOST_PROFILE_CHARACTERS, profile_text, trace_points
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream.poisoned import poisoned_seqs
-from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.scenario.stream.topic_shares import sample_shares
-from lagbench.core.scenario.trace_csv import trace_points
+from lagbench.core.scenario.stream_tail import sample_shares
 from lagbench.errors import WrongInput
 from lagbench.shown import HIDDEN, looks_secret, shown
 

@@ -40,7 +40,7 @@ def check_experiment(experiment: Experiment) -> dict[str, Cell]:
     """Return the cells by name, each with a checked scenario and policy."""
     from lagbench.catalog.catalog import checked_cell
     from lagbench.core.compare.comparable import DRAWN_FOR_PAIRS
-    from lagbench.core.measures.registry import NAMED
+    from lagbench.core.measures.measures import NAMED
 
     where = f"experiment {experiment.name}"
     asked = [("bounds", name) for name in experiment.bounds]

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from lagbench.catalog.catalog_files import resolved
-from lagbench.catalog.kubernetes_types import typed_objects
-from lagbench.catalog.kubernetes_yaml import parse_objects
+from lagbench.catalog.kubernetes_files import parse_objects, typed_objects
 from lagbench.catalog.strict_yaml import read_bytes, read_text
+from lagbench.core.cluster.cluster_settings import ClusterSettings
 from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.own_deployment import (
+    KafkaSettings,
     OwnDeployment,
     own_consumer_for_cluster,
     own_deployment,
+    require_kafka_secret,
 )
-from lagbench.core.cluster.own_kafka import KafkaSettings, require_kafka_secret
 from lagbench.core.cluster.own_process import own_consumer_as_process
-from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.own_consumer import require_no_secrets
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario

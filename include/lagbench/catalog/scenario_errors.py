@@ -10,9 +10,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lagbench.catalog.kubernetes_types import list_example
+from lagbench.catalog.kubernetes_files import list_example
 from lagbench.core.scenario.conf_limits import models_in
-from lagbench.core.scenario.process_cost import NUMBER
+from lagbench.core.scenario.message_costs import NUMBER
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
 

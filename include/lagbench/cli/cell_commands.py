@@ -61,8 +61,7 @@ def report(
     """
     from lagbench.adapters.runs.named_run import KEPT_FOLDER, is_kept, opened
     from lagbench.adapters.runs.run_folder import runs_root
-    from lagbench.report.again import report_again, report_kept
-    from lagbench.report.stopped import write_stopped
+    from lagbench.report.outcome_files import report_again, report_kept, write_stopped
     from lagbench.results.observed_run import complete_run, is_unfinished
 
     console = Terminal()
@@ -104,7 +103,7 @@ def _require_end(folder: RunFolder) -> None:
 def _what_if(console: Terminal, folder: RunFolder, settings: list[str]) -> int:
     from lagbench.cli.cell_options import slo_limits
     from lagbench.core.verdict.verdict import exit_code
-    from lagbench.results.measure import what_if
+    from lagbench.results.measure_run import what_if
 
     verdict = what_if(folder, slo_limits(settings))
     console.say(f"what if {', '.join(settings)}: {_in_short(verdict)}")
@@ -142,10 +141,9 @@ def baseline(run: RunArgument) -> int:
 def watch(run: RunArgument = "latest") -> int:
     """Watch a run in progress; Ctrl-C leaves it alone. The exit code is that of its verdict."""
     from lagbench.adapters.runs.named_run import find
-    from lagbench.cli.progress import ProgressDisplay
     from lagbench.cli.verdict_table import print_verdict
-    from lagbench.cli.watched_run import WatchedRun, is_in_progress
-    from lagbench.core.measures.evidence.observation import observation_of
+    from lagbench.cli.watched_run import ProgressDisplay, WatchedRun, is_in_progress
+    from lagbench.core.measures.evidence.observed_group import observation_of
 
     console, folder = Terminal(), find(run)
     is_observed = folder.manifest.exists() and observation_of(folder.read_json(folder.manifest))

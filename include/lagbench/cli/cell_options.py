@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from lagbench.core.simulation.environment import SimulatedEnvironment
+    from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 
 ScenarioArgument = Annotated[
     str, typer.Argument(help="A name from the catalog, or a YAML file.", metavar="SCENARIO")
@@ -63,8 +63,8 @@ def finite(value: float | None) -> float | None:
 
 def environment_at(start: str | None) -> SimulatedEnvironment:
     """Return the simulator's environment for a stream that starts at ``--start``."""
-    from lagbench.core.kubernetes.instants import NS_PER_SECOND, parse_instant_ns
-    from lagbench.core.simulation.environment import SimulatedEnvironment
+    from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND, parse_instant_ns
+    from lagbench.core.simulation.simulated_world import SimulatedEnvironment
     from lagbench.errors import WrongInput
 
     if start is None:

@@ -15,11 +15,10 @@ from lagbench.errors import ExitCode, WrongInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lagbench.core.compare.comparable import ComparedRun
+    from lagbench.core.compare.comparable import ComparedRun, RunPair
     from lagbench.core.compare.compare import Bound
     from lagbench.core.compare.noise_floor import NoiseFloor
     from lagbench.core.compare.pairs import Difference, DifferenceVerdict
-    from lagbench.core.compare.sides import RunPair
 
 BETWEEN = "vs"
 _COLOURS: dict[DifferenceVerdict, str] = {
@@ -73,9 +72,9 @@ def compare(
 ) -> int:
     """Compare runs: two in a table without a test, more by pairs with the same seed."""
     from lagbench.adapters.runs.run_folder import runs_root
+    from lagbench.core.compare.comparable import pairs_of_one_cell, require_comparable
     from lagbench.core.compare.noise_floor import bounds_of, closest_floor
     from lagbench.core.compare.pairs import Pair, compare_pairs
-    from lagbench.core.compare.sides import pairs_of_one_cell, require_comparable
     from lagbench.core.significance import PLANNED_LOOKS
     from lagbench.results.compared_runs import keep_floor_of, read_noise_floors
 
@@ -132,7 +131,7 @@ def _divided(names: Sequence[str]) -> list[list[str]]:
 
 
 def _pairs(sides: list[list[ComparedRun]]) -> tuple[RunPair, ...]:
-    from lagbench.core.compare.sides import pairs_by_seed, sides_by_policy
+    from lagbench.core.compare.comparable import pairs_by_seed, sides_by_policy
 
     every = [run for side in sides for run in side]
     ids = [run.run_id for run in every]
@@ -166,7 +165,7 @@ def _numbers(looks: str) -> list[int]:
 
 def _print_two_runs(console: Terminal, pair: RunPair, floor: NoiseFloor | None) -> None:
     """Print each measure of both runs and the difference; one pair is not tested."""
-    from lagbench.core.measures.registry import NAMED
+    from lagbench.core.measures.measures import NAMED
 
     rows = []
     for measure in NAMED.values():
@@ -221,7 +220,7 @@ def _print_table(
     *sentences: str,
 ) -> None:
     """Print the sides, a row for each measure with the noise floor beside it, and sentences."""
-    from lagbench.core.measures.registry import NAMED
+    from lagbench.core.measures.measures import NAMED
 
     for name, side in (("first", 0), ("second", 1)):
         runs = [pair[side] for pair in pairs]
@@ -243,7 +242,7 @@ def _print_table(
 
 def _print_floor(console: Terminal, floor: NoiseFloor) -> None:
     """Print the noise floor of a cell."""
-    from lagbench.core.measures.registry import NAMED
+    from lagbench.core.measures.measures import NAMED
 
     rows = [
         (measure.heading, measure.number(found.half_width), str(found.n))

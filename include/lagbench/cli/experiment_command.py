@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from lagbench.adapters.runs.experiment_folder import ExperimentFolder
     from lagbench.catalog.catalog import Cell
     from lagbench.cli.rehearsal import Rehearse
-    from lagbench.core.experiment.experiment import Experiment
-    from lagbench.core.experiment.progress import Progress
-    from lagbench.core.experiment.result.experiment_result import ExperimentResult
-    from lagbench.core.experiment.schedule import PlannedRun, Schedule
+    from lagbench.core.experiment.experiment import Experiment, PlannedRun, Schedule
+    from lagbench.core.experiment.experiment_progress import Progress
+    from lagbench.core.experiment.experiment_result import ExperimentResult
 
 LONGEST_HOURS = 1000
 MOST_TRIES = 2
@@ -142,8 +141,8 @@ class _Asked:
     @property
     def progress(self) -> Progress:
         """Return the runs of the execution to continue; none are done if there is none."""
-        from lagbench.core.experiment.progress import Progress
-        from lagbench.results.experiments import read_progress
+        from lagbench.core.experiment.experiment_progress import Progress
+        from lagbench.results.executions import read_progress
 
         if self.unfinished is None:
             return Progress(self.schedule, ())
@@ -152,7 +151,7 @@ class _Asked:
     def start(self) -> ExperimentFolder:
         """Draw and record the order of a new execution."""
         from lagbench.adapters.runs.experiment_folder import ExperimentFolder
-        from lagbench.results.experiments import start_execution
+        from lagbench.results.executions import start_execution
 
         return start_execution(
             self.experiment,
@@ -167,9 +166,9 @@ class _Asked:
 def _asked(name: str, target: str, pairs: int | None, path: Path | None) -> _Asked:
     """Return a checked experiment with the execution to continue."""
     from lagbench.catalog.experiments import check_experiment, load_experiment
-    from lagbench.core.cluster.settings import EMBEDDED
-    from lagbench.core.experiment.schedule import draw_schedule
-    from lagbench.results.experiments import target_label
+    from lagbench.core.cluster.cluster_settings import EMBEDDED
+    from lagbench.core.experiment.experiment import draw_schedule
+    from lagbench.results.executions import target_label
 
     found = load_experiment(name)
     label = target_label(target)
@@ -189,7 +188,7 @@ def _unfinished(
 ) -> ExperimentFolder | None:
     """Return the execution that the command continues; in ``path`` also one that has its result."""
     from lagbench.adapters.runs.experiment_folder import ExperimentFolder
-    from lagbench.results.experiments import find_unfinished, require_same
+    from lagbench.results.executions import find_unfinished, require_same
 
     if path is None:
         return find_unfinished(found, target=label, pairs=pairs)
@@ -215,7 +214,7 @@ def _execute(
     """Run what is missing and fits into the time, and print the result when nothing is."""
     from lagbench.catalog.catalog import checked_cell
     from lagbench.cli.rehearsal import opened_target, require_disk
-    from lagbench.results.experiments import conclude, read_progress, read_result
+    from lagbench.results.executions import conclude, read_progress, read_result
 
     found, progress, folder = asked.experiment, asked.progress, asked.unfinished
     if folder is not None and (result := read_result(folder)) is not None:
@@ -262,7 +261,7 @@ def _run_missing(
     Return why the next one was not started; None: no run is missing.
     """
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
-    from lagbench.results.experiments import read_progress, record_run
+    from lagbench.results.executions import read_progress, record_run
 
     while missing := (progress := read_progress(folder)).missing:
         if (lack := _lack(found, progress, ends_at)) is not None:
@@ -345,7 +344,7 @@ def _print_experiments(console: Terminal) -> None:
     from lagbench.adapters.runs.experiment_folder import executions
     from lagbench.catalog.catalog_files import list_experiments
     from lagbench.catalog.experiments import load_experiment
-    from lagbench.results.experiments import read_progress, read_result
+    from lagbench.results.executions import read_progress, read_result
 
     rows = []
     for name in list_experiments():
@@ -362,7 +361,7 @@ def _print_experiments(console: Terminal) -> None:
 
 def _print_hours(console: Terminal, asked: _Asked) -> None:
     """Print the expected hours of all runs, and of those that are still missing."""
-    from lagbench.core.experiment.result.judge import decidability_note
+    from lagbench.core.experiment.experiment_result import decidability_note
 
     found, schedule, progress = asked.experiment, asked.schedule, asked.progress
     hours, count = found.hours_of(schedule.pairs), len(schedule.runs)
@@ -396,13 +395,13 @@ def _print_order(console: Terminal, asked: _Asked) -> None:
 
 def _print_prediction(console: Terminal, asked: _Asked) -> None:
     """Print what the simulator predicts of each measure, with the seeds and phases of the pairs."""
-    from lagbench.core.experiment.result.predicted import (
+    from lagbench.core.experiment.experiment_page import (
         PREDICTED_HEADINGS,
         not_simulated,
         predicted_values,
     )
-    from lagbench.core.simulation.environment import SimulatedEnvironment
     from lagbench.core.simulation.simulate import left_out, simulate
+    from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 
     found, simulated = asked.experiment, {}
     try:
@@ -429,7 +428,7 @@ def _print_prediction(console: Terminal, asked: _Asked) -> None:
 
 def _print_result(console: Terminal, result: ExperimentResult) -> None:
     """Print the differences, why pairs are missing, and the notes."""
-    from lagbench.core.experiment.result.markdown import (
+    from lagbench.core.experiment.experiment_page import (
         HEADINGS,
         SHOWN_HEADINGS,
         difference_row,

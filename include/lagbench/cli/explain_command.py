@@ -15,10 +15,10 @@ from lagbench.cli.terminal import Terminal, table_of
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.core.explain.lag_scaler import Step
-    from lagbench.core.keda.object.spec import ScaledObjectSpec, Trigger
-    from lagbench.core.keda.triggers.kafka import KafkaTrigger
-    from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
+    from lagbench.core.explain.explain_lag_scaler import Step
+    from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
+    from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
+    from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 
 _ASK_SECONDS = 10.0
 """A broker that was just started has no coordinator for the group yet."""
@@ -52,9 +52,9 @@ def explain(
     Reads offsets and changes nothing. Persistent lag needs samples: a single read only shows
     whether lag is at the threshold; --for-seconds takes more, --scaler asks a server that has them.
     """
-    from lagbench.core.keda.triggers.kafka import KafkaTrigger
-    from lagbench.core.keda.triggers.other_types import ExternalTrigger
-    from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
+    from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
+    from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
+    from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
 
     spec = _read_spec(scaled_object, bootstrap_servers)
     console = Terminal()
@@ -71,7 +71,7 @@ def explain(
             if scaler is None:
                 steps = _sampled_steps(metadata, for_seconds, bootstrap_servers)
             else:
-                from lagbench.adapters.grpc.scaler_explanation import ask_for_steps
+                from lagbench.adapters.grpc.grpc_channels import ask_for_steps
 
                 names = {"namespace": spec.namespace, "name": spec.name}
                 steps = ask_for_steps(scaler, **names, metadata=metadata)
@@ -92,10 +92,10 @@ def _refuse(where: str, field: str, value: object, allowed: str) -> NoReturn:
 
 def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
     from lagbench.catalog.catalog import read_objects
-    from lagbench.core.keda.object.spec import ScaledObjectSpec
-    from lagbench.core.keda.triggers.authentication import is_unknown
+    from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
+    from lagbench.core.keda.triggers.trigger_authentication import is_unknown
     from lagbench.core.policy.checked_policy import admitted_policy, refuse_broken_triggers
-    from lagbench.core.policy.target_environment import target_environment
+    from lagbench.core.policy.review.policy_file import target_environment
 
     where, documents = read_objects([name])
     found: dict[str, Any] | None = next(
@@ -151,7 +151,7 @@ def _explain_kafka(
     environment: Mapping[str, str],
 ) -> None:
     from lagbench.adapters.kafka.kafka_admin import ask_again
-    from lagbench.adapters.kafka.kafka_trigger import open_trigger, read_trigger_offsets
+    from lagbench.adapters.kafka.kafka_lag import open_trigger, read_trigger_offsets
     from lagbench.core.explain.trigger_steps import explain_kafka
 
     with contextlib.closing(open_trigger(trigger, environment)) as client:
@@ -189,7 +189,7 @@ def _prometheus_steps(
 ) -> tuple[Step, ...]:
     from lagbench.adapters.prometheus.prometheus_query import PrometheusClient
     from lagbench.core.explain.trigger_steps import explain_prometheus
-    from lagbench.core.keda.loop.prometheus_answer import read_answer
+    from lagbench.core.keda.loop.source_metrics import read_answer
 
     client = PrometheusClient(parameters, parameters.server_address)
     try:
@@ -209,9 +209,9 @@ def _sampled_steps(
     import threading
     import time
 
-    from lagbench.core.explain.lag_scaler import explain as explain_decision
-    from lagbench.core.lag_scaler.lag_clusters import KafkaCluster
+    from lagbench.core.explain.explain_lag_scaler import explain as explain_decision
     from lagbench.core.lag_scaler.lag_metadata import parse_lag_settings
+    from lagbench.core.lag_scaler.lag_source import KafkaCluster
     from lagbench.core.lag_scaler.lag_window import GroupWindow
     from lagbench.programs.lag_scaler.cluster_sampler import open_source
 

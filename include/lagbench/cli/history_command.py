@@ -11,7 +11,7 @@ from lagbench.cli.terminal import Terminal, table_of
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.core.compare.history import CellHistory, HistoryRow
+    from lagbench.core.compare.cell_history import CellHistory, HistoryRow
 
 _SHOWN = ("reaction_seconds", "peak_lag_records", "drain_seconds", "flips", "pod_minutes")
 _DIGEST = 8
@@ -33,7 +33,7 @@ def history(
 ) -> int:
     """List the cells that were run; with CELL its runs, and where it changed without a reason."""
     from lagbench.adapters.runs.run_folder import runs_root
-    from lagbench.core.compare.history import by_cell, cell_history
+    from lagbench.core.compare.cell_history import by_cell, cell_history
     from lagbench.results.history import read_history, rebuild_history
 
     console = Terminal()
@@ -99,7 +99,7 @@ def _print_cells(console: Terminal, cells: Sequence[list[HistoryRow]]) -> None:
 
 
 def _print_cell(console: Terminal, found: CellHistory, rows: Sequence[HistoryRow]) -> None:
-    from lagbench.core.measures.registry import NAMED
+    from lagbench.core.measures.measures import NAMED
     from lagbench.report.page import instant
 
     by_id = {row.run_id: row for row in rows}

@@ -16,10 +16,10 @@ from lagbench.cli.terminal import Terminal
 from lagbench.errors import WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
+    from lagbench.adapters.kafka.kafka_admin import GroupSnapshot
     from lagbench.adapters.runs.run_folder import RunFolder
-    from lagbench.core.measures.evidence.observation import Observation
-    from lagbench.core.telemetry.record import Record
+    from lagbench.core.measures.evidence.observed_group import Observation
+    from lagbench.core.telemetry.records_of_programs import Record
     from lagbench.orchestrator.observed_target import ObservedPlace, ObservedWorkload
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 5.0, 86_400.0
@@ -81,7 +81,7 @@ def observe(
     Ctrl-C ends the observation early; the readings until then are judged.
     """
     from lagbench.cli.verdict_table import print_verdict
-    from lagbench.report.again import report_again
+    from lagbench.report.outcome_files import report_again
     from lagbench.results.observed_run import complete_run
 
     seconds, limits = _seconds(duration), slo_limits(settings or [])
@@ -113,7 +113,7 @@ def _refuse(field: str, value: object, allowed: str) -> NoReturn:
 
 
 def _seconds(text: str) -> float:
-    from lagbench.core.keda.triggers.parameters import duration_seconds_of
+    from lagbench.core.keda.triggers.trigger_parameters import duration_seconds_of
 
     seconds = duration_seconds_of(text)
     if seconds is None or not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
@@ -162,7 +162,11 @@ def _new_folder(
 
     from lagbench.adapters.runs.run_folder import RunFolder
     from lagbench.adapters.runs.run_manifest import write_manifest
-    from lagbench.core.measures.evidence.observation import NO_POLICY, OBSERVED_FIELD, Observation
+    from lagbench.core.measures.evidence.observed_group import (
+        NO_POLICY,
+        OBSERVED_FIELD,
+        Observation,
+    )
     from lagbench.results.observed_run import LIMITS_FIELD, POD_RATE_FIELD
 
     folder, workload = RunFolder.create(new_id(_SCENARIO)), subject.workload
@@ -233,10 +237,10 @@ def reading_text(newest: Mapping[str, Record], *, now: int) -> str:
     An unknown lag is a dash, and so is a reading that was not renewed until ``now`` (unix ns): each
     is taken once a second.
     """
-    from lagbench.core.measures.evidence.gaps import GAP_SECONDS
+    from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS
     from lagbench.core.measures.model import NANOSECONDS
-    from lagbench.core.telemetry.recorder import GroupSample, LagSample, ReplicaSample
-    from lagbench.programs.recorder.exposed_lag import exposed_lag
+    from lagbench.core.telemetry.records_of_recorder import GroupSample, LagSample, ReplicaSample
+    from lagbench.programs.recorder.newest_readings import exposed_lag
 
     parts = []
     for sample in newest.values():

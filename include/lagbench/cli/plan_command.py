@@ -93,7 +93,7 @@ def plan(
 def _print_prediction(
     console: Terminal, cell: Cell, plan: Plan, predicted: Prediction, *, of: str
 ) -> None:
-    from lagbench.core.measures.registry import NAMED
+    from lagbench.core.measures.measures import NAMED
     from lagbench.core.simulation.prediction import expected_run_seconds
 
     rows = []
@@ -171,7 +171,7 @@ def _needs(scenario: Scenario, plan: Plan) -> list[tuple[str, str]]:
 
 
 def _action(number: int, action: Action) -> str:
-    from lagbench.core.cluster.action_rights import ONLY_EMBEDDED
+    from lagbench.core.cluster.policy_manifest import ONLY_EMBEDDED
     from lagbench.core.scenario.actions import (
         GrowPartitions,
         LastingAction,
@@ -197,8 +197,8 @@ def _action(number: int, action: Action) -> str:
 
 def _poison(scenario: Scenario) -> list[tuple[str, str]]:
     """Return the row of the poisoned key, if there is one."""
-    from lagbench.core.kubernetes.instants import NS_PER_SECOND
-    from lagbench.core.scenario.stream.poisoned import poisoned_key, poisoned_seqs
+    from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+    from lagbench.core.scenario.event_stream import poisoned_key, poisoned_seqs
 
     poison, key = scenario.poison, poisoned_key(scenario)
     if poison is None or key is None:
@@ -210,9 +210,8 @@ def _poison(scenario: Scenario) -> list[tuple[str, str]]:
 
 def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
-    from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+    from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
     from lagbench.catalog.own_consumers import own_workload
-    from lagbench.core.cluster.jobs import producer_job_for_run
     from lagbench.core.cluster.manifests import (
         RunTarget,
         companion_for_run,
@@ -220,12 +219,13 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
         recorder_for_run,
     )
     from lagbench.core.cluster.policy_manifest import policy_for_run
-    from lagbench.core.cluster.spark_consumer import SparkPlace, spark_consumer_for_run
+    from lagbench.core.cluster.run_jobs import producer_job_for_run
+    from lagbench.core.cluster.spark_pods import SparkPlace, spark_consumer_for_run
     from lagbench.core.scenario.actions import downstream_pace
+    from lagbench.core.scenario.consumer_kinds import SPARK_MASTER, SPARK_MASTER_PORT
+    from lagbench.core.scenario.event_stream import poisoned_key
     from lagbench.core.scenario.run_names import RunNames
-    from lagbench.core.scenario.spark_consumer import SPARK_MASTER, SPARK_MASTER_PORT
-    from lagbench.core.scenario.stream.poisoned import poisoned_key
-    from lagbench.core.scenario.stream.tail import tail_of
+    from lagbench.core.scenario.stream_tail import tail_of
 
     first, made = RunNames("planned"), []
     for names, group in zip((first, first.second), cell.groups, strict=False):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lagbench.core.policy.review.cluster_facts import ClusterFacts
     from lagbench.core.policy.review.finding import Level, PolicyContext
     from lagbench.core.policy.review.policy_file import FileReview
-    from lagbench.core.policy.review.review import PolicyReview
+    from lagbench.core.policy.review.policy_review import PolicyReview
 
 _MARKS: dict[Level, tuple[str, str]] = {
     "refused": ("✗", "bold red"),
@@ -185,7 +185,7 @@ def _context(
     from lagbench.catalog.catalog import load_scenario
     from lagbench.core.cluster.manifests import grace_seconds
     from lagbench.core.policy.review.finding import PolicyContext
-    from lagbench.core.scenario.stream.profile import offered_load
+    from lagbench.core.scenario.offered_load import offered_load
 
     if scenario is None:
         return PolicyContext(
@@ -213,7 +213,7 @@ def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
 
     Their grace period is that of a run of the scenario.
     """
-    from lagbench.adapters.kube.manifest_files import base_manifest
+    from lagbench.adapters.kube.cluster_check import base_manifest
     from lagbench.catalog.catalog import load_scenario
     from lagbench.core.cluster.manifests import grace_seconds
 

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench import project
 from lagbench.cli.machine_faults import no_space
-from lagbench.cli.progress import ProgressDisplay
 from lagbench.cli.run_lock import one_run_at_a_time
 from lagbench.cli.terminal import Terminal
-from lagbench.cli.watched_run import WatchedRun
+from lagbench.cli.watched_run import ProgressDisplay, WatchedRun
 from lagbench.errors import NotReady, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
+    from lagbench.orchestrator.airflow_environment import DagProcess
     from lagbench.orchestrator.airflow_server import AirflowServer
-    from lagbench.orchestrator.dag_process import DagProcess
     from lagbench.orchestrator.dag_run import DagRun
     from lagbench.orchestrator.target import ClusterTarget
 
@@ -45,14 +44,13 @@ def opened_target(
 ) -> Iterator[Rehearse]:
     """Hold the target for one command, and provide the function that rehearses there."""
     from lagbench.embedded import bench
+    from lagbench.orchestrator.airflow_environment import DagProcess
     from lagbench.orchestrator.airflow_server import (
         require_healthy,
         require_target,
         running_server,
     )
-    from lagbench.orchestrator.dag_process import DagProcess
-    from lagbench.orchestrator.playable import require_playable
-    from lagbench.orchestrator.target import find_target
+    from lagbench.orchestrator.target import find_target, require_playable
 
     cluster = find_target(target, target_settings)
     state_dir = project.state_dir()
@@ -117,7 +115,7 @@ def log_in_seconds(cell: Cell) -> float:
     It is half as long again as predicted, and the time in which its pods may start. A policy that
     the simulator does not play counts by its load.
     """
-    from lagbench.core.scenario.stream.profile import offered_load
+    from lagbench.core.scenario.offered_load import offered_load
     from lagbench.core.simulation.prediction import expected_run_seconds, predict
 
     try:
@@ -204,7 +202,7 @@ def follow(
     from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.dag_run import ProcessDagRun, ServerDagRun, triggered_id
     from lagbench.orchestrator.sealed_conf import SEALED, break_seal, seal
-    from lagbench.report.stopped import write_stopped
+    from lagbench.report.outcome_files import write_stopped
 
     def stop(_signum: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

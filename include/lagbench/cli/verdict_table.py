@@ -11,7 +11,7 @@ from lagbench.cli.terminal import Terminal, table_of
 from lagbench.core.verdict.verdict import Verdict, exit_code
 from lagbench.errors import ExitCode, NotReady
 from lagbench.report.page import instant
-from lagbench.results.baseline import read_baseline
+from lagbench.results.compared_runs import read_baseline
 from lagbench.results.gate import read_record
 from lagbench.results.seals import changed_since
 from lagbench.shared_with_spark import message_classes
@@ -124,7 +124,7 @@ def _verdict_of(folder: RunFolder) -> Verdict:
     name = folder.reference
     if not folder.verdict.exists() and folder.phases.exists():
         from lagbench.cli.watched_run import is_in_progress
-        from lagbench.report.stopped import stopped_run
+        from lagbench.report.outcome_files import stopped_run
 
         told = f"run {name} has no verdict"
         if is_in_progress(folder):

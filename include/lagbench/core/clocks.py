@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
-from lagbench.core.telemetry.consumer import PodStarted
-from lagbench.core.telemetry.producer import StreamStarted
-from lagbench.core.telemetry.recorder import ClockOffset, PodSeen
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
 from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.records_of_programs import PodStarted, StreamStarted
+from lagbench.core.telemetry.records_of_recorder import ClockOffset, PodSeen
 
 API_SERVER = "API server"
 

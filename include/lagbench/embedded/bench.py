@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from lagbench.adapters.process.processes import end_process
-from lagbench.core.cluster.own_kafka import KafkaSettings
+from lagbench.core.cluster.own_deployment import KafkaSettings
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.bench_state import (
     BenchFiles,
@@ -29,11 +29,15 @@ from lagbench.embedded.bench_state import (
 )
 from lagbench.embedded.bench_status import BenchStatus, status_of
 from lagbench.embedded.broker import require_disk
-from lagbench.embedded.cache import exclusive
 from lagbench.embedded.child_server import PartState
 from lagbench.embedded.doctor import Check, examine
 from lagbench.embedded.java import find_java
-from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE, SERVERS_VARIABLE, foreign_cluster
+from lagbench.embedded.kafka_choice import (
+    CONNECTION_VARIABLE,
+    SERVERS_VARIABLE,
+    exclusive,
+    foreign_cluster,
+)
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady, StillWaiting

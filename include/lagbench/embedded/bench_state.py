@@ -14,9 +14,9 @@ import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lagbench.adapters.process.processes import is_alive
-from lagbench.embedded.broker_settings import ProxiedListener
-from lagbench.embedded.cache import write_atomically
+from lagbench.embedded.broker import ProxiedListener
 from lagbench.embedded.child_server import PartState
+from lagbench.embedded.kafka_choice import write_atomically
 
 Model = TypeVar("Model", bound=BaseModel)
 

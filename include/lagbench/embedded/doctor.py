@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 
 from lagbench.adapters.process.processor_speed import Processor, this_processor
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import list_scenarios
+from lagbench.core.cluster.policy_manifest import asks_prometheus
 from lagbench.core.plan.machine_needs import cores_needed
 from lagbench.core.plan.plan import plan_cell
 from lagbench.embedded.bench_state import BenchFiles, BenchState
 from lagbench.embedded.bench_status import status_of
 from lagbench.embedded.broker import NEEDED_DISK_BYTES, free_disk_bytes
+from lagbench.embedded.child_server import free_port, is_free
 from lagbench.embedded.jars import BROKER, SPARK, JarSet, is_cached
 from lagbench.embedded.java import find_java
 from lagbench.embedded.kafka_choice import PORT_VARIABLE, foreign_cluster
-from lagbench.embedded.ports import free_port, is_free
 from lagbench.errors import LagbenchError, NotReady
 
 _GIB = 1024**3
+
 _LEAST_PYTHON = (3, 11)
 
 
@@ -170,3 +173,19 @@ def _parts(state: BenchState | None) -> list[Check]:
         else Check(part.name, "fail", part.remark or "down", "lagbench down, then lagbench up")
         for part in status_of(state).parts
     ]
+
+
+PROGRAM = "prometheus"
+
+
+def require_prometheus(policy: Mapping[str, Any], *, where: str) -> None:
+    """Reject a policy with a prometheus trigger where the program is not installed.
+
+    :raises NotReady: it is not; the message names the package.
+    """
+    if asks_prometheus(policy) and shutil.which(PROGRAM) is None:
+        raise NotReady(
+            f"policy {where} has a prometheus trigger, and the embedded bench finds no program "
+            f"{PROGRAM} to answer it: apt-get install --no-install-recommends {PROGRAM}, or use a "
+            "cluster (--target)"
+        )

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lagbench.adapters.kafka.client_settings import SERVERS, settings_of_connection
-from lagbench.embedded.cache import write_atomically
-from lagbench.embedded.ports import LOOPBACK, free_port, is_free
-from lagbench.errors import WrongInput
+from lagbench.embedded.child_server import LOOPBACK, free_port, is_free
+from lagbench.errors import NotReady, WrongInput
 
 SERVERS_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+
 CONNECTION_VARIABLE = "AIRFLOW_CONN_KAFKA_DEFAULT"
+
 PORT_VARIABLE = "LAGBENCH_KAFKA_PORT"
 
 
@@ -83,3 +88,46 @@ def _remembered_port(port_file: Path) -> int | None:
         return int(port_file.read_text(encoding="ascii"))
     except (FileNotFoundError, ValueError):
         return None
+
+
+_RETRY_SECONDS = 0.1
+
+
+def cache_dir() -> Path:
+    """Return lagbench's folder in the user's cache (XDG_CACHE_HOME, else ~/.cache)."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "lagbench"
+
+
+@contextlib.contextmanager
+def exclusive(lock_path: Path, *, timeout_seconds: float, purpose: str) -> Iterator[None]:
+    """Hold the file lock ``lock_path``; the kernel releases it when the process ends.
+
+    A blocking flock has no timeout without a signal handler, so it is retried in short steps.
+    """
+    lock_path.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + timeout_seconds
+    with lock_path.open("a+b") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    message = (
+                        f"cannot {purpose}: another process has held {lock_path} for "
+                        f"{timeout_seconds:.0f} s; wait for it or end it, then try again"
+                    )
+                    raise NotReady(message) from error
+                time.sleep(_RETRY_SECONDS)
+        yield
+
+
+def write_atomically(path: Path, content: str, *, mode: int = 0o644) -> None:
+    """Replace ``path`` atomically: a reader sees the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.touch(mode=0o600)  # the content may be a password: nobody else reads it at any time
+    part.write_text(content, encoding="utf-8")
+    part.chmod(mode)
+    part.replace(path)

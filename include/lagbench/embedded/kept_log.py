@@ -18,7 +18,7 @@ from typing import Any
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.embedded.broker import Broker
-from lagbench.embedded.cache import write_atomically
+from lagbench.embedded.kafka_choice import write_atomically
 
 _NOTE = "fenced.json"
 

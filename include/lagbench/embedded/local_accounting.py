@@ -14,8 +14,7 @@ from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded import bench
-from lagbench.embedded.driver_options import driver_options
-from lagbench.embedded.java import find_java
+from lagbench.embedded.java import driver_options, find_java
 from lagbench.embedded.kept_log import served_log
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
 from lagbench.errors import NotReady

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import yaml
 
+from lagbench.adapters.kube.cluster_check import base_objects
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.manifest_files import base_objects
-from lagbench.adapters.process.process_priority import CONTROL_PLANE
-from lagbench.adapters.process.processes import start_tied
+from lagbench.adapters.process.processes import CONTROL_PLANE, start_tied
 from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.embedded.child_server import ChildServer

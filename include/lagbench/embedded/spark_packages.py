@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 import lagbench
-from lagbench.core.spark.submission import CODE_ZIP
+from lagbench.core.spark.spark_submission import CODE_ZIP
 from lagbench.embedded.jars import SPARK, jar_paths
 from lagbench.embedded.java import find_java, spark_java_home
 from lagbench.errors import LagbenchError

@@ -7,7 +7,7 @@ import logging
 import sys
 
 from lagbench.errors import LagbenchError
-from lagbench.localkube.server import ServerSettings, serve
+from lagbench.localkube.localkube_server import ServerSettings, serve
 from lagbench.programs.flags import CommandLine
 
 

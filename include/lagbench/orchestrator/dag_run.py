@@ -16,14 +16,13 @@ from typing import Any
 import httpx
 
 from lagbench.errors import NotReady, StillRunning
-from lagbench.orchestrator.airflow_environment import airflow_home, fail_abandoned_runs
+from lagbench.orchestrator.airflow_environment import DagProcess, airflow_home, fail_abandoned_runs
 from lagbench.orchestrator.airflow_server import (
     AirflowServer,
     api_token,
     failed_parts,
     told_failure,
 )
-from lagbench.orchestrator.dag_process import DagProcess
 from lagbench.project import PROJECT_ROOT
 
 DAG_ID = "scenario_run"

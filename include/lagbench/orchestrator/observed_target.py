@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kafka.client_settings import SERVERS, checked, read_settings
-from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, ask_again
-from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
+from lagbench.adapters.kafka.kafka_admin import GroupSnapshot, KafkaAdmin, ask_again
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
 from lagbench.adapters.kube.client.kube_connection import log_in
 from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube, Manifest
-from lagbench.core.cluster.settings import EMBEDDED
-from lagbench.core.kubernetes.workloads import selector_string
+from lagbench.core.cluster.cluster_settings import EMBEDDED
+from lagbench.core.kubernetes.workload_state import selector_string
 from lagbench.core.measures.model import Fidelity
-from lagbench.core.policy.kinds import POLICY_VERSIONS
+from lagbench.core.policy.policy_limits import POLICY_VERSIONS
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.core.scenario.scenario import Workload

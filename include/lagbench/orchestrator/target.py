@@ -15,6 +15,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
+import psutil
+
 from lagbench.adapters.kafka.client_settings import (
     own_settings,
     read_settings,
@@ -22,17 +24,16 @@ from lagbench.adapters.kafka.client_settings import (
 )
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.client.kube_connection import known_contexts, written_token
-from lagbench.adapters.kube.client.kube_retries import OUTAGE_SECONDS
+from lagbench.adapters.kube.client.kube_errors import OUTAGE_SECONDS
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
+from lagbench.adapters.kube.cluster_lease import HOLDER_VARIABLE, stored_holder
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.lease_holder import HOLDER_VARIABLE, stored_holder
-from lagbench.adapters.kube.pod_admission import require_admitted
+from lagbench.adapters.kube.ready_pods import require_admitted
 from lagbench.adapters.kube.workloads import clear_cluster
-from lagbench.catalog.own_consumers import own_workload
+from lagbench.catalog.catalog import Cell
+from lagbench.catalog.own_consumers import own_workload, require_own_consumer
 from lagbench.catalog.strict_yaml import read_text
-from lagbench.core.cluster.manifests import RunTarget
-from lagbench.core.cluster.run_rights import rights_of_run
-from lagbench.core.cluster.settings import (
+from lagbench.core.cluster.cluster_settings import (
     ALIASES_FIELD,
     EMBEDDED,
     IMAGE_FIELD,
@@ -46,11 +47,26 @@ from lagbench.core.cluster.settings import (
     ClusterSettings,
     cluster_settings,
 )
-from lagbench.core.kubernetes.bearer_token import token_end_seconds
-from lagbench.core.kubernetes.instants import NS_PER_SECOND, format_instant
-from lagbench.core.scenario.consumer_kind import KindName
+from lagbench.core.cluster.manifests import RunTarget
+from lagbench.core.cluster.policy_manifest import (
+    refuse_kind_on_cluster,
+    refuse_on_cluster,
+    refuse_without_own_broker,
+    rights_of_run,
+)
+from lagbench.core.kubernetes.kubernetes_values import (
+    NS_PER_SECOND,
+    format_instant,
+    token_end_seconds,
+)
+from lagbench.core.plan.spark_needs import check_spark_fit
+from lagbench.core.policy.checked_policy import require_kafka_log_in, require_own_controller
+from lagbench.core.scenario.consumer_kinds import KindName
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream_start import require_known_hpa
+from lagbench.embedded import bench
+from lagbench.embedded.doctor import require_prometheus
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.errors import NotReady, WrongInput
@@ -58,9 +74,13 @@ from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 KIND = "kind"
+
 CONTEXT_PREFIX = "context:"
+
 CONTEXT_ADVICE = "Correct --target, or KUBECONFIG"
+
 KUBERNETES_VARIABLE = "AIRFLOW_CONN_KUBERNETES_DEFAULT"
+
 OVERLAYS = PROJECT_ROOT / "k8s" / "overlays"
 
 _FIELD_OF_KEY = {
@@ -74,9 +94,12 @@ _FIELD_OF_KEY = {
     "METRIC_ALIASES": ALIASES_FIELD,
     "KAFKA_SECRET": KAFKA_SETTINGS_FIELD,
 }
+
 _AIRFLOWS_SERVERS = "AIRFLOW_KAFKA_BOOTSTRAP_SERVERS"
+
 _AIRFLOWS_CONFIG = "AIRFLOW_KAFKA_CONFIG"
 """A file of librdkafka's settings for Airflow's tasks; the pods have the same from a Secret."""
+
 _KEYS = (*_FIELD_OF_KEY, _AIRFLOWS_SERVERS, _AIRFLOWS_CONFIG)
 
 
@@ -295,3 +318,28 @@ def _read_settings(path: Path) -> dict[str, str]:
 
 def _refuse(field: str, value: str, allowed: str, *, where: str = "target") -> NoReturn:
     raise WrongInput(where=where, field=field, value=value, allowed=allowed)
+
+
+def require_playable(cell: Cell, cluster: ClusterSettings | None, state_dir: Path) -> None:
+    """Reject what the bench, or the cluster, cannot run as it is meant.
+
+    :param cluster: None: the embedded bench.
+    """
+    require_known_hpa(cell.scenario, is_embedded=cluster is None)
+    for name, policy in cell.policies:
+        require_own_controller(policy.manifest, where=name, is_embedded=cluster is None)
+    on = bench.kafka_settings(state_dir) if cluster is None else cluster
+    require_own_consumer(cell.scenario, on=on)
+    if cluster is None:
+        free = psutil.virtual_memory().available // 2**20
+        check_spark_fit(cell.scenario, cell.policy, memory_mebibytes=free)
+        if not bench.has_own_broker(state_dir):
+            refuse_without_own_broker(cell.scenario)
+    else:
+        refuse_on_cluster(cell.scenario)
+        refuse_kind_on_cluster(cell.scenario, cluster)
+    for name, policy in cell.policies:
+        if cluster is None:
+            require_prometheus(policy.manifest, where=name)
+        elif cluster.kafka_secret:
+            require_kafka_log_in(policy.manifest, where=name)

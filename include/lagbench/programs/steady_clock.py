@@ -10,8 +10,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from lagbench.core.measures.evidence.clock_step import ClockReading, ClockSteps, closest_reading
-from lagbench.core.telemetry.record import ClockStepped, Record
+from lagbench.core.measures.evidence.clock_readings import ClockReading, ClockSteps, closest_reading
+from lagbench.core.telemetry.records_of_programs import ClockStepped, Record
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.telemetry.record import Record
+from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.core.telemetry.records import decode_record
+from lagbench.core.telemetry.records_of_programs import Record
 
 log = logging.getLogger(__name__)
 

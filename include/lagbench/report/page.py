@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.registry import NAMED
 from lagbench.core.simulation.prediction import Residual, RunPrediction, residuals
 from lagbench.core.verdict.verdict import Verdict
-from lagbench.report.assets import content_security_policy, scripts, styles
 from lagbench.report.next_steps import next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
-from lagbench.report.tiles import tiles
 from lagbench.results.gate import read_record
 from lagbench.results.observed_run import POLICY_CHECK_FILE
-from lagbench.results.prediction import read_prediction
+from lagbench.results.run_prediction import read_prediction
 
 UNKNOWN = "–"
+
 STATUSES = ("fail", "undetermined", "pass", "not_judged")
 """The order of the SLOs on the page: what decided the verdict comes first."""
+
 START = "lagbench.startReport();"
+
 SHOWN_BAD_MESSAGES = 40
+
 GATE_CLASSES = {
     "baseline": "pass",
     "within": "pass",
@@ -180,3 +185,131 @@ def _flat(manifest: dict[str, Any]) -> list[tuple[str, str]]:
         elif not (isinstance(value, str) and "\n" in value):
             rows.append((key, instant(value) if key.endswith("_at") else str(value)))
     return rows
+
+
+SCRIPTS = ("theme", "samples", "panels", "charts")
+"""Files of ``scripts``: each adds to ``window.lagbench`` when it is read, in this order."""
+
+STYLES = ("theme", "page", "charts", "print")
+"""Files of ``styles``, in the order of the cascade."""
+
+
+@cache
+def scripts() -> str:
+    """Return one classic script: uPlot with its licence, then ours."""
+    licence = _read("vendor/uplot/LICENSE.txt").strip()
+    library = _read("vendor/uplot/uPlot.iife.min.js").strip()
+    ours = [_read(f"scripts/{name}.js").strip() for name in SCRIPTS]
+    return "\n".join([f"/* uPlot:\n{licence}\n*/", library, *ours])
+
+
+@cache
+def styles() -> str:
+    """Return one style sheet: uPlot's, then ours."""
+    library = _read("vendor/uplot/uPlot.min.css").strip()
+    return "\n".join([library, *(_read(f"styles/{name}.css").strip() for name in STYLES)])
+
+
+def content_security_policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
+    """Return the policy of a page that may run and show nothing but these inline texts.
+
+    A text is what stands between ``<script>`` and ``</script>``, to the byte.
+    """
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {' '.join(map(_source, scripts))}",
+            f"style-src {' '.join(map(_source, styles))}",
+            "img-src data: blob:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+
+
+def _source(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _read(path: str) -> str:
+    return resources.files("lagbench.report").joinpath(path).read_text(encoding="utf-8")
+
+
+class Tile(NamedTuple):
+    """One number of the run with its unit, and what it is."""
+
+    value: str
+    title: str
+    note: str = ""
+
+
+def tiles(measures: Measures) -> list[Tile]:
+    """Return the tiles in the order of the page; a measure that the run lacks is a dash."""
+    return [
+        Tile(_value(name, measures), NAMED[name].title, note(measures))
+        for name, note in _SHOWN.items()
+    ]
+
+
+def _value(name: str, measures: Measures) -> str:
+    return NAMED[name].text(NAMED[name].read(measures))
+
+
+def _build_up(measures: Measures) -> str:
+    build_up = measures.lag.build_up
+    rate = None if build_up is None else build_up.records_per_second
+    return "" if rate is None else f"built up at {rate:,.0f}/s"
+
+
+def _dip(measures: Measures) -> str:
+    if measures.spark is not None:
+        return "not asked: the group of a Spark consumer has no members"
+    found = measures.rebalances
+    # A scale step's window is wider at low rates.
+    steps = [
+        (step.dip_percent, step.window_seconds)
+        for step in found.episodes
+        if step.trigger in ("scale_up", "scale_down") and step.dip_percent is not None
+    ]
+    window = max(steps, key=lambda step: step[0])[1] if steps else None
+    deepest = "deepest" if window is None else f"deepest, in a {window:g} s window"
+    area = _value("rebalance_area_seconds", measures)
+    return f"{deepest}; {area} of work; {found.after_start} rebalances"
+
+
+def _pod_time(measures: Measures) -> str:
+    ratio = measures.scaling.idle_ratio
+    idle = "" if ratio is None else f", {ratio * 100:.0f} % idle"
+    return measures.scaling.unwatched_text or f"in the planned window{idle}"
+
+
+def _time_lag(measures: Measures) -> str:
+    during, after = measures.lag.time_lag_seconds, measures.lag.time_lag_seconds_after
+    parts = [f"p95 {_value('time_lag_p95_seconds', measures)}"]
+    if during.max is not None:
+        parts.append(f"max {during.max:,.1f} s")
+    if after is not None and after.p99 is not None:
+        parts.append(f"p99 {after.p99:,.1f} s after the planned window")
+    return ", ".join(parts)
+
+
+_SHOWN: Mapping[str, Callable[[Measures], str]] = {
+    "reaction_seconds": lambda measures: (
+        "load step to first "
+        + (
+            "new pod Ready and assigned"
+            if measures.spark is None
+            else "task finished on a new worker"
+        )
+    ),
+    "peak_lag_records": _build_up,
+    "drain_seconds": lambda _: "after the spike",
+    "rebalance_dip_percent": _dip,
+    "standstill_seconds": lambda _: "longest, while work waited",
+    "lost": lambda _: "",
+    "duplicated": lambda _: "",
+    "flips": lambda measures: f"in {_value('replica_changes', measures)} replica changes",
+    "pod_minutes": _pod_time,
+    "time_lag_p99_seconds": _time_lag,
+}

@@ -18,20 +18,22 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
-from lagbench.core.measures.evidence.gaps import GAP_SECONDS
-from lagbench.core.measures.evidence.observed_members import observed_members
-from lagbench.core.measures.evidence.pod_lives import by_life
-from lagbench.core.measures.evidence.pod_timeline import pod_timelines
-from lagbench.core.measures.evidence.series import BIN_NS, LagSeries
+from lagbench.core.measures.evidence.lag_readings import BIN_NS, GAP_SECONDS, LagSeries
+from lagbench.core.measures.evidence.observed_group import observed_members
+from lagbench.core.measures.evidence.pod_timeline import by_life, pod_timelines
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.pods.consumer_cpu import consumer_cpu
-from lagbench.core.measures.rebalance.work_by_commits import bins_without_reading, rate_of_commits
-from lagbench.core.scenario.accounting_level import knows_work
-from lagbench.core.telemetry.consumer import PartitionsAssigned, PartitionsRevoked, PodStopped
-from lagbench.core.telemetry.phases import Phase
-from lagbench.core.telemetry.recorder import HpaSample, KubeEvent, PodSeen
+from lagbench.core.measures.partition_work import bins_without_reading, rate_of_commits
+from lagbench.core.measures.pod_use import consumer_cpu
+from lagbench.core.scenario.consumer_kinds import knows_work
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record
+from lagbench.core.telemetry.records_of_programs import (
+    PartitionsAssigned,
+    PartitionsRevoked,
+    Phase,
+    PodStopped,
+)
+from lagbench.core.telemetry.records_of_recorder import HpaSample, KubeEvent, PodSeen
 from lagbench.results.run_tables import read_lag, read_rate
 
 Floats = npt.NDArray[np.float64]

@@ -17,7 +17,7 @@ from lagbench.core.compare.compare import Comparison, compare_measures
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import MeasureModel
 from lagbench.errors import LagbenchError, NotReady, WrongInput
-from lagbench.results.baseline import (
+from lagbench.results.compared_runs import (
     BASELINE_FILE,
     Baseline,
     cell_of,

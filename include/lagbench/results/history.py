@@ -18,13 +18,12 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
-from lagbench.core.compare.history import HistoryRow, by_cell, cell_history, flat_manifest
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.registry import NAMED
+from lagbench.core.compare.cell_history import HistoryRow, by_cell, cell_history, flat_manifest
+from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady
-from lagbench.results.baseline import CELL_FIELD, cell_of
+from lagbench.results.compared_runs import CELL_FIELD, cell_of
 from lagbench.shown import shown
 
 log = logging.getLogger(__name__)

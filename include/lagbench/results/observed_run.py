@@ -18,16 +18,20 @@ import pyarrow.parquet as pq
 import yaml
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE
-from lagbench.core.measures.evidence.observation import OBSERVED_FIELD, Observation
-from lagbench.core.measures.evidence.observed_load import observed_pod_rate, observed_rates
-from lagbench.core.measures.evidence.series import LagSeries, RateSeries, lag_series
-from lagbench.core.measures.rebalance.work_by_commits import work_by_commits
-from lagbench.core.scenario.accounting_level import level_of
+from lagbench.core.measures.evidence.group_events import STOPPING_PHASE
+from lagbench.core.measures.evidence.lag_readings import LagSeries, RateSeries, lag_series
+from lagbench.core.measures.evidence.observed_group import (
+    OBSERVED_FIELD,
+    Observation,
+    observed_pod_rate,
+    observed_rates,
+)
+from lagbench.core.measures.partition_work import work_by_commits
+from lagbench.core.scenario.consumer_kinds import level_of
 from lagbench.core.scenario.profiles import MOST_PER_SECOND
-from lagbench.core.telemetry.phases import Phase
-from lagbench.core.telemetry.recorder import GroupSample, LagSample, ReplicaSample
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record, encode_record
+from lagbench.core.telemetry.records_of_programs import Phase
+from lagbench.core.telemetry.records_of_recorder import GroupSample, LagSample, ReplicaSample
 from lagbench.errors import NotReady
 from lagbench.results.seals import seal_evidence
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
 from pydantic import ValidationError
 
@@ -13,27 +16,30 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.core.clocks import clock_set, on_recorders_clock
 from lagbench.core.measures.accounting.accounting import CommitMove, commits_moved_back
-from lagbench.core.measures.evidence.observation import Observation, observation_of
-from lagbench.core.measures.evidence.observed_members import observed_members
-from lagbench.core.measures.evidence.own_members import with_pods_of_members
-from lagbench.core.measures.evidence.pod_lives import PodLives, by_life, pod_lives
-from lagbench.core.measures.evidence.series import LagSeries, RateSeries
-from lagbench.core.measures.evidence.stale_lag import without_stale
-from lagbench.core.measures.rebalance.partition_work import (
+from lagbench.core.measures.evidence.group_strangers import with_pods_of_members
+from lagbench.core.measures.evidence.lag_readings import LagSeries, RateSeries, without_stale
+from lagbench.core.measures.evidence.observed_group import (
+    Observation,
+    observation_of,
+    observed_members,
+)
+from lagbench.core.measures.evidence.pod_timeline import PodLives, by_life, pod_lives
+from lagbench.core.measures.partition_work import (
     PartitionWork,
+    rate_of_commits,
     rates_by_life,
+    work_by_commits,
     work_by_lag,
 )
-from lagbench.core.measures.rebalance.work_by_commits import rate_of_commits, work_by_commits
 from lagbench.core.measures.run_evidence import RunEvidence, first_partitions
 from lagbench.core.policy.checked_policy import CheckedPolicy
-from lagbench.core.policy.limits import PolicyLimits, unscaled_limits
-from lagbench.core.scenario.accounting_level import knows_work
+from lagbench.core.policy.policy_limits import PolicyLimits, unscaled_limits
 from lagbench.core.scenario.actions import SwapPolicy
-from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.consumer_kinds import knows_work
+from lagbench.core.scenario.event_stream import planned_partitions
+from lagbench.core.scenario.scenario import PartitionPlan, Scenario
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results import run_tables
-from lagbench.results.planned_places import misplaced_messages
 
 
 def read_evidence(folder: RunFolder) -> RunEvidence:
@@ -185,3 +191,30 @@ def _yaml(folder: RunFolder, text: str, name: str) -> dict[str, Any]:
             allowed="a YAML mapping",
         )
     return content
+
+
+_BATCH_ROWS = 1 << 20
+
+_COLUMNS = ["partition", "entity_id", "planned_offset_ns"]
+
+
+def misplaced_messages(folder: RunFolder, plan: PartitionPlan) -> int:
+    """Return how many messages in the log are in another partition than planned.
+
+    Only a topic that grew has a choice; without a growth the rows are not read.
+
+    :raises NotReady: the table ``events`` cannot be read.
+    """
+    if not plan.growths:
+        return 0
+    count = 0
+    try:
+        for part in sorted(folder.table("events").glob("*.parquet")):
+            for batch in pq.ParquetFile(part).iter_batches(_BATCH_ROWS, columns=_COLUMNS):
+                rows = pa.Table.from_batches([batch]).drop_null()
+                entities = rows["entity_id"].to_numpy().astype(np.uint64)
+                planned = planned_partitions(entities, rows["planned_offset_ns"].to_numpy(), plan)
+                count += int((planned != rows["partition"].to_numpy()).sum())
+    except (OSError, pa.ArrowException) as broken:
+        raise NotReady(f"run {folder.run_id}: its messages cannot be read: {broken}") from broken
+    return count

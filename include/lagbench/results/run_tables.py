@@ -9,17 +9,17 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.accounting.accounting import BadMessage
-from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries, lag_series
+from lagbench.core.measures.evidence.lag_readings import BIN_NS, LagSeries, RateSeries, lag_series
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.rebalance.partition_gaps import Handover
-from lagbench.core.measures.rebalance.partition_work import (
+from lagbench.core.measures.partition_work import (
     POD_BINS,
     PartitionWork,
     PodRates,
     work_of_bins,
 )
-from lagbench.core.measures.rebalance.rate_dip import rate_series
+from lagbench.core.measures.rate_dip import rate_series
 from lagbench.core.measures.run_evidence import Ledger
+from lagbench.core.measures.step_costs import Handover
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record
 from lagbench.errors import NotReady
 

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.evidence.observation import OBSERVED_FIELD
+from lagbench.core.measures.evidence.observed_group import OBSERVED_FIELD
 from lagbench.errors import WrongInput
 
 SEALED_FIELD = "sealed"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lagbench.adapters.kafka.client_settings import refuse_code
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -15,9 +16,8 @@ from lagbench.adapters.kafka.kafka_lag import (
     read_offsets,
     read_partitions,
 )
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets
 from lagbench.errors import LagbenchError, NotReady
-from lagbench_airflow.hooks.connections import connection
 
 
 class LagReader:
@@ -108,3 +108,21 @@ class KafkaHook(BaseHook):
         except LagbenchError as error:
             return False, str(error)
         return True, f"{count} broker(s) answered"
+
+
+EXAMPLES = {
+    "kafka": 'extra {"bootstrap.servers": "HOST:PORT"}',
+    "kubernetes": 'extra {"kube_config_path": "PATH"}',
+    "spark": 'host "local[2]", spark://HOST:PORT or k8s://https://HOST:PORT',
+}
+
+
+def connection(name: str, sort: str) -> Any:
+    """Return a connection of a sort: kafka, kubernetes or spark."""
+    try:
+        return BaseHook.get_connection(name)
+    except AirflowNotFoundException as error:
+        raise NotReady(
+            f"the connection {name} is not defined. Bring the bench up (lagbench up) and start "
+            f"Airflow through lagbench (make ui, lagbench run), or define it with {EXAMPLES[sort]}"
+        ) from error

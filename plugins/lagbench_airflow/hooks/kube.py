@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from airflow.sdk.exceptions import AirflowException
 
 from lagbench import project
-from lagbench.adapters.kube.client.kube_retries import OUTAGE_SECONDS, patient_retries
+from lagbench.adapters.kube.client.kube_errors import OUTAGE_SECONDS, patient_retries
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.cluster.settings import ClusterSettings, cluster_settings
+from lagbench.core.cluster.cluster_settings import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
-from lagbench_airflow.hooks.connections import connection
+from lagbench_airflow.hooks.kafka import connection
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lagbench.core.spark.settings import SparkPlace, SparkSettings, check_fit, place_of
+from lagbench.core.spark.spark_connection import SparkPlace, SparkSettings, check_fit, place_of
 from lagbench.errors import WrongInput
-from lagbench_airflow.hooks.connections import connection
+from lagbench_airflow.hooks.kafka import connection
 
 
 @dataclass(frozen=True, slots=True)

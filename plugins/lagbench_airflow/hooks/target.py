@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 
 from lagbench import project
-from lagbench.core.cluster.settings import EMBEDDED
+from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.orchestrator.target import CONTEXT_PREFIX
-from lagbench_airflow.hooks.connections import EXAMPLES, connection
+from lagbench_airflow.hooks.kafka import EXAMPLES, connection
 from lagbench_airflow.hooks.kube import asks_for_own_account, open_kube, provider_field
 
 

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lagbench.adapters.kube.manifest_files import base_manifest
+from lagbench import project
+from lagbench.adapters.kube.cluster_check import base_manifest
 from lagbench.adapters.kube.policy_swap import put_policy, refuse_foreign_policy
 from lagbench.adapters.runs.run_manifest import add_versions
 from lagbench.core.cluster.manifests import lag_scaler_for_run, prometheus_for_run
 from lagbench.core.cluster.policy_manifest import (
+    SCALED_OBJECT,
     asks_lag_scaler,
     asks_prometheus,
     iggy_addresses,
     policy_for_run,
 )
+from lagbench.core.keda.loop.keda_hpa import KEDA_VERSION, VERSION_LABEL, is_handed_over
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.policy.stream_windows import aligned_start_ns, stream_windows
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
+from lagbench.core.spark.spark_connection import SparkPlace
+from lagbench.embedded import bench
+from lagbench.embedded.jars import BROKER
+from lagbench.embedded.java import find_java
 from lagbench.errors import NotReady
-from lagbench_airflow.bench_versions import autoscaler_version
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator, Place
 
@@ -31,8 +37,10 @@ if TYPE_CHECKING:
 
 START_LEAD_SECONDS = 30.0
 """From placing cron windows to the stream: a policy is taken up, and the producer starts."""
+
 CLUSTER_START_LEAD_SECONDS = 60.0
 """The same on a cluster, where KEDA and the pods of player and producer take longer."""
+
 RECORDER_METRICS_ANNOTATION = "lagbench.io/port-metrics"
 
 
@@ -128,3 +136,38 @@ def _start_prometheus(place: Place) -> None:
     place.apply_companions("prometheus", only_on_cluster=False)
     base = base_manifest("prometheus", "Deployment")
     place.start(prometheus_for_run(base, place.target, scraped_address=f"{status['podIP']}:{port}"))
+
+
+UNKNOWN = "unknown"
+"""Another environment than each version that was read."""
+
+
+def started_versions(place: SparkPlace) -> dict[str, str]:
+    """Return the versions of the broker and of the Java that Spark's driver runs in.
+
+    An unknown version is left out: a foreign Kafka reports none to clients, and a driver in a pod
+    has its image's Java.
+    """
+    versions = {}
+    state = bench.running(project.state_dir())
+    if state is not None and state.kafka == "embedded":
+        versions["kafka-broker"] = BROKER.version
+    if place is not SparkPlace.KUBERNETES:
+        versions["java"] = find_java().version
+    return versions
+
+
+def autoscaler_version(
+    policy: Mapping[str, Any], hpa: Mapping[str, Any], *, is_embedded: bool
+) -> dict[str, str]:
+    """Return the version of the KEDA that drives ``policy``, or of our autoscaler's rules.
+
+    ``hpa``: the live HPA, on which KEDA writes its version; ``unknown`` if it is not there. Empty
+    for a policy that is an HPA: Kubernetes alone scales then, and the manifest has its version.
+    """
+    if policy["kind"] != SCALED_OBJECT:
+        return {}
+    if is_embedded or is_handed_over(policy):
+        return {"keda-rules": KEDA_VERSION}
+    version = ((hpa.get("metadata") or {}).get("labels") or {}).get(VERSION_LABEL)
+    return {"keda": UNKNOWN if version is None else str(version)}

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from lagbench.adapters.kube.manifest_files import base_objects
+from lagbench.adapters.kube.cluster_check import base_objects
 from lagbench.adapters.kube.ready_pods import start_limit_seconds, wait_ready
-from lagbench.core.cluster.imposed_limits import imposed_cpu_limits, sets_cpu_limit
 from lagbench.core.cluster.manifests import RunTarget, claim_for_cluster, companion_for_run
-from lagbench.core.kubernetes.workloads import selector_string
+from lagbench.core.cluster.rejected_pods import imposed_cpu_limits, sets_cpu_limit
+from lagbench.core.kubernetes.workload_state import selector_string
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.failures import wrong_input_is_final
-from lagbench_airflow.kills import ends_when_killed
-from lagbench_airflow.phases import phase
+from lagbench_airflow.task_life import ends_when_killed, phase, wrong_input_is_final
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

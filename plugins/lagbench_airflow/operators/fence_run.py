@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench import project
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kafka.telemetry_read import read_records
+from lagbench.adapters.kafka.telemetry_topic import read_records
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.pod_logs import logs_of_pod
+from lagbench.adapters.kube.ready_pods import logs_of_pod
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog.own_consumers import read_own_deployment
 from lagbench.core.cluster.manifests import GRACE_MARGIN_SECONDS, is_foreign
 from lagbench.core.cluster.policy_manifest import POLICY_KINDS
-from lagbench.core.scenario.consumer_kind import kind_of
+from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
-from lagbench.core.telemetry.actions import ActionEnded
+from lagbench.core.telemetry.records_of_programs import ActionEnded
 from lagbench.embedded.kept_log import note_fence
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun

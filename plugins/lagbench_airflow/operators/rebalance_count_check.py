@@ -12,7 +12,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
 from lagbench.core.measures.checks import rebalances_within
-from lagbench.core.measures.rebalance.watched_group import WatchedGroup
+from lagbench.core.measures.rebalance_episodes import WatchedGroup
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.sensors.condition_sensor import DEFERRAL_SETTLES_SECONDS, DEFERRAL_SLACK
 from lagbench_airflow.triggers.condition import ConditionTrigger, look_once, run_inline

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from lagbench import project
-from lagbench.adapters.kube.manifest_files import base_manifest
+from lagbench.adapters.kube.cluster_check import base_manifest
 from lagbench.adapters.kube.ready_pods import wait_ready
 from lagbench.catalog.own_consumers import read_environment, read_own_deployment
-from lagbench.core.cluster.jobs import broker_proxy_for_run
 from lagbench.core.cluster.manifests import ConsumersWay, consumer_for_run
 from lagbench.core.cluster.own_deployment import own_consumer_for_cluster
 from lagbench.core.cluster.own_process import own_consumer_as_process
-from lagbench.core.cluster.spark_consumer import (
+from lagbench.core.cluster.run_jobs import broker_proxy_for_run
+from lagbench.core.cluster.spark_pods import (
     SparkPlace,
     spark_consumer_for_run,
     spark_secret_for_run,
 )
 from lagbench.core.scenario.actions import BrokerUnreachable, downstream_pace
+from lagbench.core.scenario.consumer_kinds import SPARK_DRIVER, SPARK_MASTER, SPARK_MASTER_PORT
+from lagbench.core.scenario.event_stream import poisoned_key
 from lagbench.core.scenario.run_names import BROKER_PROXY, CONSUMER_DEPLOYMENT, PORT_ANNOTATION
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.spark_consumer import SPARK_DRIVER, SPARK_MASTER, SPARK_MASTER_PORT
-from lagbench.core.scenario.start_delay import start_delay
-from lagbench.core.scenario.stream.poisoned import poisoned_key
+from lagbench.core.scenario.stream_start import start_delay
 from lagbench.embedded import bench
-from lagbench.embedded.broker_settings import ProxiedListener
+from lagbench.embedded.broker import ProxiedListener
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator, Place

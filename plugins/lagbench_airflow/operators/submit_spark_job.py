@@ -16,17 +16,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.spark.settings import SparkPlace
-from lagbench.core.spark.submission import Here, Submission, compose_submission, time_limit_seconds
+from lagbench.core.scenario.offered_load import offered_load
+from lagbench.core.spark.spark_connection import SparkPlace
+from lagbench.core.spark.spark_submission import (
+    Here,
+    Submission,
+    compose_submission,
+    time_limit_seconds,
+)
 from lagbench.errors import NotReady, WrongInput
-from lagbench.orchestrator.dag_process import is_dag_process
-from lagbench.shared_with_spark.job_progress import PROGRESS_FILE, STEPS, each_second
+from lagbench.orchestrator.airflow_environment import is_dag_process
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+from lagbench.shared_with_spark.spark_job import PROGRESS_FILE, STEPS, each_second
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.operators.cell_operator import CellOperator
-from lagbench_airflow.phases import record_progress
+from lagbench_airflow.task_life import record_progress, wrong_input_is_final
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -262,8 +266,7 @@ class PipelineJob:
     @contextlib.contextmanager
     def _jvm_options(self, *, is_held: bool) -> Iterator[str]:
         """Yield the driver's options; only a local driver has an archive of its classes."""
-        from lagbench.embedded.driver_options import compiler_options, driver_options
-        from lagbench.embedded.java import find_java
+        from lagbench.embedded.java import compiler_options, driver_options, find_java
 
         # A held job's log does not end yet: the plan says how many messages there will be.
         planned = offered_load(self.cell.scenario.profile).total

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench.core.measures.checks import Check, rebalance_count, reconciliation
 from lagbench.core.measures.measures import Measures
-from lagbench.core.scenario.accounting_level import knows_work
+from lagbench.core.scenario.consumer_kinds import knows_work
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.links import ReportLink
 from lagbench_airflow.operators.cell_operator import CellOperator
@@ -28,7 +28,7 @@ class RunRebalancesCheckOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Count episodes by their cause."""
-        from lagbench.results.measure import measure_run
+        from lagbench.results.measure_run import measure_run
 
         return _recorded(self, cell, rebalance_count(measure_run(cell.folder)))
 
@@ -82,9 +82,9 @@ class VerdictOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Judge the measures (computed by the rebalance check), write JUnit and report."""
-        from lagbench.report.junit import write_junit
+        from lagbench.report.outcome_files import write_junit
         from lagbench.report.page import write_report
-        from lagbench.results.measure import judge_run
+        from lagbench.results.measure_run import judge_run
 
         verdict = judge_run(cell.folder)
         write_junit(cell.folder)

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Annotated
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -15,17 +22,20 @@ from fastapi.responses import (
     Response,
     StreamingResponse,
 )
+from jinja2 import Environment, FileSystemLoader
 
+from lagbench.report.page import scripts, styles
 from lagbench.shown import shown
-from lagbench_airflow.links import report_path
-from lagbench_airflow.pages.live_page import live_page, no_report_page, waiting_page
+from lagbench_airflow.links import public_prefix, report_path
 from lagbench_airflow.pages.live_stream import HEADERS, file_of_run, line_events, read_lines
-from lagbench_airflow.pages.security_policy import OF_FILES
 from lagbench_airflow.run_lookup import DAGS_WITH_REPORT, SCENARIO_DAG, folder_of_page
 
 RunId = Annotated[str, PathParameter(pattern=r"^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$")]
+
 MOST_OFFSET = 2**53
+
 Offset = Annotated[int, Query(alias="from", ge=0, le=MOST_OFFSET)]
+
 LastEvent = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=MOST_OFFSET)]
 
 
@@ -87,3 +97,100 @@ def report_app(*, is_open: bool = False) -> FastAPI:
         return FileResponse(found, headers=dict(OF_FILES))
 
     return app
+
+
+_ASSETS = Path(__file__).resolve().parent / "assets"
+
+_LIVE_SCRIPTS = ("course.js", "view.js", "curves.js", "stream.js")
+
+_THEME_SCRIPTS = ("theme.js",)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page and its headers."""
+
+    html: str
+    headers: Mapping[str, str]
+
+
+def live_page(run_id: str) -> Page:
+    """Return the page of a run in progress; names in it come by the stream, as text."""
+    settings = {
+        "run": run_id,
+        "events": f"{public_prefix()}/live/{run_id}/events",
+        "lines": f"{public_prefix()}/live/{run_id}/lines",
+        "report": report_path(run_id),
+    }
+    content = {"run_id": run_id, "settings": _inside_script(settings)}
+    return _page("live.html.j2", _LIVE_SCRIPTS, **content)
+
+
+def waiting_page() -> Page:
+    """Return the page of a Dag run without a run folder; it looks again by itself."""
+    return _page("waiting.html.j2", _THEME_SCRIPTS)
+
+
+def no_report_page() -> Page:
+    """Return the page of a run of a Dag whose runs have no report."""
+    return _page("no_report.html.j2", _THEME_SCRIPTS)
+
+
+def _page(template: str, own_scripts: Sequence[str], **content: str) -> Page:
+    charts, chart_styles = scripts(), styles()
+    script = "\n".join(_text(name) for name in own_scripts)
+    style = _text("live.css")
+    html = (
+        _templates()
+        .get_template(template)
+        .render(charts=charts, script=script, chart_styles=chart_styles, style=style, **content)
+    )
+    headers = of_page([charts, script], [chart_styles, style])
+    return Page(html, headers)
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(loader=FileSystemLoader(_ASSETS), autoescape=True)
+
+
+@cache
+def _text(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def _inside_script(content: Mapping[str, str]) -> str:
+    """Return JSON that no text can end: a ``<`` is written as its number."""
+    return json.dumps(content).replace("<", "\\u003c")
+
+
+# A report contains its scripts and styles and needs nothing from elsewhere. A run folder may come
+# from a stranger: in the sandbox it has an origin of its own, without the reader's session.
+OF_FILES: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "sandbox allow-scripts allow-downloads; "
+        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+        "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def of_page(scripts: Iterable[str], styles: Iterable[str]) -> Mapping[str, str]:
+    """Return the headers of a page that runs these inline scripts and styles and no others.
+
+    It may ask this server for data, and no other one.
+    """
+    policy = (
+        f"default-src 'none'; script-src {_digests(scripts)}; style-src {_digests(styles)}; "
+        "img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'self'"
+    )
+    return {**OF_FILES, "Content-Security-Policy": policy, "Cache-Control": "no-store"}
+
+
+def _digests(texts: Iterable[str]) -> str:
+    found = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+    return " ".join(f"'sha256-{digest}'" for digest in found) or "'none'"

@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import (
 )
 
 from lagbench.errors import WrongInput
-from lagbench_airflow.failures import wrong_input_is_final
+from lagbench_airflow.task_life import wrong_input_is_final
 from lagbench_airflow.triggers.condition import (
     Condition,
     ConditionTrigger,

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench.core.keda.triggers.kafka import KAFKA_DEFAULT_LAG_THRESHOLD
+from lagbench.core.keda.triggers.kafka_parameters import KAFKA_DEFAULT_LAG_THRESHOLD
 from lagbench.core.scenario.actions import actions_seconds
-from lagbench.core.scenario.consumer_kind import kind_of
-from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.scenario.stream.tail import resting_lag_records, resting_replicas
+from lagbench.core.scenario.consumer_kinds import kind_of
+from lagbench.core.scenario.offered_load import offered_load
+from lagbench.core.scenario.stream_tail import resting_lag_records, resting_replicas
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.failures import wrong_input_is_final
-from lagbench_airflow.phases import record_phase
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
+from lagbench_airflow.task_life import record_phase, wrong_input_is_final
 from lagbench_airflow.triggers.condition import Condition, Reason
 from lagbench_airflow.triggers.conditions import (
     ActionsPlayed,

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lagbench.adapters.kube.ready_pods import require_lasting
-from lagbench.core.kubernetes.workloads import is_rolled_out, selector_string, wanted_replicas
+from lagbench.core.kubernetes.workload_state import is_rolled_out, selector_string, wanted_replicas
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES
-from lagbench.core.measures.rebalance.watched_group import GroupLook, WatchedGroup
+from lagbench.core.measures.rebalance_episodes import GroupLook, WatchedGroup
 from lagbench.core.scenario.own_consumer import client_pattern
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.triggers.condition import Condition, KeptClients, Reading
 
 if TYPE_CHECKING:
-    from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
+    from lagbench.adapters.kafka.kafka_admin import GroupMember, GroupSnapshot
     from lagbench.adapters.kube.kube import Kube
 
 JobEnd = Literal["complete", "failed", "gone"]

@@ -7,7 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from lagbench.embedded.cache import cache_dir
+from lagbench.embedded.kafka_choice import cache_dir
 
 _FILE = Path(__file__).with_name("versions.toml")
 _RECIPES = ("versions.toml", "go_programs.py", "debian_programs.py")

@@ -9,8 +9,7 @@ from typing import Any
 from tests.fakes.iggy_answers import FakePartition, FakeTopic, IggyState
 
 from lagbench.adapters.iggy.iggy_source import IggySource
-from lagbench.core.lag_scaler.lag_clusters import IggyServer
-from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic
+from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic, IggyServer
 
 ORDERS = GroupTopic("enrich", "shop/orders")
 

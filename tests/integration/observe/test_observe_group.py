@@ -27,7 +27,7 @@ from tests.integration.secured_broker import PASSWORD, USER, SecuredBroker, secu
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.measures.measures import Measures
-from lagbench.core.telemetry.recorder import GroupSample
+from lagbench.core.telemetry.records_of_recorder import GroupSample
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.results.observed_run import LOAD_FILE, RECORDS_FILE, read_records
 

@@ -14,7 +14,7 @@ from tests.integration.report.chromium import Page
 from tests.integration.report.served_live_page import served_live_page
 
 from lagbench.adapters.runs.run_folder import runs_root
-from lagbench.core.live.line import LiveCell, LiveLine, encode_line
+from lagbench.core.live.live_line import LiveCell, LiveLine, encode_line
 
 pytestmark = pytest.mark.browser
 

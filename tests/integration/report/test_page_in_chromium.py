@@ -21,7 +21,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import Measures
 from lagbench.report.page import write_report
 from lagbench.report.series import RunSeries, read_series
-from lagbench.results.measure import judge_run, measure_run
+from lagbench.results.measure_run import judge_run, measure_run
 
 pytestmark = pytest.mark.browser
 

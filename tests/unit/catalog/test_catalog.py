@@ -18,9 +18,9 @@ from lagbench.catalog.catalog_files import (
     list_scenarios,
     policies_folder,
 )
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.profiles import TraceProfile
 from lagbench.core.scenario.scenario import MAX_SEED
-from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.errors import ExitCode, WrongInput
 from lagbench.project import PROJECT_ROOT
 

@@ -13,8 +13,8 @@ from tests.fakes.experiments import BASE
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import catalog_folder, list_experiments
 from lagbench.catalog.experiments import check_experiment, load_experiment
-from lagbench.core.experiment.result.judge import decidability_note
-from lagbench.core.experiment.schedule import draw_schedule
+from lagbench.core.experiment.experiment import draw_schedule
+from lagbench.core.experiment.experiment_result import decidability_note
 from lagbench.core.simulation.prediction import expected_run_seconds, predict
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from lagbench.catalog.catalog import checked_cell, load_scenario
 from lagbench.catalog.catalog_files import catalog_folder, list_scenarios
 from lagbench.catalog.own_consumers import require_own_consumer
-from lagbench.core.cluster.own_kafka import KafkaSettings
-from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.cluster.cluster_settings import ClusterSettings
+from lagbench.core.cluster.own_deployment import KafkaSettings
 from lagbench.core.plan.plan import plan_cell
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT

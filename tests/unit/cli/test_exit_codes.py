@@ -9,7 +9,7 @@ from tests.fakes.nights import rehearse, write_night
 from tests.unit.cli.conftest import Command
 
 from lagbench.errors import ExitCode
-from lagbench.results.baseline import pinned_baselines
+from lagbench.results.compared_runs import pinned_baselines
 
 LONG = "a" * 400
 

@@ -18,9 +18,9 @@ from tests.unit.cli.conftest import Command
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
 from lagbench.cli import experiment_command, rehearsal
-from lagbench.core.experiment.schedule import PlannedRun
+from lagbench.core.experiment.experiment import PlannedRun
 from lagbench.errors import ExitCode, NotReady, StillRunning
-from lagbench.results.experiments import read_progress
+from lagbench.results.executions import read_progress
 
 Conf = dict[str, Any]
 How = Callable[[PlannedRun], dict[str, Any]]

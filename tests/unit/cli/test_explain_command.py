@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kafka import kafka_lag_process, kafka_trigger
+from lagbench.adapters.kafka import kafka_lag as kafka_trigger
+from lagbench.adapters.kafka import kafka_lag_process
 from lagbench.cli import explain_command
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.errors import NotReady, WrongInput
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 

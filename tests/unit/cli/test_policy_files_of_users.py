@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lagbench.alerts import rules_of_documents
 from lagbench.catalog.catalog import checked_cell, load_policy, policy_file
-from lagbench.catalog.kubernetes_yaml import parse_objects
+from lagbench.catalog.kubernetes_files import parse_objects
 from lagbench.cli import main
 from lagbench.core.policy.checked_policy import check_policy
 from lagbench.core.policy.review.finding import PolicyContext

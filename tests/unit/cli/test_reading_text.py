@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lagbench.cli.observe_command import reading_text
-from lagbench.core.telemetry.recorder import GroupSample, LagSample, ReplicaSample
+from lagbench.core.telemetry.records_of_recorder import GroupSample, LagSample, ReplicaSample
 
 S = 1_000_000_000
 

@@ -16,8 +16,8 @@ from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from lagbench.catalog.catalog_files import list_experiments
 from lagbench.catalog.experiments import load_experiment
 from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
-from lagbench.core.experiment.schedule import draw_schedule
-from lagbench.core.scenario.balancer import LONGEST_SESSION_SECONDS
+from lagbench.core.experiment.experiment import draw_schedule
+from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
 from lagbench_airflow.sensors.run_sensor import (

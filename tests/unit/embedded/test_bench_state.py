@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
+import pytest
+
+from lagbench.adapters.process.processor_speed import Processor
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles, BenchState, BrokerOutage, ProcessRecord
+from lagbench.embedded.doctor import scenarios_carried
+from lagbench.embedded.kafka_choice import write_atomically
 
 
 def test_state_survives_the_file(tmp_path: Path) -> None:
@@ -90,3 +97,54 @@ def _state(folder: Path) -> BenchState:
         localkube=None,
         localkube_state="stopped",
     )
+
+
+def test_a_password_is_never_readable_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part has its rights before it has its content: a kill in between leaves no secret."""
+    modes: list[int] = []
+    write = Path.write_text
+
+    def seen(path: Path, *args: object, **kwargs: object) -> int:
+        modes.append(path.stat().st_mode & 0o777)
+        return write(path, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "write_text", seen)
+    write_atomically(tmp_path / "login", "sasl.password=x", mode=0o600)
+    write_atomically(tmp_path / "state", "{}")
+
+    assert modes == [0o600, 0o600]
+    assert (tmp_path / "login").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o644
+    assert {path.name for path in tmp_path.iterdir()} == {"login", "state"}
+
+
+def test_scenarios_that_a_machine_cannot_carry_are_named() -> None:
+    """One core is too little for the largest scenario, and enough for the smallest."""
+    found = scenarios_carried(Processor(cores=1, speed=1.0))
+
+    assert found.status == "warn"
+    assert "standard_spike" in found.seen
+    assert "steady" not in found.seen
+
+
+def test_a_slow_processor_carries_less() -> None:
+    """Cores of a fifth of the speed do a fifth of the work."""
+    fast, slow = (scenarios_carried(Processor(cores=4, speed=speed)) for speed in (1.0, 0.2))
+
+    assert fast.status == "ok"
+    assert "standard_spike" in slow.seen
+
+
+def test_the_memory_of_sparks_jvms_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 2 GiB free the scenario on Spark is named with what its JVMs take; the others fit."""
+    free = SimpleNamespace(available=2 * 2**30)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+
+    found = scenarios_carried(Processor(cores=64, speed=1.0))
+
+    assert found.status == "warn"
+    assert "spark_consumer (" in found.seen
+    assert "GiB for its JVMs" in found.seen
+    assert "quick_spike" not in found.seen

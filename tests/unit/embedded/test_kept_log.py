@@ -9,6 +9,11 @@ import pytest
 
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.embedded.bench_state import BenchFiles
+from lagbench.embedded.broker import (
+    BrokerLayout,
+    ProxiedListener,
+    server_properties,
+)
 from lagbench.embedded.kept_log import has_log, how_to_account, note_fence, put_aside
 
 FENCE = {"events": {"0": 7}, "processed": {"0": 1}, "telemetry": {"0": 3}, "committed": {"0": 7}}
@@ -100,3 +105,32 @@ def test_the_remedy_names_what_is_there(files: BenchFiles, folder: RunFolder) ->
 
     folder.write_json(folder.accounting, {})
     assert how_to_account(files.state_dir, folder) == ""
+
+
+def test_only_loopback_is_listened_on(tmp_path: Path) -> None:
+    """Every listener is bound to 127.0.0.1."""
+    settings = _parsed(server_properties(BrokerLayout(tmp_path), port=9092, controller_port=9093))
+
+    listeners = settings["listeners"].split(",") + settings["advertised.listeners"].split(",")
+    assert all("://127.0.0.1:" in listener for listener in listeners)
+
+
+def test_clients_behind_the_proxy_are_sent_back_to_the_proxy(tmp_path: Path) -> None:
+    """The second listener is the broker's own port, and it advertises the proxy's."""
+    proxied = ProxiedListener(port=9094, advertised_port=9095)
+    layout = BrokerLayout(tmp_path)
+
+    text = server_properties(layout, port=9092, controller_port=9093, proxied=proxied)
+    settings = _parsed(text)
+
+    assert "PROXIED://127.0.0.1:9094" in settings["listeners"].split(",")
+    assert settings["advertised.listeners"].split(",") == [
+        "PLAINTEXT://127.0.0.1:9092",
+        "PROXIED://127.0.0.1:9095",
+    ]
+    assert "PROXIED:PLAINTEXT" in settings["listener.security.protocol.map"].split(",")
+    assert proxied.bootstrap_servers == "127.0.0.1:9095"
+
+
+def _parsed(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines())

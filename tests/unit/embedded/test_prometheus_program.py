@@ -9,7 +9,7 @@ import pytest
 
 from lagbench.catalog.catalog import load_policy
 from lagbench.cli import main
-from lagbench.embedded.prometheus_program import require_prometheus
+from lagbench.embedded.doctor import require_prometheus
 from lagbench.errors import ExitCode, NotReady
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.runs.experiment_folder import ExperimentFolder
-from lagbench.adapters.runs.kept_run import KeptRun
+from lagbench.adapters.runs.experiment_folder import ExperimentFolder, KeptRun
 from lagbench.core.measures.measures import Measures
 
 ROOT = Path(__file__).resolve().parents[3]

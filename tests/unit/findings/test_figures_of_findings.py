@@ -1,9 +1,13 @@
 """The figures that pages of findings quote are those of the kept runs."""
 
+from __future__ import annotations
+
 import json
 from statistics import fmean
+from typing import Any
 
 import pytest
+import yaml
 from tests.unit.findings.kept import (
     FINDINGS,
     ROOT,
@@ -13,10 +17,14 @@ from tests.unit.findings.kept import (
     page,
 )
 
+from lagbench.adapters.runs.experiment_folder import RUNS_FILE
+from lagbench.catalog.catalog import load_scenario
 from lagbench.core.compare.compare import Bound
 from lagbench.core.compare.pairs import Pair, compare_pairs
 from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.rebalance.step_costs import StepCosts
+from lagbench.core.measures.step_costs import StepCosts
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.verdict.verdict import Verdict, judge, with_second_group
 
 BOUND_POINTS = 10.0
 
@@ -190,3 +198,39 @@ def test_the_five_lines_of_the_readme_are_those_of_the_kept_runs() -> None:
     assert f"when partitions move**, {java[0]} and {java[1]}; with a commit on revoke" in readme
     assert f"the drain of {(peak or 0) / 1e6:.1f} million messages" in readme
     assert f"repeats messages**, {again[0]} and {again[1]}. The way there" in readme
+
+
+KEEPERS = sorted(str(file.parent.relative_to(FINDINGS)) for file in FINDINGS.rglob(RUNS_FILE))
+
+
+def parts(verdict: Verdict) -> dict[str, Any]:
+    """Return what a verdict decides; the threshold is the limit with its unit."""
+    slos = {slo.name: (slo.status, slo.value, slo.threshold) for slo in verdict.slos}
+    return {"status": verdict.status, **slos}
+
+
+def judged(files: Any) -> Verdict:
+    """Return the verdict of today on a group's measures.
+
+    The runs of own_consumer were kept without their scenario: the catalog has it.
+    """
+    if "scenario" in files:
+        scenario = Scenario.model_validate(yaml.safe_load(files["scenario"]))
+    else:
+        scenario = load_scenario("own_consumer")
+    return judge(Measures.model_validate(files["measures"]), scenario.slos)
+
+
+@pytest.mark.parametrize("folder", KEEPERS)
+def test_todays_rules_give_the_kept_verdicts(folder: str) -> None:
+    """The SLOs of each group of each kept run, judged by its measures, are those of its verdict."""
+    for run in files_of_runs(folder):
+        found, kept = [judged(run.files)], [run.files["verdict"]]
+        if run.second is not None:
+            second = judged(run.second)
+            found = [with_second_group(found[0], second), second]
+            kept.append(run.second["verdict"])
+
+        verdicts = [Verdict.model_validate(each) for each in kept]
+
+        assert [parts(each) for each in found] == [parts(each) for each in verdicts], run.run_id

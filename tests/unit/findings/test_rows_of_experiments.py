@@ -17,8 +17,7 @@ from tests.unit.findings.kept import (
     steps_text,
 )
 
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.registry import NAMED
+from lagbench.core.measures.measures import NAMED, Measures
 
 
 def pods(m: Measures) -> str:

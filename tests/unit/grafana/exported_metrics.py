@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from prometheus_client.core import Metric
 
-from lagbench.programs.consumer.metrics import Exposition as ConsumerExposition
-from lagbench.programs.consumer.reports import PodCounts
-from lagbench.programs.lag_scaler.metrics import ScalerMetrics
+from lagbench.programs.consumer.pod_reports import Exposition as ConsumerExposition
+from lagbench.programs.consumer.pod_reports import PodCounts
+from lagbench.programs.lag_scaler.lag_scaler_metrics import ScalerMetrics
 from lagbench.programs.lag_scaler.scrape import sampling_metrics
-from lagbench.programs.recorder.metrics import Exposition as RecorderExposition
-from lagbench.programs.recorder.metrics import ObservedNames
 from lagbench.programs.recorder.newest_readings import NewestReadings
+from lagbench.programs.recorder.recorder_metrics import Exposition as RecorderExposition
+from lagbench.programs.recorder.recorder_metrics import ObservedNames
 
 OF_PROMETHEUS = {"up"}
 # pkg/metricscollector/prommetrics.go of KEDA 2.21.0; the suite on the real cluster scrapes them.

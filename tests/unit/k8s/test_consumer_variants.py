@@ -13,7 +13,7 @@ from tests.unit.k8s.base_pods import K8S, pod_spec, workloads
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings, Workload
-from lagbench.programs.consumer.settings import ConsumerOptions
+from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 
 CONSUMER = workloads()["Deployment/consumer"]
 TARGET = RunTarget(RunNames("quick-spike-1"), "kafka:9092")

@@ -10,7 +10,7 @@ from tests.cluster.rig.versions import pinned
 from tests.unit.k8s.base_pods import K8S, pod_spec, workloads
 
 import lagbench
-from lagbench.embedded.broker_settings import BrokerLayout, server_properties
+from lagbench.embedded.broker import BrokerLayout, server_properties
 from lagbench.embedded.jars import BROKER
 
 ADDRESSES = {

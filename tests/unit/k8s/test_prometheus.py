@@ -11,7 +11,7 @@ import pytest
 import yaml
 from tests.unit.k8s.base_pods import pod_spec, workloads
 
-from lagbench.adapters.kube.manifest_files import base_manifest
+from lagbench.adapters.kube.cluster_check import base_manifest
 from lagbench.core.cluster.manifests import (
     RunTarget,
     consumer_for_run,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.k8s.base_pods import K8S
 
-from lagbench.shared_with_spark.spark_authentication import AUTHENTICATED
+from lagbench.shared_with_spark.spark_job import AUTHENTICATED
 
 SCRIPT = K8S / "images" / "spark-entrypoint.sh"
 EXECUTOR = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 from tests.unit.k8s.base_pods import K8S
 
-from lagbench.core.spark.submission import DEFAULT_SERVICE_ACCOUNT
+from lagbench.core.spark.spark_submission import DEFAULT_SERVICE_ACCOUNT
 from lagbench.embedded.spark_packages import POD_TEMPLATE
 
 

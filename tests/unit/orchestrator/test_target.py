@@ -15,12 +15,16 @@ from tests.fakes.kubeconfig import write_kubeconfig
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.cluster.settings import KAFKA_SETTINGS_FIELD, ClusterSettings
-from lagbench.core.policy.kafka_log_in import require_kafka_log_in
+from lagbench.core.cluster.cluster_settings import KAFKA_SETTINGS_FIELD, ClusterSettings
+from lagbench.core.policy.checked_policy import require_kafka_log_in
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator import target
-from lagbench.orchestrator.playable import require_playable
-from lagbench.orchestrator.target import KUBERNETES_VARIABLE, ClusterTarget, find_target
+from lagbench.orchestrator.target import (
+    KUBERNETES_VARIABLE,
+    ClusterTarget,
+    find_target,
+    require_playable,
+)
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 

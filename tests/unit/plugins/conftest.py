@@ -13,8 +13,8 @@ from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
 from tests.fakes.fake_kube import FakeKube
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.cluster.settings import ClusterSettings
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
+from lagbench.core.cluster.cluster_settings import ClusterSettings
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets
 from lagbench.core.scenario.run_names import RunNames
 
 RUN_ID = "quick-spike-20261121-120000-abcd"
@@ -169,8 +169,8 @@ def change_scenario(world: World, **fields: Any) -> None:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Return a planned run and an empty bench."""
-    from lagbench.adapters.kube import manifest_files
-    from lagbench_airflow import phases
+    from lagbench.adapters.kube import cluster_check as manifest_files
+    from lagbench_airflow import task_life as phases
     from lagbench_airflow.hooks import kafka, kube
 
     folder = RunFolder.create(RUN_ID, tmp_path / "runs")

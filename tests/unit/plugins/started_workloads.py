@@ -7,7 +7,7 @@ from tests.unit.plugins.conftest import World
 
 from lagbench.adapters.kafka.kafka_admin import TopicSpec
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
-from lagbench_airflow.operators.start_recorder import StartRecorderOperator
+from lagbench_airflow.operators.start_companions import StartRecorderOperator
 
 
 def start(world: World) -> None:

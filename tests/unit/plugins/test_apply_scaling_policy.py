@@ -11,10 +11,10 @@ import pytest
 import yaml
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World, execute
 
-from lagbench.adapters.kube import manifest_files
+from lagbench.adapters.kube import cluster_check as manifest_files
 from lagbench.adapters.kube.workloads import remove_workloads
-from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
-from lagbench.core.keda.object.spec import PAUSED
+from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY
+from lagbench.core.keda.object.scaled_object_spec import PAUSED
 from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.errors import NotReady, StillWaiting
 from lagbench.project import PROJECT_ROOT

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
-from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
-from lagbench.core.keda.loop.hpa_builder import KEDA_VERSION
-from lagbench.core.spark.settings import SparkPlace
+from lagbench.core.keda.loop.keda_hpa import CONTROLLER, KEDA_VERSION, SCALED_BY
+from lagbench.core.spark.spark_connection import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER
 from lagbench.embedded.java import find_java
-from lagbench_airflow.bench_versions import autoscaler_version, started_versions
-from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
+from lagbench_airflow.operators.apply_scaling_policy import (
+    ApplyScalingPolicyOperator,
+    autoscaler_version,
+    started_versions,
+)
 
 OF_KEDA = {"metadata": {"labels": {"app.kubernetes.io/version": "2.99.1"}}}
 OURS_INSTEAD = SCALED_OBJECT | {"metadata": {"name": "c", "annotations": {SCALED_BY: CONTROLLER}}}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
-from lagbench.core.measures.rebalance.watched_group import GroupLook, WatchedGroup
+from lagbench.core.measures.rebalance_episodes import GroupLook, WatchedGroup
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.errors import NotReady, WrongInput
 

@@ -9,10 +9,10 @@ from tests.unit.core.cluster.consumer_pod import document_of
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World, execute
 from tests.unit.plugins.started_workloads import as_stateful_set, start
 
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
-from lagbench.core.keda.loop.scale_loop import READY
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets
+from lagbench.core.keda.loop.zero_and_minimum import READY
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
-from lagbench.core.telemetry.actions import ActionEnded
+from lagbench.core.telemetry.records_of_programs import ActionEnded
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators import fence_run

@@ -15,11 +15,10 @@ from tests.unit.plugins.conftest import (
     execute,
 )
 
-from lagbench.core.telemetry.autoscaler import HpaSync
-from lagbench.core.telemetry.producer import StreamStarted
+from lagbench.core.telemetry.records_of_programs import HpaSync, StreamStarted
 from lagbench.errors import StillWaiting
-from lagbench_airflow.operators import inject_spike
-from lagbench_airflow.operators.inject_spike import InjectSpikeOperator
+from lagbench_airflow.operators import offered_load as inject_spike
+from lagbench_airflow.operators.offered_load import InjectSpikeOperator
 
 S = 1_000_000_000
 

@@ -11,10 +11,11 @@ import pytest
 from tests.unit.plugins.conftest import World
 
 from lagbench.project import PROJECT_ROOT
-from lagbench_airflow import bench_life, run_topics
+from lagbench_airflow import bench_life
+from lagbench_airflow import bench_life as run_topics
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.kills import TaskKilled, ends_when_killed
 from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.task_life import TaskKilled, ends_when_killed
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
 

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from tests.unit.plugins.conftest import World
 
-from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
+from lagbench.adapters.kafka.kafka_admin import GroupMember, GroupSnapshot
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
 from lagbench_airflow.triggers.condition import ConditionTrigger, KeptClients, Reason, run_inline

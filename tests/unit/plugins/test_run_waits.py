@@ -11,8 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from tests.unit.plugins.conftest import World, change_scenario, workload
 
-from lagbench.adapters.kafka.kafka_admin import TopicSpec
-from lagbench.adapters.kafka.kafka_groups import GroupMember
+from lagbench.adapters.kafka.kafka_admin import GroupMember, TopicSpec
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun

@@ -13,14 +13,14 @@ from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, World
 from lagbench.adapters.kafka.kafka_admin import TopicSpec
 from lagbench.adapters.kube.workloads import remove_everything
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import Scenario
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
-from lagbench_airflow.operators.start_recorder import StartRecorderOperator
+from lagbench_airflow.operators.start_companions import StartRecorderOperator
 from lagbench_airflow.sensors.run_sensor import ACTIONS_PLAYED, REPLICAS_SETTLED, RunSensor, Wait
 
 

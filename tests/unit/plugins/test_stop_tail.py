@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from tests.unit.plugins.conftest import World, change_scenario, execute, workload
 
-from lagbench.core.telemetry.producer import ProducerProgress, StreamFinished
-from lagbench.core.telemetry.record import Record
-from lagbench_airflow.operators import stop_tail
-from lagbench_airflow.operators.stop_tail import StopTailOperator
+from lagbench.core.telemetry.records_of_programs import ProducerProgress, Record, StreamFinished
+from lagbench_airflow.operators import offered_load as stop_tail
+from lagbench_airflow.operators.offered_load import StopTailOperator
 
 PLANNED = 100 * 5 + 1000 * 10 + 100 * 5
 STARTED_AT = 5_000

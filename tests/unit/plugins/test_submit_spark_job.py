@@ -10,18 +10,23 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from tests.eventually import eventually
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.unit.plugins.conftest import RUN_ID, SERVERS, World
 
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.embedded import spark_packages
 from lagbench.errors import NotReady, WrongInput
+from lagbench.shared_with_spark.spark_job import PROGRESS_FILE
 from lagbench_airflow.hooks.spark import SparkTarget
 from lagbench_airflow.operators.submit_spark_job import (
     WRITTEN_TABLES,
     PipelineJob,
     SubmitSparkJobOperator,
+    shown_progress,
 )
 
 CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
@@ -360,3 +365,30 @@ def test_a_connection_that_cannot_work_is_refused(
         SparkTarget.read("spark_default")
     with pytest.raises(NotReady, match="spark_nowhere"):
         SparkTarget.read("spark_nowhere")
+
+
+def phases(folder: RunFolder) -> list[tuple[str, str, str]]:
+    """Return name, state and detail of the phases so far."""
+    text = folder.phases.read_text() if folder.phases.exists() else ""
+    entries = [msgspec.json.decode(line) for line in text.splitlines()]
+    return [(entry["name"], entry["state"], entry["detail"]) for entry in entries]
+
+
+@pytest.mark.parametrize("garbled", ["", "[]", '{"step": "of another version"}'])
+def test_each_new_word_of_the_job_is_recorded_once(tmp_path: Path, garbled: str) -> None:
+    """A file that is not there, or that nobody understands, says nothing."""
+    folder = RunFolder.create("a-run", tmp_path)
+    file = folder.path / PROGRESS_FILE
+    file.write_text(json.dumps({"step": "telemetry", "done": 0, "of": 1}))  # of an earlier try
+    with shown_progress(folder, "account"):
+        file.write_text(garbled)
+        file.write_text(json.dumps({"step": "events", "done": 7, "of": 12}))
+        eventually(lambda: len(phases(folder)) > 1, "the first word")
+        file.write_text(json.dumps({"step": "accounting", "done": 0, "of": 2}))
+        eventually(lambda: len(phases(folder)) > 2, "the second word")
+
+    assert phases(folder) == [
+        ("account", "progress", "starting Spark"),
+        ("account", "progress", "landing the log, 7 of 12 tasks"),
+        ("account", "progress", "accounting, 0 of 2 tasks"),
+    ]

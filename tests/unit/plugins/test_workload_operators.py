@@ -13,16 +13,17 @@ from tests.unit.core.cluster.consumer_pod import document_of
 from tests.unit.plugins.conftest import SCALED_OBJECT, SERVERS, World
 from tests.unit.plugins.started_workloads import as_stateful_set, start
 
-from lagbench.adapters.kube import manifest_files, ready_pods
+from lagbench.adapters.kube import cluster_check as manifest_files
+from lagbench.adapters.kube import ready_pods
 from lagbench.adapters.kube.ready_pods import wait_ready
 from lagbench.adapters.kube.workloads import Removed, remove_everything
+from lagbench.core.cluster.cluster_settings import ClusterSettings
 from lagbench.core.cluster.manifests import RunTarget
-from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.errors import PodsRefused, StillWaiting
-from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.hooks.kube import EmbeddedAccess
 from lagbench_airflow.operators.cell_operator import Place
+from lagbench_airflow.task_life import wrong_input_is_final
 
 
 def test_consumers_start_at_the_policy_s_floor(world: World) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from lagbench.core.scenario.flag import SETTINGS_VARIABLE, Flag
+from lagbench.core.scenario.conf_limits import SETTINGS_VARIABLE, Flag
 from lagbench.errors import WrongInput
 from lagbench.programs.flags import CommandLine, Settings, like
 

@@ -9,9 +9,9 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.measures.doubts.doubt import EVERYTHING, Doubt
-from lagbench.core.measures.evidence.observation import Observation
+from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.measures.measures import Measures
-from lagbench.core.scenario.accounting_level import level_of
+from lagbench.core.scenario.consumer_kinds import level_of
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.verdict import Verdict, judge
 from lagbench.report.next_steps import NextStep, next_steps

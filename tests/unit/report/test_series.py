@@ -13,14 +13,13 @@ from tests.fakes.run_folder_builder import quick_spike_run
 from tests.fakes.tampered_run import Row, tampered
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.evidence.actions import PlayedAction
-from lagbench.core.measures.evidence.observation import Observation
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.registry import NAMED
-from lagbench.core.telemetry.recorder import HpaSample, KubeEvent
+from lagbench.core.measures.evidence.observed_group import Observation
+from lagbench.core.measures.evidence.played_actions import PlayedAction
+from lagbench.core.measures.measures import NAMED, Measures
+from lagbench.core.telemetry.records_of_recorder import HpaSample, KubeEvent
+from lagbench.report.page import tiles
 from lagbench.report.series import PodRow, RunSeries, Series, data_block, read_series, said
-from lagbench.report.tiles import tiles
-from lagbench.results.measure import measure_run
+from lagbench.results.measure_run import measure_run
 
 SECOND = 1_000_000_000
 

@@ -8,9 +8,11 @@ import msgspec
 import pytest
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 
-from lagbench.core.telemetry import actions, producer, recorder
+from lagbench.core.telemetry import records_of_programs as actions
+from lagbench.core.telemetry import records_of_programs as producer
+from lagbench.core.telemetry import records_of_recorder as recorder
 from lagbench.core.verdict.verdict import Verdict
-from lagbench.results.measure import judge_run, measure_run
+from lagbench.results.measure_run import judge_run, measure_run
 
 NS = 1_000_000_000
 KILL = "{kind: kill_pod, at_seconds: 100}"

@@ -11,10 +11,14 @@ from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 
 from lagbench.core.clocks import API_SERVER
 from lagbench.core.measures.measures import Measures
-from lagbench.core.telemetry.autoscaler import HpaSync, KedaPoll, Scaled
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import ClockOffset, HpaSample, PodSeen, ReplicasChanged
-from lagbench.results.measure import judge_run, measure_run
+from lagbench.core.telemetry.records_of_programs import HpaSync, KedaPoll, Record, Scaled
+from lagbench.core.telemetry.records_of_recorder import (
+    ClockOffset,
+    HpaSample,
+    PodSeen,
+    ReplicasChanged,
+)
+from lagbench.results.measure_run import judge_run, measure_run
 
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000
 WATCH_NS = 5 * MILLISECOND

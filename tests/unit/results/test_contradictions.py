@@ -11,7 +11,7 @@ from tests.fakes.tampered_run import SECOND, Row, TamperedRun, new_pods, slo
 
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import NotReady, WrongInput
-from lagbench.results.measure import rejudge_run
+from lagbench.results.measure_run import rejudge_run
 from lagbench.results.seals import seal, seal_evidence
 
 Damage = Callable[[TamperedRun], object]

@@ -13,12 +13,10 @@ from tests.fakes.experiments import experiment, write_run
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.adapters.runs.run_folder import list_runs
-from lagbench.core.experiment.experiment import Experiment
-from lagbench.core.experiment.result.experiment_result import ExperimentResult
-from lagbench.core.experiment.result.judge import decidability_note
-from lagbench.core.experiment.schedule import PlannedRun
+from lagbench.core.experiment.experiment import Experiment, PlannedRun
+from lagbench.core.experiment.experiment_result import ExperimentResult, decidability_note
 from lagbench.errors import NotReady, WrongInput
-from lagbench.results.experiments import (
+from lagbench.results.executions import (
     conclude,
     find_unfinished,
     read_progress,

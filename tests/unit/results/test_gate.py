@@ -13,7 +13,7 @@ from tests.fakes.run_folder_builder import SCENARIO_YAML
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.errors import NotReady, WrongInput
-from lagbench.results.baseline import pinned_baselines
+from lagbench.results.compared_runs import pinned_baselines
 from lagbench.results.gate import accept, judge_night, read_record, references
 
 GOOD = quick_spike_measures()

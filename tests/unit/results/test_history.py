@@ -12,8 +12,8 @@ from tests.fakes.compared_runs import write_run
 from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.compare.environment import Environment
-from lagbench.core.measures.registry import NAMED
+from lagbench.core.compare.cell_identity import Environment
+from lagbench.core.measures.measures import NAMED
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results import history
 from lagbench.results.gate import judge_night
@@ -24,7 +24,7 @@ from lagbench.results.history import (
     read_history,
     rebuild_history,
 )
-from lagbench.results.measure import judge_run, rejudge_run
+from lagbench.results.measure_run import judge_run, rejudge_run
 from lagbench.results.read_run import read_scenario
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 
-from lagbench.core.telemetry import actions, recorder
+from lagbench.core.telemetry import records_of_programs as actions
+from lagbench.core.telemetry import records_of_recorder as recorder
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import Verdict
-from lagbench.results.measure import judge_run
+from lagbench.results.measure_run import judge_run
 
 NS = 1_000_000_000
 RESTART = ("broker_restart", "{kind: broker_restart, at_seconds: %s, for_seconds: 12}")

@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.evidence.observation import Observation
+from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.measures.measures import Measures
-from lagbench.core.scenario.trace_csv import trace_points
-from lagbench.core.telemetry.phases import Phase
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import (
+from lagbench.core.scenario.profiles import trace_points
+from lagbench.core.telemetry.records import encode_record
+from lagbench.core.telemetry.records_of_programs import Phase, Record
+from lagbench.core.telemetry.records_of_recorder import (
     GroupMember,
     GroupMembers,
     GroupSample,
@@ -28,11 +28,10 @@ from lagbench.core.telemetry.recorder import (
     ReplicasChanged,
     ReplicasWatched,
 )
-from lagbench.core.telemetry.records import encode_record
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import NotReady
 from lagbench.report.page import write_report
-from lagbench.results.measure import rejudge_run
+from lagbench.results.measure_run import rejudge_run
 from lagbench.results.observed_run import (
     LOAD_FILE,
     RECORDS_FILE,

@@ -12,11 +12,15 @@ from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 from tests.fakes.spike_partitions import write_by_partition
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.telemetry.consumer import GroupJoined, PartitionsAssigned, PartitionsRevoked
-from lagbench.core.telemetry.recorder import PodSeen, ReplicaSample
+from lagbench.core.telemetry.records_of_programs import (
+    GroupJoined,
+    PartitionsAssigned,
+    PartitionsRevoked,
+)
+from lagbench.core.telemetry.records_of_recorder import PodSeen, ReplicaSample
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import judge
-from lagbench.results.measure import measure_run
+from lagbench.results.measure_run import measure_run
 from lagbench.results.read_run import read_scenario
 
 SECOND = 1_000_000_000

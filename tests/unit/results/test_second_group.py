@@ -10,10 +10,10 @@ from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.verdict.verdict import Verdict
-from lagbench.report.junit import write_junit
+from lagbench.report.outcome_files import write_junit
 from lagbench.report.page import write_report
 from lagbench.results.history import read_history
-from lagbench.results.measure import rejudge_run
+from lagbench.results.measure_run import rejudge_run
 
 
 def written(folder: RunFolder) -> Verdict:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lagbench.core.scenario.event_stream import BLOCK_EVENTS, EventStream, StreamDigest
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.profiles import StepProfile
 from lagbench.core.scenario.scenario import Keys
-from lagbench.core.scenario.stream.event_stream import BLOCK_EVENTS, EventStream, StreamDigest
-from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.shared_with_spark.event import (
     EVENT_BYTES,
     PAYLOAD_BYTES,

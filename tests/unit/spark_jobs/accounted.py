@@ -9,14 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from tests.unit.spark_jobs.run_tables import events_of, processed_of
-from tests.unit.spark_jobs.synthetic_run import SyntheticRun
+from tests.unit.spark_jobs.synthetic_run import SyntheticRun, events_of, processed_of
 
 from lagbench.core.ownership.run_facts import facts_of
-from lagbench.core.telemetry.producer import StreamStarted
 from lagbench.core.telemetry.records import encode_record
+from lagbench.core.telemetry.records_of_programs import StreamStarted
 from lagbench_spark.accounting import account
-from lagbench_spark.run import Judge, Run, Stranger, window_of
+from lagbench_spark.landing import Judge, Run, Stranger, window_of
 from lagbench_spark.run_folder import Fence
 
 

@@ -13,8 +13,7 @@ from tests.unit.spark_jobs.synthetic_run import (
     clean_run,
 )
 
-from lagbench.core.telemetry.consumer import OffsetsCommitted
-from lagbench.core.telemetry.producer import StreamStarted
+from lagbench.core.telemetry.records_of_programs import OffsetsCommitted, StreamStarted
 
 SECONDS = 10.0
 GROWS_NS = 5_000_000_000

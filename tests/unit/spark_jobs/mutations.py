@@ -12,9 +12,12 @@ from tests.unit.spark_jobs.synthetic_run import (
     revoked,
 )
 
-from lagbench.core.telemetry.consumer import OffsetsCommitted, SigtermReceived
-from lagbench.core.telemetry.producer import StreamFinished
-from lagbench.core.telemetry.recorder import ClockOffset, PodSeen
+from lagbench.core.telemetry.records_of_programs import (
+    OffsetsCommitted,
+    SigtermReceived,
+    StreamFinished,
+)
+from lagbench.core.telemetry.records_of_recorder import ClockOffset, PodSeen
 
 # pod-c takes partition 2 over from pod-a at half time, and leaves partition 0 alone.
 HANDED_OVER, KEPT = 2, 0

@@ -5,20 +5,32 @@ Mutations change a copy; what the accounting must say about it is known by const
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from lagbench.core.telemetry.consumer import OffsetsCommitted, PartitionsAssigned, PartitionsRevoked
-from lagbench.core.telemetry.producer import StreamFinished, StreamStarted
-from lagbench.core.telemetry.record import Record
-from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values, record_keys
+from lagbench.core.telemetry.records import encode_record
+from lagbench.core.telemetry.records_of_programs import (
+    OffsetsCommitted,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    Record,
+    StreamFinished,
+    StreamStarted,
+)
+from lagbench.shared_with_spark.event import EVENT_BYTES, EVENT_DTYPE, event_values, record_keys
 
 STREAM_STARTED_AT = 1_790_000_000_000_000_000
+
 MILLISECOND = 1_000_000
+
 _WAIT_NS, _WORK_NS = 2 * MILLISECOND, 2 * MILLISECOND
+
 _BATCH_ROWS = 100
 
 MESSAGE_DTYPE = np.dtype(
@@ -30,6 +42,7 @@ MESSAGE_DTYPE = np.dtype(
         ("planned_offset_ns", "<i8"),
     ]
 )
+
 WORK_DTYPE = np.dtype(
     [
         *MESSAGE_DTYPE.descr,
@@ -39,6 +52,7 @@ WORK_DTYPE = np.dtype(
         ("failed_attempts", "<i4"),
     ]
 )
+
 Rows = npt.NDArray[np.void]
 
 
@@ -253,3 +267,86 @@ def ledger_value(rows: Rows) -> bytes:
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
     return sink.getvalue().to_pybytes()
+
+
+_LEDGER_PARTITIONS = 6
+
+_ROWS_A_RECORD = 100
+
+
+def write_run(run: SyntheticRun, folder: Path, end_offsets: dict[int, int] | None = None) -> None:
+    """Write events, processed, telemetry and fence.json; ``end_offsets`` by default the log's."""
+    tables = {
+        "events": events_of(run),
+        "processed": processed_of(run),
+        "telemetry": _telemetry(run),
+    }
+    for name, table in tables.items():
+        place = folder / "tables" / name
+        place.mkdir(parents=True)
+        pq.write_table(table, place / "part-0.parquet")
+    ends = run.end_offsets() if end_offsets is None else end_offsets
+    fence = {"events": ends, "processed": {}, "telemetry": {}, "committed": run.committed}
+    (folder / "fence.json").write_text(json.dumps(fence))
+    if run.fidelity is not None:
+        (folder / "manifest.json").write_text(json.dumps({"fidelity": run.fidelity}))
+
+
+def events_of(run: SyntheticRun) -> pa.Table:
+    """Return the table events."""
+    rows = run.messages[np.lexsort((run.messages["offset"], run.messages["partition"]))]
+    is_other = rows["seq"] < 0
+    planned_at = rows["planned_offset_ns"] + STREAM_STARTED_AT
+    logged_at = np.where(is_other, STREAM_STARTED_AT, planned_at)
+    return pa.table(
+        {
+            "partition": np.ascontiguousarray(rows["partition"]),
+            "offset": np.ascontiguousarray(rows["offset"]),
+            **{
+                name: pa.array(np.ascontiguousarray(rows[name]), mask=is_other)
+                for name in ("seq", "entity_id", "planned_offset_ns")
+            },
+            "planned_at": pa.array(planned_at, mask=is_other),
+            "logged_at": logged_at,
+            "producer_id": pa.array(np.zeros(len(rows), np.int32), mask=is_other),
+            "size_bytes": np.where(is_other, 9, EVENT_BYTES).astype(np.int32),
+        }
+    )
+
+
+def processed_of(run: SyntheticRun) -> pa.Table:
+    """Return the table processed."""
+    rows = run.work
+    pods = rows["pod"].tolist()
+    return pa.table(
+        {
+            "partition": np.ascontiguousarray(rows["partition"]),
+            "offset": np.ascontiguousarray(rows["offset"]),
+            "seq": np.ascontiguousarray(rows["seq"]),
+            "entity_id": np.ascontiguousarray(rows["entity_id"]),
+            "planned_at": rows["planned_offset_ns"] + STREAM_STARTED_AT,
+            "started_at": np.ascontiguousarray(rows["started_at"]),
+            "done_at": np.ascontiguousarray(rows["done_at"]),
+            "pod": pods,
+            "member_id": [run.member or f"member-{pod}" for pod in pods],
+            "ledger_partition": (rows["partition"] % _LEDGER_PARTITIONS).astype(np.int32),
+            "ledger_offset": np.arange(len(rows)) // _ROWS_A_RECORD,
+            "failed_attempts": pa.array(
+                np.ascontiguousarray(rows["failed_attempts"]), mask=rows["failed_attempts"] == 0
+            ),
+            "foreign": pa.nulls(len(rows), pa.string()),
+        }
+    )
+
+
+def _telemetry(run: SyntheticRun) -> pa.Table:
+    texts = [encode_record(record).decode() for record in run.telemetry]
+    decoded = [json.loads(text) for text in texts]
+    return pa.table(
+        {
+            "at": [record["at"] for record in decoded],
+            "source": [record["source"] for record in decoded],
+            "kind": [record["kind"] for record in decoded],
+            "record": texts,
+        }
+    )

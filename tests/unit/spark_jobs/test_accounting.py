@@ -12,12 +12,17 @@ import pytest
 from tests.unit.spark_jobs import mutations
 from tests.unit.spark_jobs.accounted import accounted
 from tests.unit.spark_jobs.mutations import KEPT
-from tests.unit.spark_jobs.run_tables import events_of, processed_of
-from tests.unit.spark_jobs.synthetic_run import MILLISECOND, STREAM_STARTED_AT, clean_run
+from tests.unit.spark_jobs.synthetic_run import (
+    MILLISECOND,
+    STREAM_STARTED_AT,
+    clean_run,
+    events_of,
+    processed_of,
+)
 
 from lagbench_spark import schemas
 from lagbench_spark.bad_messages import fair_share
-from lagbench_spark.run import Stranger
+from lagbench_spark.landing import Stranger
 from lagbench_spark.timelines import percentiles, timeline
 
 RUN = clean_run(count=300)

@@ -9,7 +9,7 @@ from tests.unit.programs.consumer.records import chunk
 from tests.unit.spark_jobs.synthetic_run import clean_run, ledger_records
 
 from lagbench.programs.consumer.ledger import encode_batch, ledger_schema
-from lagbench.programs.consumer.partition_work import PartitionWork, Writes
+from lagbench.programs.consumer.work_queues import PartitionWork, Writes
 from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values
 from lagbench_spark import schemas
 from lagbench_spark.decode import decode_events, decode_ledger

@@ -23,11 +23,11 @@ from tests.unit.spark_jobs.synthetic_run import (
 from lagbench.adapters.runs.run_folder import RunFolder as RecordedFolder
 from lagbench.core.measures.accounting.accounting import BadMessage, accounting_measure
 from lagbench.core.measures.checks import reconciliation
-from lagbench.core.measures.evidence.series import BIN_NS
-from lagbench.core.telemetry.producer import StreamStarted
+from lagbench.core.measures.evidence.lag_readings import BIN_NS
+from lagbench.core.telemetry.records_of_programs import StreamStarted
 from lagbench.results.run_tables import read_partition_work, read_rate
 from lagbench.shared_with_spark import message_classes
-from lagbench.shared_with_spark.spark_member import spark_member
+from lagbench.shared_with_spark.spark_job import spark_member
 
 
 def judged(

@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
-from tests.unit.spark_jobs.run_tables import events_of, processed_of
-from tests.unit.spark_jobs.synthetic_run import clean_run
+from tests.unit.spark_jobs.synthetic_run import clean_run, events_of, processed_of
 
 from lagbench.core.ownership.run_facts import facts_of
 from lagbench.core.telemetry.records import encode_record
-from lagbench.shared_with_spark.spark_authentication import AUTHENTICATED
+from lagbench.shared_with_spark.spark_job import AUTHENTICATED
 from lagbench_spark import session
 from lagbench_spark.judge import judge
 from lagbench_spark.messages import Rules

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 
-from lagbench.errors import NotReady
+from lagbench.core.explain.explain_lag_scaler import Step
+from lagbench.errors import NotReady, WrongInput
+from lagbench.wire import externalscaler_pb2 as wire
+from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub
 
 _OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.lb_policy_name", "round_robin"),
@@ -20,6 +25,7 @@ _OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
+
 _PROBE_SECONDS = 3.0
 
 
@@ -103,3 +109,48 @@ def _shown_certificate(endpoint: GrpcEndpoint) -> tuple[bytes, str]:
         found = [str(item.value) for item in common]
     # A wildcard matches any one label.
     return pem.encode(), found[0].replace("*", "server") if found else endpoint.server_name
+
+
+WANTS_STEPS = "lagbench-explain"
+
+STEPS = "lagbench-steps-bin"
+
+_TIMEOUT_SECONDS = 5.0
+
+
+def steps_as_bytes(steps: Sequence[Step]) -> bytes:
+    """Return the steps as they travel."""
+    return json.dumps([[step.name, step.seen, step.rule, step.result] for step in steps]).encode()
+
+
+def ask_for_steps(
+    address: str, *, namespace: str, name: str, metadata: Mapping[str, str]
+) -> tuple[Step, ...]:
+    """Return the steps of the decision that the server at ``address`` serves now (plaintext).
+
+    :raises WrongInput: the server rejects the metadata.
+    :raises NotReady: it cannot be reached, has no decision, or is not lagbench's scaler.
+    """
+    ref = wire.ScaledObjectRef(name=name, namespace=namespace, scalerMetadata=dict(metadata))
+    with grpc.insecure_channel(address) as channel:
+        make_stub: Any = ExternalScalerStub  # generated code carries no types
+        try:
+            _, call = make_stub(channel).IsActive.with_call(
+                ref, timeout=_TIMEOUT_SECONDS, metadata=((WANTS_STEPS, "1"),)
+            )
+        except grpc.RpcError as error:
+            said = f"{error.code().name}: {error.details()}"
+            if error.code() is grpc.StatusCode.INVALID_ARGUMENT:
+                raise WrongInput(
+                    where=f"scaler at {address}",
+                    field="trigger metadata",
+                    value=name,
+                    allowed=str(error.details()),
+                ) from error
+            raise NotReady(f"the scaler at {address} gives no decision: {said}") from error
+        trailing = dict(call.trailing_metadata() or ())
+    if STEPS not in trailing:
+        raise NotReady(
+            f"the server at {address} answers, but has no explanation: it is not lagbench's"
+        )
+    return tuple(Step(*parts) for parts in json.loads(trailing[STEPS]))

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import lagbench
 from lagbench.adapters.iggy import iggy_wire as wire
-from lagbench.core.lag_scaler.lag_clusters import IggyServer, split_iggy_address
+from lagbench.core.lag_scaler.lag_source import IggyServer, split_iggy_address
 from lagbench.errors import NotReady
 
 Request = tuple[int, bytes]  # command code and payload

@@ -21,8 +21,13 @@ import numpy as np
 
 from lagbench.adapters.iggy import iggy_wire as wire
 from lagbench.adapters.iggy.iggy_channel import ConnectionLost, Deadline, IggyChannel
-from lagbench.core.lag_scaler.lag_clusters import IggyServer
-from lagbench.core.lag_scaler.lag_source import NO_OFFSET, GroupSample, GroupTopic, failed_sample
+from lagbench.core.lag_scaler.lag_source import (
+    NO_OFFSET,
+    GroupSample,
+    GroupTopic,
+    IggyServer,
+    failed_sample,
+)
 from lagbench.errors import NotReady
 
 DEFAULT_TIMEOUT_SECONDS = 5.0

@@ -30,17 +30,20 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 
 from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.kafka_connections import SILENT, spoken
-from lagbench.adapters.kafka.kafka_groups import GroupSnapshot, group_snapshot
 from lagbench.core.scenario.run_names import GROUP_PREFIX, TOPIC_PREFIX
 from lagbench.errors import NotReady, StillWaiting, WrongInput
 
 GroupRequest = Future[ConsumerGroupDescription]
+
 Answer = TypeVar("Answer")
+
 BROKER_DEFAULT = -1
 """As replication factor: ``default.replication.factor`` of the broker (KIP-464, Kafka 2.4)."""
 
 _POLL_SECONDS, _PAUSE_SECONDS = 0.05, 0.5
+
 _SPEC: Any = OffsetSpec  # its methods carry no types
+
 _WRONG_INPUT_CODES = {
     KafkaError.INVALID_CONFIG,
     KafkaError.INVALID_PARTITIONS,
@@ -50,6 +53,7 @@ _WRONG_INPUT_CODES = {
     KafkaError.TOPIC_EXCEPTION,
     KafkaError._INVALID_ARG,  # noqa: SLF001 - librdkafka's local codes are spelt so in its API
 }
+
 # A broker that has just started, or a topic that was just made: its leader is known in a moment.
 _NO_LEADER_YET = {
     KafkaError.FENCED_LEADER_EPOCH,
@@ -57,6 +61,7 @@ _NO_LEADER_YET = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.UNKNOWN_LEADER_EPOCH,
 }
+
 # A broker that has just started, or is busy with a group of many members.
 _PASSES = _NO_LEADER_YET | {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -381,3 +386,57 @@ class KafkaAdmin:
                 f"could not {purpose} at {self._servers}: {cause.name()} ({cause.str()}); check "
                 "that the broker runs (lagbench status) and that the address is right"
             ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a consumer group and its partitions as (topic, partition), ascending."""
+
+    member_id: str
+    client_id: str
+    instance_id: str | None
+    host: str
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSnapshot:
+    """A group as its coordinator reports it; a group that does not exist has the state DEAD."""
+
+    group_id: str
+    state: str
+    protocol: str
+    assignor: str
+    members: tuple[GroupMember, ...]
+
+    @property
+    def is_stable(self) -> bool:
+        """True when the group has members and none waits for a rebalance."""
+        return self.state == ConsumerGroupState.STABLE.name and bool(self.members)
+
+
+def group_snapshot(description: ConsumerGroupDescription) -> GroupSnapshot:
+    """Return what the client read, members in a fixed order."""
+    members = [
+        GroupMember(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            instance_id=member.group_instance_id or None,
+            host=member.host,
+            partitions=tuple(
+                sorted((place.topic, place.partition) for place in _assigned(member.assignment))
+            ),
+        )
+        for member in description.members
+    ]
+    return GroupSnapshot(
+        group_id=description.group_id,
+        state=description.state.name,
+        protocol=description.type.name,
+        assignor=description.partition_assignor,
+        members=tuple(sorted(members, key=lambda member: (member.client_id, member.member_id))),
+    )
+
+
+def _assigned(assignment: object) -> list[TopicPartition]:
+    return list(getattr(assignment, "topic_partitions", None) or [])

@@ -24,10 +24,14 @@ from confluent_kafka.admin import AdminClient
 from lagbench.errors import NotReady
 
 GROUPS_PER_CONNECTION = 10
+
 _STATISTICS_MS = 2_000
+
 # librdkafka prints each refused connection to standard error; the errors raised here say it once.
 SILENT = logging.getLogger("lagbench.librdkafka")
+
 SILENT.addHandler(logging.NullHandler())
+
 SILENT.propagate = False
 
 
@@ -121,3 +125,10 @@ def spoken(error: Exception) -> str:
     """Return an error's reason as librdkafka words it, without the settings it was given."""
     reason = error.args[0] if error.args else error
     return str(reason.str() if hasattr(reason, "str") else reason)
+
+
+RECOVERY: dict[str, Any] = {
+    "topic.metadata.refresh.interval.ms": 10_000,
+    "reconnect.backoff.max.ms": 1_000,
+}
+"""For each client that must outlive an outage; partitions added during a run are seen, too."""

@@ -27,18 +27,27 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     AdminClient,
     OffsetSpec,
 )
+from pydantic import SecretStr
 
-from lagbench.adapters.kafka.kafka_connections import spoken
-from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
+from lagbench.adapters.kafka.client_settings import own_settings
+from lagbench.adapters.kafka.kafka_connections import RECOVERY, spoken
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets, needs_earliest
+from lagbench.core.keda.triggers.kafka_parameters import (
+    KafkaSecurity,
+    KafkaTrigger,
+    kept_partitions,
+)
 from lagbench.errors import NotReady
 
 Place = tuple[str, int]
 
 DEFAULT_TIMEOUT_SECONDS = 5.0
+
 _SPEC: Any = OffsetSpec  # its methods carry no types
+
 # librdkafka may answer this much after the request's own timeout; then the future is given up.
 _MARGIN_SECONDS = 1.0
+
 _OTHER_LEADER = {
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
@@ -253,3 +262,111 @@ def _answer(what: str, future: Any, timeout_seconds: float) -> Any:
         # holds the client with its connections until the garbage collector comes by.
         cause = error.with_traceback(None)
         raise NotReady(f"could not {what}: {spoken(error)}") from cause
+
+
+# KEDA's name of a mechanism -> the one of SASL.
+_PASSWORD_MECHANISMS: Mapping[str, str] = {
+    "plaintext": "PLAIN",
+    "scram_sha256": "SCRAM-SHA-256",
+    "scram_sha512": "SCRAM-SHA-512",
+}
+
+
+def security_settings(security: KafkaSecurity) -> dict[str, object]:
+    """Return librdkafka's settings; they hold secrets, so they are passed on and never shown."""
+    protocol = ("sasl_" if security.sasl != "none" else "") + (
+        "ssl" if security.is_tls else "plaintext"
+    )
+    settings: dict[str, object] = {"security.protocol": protocol}
+    if security.is_tls:
+        settings |= _tls(security)
+    if security.sasl != "none":
+        settings |= _sasl(security)
+    return settings
+
+
+def _tls(security: KafkaSecurity) -> dict[str, object]:
+    given = {
+        "ssl.ca.pem": _revealed(security.ca),
+        "ssl.certificate.pem": _revealed(security.cert),
+        "ssl.key.pem": _revealed(security.key),
+        "ssl.key.password": _revealed(security.key_password),
+    }
+    settings: dict[str, object] = {name: value for name, value in given.items() if value}
+    if security.skips_verification:
+        settings["enable.ssl.certificate.verification"] = False
+        settings["ssl.endpoint.identification.algorithm"] = "none"
+    return settings
+
+
+def _sasl(security: KafkaSecurity) -> dict[str, object]:
+    mechanism = _PASSWORD_MECHANISMS.get(security.sasl)
+    if mechanism is not None:
+        return {
+            "sasl.mechanism": mechanism,
+            "sasl.username": security.username,
+            "sasl.password": _revealed(security.password),
+        }
+    if security.sasl == "oauthbearer" and security.token_provider == "bearer":  # noqa: S105 - a provider's name
+        return {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": security.username,
+            "sasl.oauthbearer.client.secret": _revealed(security.password),
+            "sasl.oauthbearer.token.endpoint.url": security.token_endpoint,
+            "sasl.oauthbearer.scope": " ".join(security.scopes),
+            "sasl.oauthbearer.extensions": security.extensions,
+        }
+    raise NotReady(
+        f"a Kafka client with sasl {security.sasl} cannot be created here: the packaged librdkafka "
+        "has neither Kerberos nor AWS signing. Use plaintext, scram_sha256, scram_sha512 or "
+        "oauthbearer with a bearer token endpoint"
+    )
+
+
+def _revealed(secret: SecretStr | None) -> str:
+    return "" if secret is None else secret.get_secret_value()
+
+
+def open_trigger(trigger: KafkaTrigger, environment: Mapping[str, str] | None = None) -> LagClient:
+    """Return a client of the trigger's cluster; nothing is asked yet.
+
+    :param environment: names the file of the bench's settings; None: this process's.
+    """
+    return open_admin(",".join(trigger.bootstrap_servers), trigger_settings(trigger, environment))
+
+
+def trigger_settings(
+    trigger: KafkaTrigger, environment: Mapping[str, str] | None = None
+) -> Mapping[str, object]:
+    """Return the settings of the trigger's log-in; without one, those of the bench's Kafka."""
+    security = trigger.security
+    if security.sasl != "none" or security.is_tls:
+        return security_settings(security)
+    return own_settings(",".join(trigger.bootstrap_servers), environment)
+
+
+def read_trigger_offsets(
+    client: LagClient, trigger: KafkaTrigger, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+) -> dict[Place, PartitionOffsets]:
+    """Return the offsets of the partitions that count, in the order of topic and partition.
+
+    :param timeout_seconds: for each request.
+    """
+    group, topics = trigger.consumer_group, [trigger.topic]
+    if not trigger.topic:
+        topics = read_group_topics(client, group, timeout_seconds=timeout_seconds)
+    places = [
+        (topic, partition)
+        for topic in topics
+        for partition in kept_partitions(
+            trigger, topic, read_partitions(client, topic, timeout_seconds=timeout_seconds)
+        )
+    ]
+    return read_offsets(
+        client,
+        group,
+        places,
+        wants_earliest=lambda found: needs_earliest(trigger, found),
+        timeout_seconds=timeout_seconds,
+    )

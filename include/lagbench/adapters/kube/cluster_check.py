@@ -8,28 +8,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from lagbench.adapters.kube.client.kube_errors import translated
 from lagbench.adapters.kube.cluster_lease import ClusterLease
-from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster.manifests import for_group, is_foreign
-from lagbench.core.cluster.policy_manifest import HPA, POLICY_KINDS, SCALED_OBJECT
-from lagbench.core.cluster.run_rights import Right
-from lagbench.core.keda.object.rules import hpa_name
+from lagbench.core.cluster.policy_manifest import HPA, POLICY_KINDS, SCALED_OBJECT, Right
+from lagbench.core.keda.object.scaled_object_rules import hpa_name
+from lagbench.core.scenario.consumer_kinds import SPARK_DRIVER, SPARK_MASTER
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.scenario.spark_consumer import SPARK_DRIVER, SPARK_MASTER
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
+from lagbench.project import PROJECT_ROOT
 
 if TYPE_CHECKING:
     from lagbench.adapters.kube.kube import Kube
 
 _WORKLOADS = ("consumer", "recorder", "lag-scaler", SPARK_MASTER, SPARK_DRIVER)
 """Folders of k8s/base; with a second group, its own names too."""
+
 _ACTIONS = "actions"
 """A folder whose objects have a fixed name, but not its Job, which has the run's."""
+
 ANY_RUN = "any"
+
 _KEPT = "PersistentVolumeClaim"  # stays from run to run, and an overlay may have made it
+
 KEDA_GROUP = "keda.sh"
+
 EXTERNAL_METRICS = "external.metrics.k8s.io"
+
 INSTALL_KEDA = (
     "Install KEDA 2.21: helm install keda kedacore/keda --namespace keda --create-namespace, "
     "or apply its release manifest keda-2.21.0.yaml (kubectl apply --server-side -f)"
@@ -180,3 +187,35 @@ def _hpas_of_keda(group: RunNames, policies: Sequence[Mapping[str, Any]]) -> set
     metadata = {"name": group.policy_object}
     specs = [policy["spec"] for policy in policies if policy.get("kind") == SCALED_OBJECT]
     return {hpa_name({"metadata": metadata, "spec": spec}) for spec in ({}, *specs)}
+
+
+BASE = PROJECT_ROOT / "k8s" / "base"
+
+
+def base_manifest(workload: str, kind: str) -> dict[str, Any]:
+    """Return the object of ``kind`` in ``k8s/base/<workload>/``.
+
+    :raises WrongInput: there is none.
+    """
+    for document in _documents(workload):
+        if document.get("kind") == kind:
+            return document
+    where = str((BASE / workload).relative_to(PROJECT_ROOT))
+    raise WrongInput(where=where, field="kind", value=kind, allowed="one object")
+
+
+def base_objects(
+    workload: str, *, without: tuple[str, ...] = ("Deployment", "Job")
+) -> list[dict[str, Any]]:
+    """Return the workload's objects; by default (accounts, services, claims) what no run patches.
+
+    A kustomization lists files for kubectl and is not an object of the API.
+    """
+    omitted = ("Kustomization", *without)
+    return [found for found in _documents(workload) if found.get("kind") not in omitted]
+
+
+def _documents(workload: str) -> Iterator[dict[str, Any]]:
+    for path in sorted((BASE / workload).rglob("*.yaml")):
+        loaded = yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        yield from (document for document in loaded if isinstance(document, dict))

@@ -7,8 +7,13 @@ server brings its clock along. The embedded bench takes none: it has a lock of f
 from __future__ import annotations
 
 import json
+import os
+import secrets
+import socket
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.client.kube_errors import translated
@@ -21,8 +26,9 @@ from lagbench.core.cluster.lease import (
     lease_record,
     lease_standing,
 )
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
 from lagbench.errors import NotReady
+from lagbench.project import make_state_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +38,9 @@ if TYPE_CHECKING:
 
 _LOOKS = 5
 """Each lost race is another Airflow that has just written: the next look usually says held."""
+
 _REQUEST_TIMEOUT_SECONDS = 10.0
+
 Found = dict[str, Any]
 
 
@@ -157,3 +165,35 @@ class ClusterLease:
 
     def _translated(self, what: str) -> AbstractContextManager[None]:
         return translated(f"{what} Lease/{LEASE}", self._host)
+
+
+HOLDER_NAME = "lagbench_lease_holder"
+"""The Airflow Variable."""
+
+HOLDER_VARIABLE = f"AIRFLOW_VAR_{HOLDER_NAME.upper()}"
+"""The same as Airflow reads it from its environment."""
+
+
+def new_holder() -> str:
+    """Return a unique name that shows where it was created."""
+    return f"{socket.gethostname()}-{secrets.token_hex(4)}"
+
+
+def stored_holder(state_dir: Path) -> str:
+    """Return the name of the Airflow of a state folder; it is made once.
+
+    One in the environment wins, as it does in Airflow.
+
+    :raises NotReady: the file that keeps it is empty.
+    """
+    given = os.environ.get(HOLDER_VARIABLE)
+    if given:
+        return given
+    path = state_dir / "lease-holder"
+    make_state_dir(state_dir)
+    with suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+        file.write(new_holder())
+    found = path.read_text(encoding="utf-8").strip()
+    if not found:
+        raise NotReady(f"{path} is empty: the disk was full when it was created. Delete it")
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lagbench.core.hpa.spec import ScaleTarget
+from lagbench.core.hpa.hpa_object import ScaleTarget
 from lagbench.errors import NotReady
 
 Manifest = dict[str, Any]

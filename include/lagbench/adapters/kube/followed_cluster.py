@@ -10,11 +10,9 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from lagbench.adapters.kube.client.api_discovery import WatchTimes, list_and_watch
 from lagbench.adapters.kube.client.kube_connection import log_in
-from lagbench.adapters.kube.client.kube_errors import Failure, mapped
-from lagbench.adapters.kube.client.kube_kinds import KubeKinds
-from lagbench.adapters.kube.client.kube_retries import patient_retries
-from lagbench.adapters.kube.client.object_events import WatchTimes, list_and_watch
+from lagbench.adapters.kube.client.kube_errors import Failure, KubeKinds, mapped, patient_retries
 from lagbench.adapters.kube.cluster_protocol import (
     ClusterError,
     Kind,
@@ -24,7 +22,7 @@ from lagbench.adapters.kube.cluster_protocol import (
     Snapshot,
     key_of,
 )
-from lagbench.core.hpa.spec import ScaleTarget
+from lagbench.core.hpa.hpa_object import ScaleTarget
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

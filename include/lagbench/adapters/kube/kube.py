@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lagbench.adapters.kube.client.kube_connection import log_in
-from lagbench.adapters.kube.client.kube_errors import describe, translated
-from lagbench.adapters.kube.client.kube_kinds import KubeKinds
-from lagbench.adapters.kube.client.kube_retries import patient_retries
-from lagbench.adapters.kube.client.warning_headers import warnings_of
+from lagbench.adapters.kube.client.kube_connection import log_in, warnings_of
+from lagbench.adapters.kube.client.kube_errors import (
+    KubeKinds,
+    describe,
+    patient_retries,
+    translated,
+)
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import NotReady, StillWaiting
 

@@ -11,10 +11,10 @@ import yaml
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.manifests import is_foreign
 from lagbench.core.cluster.policy_manifest import HPA, POLICY_KINDS, SCALED_OBJECT
-from lagbench.core.keda.loop.handover import is_driven, is_handed_over
-from lagbench.core.keda.object.rules import hpa_name
-from lagbench.core.kubernetes.readiness import is_ready
-from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.keda.loop.keda_hpa import is_driven, is_handed_over
+from lagbench.core.keda.object.scaled_object_rules import hpa_name
+from lagbench.core.kubernetes.workload_state import is_ready
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION, RUN_ID_LABEL, SWAP_ANNOTATION
 from lagbench.errors import NotReady
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.pod_logs import logs_of_pod
-from lagbench.core.cluster.refused_pods import refused_pods
-from lagbench.core.kubernetes.readiness import is_ready, repeated_ends
-from lagbench.errors import PodsEnded, PodsRefused
+from lagbench.adapters.kube.kube import Kube, Manifest
+from lagbench.core.cluster.rejected_pods import refused_pods, violated_level
+from lagbench.core.kubernetes.workload_state import is_ready, repeated_ends
+from lagbench.errors import NotReady, PodsEnded, PodsRefused, WrongInput
 
 READY_TIMEOUT_SECONDS = 60.0
+
 CLUSTER_START_SECONDS = 300.0
 """For pods of a cluster: a node may have to be added, and a new node pulls the image."""
+
 REFUSED_SECONDS = 5.0
 """Kubernetes tries ten times in that time, so what it is still counting does not end the wait."""
+
 LOG_LINES = 5
 
 
@@ -123,3 +126,61 @@ def _last_words(kube: Kube, pod: Mapping[str, Any]) -> str:
         for name, end in ends.items()
         if end
     )
+
+
+_TRIAL = "trial"
+
+
+def require_admitted(kube: Kube, workload: Manifest, *, where: str) -> None:
+    """Reject a workload that the API server rejects, or whose pods its namespace rejects.
+
+    It is tried under a name of its own: an object that a crashed run has left does not matter.
+    A quota is not seen here: only the creation of a pod shows it.
+
+    :param where: the user's file, for the message.
+    :raises WrongInput: it is rejected, with the API server's words.
+    """
+    name = f"{workload['metadata']['name']}-{_TRIAL}"
+    trial = {**workload, "metadata": {**workload["metadata"], "name": name}}
+    try:
+        warnings = kube.try_apply(trial)
+    except WrongInput as error:
+        raise WrongInput(
+            where=where, field=error.field, value=error.value, allowed=error.allowed
+        ) from error
+    violated = violated_level(warnings, kube.get("Namespace", kube.namespace) or {})
+    if violated is not None:
+        level, fields = violated
+        raise WrongInput(
+            where=where,
+            field="spec.template",
+            value=f'a pod that violates PodSecurity "{level}"',
+            allowed=f"a pod that namespace {kube.namespace} admits. The API server says what to "
+            f"change: {fields}. An example is in docs/own-consumer.md",
+        )
+
+
+_LAST_CHARACTERS = 1000
+
+
+def logs_of_pod(kube: Kube, pod: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the pod's containers have written so far, by POD or, if several, POD.CONTAINER.
+
+    A container that has not started is left out, and so is a pod that no longer exists.
+    """
+    name = str(pod["metadata"]["name"])
+    containers = [str(container["name"]) for container in pod["spec"]["containers"]]
+    found: dict[str, str] = {}
+    for container in containers:
+        with suppress(NotReady):
+            text = kube.pod_logs(name, container)
+            found[name if len(containers) == 1 else f"{name}.{container}"] = text
+    return found
+
+
+def last_words(kube: Kube, pod: Mapping[str, Any]) -> str:
+    """Return the end of each log of the pod, for a message; of several with their names."""
+    ends = {name: text[-_LAST_CHARACTERS:] for name, text in logs_of_pod(kube, pod).items()}
+    if len(ends) == 1:
+        return next(iter(ends.values()))
+    return "; ".join(f"{name}: {end}" for name, end in ends.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.cluster_lease import ClusterLease
@@ -12,19 +13,26 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.lease import SWEEP_SECONDS
 from lagbench.core.cluster.policy_manifest import POLICY_KINDS
 from lagbench.core.scenario.run_names import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX, RunNames
+from lagbench.errors import NotReady
 
 PODS_GONE_TIMEOUT_SECONDS = 180.0
+
 _AFTER_GRACE_SECONDS = 30.0
 """For the end of a pod whose processes are killed after its grace period."""
+
 _DEFAULT_GRACE_SECONDS = 30
+
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "Service")
+
 ON_A_CLUSTER = ("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount", "ConfigMap")
 """Kinds that a run creates beside its workloads on a cluster; not on localkube."""
+
 ON_LOCALKUBE = ("ConfigMap", "Secret")
 """Kinds that a run creates for a user's consumer; on a cluster they are the user's."""
 
 
 POLICY_GONE_TIMEOUT_SECONDS = 60.0
+
 _EVENTS_OF_RUN = re.compile(rf"{re.escape(TOPIC_PREFIX)}(.+)\.events")
 
 
@@ -124,3 +132,52 @@ def _leaving_seconds(kube: Kube, label_selector: str) -> float:
         for pod in pods
     ]
     return max(PODS_GONE_TIMEOUT_SECONDS, max(graces, default=0.0) + _AFTER_GRACE_SECONDS)
+
+
+HAD_REPLICAS = "lagbench.io/replicas-before-action"
+
+_GONE_SECONDS, _READY_SECONDS = 60.0, 60.0
+
+
+def set_aside(kube: Kube, deployment: str) -> None:
+    """Scale ``deployment`` to zero and note its replicas; return when it has no pod.
+
+    :raises NotReady: there is none, or its pods stay.
+    """
+    found = kube.get("Deployment", deployment)
+    if found is None:
+        raise NotReady(f"there is no Deployment {deployment} in namespace {kube.namespace}")
+    had = _noted(found) or int(found["spec"].get("replicas", 1))
+    note = {"annotations": {HAD_REPLICAS: str(had)}}
+    kube.merge("Deployment", deployment, {"metadata": note, "spec": {"replicas": 0}})
+    labels = found["spec"]["selector"]["matchLabels"]
+    selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    kube.wait_gone("Pod", label_selector=selector, timeout_seconds=_GONE_SECONDS)
+
+
+def bring_back(kube: Kube, deployment: str) -> bool:
+    """Give ``deployment`` its noted replicas back and wait until they are Ready; False: none noted.
+
+    :raises NotReady: its pods do not become Ready.
+    """
+    found = kube.get("Deployment", deployment)
+    had = None if found is None else _noted(found)
+    if had is None:
+        return False
+    note = {"annotations": {HAD_REPLICAS: None}}
+    kube.merge("Deployment", deployment, {"metadata": note, "spec": {"replicas": had}})
+    kube.wait_until(
+        lambda kube: _ready(kube.get("Deployment", deployment) or {}) >= had,
+        timeout_seconds=_READY_SECONDS,
+        what=f"{had} Ready pods of Deployment/{deployment}",
+    )
+    return True
+
+
+def _noted(deployment: dict[str, Any]) -> int | None:
+    text = (deployment["metadata"].get("annotations") or {}).get(HAD_REPLICAS)
+    return None if text is None else int(text)
+
+
+def _ready(deployment: dict[str, Any]) -> int:
+    return int((deployment.get("status") or {}).get("readyReplicas") or 0)

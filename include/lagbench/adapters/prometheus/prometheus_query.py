@@ -8,7 +8,7 @@ from urllib.parse import quote_plus
 
 import urllib3
 
-from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
+from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 from lagbench.errors import NotReady
 
 # The operator's default of KEDA_HTTP_DEFAULT_TIMEOUT.

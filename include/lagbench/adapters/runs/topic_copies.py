@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.errors import NotReady
-from lagbench.shared_with_spark.identity import header_pairs
+from lagbench.shared_with_spark.event import header_pairs
 
 SILENT_SECONDS = 60.0
 _SCHEMA = pa.schema(

@@ -7,23 +7,21 @@ the variables and arguments that the scenario names. Everything else stays as th
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lagbench.core.cluster.cluster_settings import KAFKA_SETTINGS_FOLDER, KAFKA_SETTINGS_KEY
 from lagbench.core.cluster.manifests import Manifest, RunTarget, named, set_environment
-from lagbench.core.cluster.own_kafka import (
-    OWN_KAFKA_SECRET,
-    kafka_texts,
-    kafka_variables,
-    mount_kafka_settings,
-)
-from lagbench.core.scenario.own_consumer import OwnTexts, own_texts
+from lagbench.core.scenario.own_consumer import KAFKA_CONFIG, KAFKA_PREFIX, OwnTexts, own_texts
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
 
 POD_SPEC = "spec.template.spec"
+
 POD_VARIABLE = "LAGBENCH_POD"
+
 LEDGER_VARIABLE = "LAGBENCH_LEDGER_TOPIC"
 
 
@@ -230,3 +228,94 @@ def _outline(value: object) -> object:
     if isinstance(value, list):
         return [_outline(one) if isinstance(one, Mapping) else type(one).__name__ for one in value]
     return type(value).__name__
+
+
+OWN_KAFKA_SECRET = "consumer-kafka"  # noqa: S105 - the name of an object
+
+_VOLUME = "lagbench-kafka"
+
+_DEFAULTS = {"security.protocol": "plaintext"}
+"""Of librdkafka: a Kafka without any setting has it, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """librdkafka's settings of the run's Kafka, as this machine's processes have them."""
+
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold a password
+    file: str | None = None
+    """Of ``name=value`` lines; None: the Kafka has no other settings than its address."""
+
+    def value(self, name: str) -> str | None:
+        """Return a setting; None: it is not set."""
+        return self.values.get(name, _DEFAULTS.get(name))
+
+    def require(self, consumer: ConsumerSettings) -> None:
+        """Reject a placeholder that this Kafka has no value for."""
+        for place, name in consumer.kafka_told:
+            if name == KAFKA_CONFIG:
+                is_known = self.file is not None
+            else:
+                is_known = self.value(name.removeprefix(KAFKA_PREFIX)) is not None
+            if not is_known:
+                known = ", ".join(sorted({*self.values, *_DEFAULTS}))
+                raise WrongInput(
+                    where="scenario",
+                    field=place,
+                    value=f"{{{name}}}",
+                    allowed=f"settings that this Kafka has: {known}; AIRFLOW_CONN_KAFKA_DEFAULT "
+                    "has the others, if it needs them",
+                )
+
+    def secret_values(self, consumer: ConsumerSettings) -> dict[str, str]:
+        """Return the settings that the consumer's placeholders name."""
+        names = settings_told(consumer)
+        return {name: value for name in names if (value := self.value(name)) is not None}
+
+
+def settings_told(consumer: ConsumerSettings) -> list[str]:
+    """Return the names of the settings that the scenario's placeholders name."""
+    names = {name for _, name in consumer.kafka_told if name != KAFKA_CONFIG}
+    return sorted(name.removeprefix(KAFKA_PREFIX) for name in names)
+
+
+def require_kafka_secret(consumer: ConsumerSettings, secret: str | None) -> None:
+    """Reject placeholders of a log-in on a cluster whose settings name no Secret."""
+    for place, name in consumer.kafka_told:
+        if secret is None:
+            raise WrongInput(
+                where="scenario",
+                field=place,
+                value=f"{{{name}}}",
+                allowed="with KAFKA_SECRET in the target's settings, which names the Secret",
+            )
+
+
+def kafka_variables(consumer: ConsumerSettings, secret: str) -> list[dict[str, Any]]:
+    """Return a variable for each setting: the key of its name in ``secret``."""
+    return [
+        {
+            "name": _variable(name),
+            "valueFrom": {"secretKeyRef": {"name": secret, "key": name}},
+        }
+        for name in settings_told(consumer)
+    ]
+
+
+def kafka_texts(consumer: ConsumerSettings, config_file: str | None) -> dict[str, str]:
+    """Return what each placeholder of the log-in becomes."""
+    texts = {f"{KAFKA_PREFIX}{name}": f"$({_variable(name)})" for name in settings_told(consumer)}
+    return texts if config_file is None else {**texts, KAFKA_CONFIG: config_file}
+
+
+def mount_kafka_settings(pod: dict[str, Any], container: dict[str, Any], secret: str) -> str:
+    """Mount the Secret with the settings of a cluster's Kafka; return the path of its file."""
+    volume = {"name": _VOLUME, "secret": {"secretName": secret, "defaultMode": 0o444}}
+    mount = {"name": _VOLUME, "mountPath": KAFKA_SETTINGS_FOLDER, "readOnly": True}
+    pod["volumes"] = [*(pod.get("volumes") or []), volume]
+    container["volumeMounts"] = [*(container.get("volumeMounts") or []), mount]
+    return f"{KAFKA_SETTINGS_FOLDER}/{KAFKA_SETTINGS_KEY}"
+
+
+def _variable(setting: str) -> str:
+    return f"LAGBENCH_KAFKA_{re.sub('[^A-Z0-9]', '_', setting.upper())}"

@@ -14,14 +14,15 @@ from typing import Any
 
 from lagbench.core.cluster.manifests import Manifest, RunTarget, named
 from lagbench.core.cluster.own_deployment import (
+    OWN_KAFKA_SECRET,
     POD_SPEC,
     ContainerValues,
+    KafkaSettings,
     OwnDeployment,
     as_workload,
     write_texts,
 )
-from lagbench.core.cluster.own_kafka import OWN_KAFKA_SECRET, KafkaSettings
-from lagbench.core.kubernetes.probes import PROBE_KINDS
+from lagbench.core.kubernetes.workload_state import PROBE_KINDS
 from lagbench.core.scenario.scenario import ConsumerSettings
 
 ENVIRONMENT_SECRET = "consumer-environment"  # noqa: S105 - the name of an object

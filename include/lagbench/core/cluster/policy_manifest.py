@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from lagbench.core.cluster.cluster_settings import (
+    IMAGE_FIELD,
+    NO_STORAGE,
+    SPARK_IMAGE_FIELD,
+    ClusterSettings,
+)
 from lagbench.core.cluster.manifests import Manifest, RunTarget, named
-from lagbench.core.keda.triggers.kafka import kafka_metadata_for_run
-from lagbench.core.keda.triggers.other_types import TRIGGER_TYPES
-from lagbench.core.keda.triggers.parameters import RunSources
-from lagbench.core.policy.limits import is_lag_scaler
+from lagbench.core.cluster.run_jobs import MOST_CLUSTER_BYTES
+from lagbench.core.keda.triggers.kafka_parameters import kafka_metadata_for_run
+from lagbench.core.keda.triggers.trigger_parameters import RunSources
+from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
+from lagbench.core.policy.policy_limits import is_lag_scaler
 from lagbench.core.policy.stream_windows import at_stream_start
+from lagbench.core.scenario.actions import ActionKind, LagScalerDown, LastingAction
+from lagbench.core.scenario.consumer_kinds import KindName
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     LAG_SCALER,
@@ -20,9 +31,12 @@ from lagbench.core.scenario.run_names import (
     RUN_ID_ANNOTATION,
     TELEMETRY_TOPIC_ANNOTATION,
 )
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream_tail import tail_of
 from lagbench.errors import WrongInput
 
 SCALED_OBJECT, HPA = "ScaledObject", "HorizontalPodAutoscaler"
+
 POLICY_KINDS = (SCALED_OBJECT, HPA)
 
 
@@ -117,3 +131,160 @@ def _dialling_lag_scaler(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
         for trigger, address in zip(triggers, addresses, strict=True)
         if address.split(":")[0].split(".")[0] in LAG_SCALER_NAMES
     ]
+
+
+_SIGNAL = (
+    "the embedded bench: no API of a cluster sends a signal to a pod's processes (a deletion "
+    "without grace still sends SIGTERM, and the first process of a container ignores SIGKILL and "
+    "SIGSTOP from inside)"
+)
+
+_OTHER_NAMESPACE = (
+    "the embedded bench: on a cluster KEDA is in a namespace of its own, where the run's account "
+    "has no rights"
+)
+
+_OWN_BROKER = (
+    "the embedded bench with its own broker: elsewhere no right allows to stop a broker, and its "
+    "clients follow the addresses that it advertises, around any proxy"
+)
+
+ONLY_EMBEDDED: Mapping[ActionKind, str] = {
+    "kill_pod": _SIGNAL,
+    "pause_pod": _SIGNAL,
+    "autoscaler_down": _OTHER_NAMESPACE,
+    "broker_restart": _OWN_BROKER,
+    "broker_unreachable": _OWN_BROKER,
+}
+"""Kinds that no cluster plays, and where they are played instead."""
+
+
+def refuse_on_cluster(scenario: Scenario) -> None:
+    """Reject actions that the rights of a run's account on a cluster do not allow."""
+    _refuse(scenario, {*ONLY_EMBEDDED}, "on a cluster")
+
+
+def refuse_kind_on_cluster(scenario: Scenario, cluster: ClusterSettings) -> None:
+    """Reject what the cluster has not: Spark's image in its registry, room for a user's samples."""
+    payload = scenario.payload
+    if payload is not None and (payload.file_bytes or 0) > MOST_CLUSTER_BYTES:
+        allowed = (
+            f"at most {MOST_CLUSTER_BYTES:,} bytes: a ConfigMap brings it into the producer's pod. "
+            "Take fewer samples, each is sent many times"
+        )
+        size = f"{payload.file}: {payload.file_bytes:,} bytes"
+        raise _wrong(scenario, "payload.file", size, allowed, " on a cluster")
+    if scenario.consumer.kind == "spark" and cluster.image and not cluster.spark_image:
+        allowed = (
+            f"the image of k8s/images/spark.Dockerfile in your registry, beside {IMAGE_FIELD}: "
+            "consumer.kind spark runs on it (SPARK_IMAGE in the target's settings)"
+        )
+        raise _wrong(scenario, SPARK_IMAGE_FIELD, "", allowed, " on a cluster")
+
+
+def refuse_without_own_broker(scenario: Scenario) -> None:
+    """Reject actions on the broker where Kafka is not the bench's own."""
+    needy = {kind for kind, where in ONLY_EMBEDDED.items() if where == _OWN_BROKER}
+    _refuse(scenario, needy, "with a Kafka of others")
+
+
+def _refuse(scenario: Scenario, kinds: Collection[ActionKind], place: str) -> None:
+    for number, action in enumerate(scenario.actions):
+        if action.kind in kinds:
+            field, allowed = f"actions.{number}.kind", ONLY_EMBEDDED[action.kind]
+            raise _wrong(scenario, field, action.kind, allowed, f" {place}")
+
+
+def check_actions(
+    scenario: Scenario, policies: Sequence[Mapping[str, Any]], *, started_replicas: int
+) -> None:
+    """Reject actions without load or without a target.
+
+    :param policies: the manifests of the run's policy, and of those that actions swap in.
+    """
+    seconds = offered_load(scenario.profile).duration_seconds
+    has_tail = tail_of(scenario, started_replicas=started_replicas) is not None
+    for number, action in enumerate(scenario.actions):
+        field, lasting = f"actions.{number}", 0.0
+        if isinstance(action, LastingAction) and not has_tail:
+            lasting = action.for_seconds
+        if action.at is not None and not has_tail:
+            allowed = "at_seconds: without a tail no load follows the drain"
+            raise _wrong(scenario, f"{field}.at", action.at, allowed)
+        if action.at_seconds is not None and action.at_seconds + lasting > seconds:
+            allowed = f"a second of the planned window, up to {seconds - lasting:g}"
+            allowed += " (the action ends in it, too)" if lasting else "; later: at: lag_drained"
+            raise _wrong(scenario, f"{field}.at_seconds", action.at_seconds, allowed)
+        if isinstance(action, LagScalerDown) and not any(map(asks_lag_scaler, policies)):
+            allowed = "a policy with a trigger that calls the lag scaler"
+            raise _wrong(scenario, f"{field}.kind", action.kind, allowed)
+
+
+def _wrong(
+    scenario: Scenario, field: str, value: object, allowed: str, place: str = ""
+) -> WrongInput:
+    where = f"scenario {scenario.name}{place}"
+    return WrongInput(where=where, field=field, value=value, allowed=allowed)
+
+
+_CYCLE = ("get", "list", "create", "patch", "delete")
+
+_WATCH = ("get", "list", "watch")
+"""Granted by the recorder's Role: an account can grant only rights that it has itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Verbs on one resource of an API group (empty: the core group)."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    subresource: str = ""
+
+    @property
+    def resource_text(self) -> str:
+        """The resource as a Role writes it, with its group."""
+        part = f"/{self.subresource}" if self.subresource else ""
+        return f"{self.resource}{part}.{self.group}" if self.group else f"{self.resource}{part}"
+
+
+RUN_RIGHTS = (
+    Right("coordination.k8s.io", "leases", ("get", "create", "update", "delete")),
+    Right("apps", "deployments", (*_CYCLE, "watch")),
+    Right("apps", "statefulsets", (*_CYCLE, "watch")),
+    Right("batch", "jobs", _CYCLE),
+    Right("keda.sh", "scaledobjects", (*_CYCLE, "watch")),
+    Right("autoscaling", "horizontalpodautoscalers", (*_CYCLE, "watch")),
+    Right("", "services", _CYCLE),
+    Right("", "configmaps", ("list", "create", "patch", "delete")),
+    Right("policy", "poddisruptionbudgets", _CYCLE),
+    Right("", "serviceaccounts", _CYCLE),
+    Right("rbac.authorization.k8s.io", "roles", _CYCLE),
+    Right("rbac.authorization.k8s.io", "rolebindings", _CYCLE),
+    Right("", "pods", _WATCH),
+    Right("", "events", _WATCH),
+    Right("", "pods", ("get",), "log"),
+)
+
+CLAIM_RIGHT = Right("", "persistentvolumeclaims", ("get", "create"))
+"""For what outlives its pod: the lag scaler's windows, the checkpoint of a consumer on Spark."""
+
+SECRET_RIGHT = Right("", "secrets", ("create",))
+"""For a consumer on Spark, whose pods know each other by a Secret; who creates may not read."""
+
+
+def rights_of_run(
+    cluster: ClusterSettings,
+    policies: Sequence[Mapping[str, Any]],
+    kinds: Collection[KindName] = (),
+) -> tuple[Right, ...]:
+    """Return the rights that a run under the ``policies`` needs; empty: they are not known yet.
+
+    :param kinds: of the run's consumers.
+    """
+    is_on_spark = "spark" in kinds
+    makes_claim = is_on_spark or any(map(asks_lag_scaler, policies))
+    is_stored = makes_claim and cluster.storage_class != NO_STORAGE
+    more = ((CLAIM_RIGHT, is_stored), (SECRET_RIGHT, is_on_spark))
+    return (*RUN_RIGHTS, *(right for right, is_needed in more if is_needed))

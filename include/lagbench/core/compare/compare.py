@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel, short_beside, short_text
-from lagbench.core.measures.registry import NAMED
 
 _FIGURES = 6
 """Figures of the numbers in a reason; more where they would not show what is above what."""

@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
+from lagbench.core.compare.cell_identity import Environment
 from lagbench.core.compare.comparable import ComparedRun
 from lagbench.core.compare.compare import BOUNDS, Bound
-from lagbench.core.compare.environment import Environment
 from lagbench.core.compare.pair_statistics import CONFIDENCE, t_quantile
 from lagbench.core.compare.pairs import IDENTITY_COUNTS, Pair
+from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import Fidelity, MeasureModel
-from lagbench.core.measures.registry import NAMED
 from lagbench.errors import WrongInput
 
 FEWEST_PAIRS = 6

@@ -10,9 +10,8 @@ from typing import Literal
 from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.pair_statistics import MOST_PAIRS, Interval, Looks, holm, sign_flip_p
 from lagbench.core.measures.accounting.accounting import Accounting
-from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel, NamedMeasure
-from lagbench.core.measures.registry import NAMED
 from lagbench.core.significance import PLANNED_LOOKS, floor_of
 from lagbench.errors import WrongInput
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lagbench.core.explain.lag_scaler import Step
-from lagbench.core.keda.loop.kafka_lag import (
+from lagbench.core.explain.explain_lag_scaler import Step
+from lagbench.core.keda.loop.scalers import MetricReading
+from lagbench.core.keda.loop.source_metrics import (
     LagReading,
     PartitionOffsets,
     PersistentLagMemory,
@@ -14,11 +15,10 @@ from lagbench.core.keda.loop.kafka_lag import (
     even_factor,
     read_lag,
 )
-from lagbench.core.keda.loop.scaler import MetricReading
-from lagbench.core.keda.object.spec import Trigger
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
-from lagbench.core.kubernetes.quantity import metric_milli
+from lagbench.core.keda.object.scaled_object_spec import Trigger
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
+from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
+from lagbench.core.kubernetes.kubernetes_values import metric_milli
 
 
 @dataclass(frozen=True, slots=True)

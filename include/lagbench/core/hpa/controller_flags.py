@@ -16,11 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS, HPA_TOLERANCE
+from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS, HPA_TOLERANCE
 from lagbench.errors import WrongInput
 
 SYNC_ANNOTATION = "lagbench.io/hpa-sync-seconds"
+
 TOLERANCE_ANNOTATION = "lagbench.io/hpa-tolerance"
+
 SYNCS_OF_A_PERIOD = (1, 3, 5, 15)
 """Divisors of Kubernetes' 15 s, so that a sync every 15 s stays one, and a run's phase is known."""
 
@@ -81,3 +83,18 @@ def _number(annotations: Mapping[str, Any], name: str) -> float | None:
 def _wrong(annotations: Mapping[str, Any], name: str, allowed: str, where: str) -> WrongInput:
     field = f"metadata.annotations[{name}]"
     return WrongInput(where=where, field=field, value=annotations[name], allowed=allowed)
+
+
+def metric_text(metric: Mapping[str, Any], part: str) -> str:
+    """Return the name with the values of ``part``, ``current`` or ``target``."""
+    name, found = metric_part(metric, part)
+    values = ", ".join(f"{key} {value}" for key, value in sorted(found.items()) if key != "type")
+    return f"{name}: {values}" if values else f"{name}: unknown"
+
+
+def metric_part(metric: Mapping[str, Any], part: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the metric's name, and its ``current`` or ``target`` as stored."""
+    kind = metric.get("type", "")
+    detail = metric.get(kind[:1].lower() + kind[1:]) or {}
+    name = detail.get("name") or (detail.get("metric") or {}).get("name") or kind
+    return name, detail.get(part) or {}

@@ -7,14 +7,19 @@ jsonschema: pods import this, and the five packages it brings save twenty lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from lagbench.errors import WrongInput
+
 Schema = Mapping[str, Any]
+
 _INT32, _INT64 = range(-(2**31), 2**31), range(-(2**63), 2**63)
+
 _LEAST = {"string": "minLength", "array": "minItems"}
+
 # Near enough in meaning, but not in spelling.
 _MEANT = {
     "minReplicas": "minReplicaCount",
@@ -23,7 +28,9 @@ _MEANT = {
     "cooldown": "cooldownPeriod",
     "stabilisationWindowSeconds": "stabilizationWindowSeconds",
 }
+
 _NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
+
 QUANTITY: Schema = {
     "type": ["integer", "number", "string"],
     "pattern": rf"[+-]?{_NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?{_NUMBER})?",
@@ -204,3 +211,41 @@ def json_type(value: Any) -> str:
         return "integer" if value in _INT64 else "number"
     names = {float: "number", str: "string", list: "array", type(None): "null"}
     return names.get(type(value), "object" if isinstance(value, Mapping) else "unknown")
+
+
+_FIRST_COARSE_FLOAT = 2**53
+
+
+def json_value(value: Any, *, keep_floats: bool = False) -> Any:
+    """Return the value without nulls in objects, with whole numbers as integers: 12.0 is 12.
+
+    Floats that do not count one by one stay floats, all with ``keep_floats``: messages name them.
+    """
+    if isinstance(value, float):
+        is_whole = value.is_integer() and abs(value) < _FIRST_COARSE_FLOAT
+        return int(value) if is_whole and not keep_floats else value
+    if isinstance(value, Mapping):
+        given = {key: item for key, item in value.items() if item is not None}
+        return {key: json_value(item, keep_floats=keep_floats) for key, item in given.items()}
+    if isinstance(value, list):
+        return [json_value(item, keep_floats=keep_floats) for item in value]
+    return value
+
+
+def refuse_unknown_fields(
+    given: object, known: Sequence[str], *, where: str, field: str
+) -> Mapping[str, Any]:
+    """Return ``given`` as a mapping of known fields; ``WrongInput`` names the first other one."""
+    if not isinstance(given, Mapping):
+        raise WrongInput(where=where, field=field, value=given, allowed="a mapping of fields")
+    for name in given:
+        if name not in known:
+            close = get_close_matches(str(name), known, n=1, cutoff=0.6)
+            hint = f"did you mean {close[0]}? Fields here: " if close else "fields here: "
+            raise WrongInput(
+                where=where,
+                field=f"{field}.{name}",
+                value=given[name],
+                allowed=hint + ", ".join(known),
+            )
+    return given

@@ -15,15 +15,17 @@ from difflib import get_close_matches
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
-from lagbench.core.keda.triggers.kafka import KafkaSecurity, security_problems
-from lagbench.core.keda.triggers.parameters import (
+from lagbench.core.keda.triggers.kafka_parameters import KafkaSecurity, security_problems
+from lagbench.core.keda.triggers.trigger_parameters import (
     TriggerSource,
     go_boolean,
     normalize_metric_name,
     read_values,
 )
-from lagbench.core.lag_scaler.lag_clusters import (
+from lagbench.core.lag_scaler.lag_rule import LagRule
+from lagbench.core.lag_scaler.lag_source import (
     BROKER,
+    GroupTopic,
     IggyServer,
     KafkaCluster,
     SourceAddress,
@@ -31,8 +33,6 @@ from lagbench.core.lag_scaler.lag_clusters import (
     listed,
     split_iggy_address,
 )
-from lagbench.core.lag_scaler.lag_rule import LagRule
-from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.errors import WrongInput
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 from lagbench.shown import cut

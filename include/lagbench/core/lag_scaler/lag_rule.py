@@ -9,10 +9,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from lagbench.core.keda.loop.kafka_lag import divisors
-from lagbench.core.keda.triggers.kafka import OffsetResetPolicy, parse_partition_limitation
-from lagbench.core.keda.triggers.parameters import go_boolean
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.keda.loop.source_metrics import divisors
+from lagbench.core.keda.triggers.kafka_parameters import (
+    OffsetResetPolicy,
+    parse_partition_limitation,
+)
+from lagbench.core.keda.triggers.trigger_parameters import go_boolean
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
 from lagbench.errors import NotReady
 
 LAG_SCALER_DEFAULT_THRESHOLD = 500

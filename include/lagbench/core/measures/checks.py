@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lagbench.core.measures.accounting.accounting import Accounting
-from lagbench.core.measures.accounting.sums import broken_sums
+from lagbench.core.measures.accounting.accounting_sums import broken_sums
 from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.moment import moment
-from lagbench.core.measures.rebalance.watched_group import WatchedGroup
+from lagbench.core.measures.observed_notes import moment
+from lagbench.core.measures.rebalance_episodes import WatchedGroup
 from lagbench.shared_with_spark import message_classes
 
 NAMED_EPISODES = 3

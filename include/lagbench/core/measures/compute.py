@@ -13,39 +13,33 @@ from lagbench.core.measures.accounting.accounting import (
 )
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.measures.doubts.doubt import Window
-from lagbench.core.measures.doubts.log import stale_readings
-from lagbench.core.measures.doubts.policy import undone_edits
-from lagbench.core.measures.doubts.rules import doubts_of, validity_of
-from lagbench.core.measures.end_state import EndState, end_state
-from lagbench.core.measures.evidence.generator import held_back
+from lagbench.core.measures.doubts.doubt_rules import doubts_of, validity_of
+from lagbench.core.measures.doubts.doubts_of_log import stale_readings
+from lagbench.core.measures.doubts.doubts_of_policy import undone_edits
+from lagbench.core.measures.drain import Drain, DrainThreshold, drain_measure
 from lagbench.core.measures.evidence.group_strangers import group_gaps, group_strangers
-from lagbench.core.measures.evidence.unrecorded import lost_rebalances, unrecorded_members
-from lagbench.core.measures.lag.build_up import build_up
-from lagbench.core.measures.lag.drain import Drain, DrainThreshold, drain_measure
-from lagbench.core.measures.lag.idle_wait import idle_wait
-from lagbench.core.measures.lag.lag import Lag, Seconds, lag_measure
+from lagbench.core.measures.evidence.pod_timeline import lost_rebalances, unrecorded_members
+from lagbench.core.measures.evidence.producer_report import held_back
+from lagbench.core.measures.lag_over_time import Lag, Seconds, build_up, idle_wait, lag_measure
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.observed import observation_notes
-from lagbench.core.measures.observer_cost import observer_cost
-from lagbench.core.measures.pods.paid_for_itself import PaidForItself, paid_for_itself
-from lagbench.core.measures.pods.start_cost import start_cost
-from lagbench.core.measures.reaction.chain import Reaction
-from lagbench.core.measures.reaction.stamps import ReactionInput
-from lagbench.core.measures.reaction.worst import worst_reaction
-from lagbench.core.measures.rebalance.episodes import RebalanceEpisode
-from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
-from lagbench.core.measures.rebalance_cost import rebalance_measures
+from lagbench.core.measures.observed_notes import observation_notes
+from lagbench.core.measures.pod_use import PaidForItself, paid_for_itself, start_cost
+from lagbench.core.measures.reaction import Reaction, worst_reaction
+from lagbench.core.measures.reaction_stamps import ReactionInput
+from lagbench.core.measures.rebalance_episodes import RebalanceEpisode, idle_scale_downs_text
+from lagbench.core.measures.run_end import EndState, end_state, observer_cost
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import (
     Group,
+    rebalance_measures,
     replica_group,
     scaling_measure,
     unwatched_pods,
 )
-from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
-from lagbench.core.scenario.consumer_kind import kind_of
-from lagbench.core.scenario.stream.poisoned import failing_seqs
+from lagbench.core.measures.spark_measures import published_findings, repeats_text, spark_measures
+from lagbench.core.scenario.consumer_kinds import kind_of
+from lagbench.core.scenario.event_stream import failing_seqs
 from lagbench.errors import NotReady
 
 

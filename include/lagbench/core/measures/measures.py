@@ -6,32 +6,31 @@ nanoseconds and end in ``_at``. ``None`` means not measured.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, get_args
 
 from pydantic import model_validator
 
 from lagbench.core.measures.accounting.accounting import Accounting
 from lagbench.core.measures.doubts.doubt import EVERYTHING, Doubt
-from lagbench.core.measures.doubts.rules import Validity
-from lagbench.core.measures.end_state import EndState
-from lagbench.core.measures.evidence.actions import PlayedAction
-from lagbench.core.measures.evidence.gaps import TelemetryGap
+from lagbench.core.measures.doubts.doubt_rules import Validity
+from lagbench.core.measures.drain import Drain
 from lagbench.core.measures.evidence.group_strangers import GroupStranger
-from lagbench.core.measures.evidence.load_window import LoadWindow
-from lagbench.core.measures.evidence.observation import Observation
-from lagbench.core.measures.lag.drain import Drain
-from lagbench.core.measures.lag.lag import Lag
-from lagbench.core.measures.model import Fidelity, MeasureModel
-from lagbench.core.measures.observer_cost import ObserverCost
-from lagbench.core.measures.pods.paid_for_itself import PaidForItself
-from lagbench.core.measures.pods.start_cost import StartCost
-from lagbench.core.measures.reaction.chain import Reaction
-from lagbench.core.measures.rebalance.standstill import Standstill
-from lagbench.core.measures.rebalance.summary import Rebalances
+from lagbench.core.measures.evidence.lag_readings import TelemetryGap
+from lagbench.core.measures.evidence.observed_group import Observation
+from lagbench.core.measures.evidence.played_actions import PlayedAction
+from lagbench.core.measures.evidence.producer_report import LoadWindow
+from lagbench.core.measures.lag_over_time import Lag
+from lagbench.core.measures.model import Fidelity, MeasureModel, NamedMeasure
+from lagbench.core.measures.pod_use import PaidForItself, StartCost
+from lagbench.core.measures.reaction import Reaction
+from lagbench.core.measures.rebalance_summary import Rebalances
+from lagbench.core.measures.run_end import EndState, ObserverCost
 from lagbench.core.measures.scaling import Scaling
-from lagbench.core.measures.spark import SparkMeasures
-from lagbench.core.scenario.accounting_level import LevelName
-from lagbench.core.scenario.consumer_kind import KindName
+from lagbench.core.measures.spark_measures import SparkMeasures
+from lagbench.core.measures.standstill import Standstill
+from lagbench.core.scenario.consumer_kinds import KindName, LevelName
 
 
 class Measures(MeasureModel):
@@ -89,3 +88,30 @@ class Measures(MeasureModel):
         if self.observation is None or self.observation.pod_rate_per_second is not None:
             return ""
         return "without the rate of one pod (--pod-rate) it is not known whether there was a spike"
+
+
+def _collected() -> Iterator[NamedMeasure[Measures]]:
+    for part, field in Measures.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, MeasureModel):
+                yield from (_of_run(part, measure) for measure in kind.named)
+
+
+def _of_run(part: str, measure: NamedMeasure[Any]) -> NamedMeasure[Measures]:
+    """Return a part's measure as one that is read from a whole run."""
+    interval = None if measure.interval is None else _within(part, measure.interval)
+    return replace(measure, read=_within(part, measure.read), interval=interval, part=part)
+
+
+def _within(part: str, read: Callable[[Any], Any]) -> Callable[[Measures], Any]:
+    """Return ``read`` on the field ``part``; a run without that part gives None."""
+
+    def of_run(measures: Measures) -> Any:
+        found = getattr(measures, part)
+        return None if found is None else read(found)
+
+    return of_run
+
+
+NAMED = {measure.name: measure for measure in _collected()}
+"""The measures of one run, by name."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
 
 NANOSECONDS = NS_PER_SECOND
 """Nanoseconds in a second; every ``…_at`` is unix nanoseconds."""

@@ -8,42 +8,38 @@ from functools import cached_property
 from typing import Any
 
 from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet, clock_set
-from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS
+from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS
 from lagbench.core.measures.accounting.accounting import BadMessage, CommitMove
-from lagbench.core.measures.evidence.actions import Hidden, PlayedAction, played_actions
-from lagbench.core.measures.evidence.gaps import Gap
-from lagbench.core.measures.evidence.group_events import GroupEvent, group_events
+from lagbench.core.measures.evidence.group_events import GroupEvent, group_events, measured_until
 from lagbench.core.measures.evidence.in_force import (
     PoliciesInForce,
     TopicPartitions,
     policies_in_force,
     topic_partitions,
 )
-from lagbench.core.measures.evidence.load_window import LoadWindow, load_window
-from lagbench.core.measures.evidence.measurement_window import measured_until
-from lagbench.core.measures.evidence.observation import Observation, observation_of
+from lagbench.core.measures.evidence.lag_readings import Gap, LagSeries, RateSeries
+from lagbench.core.measures.evidence.observed_group import Observation, observation_of
+from lagbench.core.measures.evidence.played_actions import Hidden, PlayedAction, played_actions
 from lagbench.core.measures.evidence.pod_timeline import PodTimeline, pod_timelines
-from lagbench.core.measures.evidence.series import LagSeries, RateSeries
+from lagbench.core.measures.evidence.producer_report import LoadWindow, load_window
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.rebalance.partition_gaps import Handover
-from lagbench.core.measures.rebalance.partition_work import PartitionWork
+from lagbench.core.measures.partition_work import PartitionWork
+from lagbench.core.measures.step_costs import Handover
 from lagbench.core.policy.checked_policy import CheckedPolicy
-from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.scenario.accounting_level import LevelName
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.actions import balancers_of
-from lagbench.core.scenario.consumer_kind import kind_of
+from lagbench.core.scenario.consumer_kinds import LevelName, kind_of
+from lagbench.core.scenario.offered_load import OfferedLoad, load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream.profile import OfferedLoad, offered_load
-from lagbench.core.scenario.stream.spikes import load_spikes
-from lagbench.core.telemetry.autoscaler import HpaSync
-from lagbench.core.telemetry.producer import (
+from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.records_of_programs import (
+    HpaSync,
     LoadStep,
     ProducerProgress,
     StreamFinished,
     StreamStarted,
 )
-from lagbench.core.telemetry.recorder import ReplicaSample
-from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,26 +6,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from pydantic import Field
 
-from lagbench.core.measures.evidence.gaps import gaps_text
 from lagbench.core.measures.evidence.group_events import GroupEvent
-from lagbench.core.measures.evidence.pod_lives import pod_of_life
-from lagbench.core.measures.evidence.unrecorded import unwatched_text
+from lagbench.core.measures.evidence.lag_readings import BIN_NS, gaps_text
+from lagbench.core.measures.evidence.pod_timeline import pod_of_life, unwatched_text
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
-from lagbench.core.measures.pods.pod_time import (
+from lagbench.core.measures.pod_use import (
     SurplusPod,
     idle_ratio,
     surplus,
     zero_partition_seconds,
 )
-from lagbench.core.measures.rebalance.episodes import EpisodeSpan, episode_spans
-from lagbench.core.measures.replicas.coverage import replica_gaps
-from lagbench.core.measures.replicas.flapping import baseline_at_floor, replica_changes
-from lagbench.core.measures.replicas.self_made import mark_self_made
-from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.measures.rebalance_episodes import EpisodeSpan, episode_spans
+from lagbench.core.measures.rebalance_summary import (
+    GroupWork,
+    Rebalances,
+    rebalance_episodes,
+    rebalances,
+    unanswered_steps,
+)
+from lagbench.core.measures.replica_changes import (
+    baseline_at_floor,
+    mark_self_made,
+    replica_changes,
+    replica_gaps,
+)
+from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.measures.run_evidence import RunEvidence
-from lagbench.core.telemetry.recorder import GroupMembers, GroupSample
+from lagbench.core.measures.standstill import Standstill, asleep_periods, standstill
+from lagbench.core.measures.step_costs import partition_gaps
+from lagbench.core.scenario.actions import downstream_pace, rebalance_protocol
+from lagbench.core.telemetry.records_of_recorder import GroupMembers, GroupSample
 
 BASELINE_SECONDS = 2.0
 """Samples are a second apart: a shorter time before the first spike may have none."""
@@ -274,3 +287,47 @@ class Scaling(MeasureModel):
         known = [records for records in done if records is not None]
         is_known = self.max_members is not None and len(known) == len(done)
         return sum(known) if is_known else None
+
+
+def rebalance_measures(
+    run: RunEvidence, group: Group, from_at: int, until_at: int
+) -> tuple[Rebalances, Standstill]:
+    """Return the rebalances and standstills of the measurement window."""
+    cost_seconds = max(run.scenario.consumer.message_ms / 1000, run.work.message_seconds or 0.0)
+    slowness, pace = None, downstream_pace(run.scenario.actions)
+    if not pace.is_even and run.load.stream_started_at is not None:
+        starts_at = run.rate.started_at + BIN_NS * np.arange(run.rate.processed.size)
+        seconds = (starts_at - run.load.stream_started_at) / NANOSECONDS
+        slowness = np.array([pace.factor_at(second) for second in seconds.tolist()])
+    found = GroupWork(
+        rate=run.rate,
+        work=run.work,
+        events=run.events,
+        timelines=run.timelines,
+        changes=group.changes,
+        from_at=from_at,
+        until_at=until_at,
+        nominal_rate_per_second=run.pod_rate_per_second,
+        message_seconds=cost_seconds,
+        hidden=run.hidden,
+        slowness=slowness,
+    )
+    protocols = {rebalance_protocol(balancer) for balancer in run.balancers}
+    protocol = protocols.pop() if len(protocols) == 1 else None  # an action moves the group
+    episodes = rebalance_episodes(group.spans, found, protocol)
+    asleep = []
+    if run.limits.floor_replicas == 0:
+        asleep = asleep_periods(run.events, run.replica_samples, group.changes, until_at)
+    return rebalances(
+        episodes,
+        partition_gaps([each for each in run.handovers if each.next_done_at <= until_at]),
+        unanswered=unanswered_steps(episodes, found),
+        detail=run.work.note,
+    ), standstill(
+        run.rate,
+        run.work,
+        from_at=from_at,
+        until_at=until_at,
+        message_seconds=cost_seconds,
+        asleep=asleep,
+    )

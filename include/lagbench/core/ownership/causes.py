@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,14 +11,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.ownership.owners import OWNER_PREFIX
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.ownership.holdings import OWNER_PREFIX, Holding
 from lagbench.shared_with_spark import message_classes
 
 # The recorder sees a death (once a second) on a clock that may count whole seconds.
 _SEEN_LATE_NS = 2_000_000_000
+
 # A commit that ran ahead of the work loses the queued messages: seconds of work. A pod's end
 # long after the commit did not cause that loss.
 _LOSS_FOLLOWS_WITHIN_NS = 30_000_000_000
+
 _WITHOUT_CAUSE = frozenset(
     {
         message_classes.NOT_YET_CONSUMED,
@@ -140,3 +145,65 @@ class _Timeline:
         """Return the latest instant at or before ``at`` (plus the tolerance)."""
         found = int(np.searchsorted(self._ats, at + self._tolerance_ns, side="right"))
         return self._instants[found - 1] if found else None
+
+
+Kills = Mapping[str, Sequence[int]]
+
+
+class Unledgered(NamedTuple):
+    """Upper bound of a killed pod's writes that are in no ledger; ``seconds`` is their time.
+
+    ``messages`` None: the ledger holds no work at all, so no rate is known.
+    """
+
+    pod: str
+    killed_at: int
+    seconds: float
+    messages: int | None
+
+
+class Ledgered(NamedTuple):
+    """The work in the ledger of a pod that had been killed ``kills`` times before."""
+
+    pod: str
+    kills: int
+    most: int  # in its busiest second
+    last_at: int
+
+
+def unledgered_bounds(
+    kills: Kills,
+    ledgered: Iterable[Ledgered],
+    idle: Mapping[str, Sequence[int]],
+    held: Iterable[Holding],
+) -> list[Unledgered]:
+    """Return the bound for each kill, by pod.
+
+    It counts from the last row of the ledger before the kill, or from the last report that nothing
+    was queued or begun, if that is later. Without a row the first transaction may be open: then it
+    counts from the first assignment, and a pod that never worked had the rate of the busiest one.
+
+    :param idle: when each pod reported that nothing was queued or begun.
+    """
+    last_at = {(found.pod, found.kills): found.last_at for found in ledgered}
+    most: dict[str, int] = defaultdict(int)
+    for found in ledgered:
+        most[found.pod] = max(most[found.pod], found.most)
+    busiest = max(most.values(), default=None)
+    assigned: dict[str, list[int]] = defaultdict(list)
+    for holding in held:
+        assigned[holding.pod].append(holding.from_at)
+    unledgered = []
+    for pod, instants in sorted(kills.items()):
+        for number, killed_at in enumerate(instants):
+            before = instants[number - 1] if number else 0
+            given = (at for at in assigned[pod] if before < at <= killed_at)
+            since_at = last_at.get((pod, number), min(given, default=None))
+            if since_at is None:
+                continue  # it had nothing to work on
+            quiet = (at for at in idle.get(pod, ()) if before < at <= killed_at)
+            seconds = (killed_at - max([since_at, *quiet])) / NS_PER_SECOND
+            rate = most.get(pod, busiest)
+            messages = None if rate is None else math.ceil(seconds * rate)
+            unledgered.append(Unledgered(pod, killed_at, seconds, messages))
+    return unledgered

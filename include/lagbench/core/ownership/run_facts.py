@@ -13,20 +13,21 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
 from lagbench.core.ownership.causes import CauseFinder, Commit, Instant
 from lagbench.core.ownership.holdings import Holdings, Move, holdings
-from lagbench.core.telemetry.consumer import (
+from lagbench.core.telemetry.records import TelemetryRecord, decode_record
+from lagbench.core.telemetry.records_of_programs import (
     OffsetsCommitted,
     PartitionsAssigned,
     PartitionsRevoked,
     PodStopped,
+    Record,
     SigtermReceived,
+    StreamFinished,
+    StreamStarted,
 )
-from lagbench.core.telemetry.producer import StreamFinished, StreamStarted
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import ClockOffset, PodSeen
-from lagbench.core.telemetry.records import TelemetryRecord, decode_record
+from lagbench.core.telemetry.records_of_recorder import ClockOffset, PodSeen
 
 _FACTS = (
     StreamStarted,

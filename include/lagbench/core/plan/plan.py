@@ -14,17 +14,13 @@ import numpy as np
 
 from lagbench.core.plan.spark_needs import spark_cores, spark_mebibytes, spark_warnings
 from lagbench.core.policy.checked_policy import CheckedPolicy
-from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
-from lagbench.core.scenario.actions import RollingRestart
-from lagbench.core.scenario.balancer import rejected_move
+from lagbench.core.policy.policy_limits import PolicyLimits, loop_gain, standing_lag_seconds
+from lagbench.core.scenario.actions import RollingRestart, rejected_move
+from lagbench.core.scenario.event_stream import partition_shares
+from lagbench.core.scenario.offered_load import Spike, load_spikes, offered_load
 from lagbench.core.scenario.profiles import TraceProfile
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream.key_skew import partition_shares
-from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.scenario.stream.spikes import Spike, load_spikes
-from lagbench.core.scenario.stream.tail import Tail, tail_of
-from lagbench.core.scenario.stream.topic_shares import topic_shares
+from lagbench.core.scenario.stream_tail import Tail, tail_of, topic_shares
 
 # Bytes of broker log per event, lz4, 12 partitions: 146 at 60,000/s, 156 at 6,000/s (measured);
 # 208 at 600/s, where a batch holds one record, but such a stream is small anyway.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lagbench.core.policy.checked_policy import CheckedPolicy
-from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
-from lagbench.core.scenario.spark_consumer import (
+from lagbench.core.scenario.consumer_kinds import (
     DRIVER_SIDE_MEBIBYTES,
     MASTER_MEBIBYTES,
     worker_mebibytes,
 )
+from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.errors import WrongInput
 
 # Medians of 100 samples of 10 s in runs of spark_consumer (6 partitions, a batch each 2 s).

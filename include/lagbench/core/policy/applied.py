@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from lagbench.core.hpa.metric_text import metric_text
-from lagbench.core.hpa.spec import HpaSpec, parse_hpa
-from lagbench.core.keda.loop.hpa_builder import build_hpa
-from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.hpa.controller_flags import metric_text
+from lagbench.core.hpa.hpa_object import HpaSpec, parse_hpa
+from lagbench.core.keda.loop.keda_hpa import build_hpa
+from lagbench.core.keda.loop.scalers import trigger_metric_spec
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.errors import WrongInput
 
 SCALED_OBJECT, HPA = "ScaledObject", "HorizontalPodAutoscaler"

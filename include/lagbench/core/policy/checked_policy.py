@@ -7,19 +7,29 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, get_args
 
-from lagbench.core.hpa.spec import HpaSpec, ScaleTarget, parse_hpa
+from lagbench.core.hpa.controller_flags import (
+    SYNC_ANNOTATION,
+    TOLERANCE_ANNOTATION,
+    controller_flags,
+)
+from lagbench.core.hpa.hpa_object import HpaSpec, ScaleTarget, parse_hpa
+from lagbench.core.keda.loop.keda_hpa import CONTROLLER, is_handed_over
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.keda.object.spec import ScaledObjectSpec
-from lagbench.core.keda.triggers.other_types import TRIGGER_TYPES
-from lagbench.core.kubernetes.json_value import json_value
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
+from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
 from lagbench.core.kubernetes.object_meta import without_export
-from lagbench.core.policy.admission.answer import Admission, admit
-from lagbench.core.policy.admission.cluster import ClusterView
-from lagbench.core.policy.admission.horizontal_pod_autoscaler import admit_hpa, stored_hpa
+from lagbench.core.kubernetes.object_schema import json_value
+from lagbench.core.policy.admission.api_server import Admission, admit, admit_hpa, stored_hpa
+from lagbench.core.policy.admission.webhook import ClusterView
 from lagbench.core.policy.applied import AppliedPolicy
-from lagbench.core.policy.kinds import POLICY_VERSIONS, is_policy
-from lagbench.core.policy.limits import PolicyLimits, policy_limits
-from lagbench.core.policy.review.review import refusal_findings
+from lagbench.core.policy.policy_limits import (
+    KAFKA_TYPES,
+    POLICY_VERSIONS,
+    PolicyLimits,
+    is_policy,
+    policy_limits,
+)
+from lagbench.core.policy.review.policy_review import refusal_findings
 from lagbench.core.policy.stream_windows import stream_windows
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
 from lagbench.core.scenario.scenario import Scenario, Workload
@@ -198,3 +208,45 @@ def _check_target(target: ScaleTarget, where: str) -> None:
             value=f"{target.kind} {target.name}",
             allowed=f"{' or '.join(kinds)} {CONSUMER_DEPLOYMENT}, the workload under test",
         )
+
+
+def require_own_controller(manifest: Mapping[str, Any], *, where: str, is_embedded: bool) -> None:
+    """Reject flags of the HPA's controller on a cluster where Kubernetes' own one drives the HPA.
+
+    That one has one sync and one tolerance for all HPAs, and does not read the annotations.
+
+    :raises WrongInput: the policy sets a flag, and lagbench's controller does not drive it.
+    """
+    flags = controller_flags(manifest, where=where)
+    if is_embedded or not flags.are_set:
+        return
+    if manifest.get("kind") == "ScaledObject" and is_handed_over(manifest):
+        return
+    name = TOLERANCE_ANNOTATION if flags.sync_seconds is None else SYNC_ANNOTATION
+    raise WrongInput(
+        where=where,
+        field=f"metadata.annotations[{name}]",
+        value=manifest["metadata"]["annotations"][name],
+        allowed="no value on a cluster, where kube-controller-manager has one for all HPAs (or "
+        f"hand the ScaledObject over to {CONTROLLER}, docs/kubernetes.md)",
+    )
+
+
+def require_kafka_log_in(manifest: Mapping[str, Any], *, where: str) -> None:
+    """Reject a kafka trigger without TLS and SASL: KEDA does not read the Secret of the pods.
+
+    A broker whose certificate KEDA's image trusts needs no more than ``tls`` of the metadata.
+
+    :raises WrongInput: names the first such trigger.
+    """
+    for number, trigger in enumerate((manifest.get("spec") or {}).get("triggers") or []):
+        metadata = trigger.get("metadata") or {}
+        if trigger.get("type") not in KAFKA_TYPES or trigger.get("authenticationRef"):
+            continue
+        if "sasl" not in metadata and metadata.get("tls") != "enable":
+            raise WrongInput(
+                where=where,
+                field=f"spec.triggers[{number}].authenticationRef",
+                value="",
+                allowed="a TriggerAuthentication with the login of KEDA: this Kafka is secured",
+            )

@@ -14,11 +14,12 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from lagbench.errors import WrongInput
 
 FOLDERS_VARIABLE, FIELDS_VARIABLE = "LAGBENCH_ALLOWED_FOLDERS", "LAGBENCH_ALLOWED_FIELDS"
+
 EACH = "*"
 """In the name of a field: each element of a list."""
 
@@ -115,3 +116,24 @@ def models_in(annotation: Any, part: str = "") -> Iterator[tuple[str, type[BaseM
     is_list = get_origin(annotation) in (tuple, list)
     for inner in get_args(annotation):
         yield from models_in(inner, f"{EACH}." if is_list else part)
+
+
+SETTINGS_VARIABLE = "LAGBENCH_SETTINGS"
+"""The variable with what a run sets, as a JSON object by the fields' names; it wins over flags."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Annotate a field whose flag is more than its name with dashes."""
+
+    name: str = ""
+    """A shorter name beside the field's, as the lab writes it."""
+    variables: tuple[str, ...] = ()
+    """Variables of the environment that count, in this order, if the flag is not given."""
+    is_variable_only: bool = False
+
+
+class StrictModel(BaseModel):
+    """A frozen model that takes no unknown field, and no number without an end."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -13,11 +13,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lagbench.core.scenario.accounting_level import LevelName
-from lagbench.core.scenario.actions import ActionBase, RollingRestart
-from lagbench.core.scenario.balancer import CLIENTS_SESSION_SECONDS
-from lagbench.core.scenario.conf_limits import Reach
-from lagbench.core.scenario.flag import StrictModel
+from lagbench.core.scenario.actions import CLIENTS_SESSION_SECONDS, ActionBase, RollingRestart
+from lagbench.core.scenario.conf_limits import Reach, StrictModel
+from lagbench.core.scenario.consumer_kinds import LevelName
 from lagbench.errors import WrongInput
 from lagbench.shown import HIDDEN, looks_secret
 

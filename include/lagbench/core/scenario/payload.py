@@ -16,9 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from lagbench.core.scenario.actions import Action
-from lagbench.core.scenario.conf_limits import Reach
-from lagbench.core.scenario.flag import StrictModel
-from lagbench.core.scenario.poison import Poison
+from lagbench.core.scenario.conf_limits import Reach, StrictModel
+from lagbench.core.scenario.message_costs import Poison
 from lagbench.errors import WrongInput
 
 MOST_FILE_BYTES = 64 * 2**20

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
+import re
+from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lagbench.core.scenario.conf_limits import Reach
-from lagbench.core.scenario.flag import StrictModel
+from lagbench.core.scenario.conf_limits import Reach, StrictModel
+from lagbench.errors import WrongInput
 
 LONGEST_SECONDS = 86_400
 """Of a stream, and of each of its periods."""
+
 MOST_PROFILE_CHARACTERS = 125_000
 """Of a profile as text: on Linux no variable of a program is longer than 128 KiB, and the producer
 gets its other settings in the same one."""
+
 MOST_PER_SECOND = 1_000_000
 """The highest rate of a stream; one producer sends a third of it."""
 
@@ -136,3 +142,69 @@ def _require_peak(field: str, rate: float, of: str, factor: float) -> None:
             f"profile.{field} must be at most {MOST_PER_SECOND / rate:g}: times the {of} of "
             f"{rate:,.10g} it is the peak, which is at most {MOST_PER_SECOND:,} messages a second"
         )
+
+
+_COLUMNS = ["second", "rate"]
+
+_MARKED_COLUMNS = [*_COLUMNS, "spike"]
+
+MOST_ROWS = 10_000
+"""A day in steps of 10 s has 8,640."""
+
+_NUMBER = re.compile(r"\s*[0-9.eE+-]+\s*")  # float takes digits of every script, and 1_000
+
+
+def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
+    """Return the rows of a trace; the last row's second ends the stream.
+
+    Blank lines and lines that begin with ``#`` are skipped. ``WrongInput`` names the line.
+    """
+
+    def refuse(field: str, value: object, allowed: str) -> WrongInput:
+        return WrongInput(where=where, field=field, value=value, allowed=allowed)
+
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    if len(lines) > MOST_ROWS + 1:
+        allowed = f"at most {MOST_ROWS:,}: give the rate of a longer period in each row"
+        raise refuse("rows", len(lines) - 1, allowed)
+    rows = [(number, next(csv.reader([line]))) for number, line in lines]
+    columns = [cell.strip() for cell in rows[0][1]] if rows else []
+    if columns not in (_COLUMNS, _MARKED_COLUMNS):
+        header = lines[0][1] if lines else ""
+        raise refuse("header", header, "the columns second,rate or second,rate,spike")
+    points: list[TracePoint] = []
+    for number, row in rows[1:]:
+        point = _point(row, columns)
+        follows = point is not None and (
+            point.second > points[-1].second if points else point.second == 0
+        )
+        if point is None or not follows:
+            allowed = (
+                "numbers: second (0 in the first row, then ascending) and rate "
+                f"(0 to {MOST_PER_SECOND}){', and spike (0 or 1)' * (columns == _MARKED_COLUMNS)}"
+            )
+            raise refuse(f"line {number}", ",".join(row), allowed)
+        points.append(point)
+    if len(points) < 2:
+        seconds = json.dumps([point.second for point in points])
+        raise refuse("rows", seconds, "at least two: the last row's second is the stream's end")
+    return tuple(points)
+
+
+def _point(row: list[str], columns: list[str]) -> TracePoint | None:
+    cells = dict(zip(columns, row, strict=False))
+    is_marked = columns == _MARKED_COLUMNS
+    if len(row) != len(columns) or not all(map(_NUMBER.fullmatch, row[:2])):
+        return None
+    if is_marked and cells["spike"].strip() not in ("0", "1"):
+        return None
+    mark = cells["spike"].strip() == "1" if is_marked else None
+    with suppress(ValueError):  # ValidationError is one
+        second, rate = float(cells["second"]), float(cells["rate"])
+        if math.isfinite(second):
+            return TracePoint(second=second, rate_per_second=rate, is_spike=mark)
+    return None

@@ -6,41 +6,50 @@ Unknown keys and values out of range are rejected by name. Units are in the name
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS
-from lagbench.core.scenario.accounting_level import LEVELS
+from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
 from lagbench.core.scenario.actions import (
+    BROKERS_SESSION_SECONDS,
+    CLASSIC_SESSION_SECONDS,
     Action,
+    ActionBase,
+    ActionKind,
+    Balancer,
+    GrowPartitions,
     SlowDownstream,
     action_problems,
     balancers_of,
 )
-from lagbench.core.scenario.balancer import (
-    BROKERS_SESSION_SECONDS,
-    CLASSIC_SESSION_SECONDS,
-    Balancer,
+from lagbench.core.scenario.conf_limits import Flag, StrictModel
+from lagbench.core.scenario.consumer_kinds import (
+    LEVELS,
+    KindName,
+    SparkConsumer,
+    kind_of,
+    published_lag_seconds,
 )
-from lagbench.core.scenario.consumer_kind import KindName, kind_of
-from lagbench.core.scenario.flag import Flag, StrictModel
+from lagbench.core.scenario.message_costs import Poison, ProcessMs
 from lagbench.core.scenario.own_consumer import OwnConsumer, own_problems
-from lagbench.core.scenario.partition_plan import PartitionPlan, partition_plan
 from lagbench.core.scenario.payload import Payload, payload_problems
-from lagbench.core.scenario.poison import Poison
-from lagbench.core.scenario.process_cost import ProcessMs
 from lagbench.core.scenario.profiles import BurstyProfile, Profile, StepProfile
-from lagbench.core.scenario.second_group import shared_actions, with_fields_of_first
-from lagbench.core.scenario.spark_consumer import SparkConsumer, published_lag_seconds
 
 MAX_SEED = 2**63 - 1
+
 COMMIT_SECONDS = 1.0
 """The time between two commits of a stand-in; its traffic is the lag at rest."""
+
 OWN_COMMIT_SECONDS = 5.0
 """The same of a user's consumer: the default of the clients' automatic commits."""
+
 CommitMode = Literal["auto", "manual", "transactional"]
+
 Workload = Literal["Deployment", "StatefulSet"]
 
 
@@ -328,3 +337,96 @@ class Scenario(StrictModel):
                 "second_group": None,
             }
         )
+
+
+FIELD = "second_group"
+
+_PARTS = ("consumer", "slos")
+
+_ACTIONS_ON_ALL_GROUPS: frozenset[ActionKind] = frozenset(
+    {"broker_restart", "autoscaler_down", "grow_partitions"}
+)
+"""The other kinds act on pods, on the policy or on the connections of the first group only."""
+
+
+def with_fields_of_first(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scenario's data with the unset fields of the second group filled in.
+
+    The policy stays unset, because a command may replace that of the scenario.
+    """
+    found = dict(data)
+    second = found.get(FIELD)
+    if not isinstance(second, Mapping):
+        return found
+    filled = dict(second)
+    for part in _PARTS:
+        given, first = second.get(part, {}), found.get(part, {})
+        if isinstance(given, Mapping) and isinstance(first, Mapping):
+            filled[part] = {**first, **given}
+        elif part not in second:  # the scenario's own is wrong, and is reported there
+            filled[part] = {}
+    found[FIELD] = filled
+    return found
+
+
+def shared_actions(actions: Sequence[ActionBase]) -> dict[int, int]:
+    """Return the actions that act on all groups: number in the run -> number in the second group.
+
+    The second group's scenario has only these, so they have other numbers there.
+    """
+    on_all = _ACTIONS_ON_ALL_GROUPS
+    numbers = [number for number, action in enumerate(actions) if action.kind in on_all]
+    return {number: place for place, number in enumerate(numbers)}
+
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """``first`` partitions at the start, then each growth: (second of the stream, partitions)."""
+
+    first: int
+    growths: tuple[tuple[float, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Reject growths that do not grow."""
+        second, count = -1.0, self.first
+        for at, partitions in self.growths:
+            if at <= second or partitions <= count:
+                raise ValueError(
+                    f"growth {at:g}:{partitions}: seconds and partitions must ascend from {count}"
+                )
+            second, count = at, partitions
+
+    @property
+    def last(self) -> int:
+        """Return the partitions at the end."""
+        return self.growths[-1][1] if self.growths else self.first
+
+    @property
+    def instants_ns(self) -> tuple[tuple[int, int], ...]:
+        """Return the growths as (planned offset in nanoseconds, partitions)."""
+        return tuple((round(at * NS_PER_SECOND), partitions) for at, partitions in self.growths)
+
+    def at(self, second: float) -> int:
+        """Return the partitions at a second of the stream."""
+        past = [partitions for at, partitions in self.growths if at <= second]
+        return past[-1] if past else self.first
+
+    def at_offsets(self, planned_offset_ns: npt.NDArray[np.int64]) -> Counts:
+        """Return the partitions at each planned offset."""
+        instants = np.array([at for at, _ in self.instants_ns], dtype=np.int64)
+        counts = np.array([self.first, *(count for _, count in self.growths)], dtype=np.int64)
+        found: Counts = counts[np.searchsorted(instants, planned_offset_ns, side="right")]
+        return found
+
+
+def partition_plan(partitions: int, actions: Sequence[ActionBase]) -> PartitionPlan:
+    """Return the plan of a topic that begins with ``partitions``."""
+    growths = (
+        (action.at_seconds, action.partitions)
+        for action in actions
+        if isinstance(action, GrowPartitions) and action.at_seconds is not None
+    )
+    return PartitionPlan(partitions, tuple(sorted(growths)))

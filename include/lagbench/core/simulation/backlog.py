@@ -18,8 +18,8 @@ from math import inf
 import numpy as np
 
 from lagbench.core.measures.statistics import Ints, Reals
-from lagbench.core.scenario.downstream_pace import DownstreamPace
-from lagbench.core.scenario.stream.profile import OfferedLoad
+from lagbench.core.scenario.message_costs import DownstreamPace
+from lagbench.core.scenario.offered_load import OfferedLoad
 
 # Less than this of a record is rounding: counts stay below 1e9 and doubles hold 1e-7 of that.
 _EMPTY_RECORDS = 1e-6

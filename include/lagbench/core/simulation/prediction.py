@@ -11,16 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS
-from lagbench.core.measures.measures import Measures
+from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS
+from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel
-from lagbench.core.measures.registry import NAMED
 from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.scenario.stream.spikes import load_spikes
-from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.simulate import simulate
+from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 from lagbench.core.simulation.simulation_measures import Spread, spreads
 
 PHASES = 16

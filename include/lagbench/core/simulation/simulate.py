@@ -15,7 +15,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.policy.stream_windows import aligned_start_ns, at_stream_start, stream_windows
 from lagbench.core.scenario.actions import (
@@ -28,10 +28,9 @@ from lagbench.core.scenario.actions import (
     drawn,
 )
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler, SimulatedClock
+from lagbench.core.simulation.simulated_world import SimulatedEnvironment, World
 from lagbench.core.simulation.simulation_measures import Simulation, Timeline, measure
-from lagbench.core.simulation.world import World
 
 DEFAULT_SLO_SECONDS = 30.0
 _SIMULATED = (KillPod, SwapPolicy, AutoscalerDown, SlowDownstream, GrowPartitions)

@@ -11,36 +11,49 @@ from math import floor
 
 import numpy as np
 
-from lagbench.core.hpa.metrics import MetricFailure, Proposal, propose_external
-from lagbench.core.hpa.pods import PodState, PodUsage
-from lagbench.core.hpa.resource import propose_resource
-from lagbench.core.hpa.spec import HpaSpec, Metric, ResourceMetric, parse_hpa
-from lagbench.core.hpa.state import HpaHistory
-from lagbench.core.hpa.sync import (
+from lagbench.core.hpa.hpa_metrics import (
+    MetricFailure,
+    PodState,
+    PodUsage,
+    Proposal,
+    propose_external,
+    propose_resource,
+)
+from lagbench.core.hpa.hpa_object import HpaSpec, Metric, ResourceMetric, parse_hpa
+from lagbench.core.hpa.hpa_sync import (
+    HpaHistory,
     MetricOutcome,
     decide,
     record_change,
     start_history,
     wants_metrics,
 )
-from lagbench.core.keda.loop.cron_scaler import CronScaler
-from lagbench.core.keda.loop.hpa_builder import build_hpa
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
-from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
-from lagbench.core.keda.loop.resource_scaler import ResourceScaler
-from lagbench.core.keda.loop.runtime import KedaObject
-from lagbench.core.keda.loop.scaler import MetricReading, MetricSpec, Scaler, TargetView
-from lagbench.core.keda.object.spec import ScaledObjectSpec, Trigger
-from lagbench.core.keda.triggers.cron import CronTrigger
-from lagbench.core.keda.triggers.kafka import KafkaTrigger, kept_partitions
-from lagbench.core.keda.triggers.other_types import TRIGGER_TYPES, ExternalTrigger, ResourceTrigger
-from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.keda.loop.keda_hpa import build_hpa
+from lagbench.core.keda.loop.keda_runtime import KedaObject
+from lagbench.core.keda.loop.scalers import (
+    CronScaler,
+    MetricReading,
+    MetricSpec,
+    ResourceScaler,
+    Scaler,
+    TargetView,
+    trigger_metric_spec,
+)
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets, PersistentLagMemory, read_lag
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
+from lagbench.core.keda.triggers.cron_trigger import CronTrigger
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger, kept_partitions
+from lagbench.core.keda.triggers.trigger_types import (
+    TRIGGER_TYPES,
+    ExternalTrigger,
+    ResourceTrigger,
+)
+from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
 from lagbench.core.lag_scaler.lag_metadata import parse_lag_settings
 from lagbench.core.lag_scaler.lag_source import GroupSample
 from lagbench.core.lag_scaler.lag_window import GroupWindow
 from lagbench.core.policy.checked_policy import CheckedPolicy
-from lagbench.core.simulation.world import World
+from lagbench.core.simulation.simulated_world import World
 from lagbench.errors import NotReady, WrongInput
 
 _WINDOW_NS = 15 * NS_PER_SECOND

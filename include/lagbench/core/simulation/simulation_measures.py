@@ -11,17 +11,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import NamedMeasure
-from lagbench.core.measures.registry import NAMED
-from lagbench.core.measures.replicas.flapping import mark_flips
-from lagbench.core.measures.replicas.self_made import mark_self_made
-from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.measures.replica_changes import mark_flips, mark_self_made
+from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.measures.statistics import Ints, Reals
-from lagbench.core.scenario.stream.spikes import Spike, load_spikes
+from lagbench.core.scenario.offered_load import Spike, load_spikes
 from lagbench.core.simulation.backlog import Traffic
-from lagbench.core.simulation.fleet import ReplicaStep
-from lagbench.core.simulation.world import World
+from lagbench.core.simulation.simulated_world import ReplicaStep, World
 
 MESSAGES = 1_000
 """Messages of each partition whose wait is computed: a tenth of a percentile apart."""

@@ -9,38 +9,35 @@ from __future__ import annotations
 
 import msgspec
 
-from lagbench.core.telemetry.actions import (
+from lagbench.core.telemetry.records_of_programs import (
     ActionEnded,
     ActionStarted,
-)
-from lagbench.core.telemetry.autoscaler import (
-    HpaSync,
-    KedaPoll,
-    Scaled,
-)
-from lagbench.core.telemetry.consumer import (
+    ClockStepped,
     CommitFailed,
     ConsumerProgress,
     FirstRecordDone,
     GroupJoined,
+    HpaSync,
+    KedaPoll,
+    LoadStep,
     OffsetsCommitted,
+    OffsetsPublished,
     PartitionsAssigned,
     PartitionsRevoked,
+    Phase,
     PodStarted,
     PodStopped,
-    SigtermReceived,
-)
-from lagbench.core.telemetry.phases import (
-    Phase,
-)
-from lagbench.core.telemetry.producer import (
-    LoadStep,
     ProducerProgress,
+    Record,
+    Scaled,
+    SigtermReceived,
+    SparkBatch,
+    SparkDriverStarted,
+    SparkTask,
     StreamFinished,
     StreamStarted,
 )
-from lagbench.core.telemetry.record import ClockStepped, Record
-from lagbench.core.telemetry.recorder import (
+from lagbench.core.telemetry.records_of_recorder import (
     ClockOffset,
     GroupMembers,
     GroupSample,
@@ -56,12 +53,6 @@ from lagbench.core.telemetry.recorder import (
     ScaledObjectSample,
     ScalingObject,
     UsageSample,
-)
-from lagbench.core.telemetry.spark import (
-    OffsetsPublished,
-    SparkBatch,
-    SparkDriverStarted,
-    SparkTask,
 )
 
 TelemetryRecord = (

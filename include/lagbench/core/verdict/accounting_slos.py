@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.measures.accounting.accounting import Accounting, BadMessageGroup
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.moment import moment
-from lagbench.core.measures.registry import NAMED
+from lagbench.core.measures.measures import NAMED, Measures
+from lagbench.core.measures.observed_notes import moment
 from lagbench.core.verdict.slo import Slo, SloResult
 from lagbench.shared_with_spark import message_classes
 

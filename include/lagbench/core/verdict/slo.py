@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel, exact_text, short_beside
-from lagbench.core.measures.registry import NAMED
 
 SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
 

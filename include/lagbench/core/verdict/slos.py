@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from lagbench.core.measures.doubts.doubt import Part
-from lagbench.core.measures.evidence.actions import Hidden
-from lagbench.core.measures.evidence.gaps import GAP_SECONDS
-from lagbench.core.measures.lag.drain import Drain
-from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.drain import Drain
+from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS
+from lagbench.core.measures.evidence.played_actions import Hidden
+from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.moment import moment
-from lagbench.core.measures.rebalance.episodes import RebalanceEpisode
-from lagbench.core.measures.rebalance.rate_dip import NO_WORK_REASONS, RECOVERED_SHARE
-from lagbench.core.measures.rebalance.standstill import COSTS_PER_LIMIT
-from lagbench.core.measures.registry import NAMED
+from lagbench.core.measures.observed_notes import moment
+from lagbench.core.measures.rate_dip import NO_WORK_REASONS, RECOVERED_SHARE
+from lagbench.core.measures.rebalance_episodes import RebalanceEpisode
 from lagbench.core.measures.scaling import Scaling
+from lagbench.core.measures.standstill import COSTS_PER_LIMIT
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.accounting_slos import count_of_messages, failed_messages
 from lagbench.core.verdict.slo import Slo, SloResult, slo_of

@@ -23,12 +23,10 @@ from pydantic import Field
 
 from lagbench.core.measures.checks import reconciliation
 from lagbench.core.measures.evidence.group_strangers import GroupStranger
-from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel
-from lagbench.core.measures.moment import moment
-from lagbench.core.measures.registry import NAMED
-from lagbench.core.scenario.accounting_level import knows_work, level_of
-from lagbench.core.scenario.consumer_kind import kind_of
+from lagbench.core.measures.observed_notes import moment
+from lagbench.core.scenario.consumer_kinds import kind_of, knows_work, level_of
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.accounting_slos import unsettled_end
 from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX, SloResult, slo_of

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import ClassVar
 
-from lagbench.core.kubernetes.readiness import is_ready
+from lagbench.core.kubernetes.workload_state import is_ready
 from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
-from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.controllers.events import EventRecorder
-from lagbench.localkube.objects import (
+from lagbench.localkube.kube_objects import (
+    ApiError,
     JsonObject,
     condition,
     controller_uid,
@@ -27,9 +27,9 @@ from lagbench.localkube.objects import (
     uid_of,
 )
 from lagbench.localkube.storage.deletion import Deletion
-from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.object_registry import Registry
+from lagbench.localkube.storage.object_store import Change
 from lagbench.localkube.storage.resources import POD, Resource
-from lagbench.localkube.storage.store import Change
 
 _log = logging.getLogger(__name__)
 # Wait after a failed attempt: its cause (a conflict, a terminating namespace) is short-lived.

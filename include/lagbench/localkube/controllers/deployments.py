@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from lagbench.core.kubernetes.readiness import is_ready
+from lagbench.core.kubernetes.workload_state import is_ready
 from lagbench.localkube.controllers.controller import Controller, hash_of
-from lagbench.localkube.objects import (
+from lagbench.localkube.kube_objects import (
     CREATED_AT_NS,
     READY_AT_NS,
     JsonObject,
@@ -16,7 +16,7 @@ from lagbench.localkube.objects import (
     name_of,
     set_condition,
 )
-from lagbench.localkube.storage.registry import random_suffix
+from lagbench.localkube.storage.object_registry import random_suffix
 from lagbench.localkube.storage.resources import DEPLOYMENT, POD
 
 HASH_LABEL = "pod-template-hash"

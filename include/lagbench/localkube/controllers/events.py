@@ -7,11 +7,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.objects import JsonObject, name_of, namespace_of, uid_of
-from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.kube_objects import ApiError, JsonObject, name_of, namespace_of, uid_of
+from lagbench.localkube.storage.object_registry import Registry
+from lagbench.localkube.storage.object_store import Change, Store
 from lagbench.localkube.storage.resources import EVENT
-from lagbench.localkube.storage.store import Change, Store
 
 # Events expire after an hour. This limit bounds the memory of a burst, too.
 _KEPT_EVENTS = 2_000

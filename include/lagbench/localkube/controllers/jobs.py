@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lagbench.core.kubernetes.readiness import is_ready
+from lagbench.core.kubernetes.workload_state import is_ready
 from lagbench.localkube.controllers.controller import Controller
 from lagbench.localkube.controllers.events import EventRecorder
-from lagbench.localkube.objects import (
+from lagbench.localkube.kube_objects import (
     JsonObject,
     condition,
     controller_uid,
@@ -17,9 +17,9 @@ from lagbench.localkube.objects import (
     uid_of,
 )
 from lagbench.localkube.storage.deletion import Deletion
-from lagbench.localkube.storage.registry import Registry, random_suffix
+from lagbench.localkube.storage.object_registry import Registry, random_suffix
+from lagbench.localkube.storage.object_store import Change
 from lagbench.localkube.storage.resources import JOB, POD
-from lagbench.localkube.storage.store import Change
 
 # Kubernetes waits 10 s after a failed pod, doubled per failure, at most 10 min.
 _FIRST_RETRY_SECONDS = 10.0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from lagbench.localkube.api_error import ApiError, bad_request
-from lagbench.localkube.merging.field_paths import Path, keys_of_list
-from lagbench.localkube.objects import JsonObject, JsonValue, copy_of
+from lagbench.localkube.kube_objects import ApiError, JsonObject, JsonValue, bad_request, copy_of
+from lagbench.localkube.merging.apply import Path, keys_of_list
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lagbench.adapters.process.process_priority import COMES_FIRST as FIRST
-from lagbench.adapters.process.process_priority import ORDINARY
-from lagbench.localkube.objects import (
+from lagbench.adapters.process.processes import COMES_FIRST as FIRST
+from lagbench.adapters.process.processes import ORDINARY
+from lagbench.localkube.kube_objects import (
     COMES_FIRST,
     JsonObject,
     annotations_of,
@@ -22,8 +22,8 @@ from lagbench.localkube.objects import (
     port_annotation,
     uid_of,
 )
+from lagbench.localkube.storage.object_store import Store
 from lagbench.localkube.storage.resources import CONFIG_MAP, SECRET, SERVICE, Resource
-from lagbench.localkube.storage.store import Store
 from lagbench.shown import looks_secret
 
 POD_ADDRESS = "127.0.0.1"

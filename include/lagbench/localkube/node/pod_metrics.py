@@ -10,9 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from lagbench.localkube.api_error import not_found
+from lagbench.localkube.kube_objects import (
+    JsonObject,
+    labels_of,
+    name_of,
+    namespace_of,
+    not_found,
+    rfc3339,
+)
 from lagbench.localkube.node.pod_worker import PodWorker
-from lagbench.localkube.objects import JsonObject, labels_of, name_of, namespace_of, rfc3339
 from lagbench.localkube.storage.resources import POD_METRICS
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")

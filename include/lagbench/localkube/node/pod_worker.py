@@ -6,16 +6,11 @@ import asyncio
 import signal
 from dataclasses import dataclass
 
-from lagbench.core.kubernetes.probes import PROBE_KINDS
+from lagbench.core.kubernetes.workload_state import PROBE_KINDS
 from lagbench.core.scenario.run_names import PORT_ANNOTATION
 from lagbench.localkube.controllers.events import EventRecorder
-from lagbench.localkube.controllers.port_pool import PortPool
-from lagbench.localkube.node.container_process import ContainerStarter
-from lagbench.localkube.node.container_runner import ContainerRunner
-from lagbench.localkube.node.pod_environment import POD_ADDRESS, NodeEnvironment, plan_launch
-from lagbench.localkube.node.pod_logs import PodLogs
-from lagbench.localkube.node.probes import Probe
-from lagbench.localkube.objects import (
+from lagbench.localkube.controllers.services import PortPool
+from lagbench.localkube.kube_objects import (
     READY_AT_NS,
     STARTED_AT_NS,
     JsonObject,
@@ -27,7 +22,11 @@ from lagbench.localkube.objects import (
     set_condition,
     uid_of,
 )
-from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.node.container_logs import PodLogs
+from lagbench.localkube.node.container_process import ContainerStarter
+from lagbench.localkube.node.container_runner import ContainerRunner, Probe
+from lagbench.localkube.node.pod_environment import POD_ADDRESS, NodeEnvironment, plan_launch
+from lagbench.localkube.storage.object_registry import Registry
 from lagbench.localkube.storage.resources import POD
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from lagbench.localkube.api_error import bad_request, conflict
-from lagbench.localkube.objects import (
+from lagbench.localkube.kube_objects import (
     JsonObject,
+    bad_request,
+    conflict,
     copy_of,
     is_terminating,
     name_of,
     namespace_of,
     uid_of,
 )
-from lagbench.localkube.storage.registry import FOREGROUND, ORPHAN, Registry
+from lagbench.localkube.storage.object_registry import FOREGROUND, ORPHAN, Registry
+from lagbench.localkube.storage.object_store import Change
 from lagbench.localkube.storage.resources import EVENT, NAMESPACE, POD, TABLE, Resource
-from lagbench.localkube.storage.store import Change
 
 _BY_KIND = {(row.api_version, row.kind): row for row in TABLE}
 

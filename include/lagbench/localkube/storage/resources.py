@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from lagbench.localkube.api_error import no_such_path
-from lagbench.localkube.objects import JsonObject
-from lagbench.localkube.storage import defaults, validation
+from lagbench.localkube.kube_objects import JsonObject, no_such_path
+from lagbench.localkube.storage import defaults_and_rules as defaults
+from lagbench.localkube.storage import defaults_and_rules as validation
 
 Faults: TypeAlias = validation.Faults
 

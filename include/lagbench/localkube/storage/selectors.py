@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from lagbench.localkube.api_error import bad_request
-from lagbench.localkube.objects import JsonObject, labels_of
+from lagbench.localkube.kube_objects import JsonObject, bad_request, labels_of
 
 Matcher: TypeAlias = Callable[[JsonObject], bool]
 LabelMatcher: TypeAlias = Callable[[Mapping[str, str]], bool]

@@ -22,9 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.process.descendants import adopt_orphans
-from lagbench.adapters.process.process_priority import CONTROL_PLANE
-from lagbench.adapters.process.processes import GroupReaper, start_tied
+from lagbench.adapters.process.processes import (
+    CONTROL_PLANE,
+    GroupReaper,
+    adopt_orphans,
+    start_tied,
+)
 from lagbench.localkube.node.pod_environment import LaunchPlan
 
 _log = logging.getLogger(__name__)

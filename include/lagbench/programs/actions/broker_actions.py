@@ -6,19 +6,35 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
-from lagbench.core.scenario.actions import BrokerRestart, BrokerUnreachable, SlowDownstream
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.scenario.actions import (
+    ActionBase,
+    ActionKind,
+    BrokerRestart,
+    BrokerUnreachable,
+    SlowDownstream,
+)
 from lagbench.core.scenario.run_names import BROKER_PROXY, PORT_ANNOTATION, RUN_ID_LABEL
 from lagbench.errors import NotReady
-from lagbench.programs.actions.performer import Performer
-from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState
-from lagbench.programs.tcp_proxy.proxy_client import order_proxy
+from lagbench.programs.actions.performer import Performer, Stage
+from lagbench.programs.actions.workload_actions import (
+    DeploymentIsDown,
+    GrownTopic,
+    KillPods,
+    PausePods,
+    RollingRestarts,
+    SwapPolicies,
+)
+from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState, order_proxy
 
 _OUTAGE = ("-m", "lagbench.embedded.broker_outage")
+
 _NET_SECONDS = 5.0
 """If the player cannot end the mode, the proxy does, this time later."""
+
 _LOOK_SECONDS = 0.2
 
 
@@ -132,3 +148,22 @@ class RestartedBroker(Performer[BrokerRestart]):
 
 def _annotations(pod: dict[str, Any]) -> dict[str, str]:
     return pod["metadata"].get("annotations") or {}
+
+
+PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
+    "kill_pod": KillPods,
+    "pause_pod": PausePods,
+    "swap_policy": SwapPolicies,
+    "autoscaler_down": DeploymentIsDown,
+    "lag_scaler_down": DeploymentIsDown,
+    "rolling_restart": RollingRestarts,
+    "slow_downstream": SlowDownstreams,
+    "broker_unreachable": DisturbedConnections,
+    "broker_restart": RestartedBroker,
+    "grow_partitions": GrownTopic,
+}
+
+
+def performer(number: int, action: ActionBase, stage: Stage) -> Performer[Any]:
+    """Return the performer of action ``number``."""
+    return PERFORMERS[action.kind](number, action, stage)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.kubernetes.readiness import is_ready
+from lagbench.core.kubernetes.workload_state import is_ready
 from lagbench.core.scenario.actions import ActionBase, LastingAction, drawn
 from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
 from lagbench.errors import NotReady
-from lagbench.programs.actions.settings import PlayerOptions
+from lagbench.programs.actions.player_settings import PlayerOptions
 
 Of = TypeVar("Of", bound=ActionBase)
 

@@ -17,26 +17,33 @@ from lagbench.adapters.kube.cluster_protocol import (
     Scale,
 )
 from lagbench.core.hpa.controller_flags import ControllerFlags, controller_flags
-from lagbench.core.hpa.metrics import MetricFailure, propose_external
-from lagbench.core.hpa.pods import parse_pod, parse_pod_metrics
-from lagbench.core.hpa.resource import no_samples, propose_resource, resource_title
-from lagbench.core.hpa.spec import ExternalMetric, HpaSpec, Metric, ResourceMetric, parse_hpa
-from lagbench.core.hpa.state import Condition, HpaHistory, HpaSettings
-from lagbench.core.hpa.sync import (
+from lagbench.core.hpa.hpa_metrics import (
+    MetricFailure,
+    no_samples,
+    parse_pod,
+    parse_pod_metrics,
+    propose_external,
+    propose_resource,
+    resource_title,
+)
+from lagbench.core.hpa.hpa_object import ExternalMetric, HpaSpec, Metric, ResourceMetric, parse_hpa
+from lagbench.core.hpa.hpa_sync import (
+    Condition,
     HpaDecision,
+    HpaHistory,
+    HpaSettings,
     MetricOutcome,
     decide,
     record_change,
     start_history,
     wants_metrics,
 )
-from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL
-from lagbench.core.kubernetes.instants import format_instant
-from lagbench.core.kubernetes.quantity import format_milli
-from lagbench.core.telemetry.autoscaler import HpaSync, Scaled
+from lagbench.core.keda.loop.keda_hpa import SCALED_OBJECT_LABEL
+from lagbench.core.kubernetes.kubernetes_values import format_instant, format_milli
+from lagbench.core.telemetry.records_of_programs import HpaSync, Scaled
 from lagbench.errors import NotReady, WrongInput
-from lagbench.programs.autoscaler.context import SOURCE, WorkerContext
-from lagbench.programs.autoscaler.worker import Worker
+from lagbench.programs.autoscaler.object_worker import Worker
+from lagbench.programs.autoscaler.worker_context import SOURCE, WorkerContext
 
 log = logging.getLogger(__name__)
 

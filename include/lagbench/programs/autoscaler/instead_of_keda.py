@@ -25,7 +25,7 @@ from lagbench.adapters.kube.cluster_protocol import (
     Snapshot,
     key_of,
 )
-from lagbench.core.keda.loop.handover import (
+from lagbench.core.keda.loop.keda_hpa import (
     as_driven,
     hpa_on_target,
     is_handed_over,

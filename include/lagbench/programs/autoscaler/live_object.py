@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from lagbench.adapters.kube.cluster_protocol import HPA, ClusterError, Scale
-from lagbench.core.keda.loop.health import MetricHealth
-from lagbench.core.keda.loop.runtime import KedaObject, Tick
-from lagbench.core.keda.loop.scale_loop import TriggerPoll
-from lagbench.core.keda.loop.scaler import (
+from lagbench.core.keda.loop.keda_runtime import KedaObject, Tick
+from lagbench.core.keda.loop.metric_readings import MetricHealth
+from lagbench.core.keda.loop.scalers import (
     COMPOSITE_METRIC,
     MetricSpec,
     Scaler,
@@ -20,15 +19,15 @@ from lagbench.core.keda.loop.scaler import (
     ScalersNotBuilt,
     TargetView,
 )
-from lagbench.core.keda.object.spec import ScaledObjectSpec, Trigger
-from lagbench.core.kubernetes.instants import format_instant, parse_instant_ns
-from lagbench.core.telemetry.autoscaler import KedaPoll, Scaled
+from lagbench.core.keda.loop.zero_and_minimum import TriggerPoll
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
+from lagbench.core.kubernetes.kubernetes_values import format_instant, parse_instant_ns
+from lagbench.core.telemetry.records_of_programs import KedaPoll, Scaled
 from lagbench.errors import NotReady
-from lagbench.programs.autoscaler.context import SOURCE
 from lagbench.programs.autoscaler.hpa_worker import count_ready_pods
-from lagbench.programs.autoscaler.push_streams import PushStreams
-from lagbench.programs.autoscaler.status_and_events import condition_of
-from lagbench.programs.autoscaler.worker import Worker
+from lagbench.programs.autoscaler.object_worker import Worker, condition_of
+from lagbench.programs.autoscaler.trigger_sources import PushStreams
+from lagbench.programs.autoscaler.worker_context import SOURCE
 
 log = logging.getLogger(__name__)
 

@@ -15,24 +15,23 @@ from lagbench.adapters.kube.cluster_protocol import (
     Manifest,
     ObjectKey,
 )
-from lagbench.core.hpa.spec import ScaleTarget, parse_hpa
-from lagbench.core.hpa.state import Condition
-from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL, build_hpa
-from lagbench.core.keda.loop.runtime import FALLBACK_UNKNOWN, NO_FALLBACK
-from lagbench.core.keda.loop.scale_loop import READY
-from lagbench.core.keda.loop.scaler import MetricSpec, Scaler, ScalerFailed, ScalersNotBuilt
-from lagbench.core.keda.object.spec import (
+from lagbench.core.hpa.hpa_object import ScaleTarget, parse_hpa
+from lagbench.core.hpa.hpa_sync import Condition
+from lagbench.core.keda.loop.keda_hpa import SCALED_OBJECT_LABEL, build_hpa
+from lagbench.core.keda.loop.keda_runtime import FALLBACK_UNKNOWN, NO_FALLBACK
+from lagbench.core.keda.loop.scalers import MetricSpec, Scaler, ScalerFailed, ScalersNotBuilt
+from lagbench.core.keda.loop.zero_and_minimum import READY
+from lagbench.core.keda.object.scaled_object_spec import (
     ScaledObjectSpec,
     ScalingAnnotations,
     Trigger,
     parse_scaling_annotations,
 )
 from lagbench.errors import LagbenchError, WrongInput
-from lagbench.programs.autoscaler.context import WorkerContext
 from lagbench.programs.autoscaler.live_object import LiveObject
-from lagbench.programs.autoscaler.status_and_events import condition_of
+from lagbench.programs.autoscaler.object_worker import Worker, condition_of
 from lagbench.programs.autoscaler.trigger_secrets import parse_resolved
-from lagbench.programs.autoscaler.worker import Worker
+from lagbench.programs.autoscaler.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from lagbench.adapters.kube.cluster_protocol import (
     key_of,
 )
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.keda.object.spec import ScaledObjectSpec
-from lagbench.core.keda.triggers.authentication import (
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
+from lagbench.core.keda.triggers.trigger_authentication import (
     AuthenticationRef,
     TargetEnvironment,
     authentication_refs,

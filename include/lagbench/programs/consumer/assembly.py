@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from lagbench.adapters.kafka.telemetry_log import TelemetryLog
+from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
+from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 from lagbench.programs.consumer.kafka_settings import consumer_settings, ledger_settings
-from lagbench.programs.consumer.metrics import Exposition
-from lagbench.programs.consumer.reports import PodCounts, PodReports
-from lagbench.programs.consumer.settings import ConsumerOptions
+from lagbench.programs.consumer.pod_reports import Exposition, PodCounts, PodReports
 from lagbench.programs.http_endpoint import (
     HttpEndpoint,
     Routes,
@@ -22,7 +21,7 @@ from lagbench.programs.http_endpoint import (
 from lagbench.programs.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
-    from lagbench.programs.consumer.pod import ConsumerPod
+    from lagbench.programs.consumer.consumer_pod import ConsumerPod
 
 _TELEMETRY_FLUSH_SECONDS = 5.0
 
@@ -76,16 +75,13 @@ def _subscribed_pod(
         on_lost=lambda *given: pods[0].rebalancing.on_lost(*given),  # noqa: PLW0108
     )
     # numpy and pyarrow take 0.2 s to import; the client connects and joins meanwhile.
-    from lagbench.programs.consumer.downstream_clock import DownstreamClock
-    from lagbench.programs.consumer.group_identity import GroupIdentity
+    from lagbench.programs.consumer.consumer_pod import ConsumerPod
     from lagbench.programs.consumer.ledger import Ledger, LedgerWriter
-    from lagbench.programs.consumer.message_costs import MessageCosts
     from lagbench.programs.consumer.offset_commits import OffsetCommits
-    from lagbench.programs.consumer.pod import ConsumerPod
-    from lagbench.programs.consumer.rebalance import Rebalancing
+    from lagbench.programs.consumer.rebalance import GroupIdentity, Rebalancing
     from lagbench.programs.consumer.work_queues import WorkQueues
-    from lagbench.programs.consumer.worker import Worker
-    from lagbench.programs.consumer.write_schedule import WriteSchedule
+    from lagbench.programs.consumer.worker import MessageCosts, Worker
+    from lagbench.programs.consumer.write_schedule import DownstreamClock, WriteSchedule
 
     queues = WorkQueues(options.concurrency, on_acknowledged=reports.first_record_done)
     downstream = DownstreamClock(options.pace)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
 
 from lagbench.errors import NotReady
-from lagbench.programs.consumer.partition_work import Attempts, PartitionWork, Writes
+from lagbench.programs.consumer.work_queues import Attempts, PartitionWork, Writes
 
 LEDGER_VERSION = "1"
 LEDGER_FIELDS = (

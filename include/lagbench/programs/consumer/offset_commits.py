@@ -10,8 +10,8 @@ from typing import Literal
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from lagbench.programs.consumer.partition_work import PartitionWork
-from lagbench.programs.consumer.reports import PodReports
+from lagbench.programs.consumer.pod_reports import PodReports
+from lagbench.programs.consumer.work_queues import PartitionWork
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,14 @@ import time
 
 from confluent_kafka import Consumer, TopicPartition
 
-from lagbench.core.telemetry.consumer import GroupJoined, PartitionsAssigned, PartitionsRevoked
-from lagbench.programs.consumer.group_identity import GroupIdentity
+from lagbench.core.telemetry.records_of_programs import (
+    GroupJoined,
+    PartitionsAssigned,
+    PartitionsRevoked,
+)
+from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 from lagbench.programs.consumer.offset_commits import OffsetCommits
-from lagbench.programs.consumer.reports import PodReports
-from lagbench.programs.consumer.settings import ConsumerOptions
+from lagbench.programs.consumer.pod_reports import PodReports
 from lagbench.programs.consumer.work_queues import WorkQueues
 
 log = logging.getLogger(__name__)
@@ -150,3 +153,31 @@ class Rebalancing:
 
 def _numbers(partitions: list[TopicPartition]) -> list[int]:
     return sorted(place.partition for place in partitions)
+
+
+# The generation may change without a callback (KIP-848), and a stale one aborts a transaction.
+_REFRESH_SECONDS = 0.1
+
+
+class GroupIdentity:
+    """Read by the poll thread, used by the worker.
+
+    The client answers for its membership on the polling thread only: asked from another one while
+    that polls, confluent-kafka 2.16.1 does not return.
+    """
+
+    def __init__(self) -> None:
+        """Start without metadata."""
+        self.metadata: object = None
+        """The argument of ``send_offsets_to_transaction``; None before the first look."""
+        self._looked_at = -math.inf
+
+    def refresh(self, consumer: Consumer) -> None:
+        """Ask the client (call it from the poll thread)."""
+        self.metadata = consumer.consumer_group_metadata()
+        self._looked_at = time.monotonic()
+
+    def refresh_if_due(self, consumer: Consumer) -> None:
+        """Ask the client unless that was a moment ago."""
+        if time.monotonic() - self._looked_at >= _REFRESH_SECONDS:
+            self.refresh(consumer)

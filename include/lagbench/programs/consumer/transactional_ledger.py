@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from lagbench.errors import NotReady
-from lagbench.programs.consumer.group_identity import GroupIdentity
+from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 from lagbench.programs.consumer.ledger import BatchEncoder
-from lagbench.programs.consumer.partition_work import PartitionWork, Writes
-from lagbench.programs.consumer.settings import ConsumerOptions
+from lagbench.programs.consumer.rebalance import GroupIdentity
+from lagbench.programs.consumer.work_queues import PartitionWork, Writes
 
 if TYPE_CHECKING:
-    from lagbench.programs.consumer.reports import PodReports
+    from lagbench.programs.consumer.pod_reports import PodReports
     from lagbench.programs.consumer.work_queues import WorkQueues
 
 log = logging.getLogger(__name__)

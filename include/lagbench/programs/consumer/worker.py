@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import logging
 import threading
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from lagbench.core.scenario.cost_draws import process_ns
+from lagbench.core.scenario.event_stream import is_poisoned
+from lagbench.core.scenario.message_costs import PoisonedKey, ProcessCost
 from lagbench.errors import NotReady
-from lagbench.programs.consumer.cpu_burn import CpuBurner
+from lagbench.programs.consumer.consumer_settings import WorkOptions
 from lagbench.programs.consumer.ledger import LedgerWriter
-from lagbench.programs.consumer.partition_work import PartitionWork, Writes
-from lagbench.programs.consumer.work_queues import WorkQueues
-from lagbench.programs.consumer.write_schedule import WriteSchedule
+from lagbench.programs.consumer.work_queues import (
+    Attempts,
+    PartitionWork,
+    RecordChunk,
+    WorkQueues,
+    Writes,
+)
+from lagbench.programs.consumer.write_schedule import Instants, WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock
+from lagbench.shared_with_spark.event import Events
 
 log = logging.getLogger(__name__)
 
@@ -25,11 +39,17 @@ that is given up waits at most this much longer for its last writes.
 """
 
 _SHORTEST_SLEEP_NS = 10_000_000
+
 _IDLE_SLEEP_NS = 1_000_000_000
+
 _ACKNOWLEDGEMENT_SLEEP_NS = 20_000_000
+
 _LAST_TURN_SECONDS = 3.0
+
 _LAST_FLUSH_SECONDS = 5.0
+
 BATCH_RECORDS = 1000
+
 BATCH_AGE_NS = 150_000_000
 
 
@@ -148,3 +168,114 @@ class Worker(threading.Thread):
             instants.append(now + _ACKNOWLEDGEMENT_SLEEP_NS)
         until = min(instants, default=now + _IDLE_SLEEP_NS)
         return max(until - self._now(), 0)
+
+
+_NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCosts:
+    """The costs of messages in nanoseconds; ``distribution`` None: all wait equally long."""
+
+    mean_ns: int
+    """CPU time and wait of a message on average."""
+    cpu_ns: int
+    distribution: ProcessCost | None
+    seed: int
+    """Draws the costs of a distribution."""
+    poison: PoisonedKey | None
+
+    @classmethod
+    def of(cls, options: WorkOptions) -> MessageCosts:
+        """Return the costs that a pod's options state."""
+        cost = options.process_ms
+        return cls(
+            mean_ns=round(options.message_ms * _NS_PER_MS),
+            cpu_ns=round(options.cpu_ms * _NS_PER_MS),
+            distribution=None if isinstance(cost, int | float) else cost,
+            seed=options.work_seed,
+            poison=options.poison,
+        )
+
+    def draw(self, chunks: Sequence[RecordChunk]) -> None:
+        """Give each record of the chunks its cost, and its failure, in one draw for all."""
+        if not chunks or (self.distribution is None and self.poison is None):
+            return
+        events = np.concatenate([chunk.events for chunk in chunks])
+        costs, failed = self._costs(events)
+        borders = np.add.accumulate([len(chunk.offsets) for chunk in chunks])[:-1]
+        if costs is not None:
+            for chunk, drawn in zip(chunks, np.split(costs, borders), strict=True):
+                chunk.costs_ns = drawn
+        if failed is not None:
+            for chunk, given_up in zip(chunks, np.split(failed, borders), strict=True):
+                chunk.failed_attempts = given_up
+
+    def _costs(self, events: Events) -> tuple[Instants | None, Attempts | None]:
+        """Return the costs and the failed attempts of the events; None: nothing special."""
+        costs: Instants | None = None
+        if self.distribution is not None:
+            costs = process_ns(self.distribution, events, seed=self.seed) + self.cpu_ns
+        if self.poison is None:
+            return costs, None
+        poisoned = is_poisoned(self.poison, events)
+        if not poisoned.any():
+            return costs, None
+        if costs is None:
+            costs = np.full(len(events), self.mean_ns, dtype=np.int64)
+        if self.poison.effect == "hang":
+            return costs + poisoned * self.poison.hang_ns, None
+        failed = (poisoned * self.poison.attempts).astype(np.uint8)
+        return costs * np.maximum(failed, 1), failed
+
+
+_BLOCK = bytes(8192)
+
+
+def digest() -> None:
+    """Burn 5 to 30 µs."""
+    hashlib.sha256(_BLOCK).digest()
+
+
+class CpuBurner:
+    """Burns what each message costs; what one call burns too much, the next one burns less."""
+
+    def __init__(
+        self,
+        cpu_ns: int,
+        now: Callable[[], int],
+        *,
+        cpu_clock: Callable[[], int] = time.thread_time_ns,
+        burn: Callable[[], None] = digest,
+    ) -> None:
+        """Burn ``cpu_ns`` for each message; ``now`` stamps the ends, ``cpu_clock`` measures."""
+        self.cpu_ns = cpu_ns
+        self._now = now
+        self._cpu_clock, self._burn = cpu_clock, burn
+        self._ahead_ns = 0
+
+    def work_on(self, writes: Writes, late_ns: int) -> tuple[Writes, int]:
+        """Burn for all records; return them and how late in ns the last of them became.
+
+        Their instants were planned for a pod with a free core. A record whose CPU work ended later
+        than planned is late by that, and so are those after it; ``late_ns`` is how late those
+        before it were.
+        """
+        began_at = self._now()
+        self._spend(writes.attempts * self.cpu_ns)
+        took_ns = self._now() - began_at
+        share = np.arange(1, len(writes) + 1) / len(writes)
+        burned_at = began_at + np.rint(share * took_ns).astype(np.int64)
+        late = np.maximum.accumulate(
+            np.maximum(burned_at - self.cpu_ns - writes.started_at, late_ns)
+        )
+        delayed = replace(
+            writes, started_at=writes.started_at + late, done_at=writes.done_at + late
+        )
+        return delayed, int(late[-1])
+
+    def _spend(self, cpu_ns: int) -> None:
+        until = self._cpu_clock() + cpu_ns - self._ahead_ns
+        while (at := self._cpu_clock()) < until:
+            self._burn()
+        self._ahead_ns = at - until

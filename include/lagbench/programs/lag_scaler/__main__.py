@@ -15,8 +15,7 @@ from collections.abc import Mapping
 
 from lagbench.errors import ExitCode
 from lagbench.programs.json_log import log_as_json
-from lagbench.programs.lag_scaler.log_limit import LogLimit
-from lagbench.programs.lag_scaler.options import ScalerOptions, parse_options
+from lagbench.programs.lag_scaler.lag_scaler_options import LogLimit, ScalerOptions, parse_options
 from lagbench.programs.program_end import run_program
 
 log = logging.getLogger("lagbench.programs.lag_scaler")
@@ -26,7 +25,7 @@ _SWITCH_SECONDS = 0.0005
 
 async def run(options: ScalerOptions, environment: Mapping[str, str]) -> None:
     """Serve until a signal comes."""
-    from lagbench.programs.lag_scaler.server import serve
+    from lagbench.programs.lag_scaler.lag_scaler_server import serve
 
     until = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -17,14 +17,19 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
-from lagbench.core.lag_scaler.lag_clusters import KafkaCluster, SourceAddress
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
 from lagbench.core.lag_scaler.lag_rule import LagRule
-from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic, LagSource, failed_sample
+from lagbench.core.lag_scaler.lag_source import (
+    GroupSample,
+    GroupTopic,
+    KafkaCluster,
+    LagSource,
+    SourceAddress,
+    failed_sample,
+)
 from lagbench.core.lag_scaler.lag_window import GroupWindow, save_window
 from lagbench.errors import NotReady
-from lagbench.programs.lag_scaler.metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.watched import Watched
+from lagbench.programs.lag_scaler.lag_scaler_metrics import ScalerMetrics, Watched
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 MOST_WINDOW_BYTES = 256 * 1024**2
@@ -64,7 +69,7 @@ def kafka_settings(cluster: KafkaCluster, environment: Mapping[str, str]) -> dic
     :raises NotReady: the login that the object states cannot be used.
     """
     from lagbench.adapters.kafka.client_settings import SERVERS, own_settings
-    from lagbench.adapters.kafka.kafka_security import security_settings
+    from lagbench.adapters.kafka.kafka_lag import security_settings
 
     servers = ",".join(cluster.bootstrap_servers)
     is_own = cluster.is_own(environment) and not cluster.has_login_of_object

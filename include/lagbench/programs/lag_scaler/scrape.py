@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from lagbench.core.lag_scaler.lag_rule import Decision, LagUnavailable
 from lagbench.programs.lag_scaler.cluster_sampler import ClusterSampler
-from lagbench.programs.lag_scaler.watched import Watched
+from lagbench.programs.lag_scaler.lag_scaler_metrics import Watched
 
 _OBJECT = ("object", "group", "topic")
 _OF_A_DECISION: tuple[tuple[str, str, Callable[[Decision], float]], ...] = (

@@ -11,7 +11,7 @@ import signal
 import sys
 
 from lagbench.errors import ExitCode, NotReady
-from lagbench.programs.live.settings import parse_settings
+from lagbench.programs.live.follower_settings import parse_settings
 from lagbench.programs.program_end import run_program
 
 
@@ -19,7 +19,7 @@ def main() -> int:
     """Run the follower; returns the exit code."""
     settings = parse_settings(sys.argv[1:], os.environ)
 
-    from lagbench.programs.live.owner_watch import OwnerWatch
+    from lagbench.programs.live.follower_settings import OwnerWatch
 
     try:
         watch = OwnerWatch(settings.owner_pid)
@@ -29,7 +29,7 @@ def main() -> int:
         signal.signal(signum, lambda *_: watch.ask())
 
     from lagbench.adapters.runs.run_folder import RunFolder
-    from lagbench.programs.live.follow import follow_run
+    from lagbench.programs.live.run_follower import follow_run
 
     folder = RunFolder(settings.run_folder)
     follow_run(folder, settings.bootstrap_servers, settings.longest_seconds, watch.wait)

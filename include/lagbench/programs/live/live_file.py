@@ -14,7 +14,7 @@ from typing import Self
 
 import msgspec
 
-from lagbench.core.live.line import LiveLine, LivePhase, encode_line, has_room
+from lagbench.core.live.live_line import LiveLine, LivePhase, encode_line, has_room
 from lagbench.errors import NotReady
 
 LOOKS, LOOK_SECONDS = 10, 0.1

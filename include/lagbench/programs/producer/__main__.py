@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from lagbench.programs.producer.flags import read_settings
+from lagbench.programs.producer.producer_settings import read_settings
 from lagbench.programs.producer.session import run_session
 from lagbench.programs.program_end import run_program
 

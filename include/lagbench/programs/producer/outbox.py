@@ -16,11 +16,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.measures.evidence.seq_ranges import SeqRanges
+from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.core.measures.evidence.producer_report import SeqRanges
 from lagbench.errors import NotReady, WrongInput
-from lagbench.shared_with_spark.event import seq_of_value
-from lagbench.shared_with_spark.identity import Headers
+from lagbench.shared_with_spark.event import Headers, seq_of_value
 
 log = logging.getLogger(__name__)
 

@@ -11,15 +11,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from lagbench.adapters.process.stop_signal import StopSignal
-from lagbench.core.scenario.partition_plan import PartitionPlan
-from lagbench.core.scenario.stream.event_stream import BLOCK_EVENTS, EventStream
-from lagbench.core.scenario.stream.profile import NS
+from lagbench.core.scenario.event_stream import BLOCK_EVENTS, EventStream
+from lagbench.core.scenario.offered_load import NS
+from lagbench.core.scenario.scenario import PartitionPlan
 from lagbench.errors import ExitCode, NotReady
-from lagbench.programs.producer.bodies import MessageBodies, SampleBodies
-from lagbench.programs.producer.feed import BlockFeed, ReadyBlock
-from lagbench.programs.producer.flags import ProducerSettings
+from lagbench.programs.producer.load_reports import Reports
+from lagbench.programs.producer.message_feed import (
+    BlockFeed,
+    MessageBodies,
+    ReadyBlock,
+    SampleBodies,
+)
 from lagbench.programs.producer.outbox import MESSAGE_TIMEOUT_SECONDS, Outbox
-from lagbench.programs.producer.reports import Reports
+from lagbench.programs.producer.producer_settings import ProducerSettings
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,17 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lagbench.adapters.kafka.kafka_admin import GroupRequest, KafkaAdmin
-from lagbench.adapters.kafka.kafka_groups import GroupMember as Member
-from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
+from lagbench.adapters.kafka.kafka_admin import GroupMember as Member
+from lagbench.adapters.kafka.kafka_admin import GroupRequest, GroupSnapshot, KafkaAdmin
+from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_offsets, read_partitions
-from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import GroupMember, GroupMembers, GroupSample, LagSample
+from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.core.telemetry.records_of_recorder import (
+    GroupMember,
+    GroupMembers,
+    GroupSample,
+    LagSample,
+)
 
 _TIMEOUT_SECONDS = 1.0
 _REQUEST_LIMIT_SECONDS = 3600.0

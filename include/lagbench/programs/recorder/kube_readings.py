@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import threading
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
 import msgspec
+import psutil
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.hpa.metric_text import metric_part, metric_text
-from lagbench.core.kubernetes.quantity import parse_milli
+from lagbench.core.hpa.controller_flags import metric_part, metric_text
+from lagbench.core.kubernetes.kubernetes_values import parse_milli
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.scenario.scenario import Workload
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import HpaSample, ReplicaSample, ScaledObjectSample
+from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.core.telemetry.records_of_recorder import (
+    HpaSample,
+    ReadGap,
+    ReplicaSample,
+    ScaledObjectSample,
+    UsageSample,
+)
 from lagbench.errors import NotReady, WrongInput
-from lagbench.programs.recorder.own_scalers import OwnScalers
 from lagbench.programs.recorder.sampling_grid import Read
 
 ScalerKind = Literal["ScaledObject", "HorizontalPodAutoscaler"]
+
 # What these read is an amount of work; of a Resource it is a share of the pods' own.
 _AMOUNTS = ("External", "Object", "Pods")
 
@@ -144,3 +153,78 @@ def _totals(status: Mapping[str, Any]) -> dict[str, float]:
 
 def _amount(quantity: str, name: str) -> float:
     return parse_milli(quantity, where="HPA status", field=name) / 1000
+
+
+_EVENTS_HELD = 100  # of one object that may never prove to be the workload's
+
+Scaler = tuple[str, str]
+"""Kind and name."""
+
+
+class OwnScalers:
+    """Shared by the threads that read the objects and the one that reads the events."""
+
+    def __init__(self) -> None:
+        """Begin without a scaler."""
+        self._lock = threading.Lock()
+        self._known: set[Scaler] = set()
+        self._held: dict[Scaler, deque[Callable[[], None]]] = defaultdict(
+            lambda: deque(maxlen=_EVENTS_HELD)
+        )
+
+    def learn(self, kind: str, found: Mapping[str, Any]) -> None:
+        """Take an object that targets the workload; its ScaledObject, if it has one, does too."""
+        metadata = found["metadata"]
+        owners = metadata.get("ownerReferences") or []
+        own = {(kind, metadata["name"])}
+        own |= {(o["kind"], o["name"]) for o in owners if o.get("kind") == "ScaledObject"}
+        with self._lock:
+            for scaler in own - self._known:
+                self._known.add(scaler)
+                for send in self._held.pop(scaler, ()):
+                    send()
+
+    def once_known(self, scaler: Scaler, send: Callable[[], None]) -> None:
+        """Call ``send`` when the object is known to scale the workload, now or later."""
+        with self._lock:
+            if scaler in self._known:
+                send()
+            else:
+                self._held[scaler].append(send)
+
+
+class UsageReading:
+    """One sample per observed process; a process that has gone is a gap of its own."""
+
+    def __init__(self, pids: Mapping[str, int], *, source: str) -> None:
+        """Observe ``pids`` (by component name); which process each is, is fixed now."""
+        self._source = source
+        self._processes: dict[str, psutil.Process | None] = {}
+        for component, pid in pids.items():
+            try:
+                self._processes[component] = psutil.Process(pid)
+            except psutil.NoSuchProcess:
+                self._processes[component] = None
+
+    def __call__(self, at: int) -> Iterable[Record]:
+        """Return a sample or a gap for each."""
+        return [self._read(at, *item) for item in self._processes.items()]
+
+    def _read(self, at: int, component: str, process: psutil.Process | None) -> Record:
+        if process is not None:
+            try:
+                if process.is_running():  # tells a reused number apart
+                    cpu, memory = process.cpu_times(), process.memory_info()
+                    return UsageSample(
+                        at=at,
+                        source=self._source,
+                        component=component,
+                        cpu_seconds=cpu.user + cpu.system,
+                        memory_bytes=memory.rss,
+                    )
+            except psutil.Error as error:
+                return self._gap(at, f"{component}: {error}")
+        return self._gap(at, f"{component}: the process does not run")
+
+    def _gap(self, at: int, reason: str) -> ReadGap:
+        return ReadGap(at=at, source=self._source, what="usage", reason=reason)

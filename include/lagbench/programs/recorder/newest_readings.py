@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar, get_args
 
-from lagbench.core.telemetry.consumer import ConsumerProgress, PodStarted, PodStopped
-from lagbench.core.telemetry.phases import Phase
-from lagbench.core.telemetry.producer import LoadStep, StreamFinished
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import (
+from lagbench.core.measures.evidence.lag_readings import lag_series
+from lagbench.core.telemetry.records_of_programs import (
+    ConsumerProgress,
+    LoadStep,
+    Phase,
+    PodStarted,
+    PodStopped,
+    Record,
+    StreamFinished,
+)
+from lagbench.core.telemetry.records_of_recorder import (
     HpaSample,
+    LagSample,
     ReadGap,
     ScaledObjectSample,
     UsageSample,
@@ -23,7 +32,9 @@ Kind = TypeVar("Kind", bound=Record)
 
 # Beyond two intervals a reading is missing: then the last good one says nothing of now.
 _INTERVALS_SHOWN = 2.5
+
 _SHORTEST_SHOWN_SECONDS = 2.5
+
 # Pods and producer report once a second, by Kafka and by clocks of their own.
 _REPORT_SHOWN_SECONDS = 10.0
 
@@ -99,3 +110,27 @@ def _place(record: Record) -> str:
         case ConsumerProgress() | PodStarted():
             return record.source
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedLag:
+    """Records of lag in total (None while a partition's is unknown) and by partition."""
+
+    total: float | None
+    by_partition: tuple[tuple[int, float | None], ...]
+
+
+def exposed_lag(sample: LagSample) -> ExposedLag | None:
+    """Return the lag of a sample; None when it has no partition."""
+    if not sample.partitions:
+        return None
+    partitions, ends, committed = zip(*sample.partitions, strict=True)
+    series = lag_series([sample.at] * len(partitions), partitions, ends, committed)
+    each = zip(series.partitions.tolist(), series.by_partition[0], strict=True)
+    return ExposedLag(
+        _known(series.total[0]), tuple((partition, _known(lag)) for partition, lag in each)
+    )
+
+
+def _known(lag: float) -> float | None:
+    return None if math.isnan(lag) else float(lag)

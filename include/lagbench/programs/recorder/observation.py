@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE
-from lagbench.core.telemetry.phases import Phase
-from lagbench.core.telemetry.record import Record
+from lagbench.core.measures.evidence.group_events import STOPPING_PHASE
 from lagbench.core.telemetry.records import encode_record
+from lagbench.core.telemetry.records_of_programs import Phase, Record
 from lagbench.errors import NotReady
 from lagbench.programs.recorder.sources import ObservedCluster, sources_of
 from lagbench.programs.steady_clock import ClockWatch

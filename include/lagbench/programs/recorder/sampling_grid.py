@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lagbench.adapters.kube.client.kube_errors import reason_of
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import ReadGap, What
+from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.core.telemetry.records_of_recorder import ReadGap, What
 
 log = logging.getLogger(__name__)
 

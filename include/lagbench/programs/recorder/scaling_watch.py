@@ -13,19 +13,18 @@ from typing import Any, Literal
 
 import msgspec
 
-from lagbench.adapters.kube.client.object_events import Event
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import (
+from lagbench.adapters.kube.client.api_discovery import Event
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.core.telemetry.records_of_recorder import (
     HpaSample,
     KubeEvent,
     ReplicasChanged,
     ReplicasWatched,
     ScalingObject,
 )
-from lagbench.programs.recorder.kube_readings import ScalerKind, hpa_sample
-from lagbench.programs.recorder.object_watch import ObjectWatch, present
-from lagbench.programs.recorder.own_scalers import OwnScalers
+from lagbench.programs.recorder.kube_readings import OwnScalers, ScalerKind, hpa_sample
+from lagbench.programs.recorder.pod_watch import ObjectWatch, present
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")

@@ -11,31 +11,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kafka.client_settings import own_settings
+from lagbench.adapters.kube.client.api_discovery import Event, WatchTimes, list_and_watch
 from lagbench.adapters.kube.client.kube_connection import log_in
-from lagbench.adapters.kube.client.object_events import Event, WatchTimes, list_and_watch
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.scenario.scenario import Workload
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import What
-from lagbench.programs.recorder.clock_probe import ClockProbe
+from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.core.telemetry.records_of_recorder import What
+from lagbench.programs.recorder.cluster_clocks import ClockProbe, ClockSources
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
 from lagbench.programs.recorder.kube_readings import (
+    OwnScalers,
     ScalerKind,
+    UsageReading,
     replica_reading,
     scaler_reading,
 )
-from lagbench.programs.recorder.node_clocks import ClockSources
-from lagbench.programs.recorder.object_watch import ObjectWatch
-from lagbench.programs.recorder.own_scalers import OwnScalers
-from lagbench.programs.recorder.pod_watch import PodWatch
+from lagbench.programs.recorder.pod_watch import ObjectWatch, PodWatch
+from lagbench.programs.recorder.recorder_settings import RecorderOptions
 from lagbench.programs.recorder.sampling_grid import GridSampler, Read, SourceThread
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     ReplicaWatch,
     ScalerWatch,
 )
-from lagbench.programs.recorder.settings import RecorderOptions
-from lagbench.programs.recorder.usage_readings import UsageReading
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

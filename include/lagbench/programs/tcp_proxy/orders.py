@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from lagbench.core.scenario.flag import StrictModel
+from lagbench.core.scenario.conf_limits import Flag, StrictModel
+from lagbench.errors import NotReady
+from lagbench.programs.flags import CommandLine, Settings
 
 LOOPBACK = "127.0.0.1"
 """All ports of the proxy."""
+
 ProxyMode = Literal["pass", "latency", "blackhole", "reset"]
+
 MOST_LATENCY_MS = 60_000
+
 LONGEST_ORDER_SECONDS = 86_400
 
 
@@ -71,3 +80,77 @@ class ProxyRefusal(StrictModel):
     """The answer to a line that is not an order."""
 
     error: str
+
+
+_HIGHEST_PORT = 65_535
+
+
+class ProxySettings(Settings):
+    """lagbench's proxy between consumers and the broker; all of its ports are on loopback."""
+
+    listen_port: int = Field(
+        ge=1, le=_HIGHEST_PORT, description="port that the broker advertises for this listener"
+    )
+    upstream_port: int = Field(ge=1, le=_HIGHEST_PORT, description="port of the broker's listener")
+    control_port: Annotated[int, Flag(variables=("PORT_CONTROL",))] = Field(
+        ge=0, le=_HIGHEST_PORT, description="port that takes orders; 0 takes a free one"
+    )
+
+
+parse_settings = CommandLine(ProxySettings, module="lagbench.programs.tcp_proxy").read
+
+Obey = Callable[[ProxyOrder], ProxyState]
+
+
+def answer_to(line: bytes, obey: Obey) -> bytes:
+    """Return the answer to one line, with its line end."""
+    try:
+        answer: ProxyState | ProxyRefusal = obey(ProxyOrder.model_validate_json(line))
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        field = ".".join(map(str, wrong["loc"])) or "order"
+        answer = ProxyRefusal(error=f"{field}: {wrong['msg']}")
+    return answer.model_dump_json().encode() + b"\n"
+
+
+@contextlib.asynccontextmanager
+async def orders_taken(port: int, obey: Obey) -> AsyncIterator[int]:
+    """Listen for orders; yield the port (0 takes a free one)."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, ValueError):  # ValueError: an endless line
+            while line := await reader.readline():
+                writer.write(answer_to(line, obey))
+                await writer.drain()
+        writer.close()
+
+    try:
+        server = await asyncio.start_server(serve, LOOPBACK, port)
+    except OSError as error:
+        raise NotReady(f"cannot listen on {LOOPBACK}:{port}: {error.strerror}") from error
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+_ANSWER: TypeAdapter[ProxyState | ProxyRefusal] = TypeAdapter(ProxyState | ProxyRefusal)
+
+_ANSWER_SECONDS = 5.0
+
+
+def order_proxy(port: int, order: ProxyOrder) -> ProxyState:
+    """Give the proxy with this control port an order and return its state after it."""
+    line = order.model_dump_json().encode() + b"\n"
+    try:
+        with (
+            socket.create_connection((LOOPBACK, port), timeout=_ANSWER_SECONDS) as connection,
+            connection.makefile("rb") as answers,
+        ):
+            connection.sendall(line)
+            answer = _ANSWER.validate_json(answers.readline())
+    except (OSError, ValidationError) as error:
+        raise NotReady(f"the broker proxy on port {port} does not answer: {error}") from error
+    if isinstance(answer, ProxyRefusal):
+        raise NotReady(f"the broker proxy on port {port} does not obey: {answer.error}")
+    return answer

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from tests.fakes.fake_kube import FakeKube
 
-from lagbench.adapters.kube.cluster_check import foreign_objects, policies_in_the_way
-from lagbench.adapters.kube.manifest_files import base_objects
+from lagbench.adapters.kube.cluster_check import base_objects, foreign_objects, policies_in_the_way
+from lagbench.core.scenario.consumer_kinds import SPARK_MASTER
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
-from lagbench.core.scenario.spark_consumer import SPARK_MASTER
 
 HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,7 @@ from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
 from tests.fakes.fake_kube import FakeKube
 from tests.fakes.fake_leases import FakeLeases
 
-from lagbench.adapters.kube.cluster_lease import ClusterLease
+from lagbench.adapters.kube.cluster_lease import HOLDER_VARIABLE, ClusterLease, stored_holder
 from lagbench.adapters.kube.workloads import clear_cluster
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.errors import NotReady
@@ -141,3 +143,36 @@ def test_a_clean_up_sweeps_only_with_the_lease(leases: FakeLeases) -> None:
 
     assert removed.workloads == ["Job/producer-b"]
     assert leases.lease is None
+
+
+@pytest.fixture(autouse=True)
+def no_name_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no name come from the environment."""
+    monkeypatch.delenv(HOLDER_VARIABLE, raising=False)
+
+
+def test_a_state_folder_keeps_its_name(tmp_path: Path) -> None:
+    """The same folder has the same name, which tells the host; another folder has another."""
+    here, there = tmp_path / "here", tmp_path / "there"
+
+    name = stored_holder(here)
+
+    assert name.startswith(f"{socket.gethostname()}-")
+    assert stored_holder(here) == name
+    assert stored_holder(there) != name
+
+
+def test_a_name_in_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's tasks would read it too."""
+    monkeypatch.setenv(HOLDER_VARIABLE, "the-team")
+
+    assert stored_holder(tmp_path) == "the-team"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_file_is_no_name(tmp_path: Path) -> None:
+    """An empty holder would be nobody's Lease."""
+    (tmp_path / "lease-holder").touch()
+
+    with pytest.raises(NotReady, match="lease-holder"):
+        stored_holder(tmp_path)

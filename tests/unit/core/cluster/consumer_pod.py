@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
+from lagbench.programs.consumer.consumer_settings import ConsumerOptions, parse_options
 
 Options = TypeVar("Options")
 POD = {"POD_NAME": "consumer-0", "POD_ORDINAL": "5", "_SPARK_AUTH_SECRET": "s"}

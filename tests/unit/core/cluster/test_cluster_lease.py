@@ -18,7 +18,7 @@ from lagbench.core.cluster.lease import (
     lease_standing,
     longest_run_seconds,
 )
-from lagbench.core.kubernetes.instants import NS_PER_SECOND, parse_instant_ns
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND, parse_instant_ns
 from lagbench.core.scenario.actions import KillPod, actions_seconds
 from lagbench.core.scenario.scenario import Scenario
 

@@ -10,8 +10,11 @@ import pytest
 from tests.unit.core.cluster.consumer_pod import container_of, options_of, read_by
 from tests.unit.plugins.conftest import SCENARIO, workload
 
-from lagbench.core.cluster.jobs import producer_job_for_run
+from lagbench.adapters.kube.cluster_check import base_manifest
+from lagbench.catalog.catalog import checked_cell
+from lagbench.core.cluster.cluster_settings import ClusterSettings
 from lagbench.core.cluster.manifests import (
+    ConsumersWay,
     RunTarget,
     claim_for_cluster,
     companion_for_run,
@@ -22,23 +25,37 @@ from lagbench.core.cluster.manifests import (
     set_settings,
 )
 from lagbench.core.cluster.policy_manifest import iggy_addresses
-from lagbench.core.cluster.settings import ClusterSettings
-from lagbench.core.scenario.downstream_pace import DownstreamPace
-from lagbench.core.scenario.partition_plan import PartitionPlan
-from lagbench.core.scenario.poison import PoisonedKey
-from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
-from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
-from lagbench.core.scenario.start_delay import StartDelay
-from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.scenario.stream.tail import Tail
-from lagbench.programs.producer.flags import ProducerSettings, read_settings
-from lagbench.programs.recorder.settings import parse_options as parse_recorder
+from lagbench.core.cluster.run_jobs import (
+    actions_job_for_run,
+    broker_proxy_for_run,
+    producer_job_for_run,
+)
+from lagbench.core.scenario.message_costs import DownstreamPace, PoisonedKey
+from lagbench.core.scenario.offered_load import offered_load
+from lagbench.core.scenario.profiles import Stage, StagesProfile
+from lagbench.core.scenario.run_names import (
+    BROKER_PROXY,
+    RUN_ID_LABEL,
+    RunNames,
+)
+from lagbench.core.scenario.scenario import ConsumerSettings, PartitionPlan, Scenario
+from lagbench.core.scenario.stream_start import StartDelay
+from lagbench.core.scenario.stream_tail import Tail
+from lagbench.programs.actions.player_settings import parse_options
+from lagbench.programs.producer.producer_settings import ProducerSettings, read_settings
+from lagbench.programs.recorder.recorder_settings import parse_options as parse_recorder
+from lagbench.programs.tcp_proxy.orders import parse_settings
 
 NAMES = RunNames("quick-spike-1")
+
 TARGET = RunTarget(NAMES, "127.0.0.1:19092")
+
 CLUSTER = ClusterSettings(namespace="spikes", image="example.com/programs:1", storage_class="fast")
+
 ELSEWHERE = RunTarget(NAMES, "kafka:9092", CLUSTER)
+
 CONSUMER, RECORDER = workload("Deployment", "consumer"), workload("Deployment", "recorder")
+
 SCALER = workload("Deployment", "lagbench-lag-scaler")
 
 
@@ -254,3 +271,55 @@ def test_the_scaler_s_storage_is_a_setting() -> None:
     for target, volumes in ((nowhere, [{"name": "state", "emptyDir": {}}]), (ELSEWHERE, [volume])):
         pod = lag_scaler_for_run(deployment, target)["spec"]["template"]["spec"]
         assert pod["volumes"] == volumes
+
+
+@pytest.mark.parametrize("mark", [True, None])
+def test_lag_is_drained_after_the_last_spike_marked_or_not(mark: bool | None) -> None:
+    """2 pods do 1,000/s: the rate of the second stage is a spike by the rule."""
+    cell = checked_cell("quick_spike")
+    stages = ((15, 600, None), (60, 6000, mark), (10, 600, None))
+    profile = StagesProfile(
+        kind="stages",
+        stages=tuple(Stage(seconds=s, rate_per_second=r, is_spike=m) for s, r, m in stages),
+    )
+    scenario = cell.scenario.model_copy(update={"profile": profile})
+    target = RunTarget(RunNames("a-run"), "kafka:9092")
+
+    job = actions_job_for_run(base_manifest("actions", "Job"), target, scenario, cell.policy.limits)
+
+    assert read_by(parse_options, job).drained_after_seconds == 75
+
+
+PROXIED_RUN = RunNames("quick-spike-1")
+
+PROXIED = RunTarget(PROXIED_RUN, "127.0.0.1:19092")
+
+
+def test_consumers_behind_the_proxy_report_over_the_direct_way() -> None:
+    """Work goes to the proxy's address, telemetry to Kafka's; without a way both are Kafka's."""
+    deployment = base_manifest("consumer", "Deployment")
+    way = ConsumersWay("127.0.0.1:9095", "127.0.0.1:9092")
+
+    behind = consumer_for_run(deployment, PROXIED, ConsumerSettings(), replicas=2, way=way)
+    direct = consumer_for_run(deployment, PROXIED, ConsumerSettings(), replicas=2)
+
+    found = options_of(behind)
+    assert (found.bootstrap_servers, found.telemetry_servers) == (
+        "127.0.0.1:9095",
+        "127.0.0.1:9092",
+    )
+    found = options_of(direct)
+    assert (found.bootstrap_servers, found.telemetry_servers) == ("127.0.0.1:19092", "")
+
+
+def test_the_proxy_stands_between_the_brokers_two_ports() -> None:
+    """Its own parser reads them; the committed ports are replaced, and it ends with the run."""
+    proxy = broker_proxy_for_run(
+        base_manifest("broker-proxy", "Deployment"), PROXIED, listen_port=9095, upstream_port=9094
+    )
+
+    settings = read_by(parse_settings, proxy)
+    assert (settings.listen_port, settings.upstream_port) == (9095, 9094)
+    assert proxy["metadata"]["name"] == BROKER_PROXY
+    assert proxy["metadata"]["labels"][RUN_ID_LABEL] == PROXIED_RUN.run_id
+    assert proxy["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] == PROXIED_RUN.run_id

@@ -8,24 +8,28 @@ from typing import Any
 import pytest
 import yaml
 
+from lagbench.core.cluster.cluster_settings import ClusterSettings
 from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.own_deployment import (
+    KafkaSettings,
     OwnDeployment,
     own_consumer_for_cluster,
     own_deployment,
 )
-from lagbench.core.cluster.own_kafka import KafkaSettings
 from lagbench.core.cluster.own_process import OwnProcess, own_consumer_as_process
-from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
 
 SECRET = "kafka-login"  # noqa: S105 - the name of an object
+
 DATA = PROJECT_ROOT / "tests/data/own_consumers"
+
 TARGET = RunTarget(RunNames("spike-1"), "127.0.0.1:9092")
+
 PLAIN = KafkaSettings({"bootstrap.servers": "127.0.0.1:9092"})
+
 SECURED = KafkaSettings(
     {
         "bootstrap.servers": "kafka:9093",
@@ -35,11 +39,13 @@ SECURED = KafkaSettings(
     },
     "/state/kafka-client.properties",
 )
+
 LOGIN = {
     "PROTOCOL": "{kafka.security.protocol}",
     "JAAS": 'user="{kafka.sasl.username}" password="{kafka.sasl.password}";',
     "CONFIG": "{kafka_config}",
 }
+
 ENV = {"KAFKA_BROKERS": "{bootstrap_servers}", "TOPIC": "{topic}", "GROUP": "{group}"}
 
 
@@ -334,3 +340,51 @@ def test_a_plain_kafka_has_a_protocol_and_no_other_setting() -> None:
         with pytest.raises(WrongInput) as refused:
             process(own, {}, env={**ENV, "LOGIN": name})
         assert (refused.value.field, refused.value.value) == ("consumer.env.LOGIN", name)
+
+
+NONE_MISSING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+def own(**spec: Any) -> OwnDeployment:
+    """Return an ordinary Deployment with those fields."""
+    found = read("probes.yaml")
+    found.deployment["spec"].update(spec)
+    return found
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"strategy": {"type": "Recreate"}},
+        {"strategy": NONE_MISSING, "minReadySeconds": 20},
+        {"strategy": {"rollingUpdate": {"maxSurge": "50%"}}},
+        {},
+    ],
+)
+def test_strategy_and_ready_time_are_kept(spec: dict[str, Any]) -> None:
+    """A rolling restart is played with the limits of the file, and one without has the defaults."""
+    played = process(own(**spec), {}).workload["spec"]
+
+    assert {key: played[key] for key in ("strategy", "minReadySeconds") if key in played} == spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"minReadySeconds": -1}, "spec.minReadySeconds"),
+        ({"strategy": "Recreate"}, "spec.strategy"),
+        ({"strategy": {"type": "Rolling"}}, "spec.strategy.type"),
+        ({"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}}, "rollingUpdate"),
+        ({"strategy": {"rollingUpdate": {"maxSurge": "some"}}}, "rollingUpdate.maxSurge"),
+        (
+            {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}},
+            "rollingUpdate.maxUnavailable",
+        ),
+    ],
+)
+def test_what_a_cluster_would_reject_is_rejected(spec: dict[str, Any], field: str) -> None:
+    """Before anything starts, by its field."""
+    with pytest.raises(WrongInput) as refused:
+        process(own(**spec), {})
+
+    assert refused.value.field.endswith(field)

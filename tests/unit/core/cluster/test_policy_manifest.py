@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, workload
 
+from lagbench.core.cluster.cluster_settings import ClusterSettings
 from lagbench.core.cluster.manifests import (
     RunTarget,
 )
 from lagbench.core.cluster.policy_manifest import policy_for_run
-from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     RunNames,

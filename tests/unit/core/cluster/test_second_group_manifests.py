@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from tests.unit.core.cluster.consumer_pod import read_by
 
-from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.catalog.catalog import load_policy, load_scenario
-from lagbench.core.cluster.jobs import producer_job_for_run
 from lagbench.core.cluster.manifests import (
     Manifest,
     RunTarget,
@@ -20,13 +19,18 @@ from lagbench.core.cluster.manifests import (
     prometheus_for_run,
     recorder_for_run,
 )
-from lagbench.core.cluster.policy_manifest import asks_lag_scaler, asks_prometheus, policy_for_run
-from lagbench.core.cluster.run_rights import RUN_RIGHTS
+from lagbench.core.cluster.policy_manifest import (
+    RUN_RIGHTS,
+    asks_lag_scaler,
+    asks_prometheus,
+    policy_for_run,
+)
+from lagbench.core.cluster.run_jobs import producer_job_for_run
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
-from lagbench.programs.consumer.settings import parse_options as parse_consumer
-from lagbench.programs.producer.flags import read_settings
-from lagbench.programs.recorder.settings import parse_options as parse_recorder
+from lagbench.programs.consumer.consumer_settings import parse_options as parse_consumer
+from lagbench.programs.producer.producer_settings import read_settings
+from lagbench.programs.recorder.recorder_settings import parse_options as parse_recorder
 
 FIRST = RunTarget(RunNames("quick-spike-1"), "127.0.0.1:19092")
 SECOND = RunTarget(FIRST.names.second, "127.0.0.1:19092")

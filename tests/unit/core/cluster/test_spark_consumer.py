@@ -10,10 +10,10 @@ import pytest
 from tests.unit.k8s.base_pods import base_objects, pod_spec, workloads
 
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.cluster.action_rights import refuse_kind_on_cluster
+from lagbench.core.cluster.cluster_settings import ClusterSettings
 from lagbench.core.cluster.manifests import RunTarget, grace_seconds
-from lagbench.core.cluster.settings import ClusterSettings
-from lagbench.core.cluster.spark_consumer import (
+from lagbench.core.cluster.policy_manifest import refuse_kind_on_cluster
+from lagbench.core.cluster.spark_pods import (
     CHECKPOINT_MOUNT,
     SparkPlace,
     spark_driver_for_run,
@@ -23,8 +23,8 @@ from lagbench.core.cluster.spark_consumer import (
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
-from lagbench.programs.spark_daemon.settings import parse_settings
-from lagbench_enrich.options import parse_options
+from lagbench.programs.spark_daemon.daemon import parse_settings
+from lagbench_enrich.session import parse_options
 
 TARGET = RunTarget(RunNames("one-run"), "kafka:9092")
 PLACE = SparkPlace("spark://master:7077", "4.2.0", checkpoint="file:///run/checkpoint", jars="a,b")

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lagbench.core.compare.compare import Bound
-from lagbench.core.compare.history import (
+from lagbench.core.compare.cell_history import (
     HistoryRow,
     best_split,
     by_cell,
     cell_history,
     flat_manifest,
 )
+from lagbench.core.compare.compare import Bound
 
 MANIFEST = {"machine.cores": "2", "versions.kafka": "4.3.1"}
 BOUNDS = (Bound("reaction_seconds", absolute=2), Bound("pod_minutes", relative=0.25))

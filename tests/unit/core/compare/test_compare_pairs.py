@@ -10,8 +10,7 @@ from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.compare.compare import Bound
 from lagbench.core.compare.pairs import Difference, DifferenceVerdict, Pair, compare_pairs
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.registry import NAMED
+from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.errors import WrongInput
 
 GOOD = quick_spike_measures()

@@ -5,7 +5,7 @@ import re
 
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule
 
-from lagbench.core.explain.lag_scaler import explain
+from lagbench.core.explain.explain_lag_scaler import explain
 from lagbench.core.lag_scaler.lag_rule import Decision
 
 

@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.hpa.metrics import MetricFailure, Proposal
-from lagbench.core.hpa.pods import PodState, PodUsage, group_pods, parse_pod, parse_pod_metrics
-from lagbench.core.hpa.resource import propose_resource, resource_title
-from lagbench.core.hpa.spec import ResourceMetric
+from lagbench.core.hpa.hpa_metrics import (
+    MetricFailure,
+    PodState,
+    PodUsage,
+    Proposal,
+    group_pods,
+    parse_pod,
+    parse_pod_metrics,
+    propose_resource,
+    resource_title,
+)
+from lagbench.core.hpa.hpa_object import ResourceMetric
 
 SECOND = 1_000_000_000
 NOW = 10_000 * SECOND

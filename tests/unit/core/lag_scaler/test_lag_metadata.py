@@ -4,10 +4,14 @@ import pickle
 
 import pytest
 
-from lagbench.core.lag_scaler.lag_clusters import IggyServer, KafkaCluster, allowed_servers_of
 from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, LagSettings, parse_lag_settings
 from lagbench.core.lag_scaler.lag_rule import LagRule
-from lagbench.core.lag_scaler.lag_source import GroupTopic
+from lagbench.core.lag_scaler.lag_source import (
+    GroupTopic,
+    IggyServer,
+    KafkaCluster,
+    allowed_servers_of,
+)
 
 NAMED = {
     "scalerAddress": "lagbench-lag-scaler:6000",

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from tests.fakes.live_cell import live_cell
 
-from lagbench.core.live.course import Course
-from lagbench.core.live.line import (
+from lagbench.core.live.live_course import Course
+from lagbench.core.live.live_line import (
     LINES_EACH_SECOND,
     MOST_BYTES,
     LiveLine,
@@ -19,13 +19,19 @@ from lagbench.core.live.line import (
     has_room,
     seconds_to_next_line,
 )
-from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
-from lagbench.core.telemetry.consumer import ConsumerProgress, PodStopped
-from lagbench.core.telemetry.producer import ProducerProgress, StreamFinished, StreamStarted
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import (
+from lagbench.core.telemetry.records_of_programs import (
+    ActionEnded,
+    ActionStarted,
+    ConsumerProgress,
+    PodStopped,
+    ProducerProgress,
+    Record,
+    StreamFinished,
+    StreamStarted,
+)
+from lagbench.core.telemetry.records_of_recorder import (
     GroupMember,
     GroupMembers,
     GroupSample,

@@ -8,13 +8,11 @@ import pytest
 from tests.unit.core.live.test_course import LIMITS, S, course, lag, replicas, stream_started
 
 from lagbench.core.hpa.controller_flags import ControllerFlags
-from lagbench.core.live.line import SloStanding
-from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.live.live_line import SloStanding
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.telemetry.autoscaler import Scaled
-from lagbench.core.telemetry.consumer import PartitionsAssigned
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import PodSeen
+from lagbench.core.telemetry.records_of_programs import PartitionsAssigned, Record, Scaled
+from lagbench.core.telemetry.records_of_recorder import PodSeen
 
 SPIKE = (10.0, 30.0)
 SLOS = Slos(drain_seconds=20, pod_minutes=1)

@@ -9,10 +9,9 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.measures.accounting.accounting import Accounting, CommitMove, StrangeRecord
-from lagbench.core.measures.accounting.sums import SUMS
+from lagbench.core.measures.accounting.accounting_sums import SUMS
 from lagbench.core.measures.checks import moved_back, rebalance_count, reconciliation, scale_down
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.registry import NAMED
+from lagbench.core.measures.measures import NAMED, Measures
 
 SUM_NAMES = {name for wanted in SUMS for name in (*wanted.parts, *wanted.total)}
 GOOD = quick_spike_measures()

@@ -2,13 +2,11 @@
 
 import pytest
 
-from lagbench.core.measures.end_state import EndState, end_state
-from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.measurement_window import measured_until
-from lagbench.core.measures.observer_cost import observer_cost
-from lagbench.core.telemetry.phases import Phase
-from lagbench.core.telemetry.recorder import GroupSample, ReplicaSample, UsageSample
+from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent, measured_until
+from lagbench.core.measures.run_end import EndState, end_state, observer_cost
 from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.records_of_programs import Phase
+from lagbench.core.telemetry.records_of_recorder import GroupSample, ReplicaSample, UsageSample
 
 SECOND = 1_000_000_000
 

@@ -8,10 +8,9 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.measures.accounting.accounting import MovedKeys
-from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NamedMeasure
-from lagbench.core.measures.registry import NAMED
-from lagbench.core.measures.spark import SparkMeasures
+from lagbench.core.measures.spark_measures import SparkMeasures
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.simulation.simulation_measures import COMPARED, SimulationMeasures
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
+from lagbench.core.measures.spark_measures import published_findings, repeats_text, spark_measures
 from lagbench.core.telemetry.records import TelemetryRecord
-from lagbench.core.telemetry.spark import (
+from lagbench.core.telemetry.records_of_programs import (
     OffsetsPublished,
     SparkBatch,
     SparkDriverStarted,

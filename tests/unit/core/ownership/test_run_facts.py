@@ -6,12 +6,18 @@ import pytest
 from tests.unit.spark_jobs.synthetic_run import assigned, clean_run, revoked
 
 from lagbench.core.ownership.causes import Commit, Instant
-from lagbench.core.ownership.run_facts import facts_of
-from lagbench.core.telemetry.consumer import OffsetsCommitted, PodStopped, SigtermReceived
-from lagbench.core.telemetry.producer import StreamFinished, StreamStarted
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import ClockOffset, PodSeen
+from lagbench.core.ownership.run_facts import RunFacts, facts_of
 from lagbench.core.telemetry.records import encode_record
+from lagbench.core.telemetry.records_of_programs import (
+    OffsetsCommitted,
+    PodStopped,
+    Record,
+    SigtermReceived,
+    StreamFinished,
+    StreamStarted,
+)
+from lagbench.core.telemetry.records_of_recorder import ClockOffset, PodSeen
+from lagbench.shared_with_spark import message_classes
 
 
 def facts(*records: Record):  # noqa: ANN201
@@ -213,3 +219,42 @@ def test_stamps_of_pods_are_on_the_recorders_clock() -> None:
     (as_stamped,) = facts_of(texts, fidelity="processes").holdings.held
 
     assert (held.from_at, as_stamped.from_at) == (100_000_000, 600_000_000)
+
+
+SECOND = 1_000_000_000
+
+
+def silent_facts(*, are_silent: bool) -> RunFacts:
+    """Return the facts of a pod that was deleted at 40 s and ended by the signal."""
+    ended = seen("consumer-a", gone_at=41 * SECOND, exit_code=143)
+    ended.deleted_at = 40 * SECOND
+    return facts_of([encode_record(ended).decode()], are_silent=are_silent)
+
+
+def test_a_silent_pods_deletion_is_its_sigterm() -> None:
+    """It is no kill: the pod got the signal, and its code did nothing with it."""
+    found = silent_facts(are_silent=True)
+
+    assert found.kills == {}
+    (blame,) = found.causes.blame(
+        message_classes.DUPLICATED, 0, ("consumer-b", "consumer-a"), [(7, 50 * SECOND)]
+    )
+    assert (blame.cause, blame.cause_pod, blame.cause_at) == (
+        "sigterm",
+        "consumer-a",
+        40 * SECOND,
+    )
+
+
+def test_lagbenchs_own_pods_report_their_sigterm_themselves() -> None:
+    """One of them that ends without a report was killed."""
+    assert silent_facts(are_silent=False).kills == {"consumer-a": [41 * SECOND]}
+
+
+def test_the_owner_of_an_output_topic_stands_for_every_pod() -> None:
+    """The pod is not known, so the last end of any pod before the repeat is the cause."""
+    (blame,) = silent_facts(are_silent=True).causes.blame(
+        message_classes.DUPLICATED, 0, ("output-3", "output-3"), [(7, 50 * SECOND)]
+    )
+
+    assert (blame.cause, blame.cause_pod) == ("sigterm", "consumer-a")

@@ -13,8 +13,8 @@ import pytest
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.plan.plan import Plan, plan_cell
 from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
-from lagbench.core.scenario.stream.key_skew import partition_of_key
-from lagbench.core.scenario.stream.tail import Tail
+from lagbench.core.scenario.event_stream import partition_of_key
+from lagbench.core.scenario.stream_tail import Tail
 
 
 def plan(scenario: str, policy: str | None = None, **overrides: str) -> Plan:

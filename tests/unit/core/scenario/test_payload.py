@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.cluster.action_rights import refuse_kind_on_cluster
-from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.cluster.cluster_settings import ClusterSettings
+from lagbench.core.cluster.policy_manifest import refuse_kind_on_cluster
 from lagbench.core.scenario.payload import Payload, read_samples, with_samples
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput

@@ -8,9 +8,8 @@ from typing import Any
 from lagbench.catalog.catalog import checked_cell, load_scenario
 from lagbench.core.compare.cell_identity import cell_id
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.second_group import shared_actions
-from lagbench.core.scenario.stream.tail import RUN_TAIL_FIELD, tail_of, tail_of_run
+from lagbench.core.scenario.scenario import Scenario, shared_actions
+from lagbench.core.scenario.stream_tail import RUN_TAIL_FIELD, tail_of, tail_of_run
 
 FIRST = RunNames("quick-spike-1")
 OWN = ("processed_topic", "telemetry_topic", "group", "consumers", "recorder", "policy_object")

@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.scenario.balancer import Balancer
-from lagbench.core.scenario.start_delay import StartDelay
-from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
+from lagbench.core.scenario.actions import Balancer
+from lagbench.core.scenario.offered_load import OfferedLoad, Segment
+from lagbench.core.scenario.stream_start import StartDelay
 from lagbench.core.simulation.backlog import NOBODY, Backlog, Traffic
-from lagbench.core.simulation.environment import SimulatedEnvironment
-from lagbench.core.simulation.fleet import Fleet, assign_stickily
+from lagbench.core.simulation.simulated_world import Fleet, SimulatedEnvironment, assign_stickily
 
 TIMES = SimulatedEnvironment(handover_seconds=1.0)
 

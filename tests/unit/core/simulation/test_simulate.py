@@ -13,8 +13,8 @@ from lagbench.core.scenario.profiles import (
     StepProfile,
 )
 from lagbench.core.scenario.scenario import ConsumerSettings, Keys, Scenario
-from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.simulate import simulate
+from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 from lagbench.core.simulation.simulation_measures import Simulation
 
 EVEN = Keys(entities=100_000, zipf_s=0)

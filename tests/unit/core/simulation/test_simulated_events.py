@@ -12,13 +12,12 @@ import yaml
 
 from lagbench.catalog.catalog import Cell, checked_cell, load_policy, load_scenario
 from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
-from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.simulation.backlog import Traffic
-from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.simulate import is_simulated, left_out, simulate
 from lagbench.core.simulation.simulated_autoscaler import ScrapedLag
+from lagbench.core.simulation.simulated_world import SimulatedEnvironment, World
 from lagbench.core.simulation.simulation_measures import Simulation
-from lagbench.core.simulation.world import World
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
 

@@ -1,16 +1,23 @@
 """SLOs on what the autoscaler did: flips, pods paid for, pods without partitions."""
 
+from __future__ import annotations
+
+import re
 from typing import Any
 
 import pytest
 from tests.fakes.measured_run import changed, quick_spike_measures, result
 
-from lagbench.core.measures.evidence.observation import Observation
+from lagbench.core.measures.evidence.observed_group import Observation
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.rate_dip import NOTHING_TO_DO
 from lagbench.core.scenario.scenario import Slos
+from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.slos import slo_results
 from lagbench.core.verdict.verdict import judge
 
 GOOD = quick_spike_measures()
+
 SLOS = Slos(drain_seconds=120)
 
 
@@ -118,3 +125,173 @@ def test_where_nobody_knows_the_spikes_no_slo_blames_them(
     slos = {result.name: result for result in slo_results(run, SLOS)}
 
     assert slos[name].status == status
+
+
+SPIKE = quick_spike_measures()
+
+
+def with_steps(*updates: dict[str, Any]) -> Measures:
+    """Return the run with its first scale steps changed."""
+    first, *steps = SPIKE.rebalances.episodes
+    found = [step.model_copy(update=update) for step, update in zip(steps, updates, strict=False)]
+    return changed("rebalances", episodes=(first, *found, *steps[len(found) :]))
+
+
+def judged(run: Measures, name: str, **limits: Any) -> SloResult:
+    """Return one SLO's result."""
+    return next(slo for slo in slo_results(run, Slos(**limits)) if slo.name == name)
+
+
+DIP, AREA, STANDS = "rebalance_dip_percent", "rebalance_area_seconds", "standstill_seconds"
+
+
+@pytest.mark.parametrize(
+    ("depth", "noise", "status"),
+    [
+        (19.0, 30.0, "pass"),
+        (30.0, 2.0, "fail"),
+        (30.0, 15.0, "undetermined"),
+        (30.0, None, "undetermined"),
+    ],
+)
+def test_a_dip_is_judged_within_what_noise_reads(
+    depth: float, noise: float | None, status: str
+) -> None:
+    """The truth lies between the depth less the noise and the depth itself; the limit is 20 %."""
+    found = judged(with_steps({"dip_percent": depth, "dip_noise_percent": noise}), DIP)
+
+    assert found.status == status
+    assert found.high == depth
+
+
+def test_a_step_that_fails_for_sure_outranks_a_deeper_one_that_only_may() -> None:
+    """60 % with 50 % of noise may be 10 %; 30 % with 2 % is none below 28 %."""
+    noisy = {"dip_percent": 60.0, "dip_noise_percent": 50.0}
+    sure = {"dip_percent": 30.0, "dip_noise_percent": 2.0}
+
+    found = judged(with_steps(noisy, sure), DIP)
+
+    assert (found.status, found.value) == ("fail", 30.0)
+
+
+def test_the_area_is_judged() -> None:
+    """1.3 s of the expected rate, limit 1.0 s; the reason says how many messages that was."""
+    run = with_steps({"area_seconds": 1.3, "area_noise_seconds": 0.1, "dip_area_messages": 1300.0})
+
+    found = judged(run, AREA)
+
+    assert (found.status, found.value) == ("fail", 1.3)
+    assert "1,300" in found.reason
+
+
+def test_the_short_window_stands_beside_the_depth() -> None:
+    """What 0.2 s show, and what they show where nothing happens."""
+    run = with_steps(
+        {"dip_percent": 18.0, "short_dip_percent": 90.0, "short_dip_noise_percent": 6.0}
+    )
+
+    assert re.findall(r"90 %|6 %", judged(run, DIP).reason) == ["90 %", "6 %"]
+
+
+def test_a_step_under_load_without_a_rebalance_is_undetermined() -> None:
+    """The replicas changed, the group had work and nobody was seen to come or go."""
+    run = changed("rebalances", unanswered_step_ats=(SPIKE.load.stream_started_at or 0,))
+
+    assert judged(run, DIP).status == "undetermined"
+    assert judged(run, AREA).status == "undetermined"
+
+
+def test_replicas_that_provably_stayed_are_not_judged() -> None:
+    """No change, in samples without a gap."""
+    start = SPIKE.rebalances.episodes[:1]
+    run = changed("rebalances", episodes=start)
+    still = {"changes": (), "max_replicas": 2, "gaps_text": ""}
+    scaling = run.scaling.model_copy(update=still)
+
+    found = judged(run.model_copy(update={"scaling": scaling}), DIP)
+
+    assert found.status == "not_judged"
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"changes": (), "max_replicas": 2, "gaps_text": "40 s"},
+        {"max_replicas": None, "changes": ()},
+        {"changes": (), "max_replicas": 1, "gaps_text": ""},
+    ],
+    ids=["a gap", "no sample", "more members than replicas"],
+)
+def test_replicas_that_may_have_changed_are_undetermined(update: dict[str, Any]) -> None:
+    """Nobody saw that they stayed, or the group had more members than were ever wanted."""
+    run = changed("rebalances", episodes=SPIKE.rebalances.episodes[:1])
+    scaling = run.scaling.model_copy(update=update)
+
+    assert judged(run.model_copy(update={"scaling": scaling}), DIP).status == "undetermined"
+
+
+def test_steps_that_all_met_an_idle_group_are_not_judged() -> None:
+    """They had nothing to lose, and the reason counts them."""
+    idle = {"dip_percent": None, "recovery_seconds": None, "reason": NOTHING_TO_DO}
+    run = with_steps(*[idle] * 5)
+
+    found = judged(run, DIP)
+
+    assert (found.status, found.reason.split()[0]) == ("not_judged", "5")
+
+
+def stands(seconds: float, *, message_seconds: float = 0.002) -> Measures:
+    """Return the run with a standstill."""
+    return changed(
+        "standstill",
+        group_seconds=seconds,
+        group_low_seconds=seconds,
+        group_high_seconds=seconds + 0.2,
+        group_started_at=SPIKE.load.stream_started_at,
+        message_seconds=message_seconds,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "status"), [(20.0, "fail"), (4.0, "pass"), (4.9, "undetermined")]
+)
+def test_a_standstill_is_judged_whatever_set_it_off(seconds: float, status: str) -> None:
+    """The limit is 5 s; a bin more or less is not known."""
+    assert judged(stands(seconds), STANDS).status == status
+
+
+def test_the_limit_of_a_standstill_is_three_messages_at_least() -> None:
+    """A message of 4 s: 10 s without an end is not yet three of them."""
+    found = judged(stands(10.0, message_seconds=4.0), STANDS)
+
+    assert (found.status, found.limit) == ("pass", 12)
+
+
+def test_measures_without_a_standstill_are_undetermined() -> None:
+    """They were made before it was measured."""
+    assert judged(SPIKE.model_copy(update={"standstill": None}), STANDS).status == "undetermined"
+
+
+RECOVERY = "rebalance_recovery_seconds"
+
+
+def test_a_recovery_that_is_late_for_sure_outranks_a_slower_one_that_only_may_be() -> None:
+    """A dip that is all noise needed no recovery; the other one took 10 s, and 5 are allowed."""
+    noisy = {"recovery_seconds": 20.0, "dip_percent": 19.0, "dip_noise_percent": 18.0}
+    sure = {"recovery_seconds": 10.0, "dip_percent": 15.0, "dip_noise_percent": 2.0}
+
+    found = judged(with_steps(noisy, sure), RECOVERY)
+
+    assert (found.status, found.value) == ("fail", 10.0)
+
+
+def test_a_step_that_surely_did_not_recover_outranks_one_that_nobody_measured() -> None:
+    """The first was watched for a second; the second for 9 s, and its rate stayed down."""
+    open_step = {"recovery_seconds": None, "dip_percent": 40.0, "dip_noise_percent": 2.0}
+    short = {**open_step, "observed_seconds": 1.0, "reason": "the next step came"}
+    late = {**open_step, "observed_seconds": 9.0, "reason": "it stayed down"}
+
+    found = judged(with_steps(short, late), RECOVERY)
+
+    assert found.status == "fail"
+    assert "9.0 s" in found.reason

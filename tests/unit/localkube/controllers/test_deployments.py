@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lagbench.localkube.controllers.controller import Controller, hash_of
 from lagbench.localkube.controllers.deployments import roll_limits, scale_down_order
+from lagbench.localkube.controllers.events import KEPT_SECONDS, EventExpiry
+from lagbench.localkube.kube_objects import JsonObject, name_of
+from lagbench.localkube.storage.object_registry import Registry
+from lagbench.localkube.storage.object_store import Store
+from lagbench.localkube.storage.resources import EVENT, NAMESPACE
 
 
 def pod(
@@ -79,3 +86,81 @@ def test_rollout_limits(
     limits = roll_limits({"maxSurge": surge, "maxUnavailable": unavailable}, wanted)
 
     assert limits == expected
+
+
+PLACE = "bench"
+
+
+class Cluster:
+    """A store and its clock, in seconds."""
+
+    def __init__(self) -> None:
+        """Start empty at 0 s."""
+        self.now = 0.0
+        self.registry = Registry(Store())
+        self.expiry = EventExpiry(self.registry.store, clock=lambda: self.now)
+        self.registry.create(NAMESPACE, {"metadata": {"name": PLACE}}, "")
+
+    def write(self, name: str) -> JsonObject:
+        """Create an event as a client does."""
+        return self.registry.create(EVENT, {"metadata": {"name": name}}, PLACE)
+
+    def names(self) -> list[str]:
+        """Return the events that are left now."""
+        self.expiry.expire()
+        return [name_of(event) for event in self.registry.store.select(EVENT, PLACE)]
+
+
+def test_an_event_is_removed_an_hour_after_it_was_written() -> None:
+    """Each has its own hour, and other objects stay."""
+    cluster = Cluster()
+    cluster.write("first")
+    cluster.now = 100.0
+    cluster.write("second")
+
+    cluster.now = KEPT_SECONDS - 1
+    assert cluster.names() == ["first", "second"]
+    cluster.now = KEPT_SECONDS
+    assert cluster.names() == ["second"]
+    cluster.now = KEPT_SECONDS + 100
+    assert cluster.names() == []
+    assert cluster.registry.store.find(NAMESPACE, "", PLACE) is not None
+
+
+def test_a_repeated_event_begins_its_hour_again() -> None:
+    """A raised count is a write: the event that is still repeated stays."""
+    cluster = Cluster()
+    cluster.write("often")
+    cluster.write("once")
+    cluster.now = KEPT_SECONDS - 1
+    cluster.registry.change(EVENT, PLACE, "often", lambda event: event.update(count=2))
+
+    cluster.now = KEPT_SECONDS
+    assert cluster.names() == ["often"]
+
+
+def test_the_hash_follows_the_template() -> None:
+    """Equal templates have one hash whatever their order, different ones differ."""
+    one = {"spec": {"a": 1, "b": 2}}
+
+    assert hash_of(one) == hash_of({"spec": {"b": 2, "a": 1}})
+    assert hash_of(one) != hash_of({"spec": {"a": 1, "b": 3}})
+    assert len(hash_of(one)) == 10
+
+
+@pytest.mark.parametrize(
+    ("ready", "needed", "expected"),
+    [("False", 0, None), ("True", None, 0.0), ("True", 30, 20.0), ("True", 5, 0.0)],
+)
+def test_a_pod_is_available_when_it_was_ready_long_enough(
+    ready: str, needed: int | None, expected: float | None
+) -> None:
+    """An unready pod has no such instant; minReadySeconds counts from the change to ready."""
+    condition = {"type": "Ready", "status": ready, "lastTransitionTime": "1970-01-01T00:00:00Z"}
+    pod: dict[str, Any] = {"status": {"conditions": [condition]}}
+    workload: dict[str, Any] = {"spec": {"minReadySeconds": needed}}
+
+    registry = SimpleNamespace(now_ns=lambda: 10 * 1_000_000_000)
+    controller: Any = SimpleNamespace(registry=registry, look_again=lambda *_: None)
+
+    assert Controller.seconds_until_available(controller, workload, pod) == expected

@@ -13,15 +13,16 @@ import pytest
 from lagbench.localkube.controllers.deployments import DeploymentController
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.jobs import JobController
-from lagbench.localkube.controllers.port_pool import PortPool
+from lagbench.localkube.controllers.services import PortPool
 from lagbench.localkube.controllers.stateful_sets import StatefulSetController
-from lagbench.localkube.node.node import Node
+from lagbench.localkube.kube_objects import JsonObject, uid_of
+from lagbench.localkube.node.container_logs import PodLogs
+from lagbench.localkube.node.localkube_node import Node
 from lagbench.localkube.node.pod_environment import NodeEnvironment
-from lagbench.localkube.node.pod_logs import PodLogs
 from lagbench.localkube.node.pod_worker import NodeParts
-from lagbench.localkube.objects import JsonObject, uid_of
 from lagbench.localkube.storage.deletion import Deletion
-from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.object_registry import Registry
+from lagbench.localkube.storage.object_store import Change, Store
 from lagbench.localkube.storage.resources import (
     DEPLOYMENT,
     JOB,
@@ -30,8 +31,7 @@ from lagbench.localkube.storage.resources import (
     STATEFUL_SET,
     Resource,
 )
-from lagbench.localkube.storage.store import Change, Store
-from lagbench.programs.recorder.pod_record import pod_seen
+from lagbench.programs.recorder.pod_watch import pod_seen
 
 PLACE = "bench"
 KILLED = 137

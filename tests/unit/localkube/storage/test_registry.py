@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.objects import copy_of, owner_reference
+from lagbench.localkube.kube_objects import ApiError, copy_of, owner_reference
 from lagbench.localkube.storage.deletion import Deletion
-from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.object_registry import Registry
+from lagbench.localkube.storage.object_store import Store
 from lagbench.localkube.storage.resources import (
     AUTOSCALER,
     CONFIG_MAP,
@@ -21,7 +21,6 @@ from lagbench.localkube.storage.resources import (
     SCALED_OBJECT,
     Resource,
 )
-from lagbench.localkube.storage.store import Store
 
 NAMESPACE_NAME = "bench"
 

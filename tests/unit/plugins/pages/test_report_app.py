@@ -218,7 +218,7 @@ def test_the_live_page_runs_its_own_scripts_alone(runs: Path) -> None:
 
 def test_a_name_in_the_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Templates escape what they are given; settings stand there as JSON without a tag."""
-    from lagbench_airflow.pages import live_page
+    from lagbench_airflow.pages import report_app as live_page
 
     html = live_page.live_page("<i>&").html
     assert '<h1 id="cell">&lt;i&gt;&amp;</h1>' in html

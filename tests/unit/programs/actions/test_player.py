@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes import config
+from pydantic import TypeAdapter
 from tests.fakes.fake_kube import FakeKube
+from tests.fakes.kubeconfig import write_kubeconfig
 
 from lagbench.core.scenario.actions import (
+    Action,
     AutoscalerDown,
     BrokerUnreachable,
     KillPod,
@@ -16,16 +21,16 @@ from lagbench.core.scenario.actions import (
     SwapPolicy,
 )
 from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
-from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
-from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.records_of_programs import ActionEnded, ActionStarted, Record
 from lagbench.errors import NotReady
+from lagbench.programs.actions.__main__ import api_client
+from lagbench.programs.actions.broker_actions import performer
 from lagbench.programs.actions.performer import Performer, Stage
-from lagbench.programs.actions.player import Player
-from lagbench.programs.actions.registry import performer
-from lagbench.programs.actions.settings import PlayerOptions, parse_options
-from lagbench.programs.actions.stream_state import StreamState
+from lagbench.programs.actions.player import Player, StreamState, send_to_both
+from lagbench.programs.actions.player_settings import PlayerOptions, parse_options
 
 KILL = KillPod(kind="kill_pod", at_seconds=0)
+
 DOWN = AutoscalerDown(kind="autoscaler_down", at_seconds=0, for_seconds=3600)
 
 
@@ -188,3 +193,52 @@ def test_a_target_that_is_missing_is_named(action: Any) -> None:
     """Nothing is done to a run that lacks the target."""
     with pytest.raises(NotReady, match=r"lagbench-lag-scaler|policy x|broker-proxy"):
         performer(0, action, stage_of()).choose()
+
+
+ACTIONS = TypeAdapter(tuple[Action, ...]).validate_python(
+    [
+        {"kind": "kill_pod", "at_seconds": 1},
+        {"kind": "broker_restart", "at_seconds": 9, "for_seconds": 1},
+    ]
+)
+
+
+def test_the_second_group_hears_of_actions_on_all_groups_only() -> None:
+    """A killed pod is the first group's; a broker's restart has another number in the second."""
+    first: list[Record] = []
+    second: list[Record] = []
+    send = send_to_both(first.append, second.append, ACTIONS)
+    records = [
+        ActionStarted(
+            at=1, source="a", number=number, action=action.kind, targets=[], planned_at=None
+        )
+        for number, action in enumerate(ACTIONS)
+    ]
+    ended = ActionEnded(at=2, source="a", number=1, action="broker_restart")
+
+    for record in (*records, ended):
+        send(record)
+
+    assert first == [*records, ended]
+    assert [(type(r), r.number, r.action) for r in second] == [  # type: ignore[attr-defined]
+        (ActionStarted, 0, "broker_restart"),
+        (ActionEnded, 0, "broker_restart"),
+    ]
+
+
+def test_one_failed_call_to_a_cluster_ends_no_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a cluster's pod calls are repeated on rejected connections and on 500 and 503."""
+    monkeypatch.setattr(config, "load_incluster_config", lambda **_: None)
+
+    retries = api_client({}).configuration.retries
+
+    assert retries.connect > 1
+    assert {500, 503} <= set(retries.status_forcelist)
+
+
+def test_localkube_gets_each_call_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal that is sent twice would kill twice."""
+    path = write_kubeconfig(tmp_path / "config")
+    monkeypatch.setattr(config.kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+
+    assert api_client({"KUBECONFIG": str(path)}).configuration.retries == 0

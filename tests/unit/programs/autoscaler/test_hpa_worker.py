@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, world
 
 from lagbench.adapters.kube.cluster_protocol import HPA
-from lagbench.core.telemetry.autoscaler import HpaSync, Scaled
+from lagbench.core.telemetry.records_of_programs import HpaSync, Scaled
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
 
 

@@ -16,9 +16,9 @@ from lagbench.adapters.kube.cluster_protocol import (
     ClusterError,
     Manifest,
 )
-from lagbench.core.hpa.state import Condition
-from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, as_driven
-from lagbench.core.keda.object.spec import PAUSED
+from lagbench.core.hpa.hpa_sync import Condition
+from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY, as_driven
+from lagbench.core.keda.object.scaled_object_spec import PAUSED
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.autoscaler.__main__ import parse_options
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
@@ -27,7 +27,7 @@ from lagbench.programs.autoscaler.instead_of_keda import (
     InsteadOfKeda,
     require_kinds,
 )
-from lagbench.programs.autoscaler.status_and_events import EventRecorder, StatusWriter
+from lagbench.programs.autoscaler.object_worker import EventRecorder, StatusWriter
 
 MARKS = {SCALED_BY: CONTROLLER, PAUSED: "true"}
 

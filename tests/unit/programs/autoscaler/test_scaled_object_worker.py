@@ -10,11 +10,11 @@ from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, kafka, scaled_obje
 from tests.fakes.cluster import FakeCluster
 
 from lagbench.adapters.kube.cluster_protocol import EVENT, HPA, SCALED_OBJECT
-from lagbench.core.telemetry.autoscaler import KedaPoll
+from lagbench.core.telemetry.records_of_programs import KedaPoll
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.__main__ import routes_of
-from lagbench.programs.autoscaler.operator import Operator
-from lagbench.programs.autoscaler.status_and_events import EventRecorder
+from lagbench.programs.autoscaler.autoscaler_operator import Operator
+from lagbench.programs.autoscaler.object_worker import EventRecorder
 
 
 def running(*, lag: int = 60, replicas: int = 1, **spec: object) -> World:

@@ -9,12 +9,16 @@ import pytest
 from tests.fakes.autoscaler_world import KEY, scaled_object
 from tests.fakes.cluster import FakeCluster
 
-from lagbench.core.keda.loop.scaler import ScalerFailed
+from lagbench.core.keda.loop.scalers import ScalerFailed
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.embedded.ports import free_port
+from lagbench.embedded.child_server import free_port
 from lagbench.errors import NotReady
-from lagbench.programs.autoscaler.push_streams import StreamReader
-from lagbench.programs.autoscaler.trigger_sources import LiveSources, dialled_address, dialled_url
+from lagbench.programs.autoscaler.trigger_sources import (
+    LiveSources,
+    StreamReader,
+    dialled_address,
+    dialled_url,
+)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from lagbench.core.telemetry.record import Record
+from lagbench.core.telemetry.records_of_programs import Record
 
 
 class FakeClient:

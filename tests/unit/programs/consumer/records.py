@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lagbench.programs.consumer.partition_work import RecordChunk
+from lagbench.programs.consumer.work_queues import RecordChunk
 from lagbench.shared_with_spark.event import EVENT_DTYPE
 
 

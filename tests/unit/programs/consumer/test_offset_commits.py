@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from tests.unit.programs.consumer.fake_group import FakeClient, Reported
 
-from lagbench.core.telemetry.consumer import CommitFailed, OffsetsCommitted
+from lagbench.core.telemetry.records_of_programs import CommitFailed, OffsetsCommitted
+from lagbench.programs.consumer.consumer_settings import parse_options
 from lagbench.programs.consumer.offset_commits import OffsetCommits
-from lagbench.programs.consumer.partition_work import PartitionWork
-from lagbench.programs.consumer.reports import PodCounts, PodReports
-from lagbench.programs.consumer.settings import parse_options
+from lagbench.programs.consumer.pod_reports import PodCounts, PodReports
+from lagbench.programs.consumer.work_queues import PartitionWork
 from lagbench.programs.steady_clock import SteadyClock
 
 OPTIONS = parse_options(

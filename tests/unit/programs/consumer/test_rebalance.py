@@ -10,14 +10,16 @@ import pytest
 from tests.unit.programs.consumer.fake_group import FakeClient, Reported, places
 from tests.unit.programs.consumer.records import chunk
 
-from lagbench.core.telemetry.consumer import GroupJoined, PartitionsAssigned, PartitionsRevoked
-from lagbench.programs.consumer.group_identity import GroupIdentity
+from lagbench.core.telemetry.records_of_programs import (
+    GroupJoined,
+    PartitionsAssigned,
+    PartitionsRevoked,
+)
+from lagbench.programs.consumer.consumer_settings import parse_options
 from lagbench.programs.consumer.offset_commits import OffsetCommits
-from lagbench.programs.consumer.partition_work import Writes
-from lagbench.programs.consumer.rebalance import Rebalancing
-from lagbench.programs.consumer.reports import PodCounts, PodReports
-from lagbench.programs.consumer.settings import parse_options
-from lagbench.programs.consumer.work_queues import WorkQueues
+from lagbench.programs.consumer.pod_reports import PodCounts, PodReports
+from lagbench.programs.consumer.rebalance import GroupIdentity, Rebalancing
+from lagbench.programs.consumer.work_queues import WorkQueues, Writes
 from lagbench.programs.consumer.write_schedule import WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock
 

@@ -12,8 +12,7 @@ from tests.unit.programs.consumer.records import chunk
 
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.ledger import LedgerWriter
-from lagbench.programs.consumer.partition_work import Writes
-from lagbench.programs.consumer.work_queues import WorkQueues
+from lagbench.programs.consumer.work_queues import WorkQueues, Writes
 from lagbench.programs.consumer.worker import Worker
 from lagbench.programs.consumer.write_schedule import WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock

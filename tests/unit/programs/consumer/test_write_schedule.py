@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import random
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.unit.programs.consumer.records import chunk
 
-from lagbench.core.scenario.downstream_pace import DownstreamPace
-from lagbench.programs.consumer.downstream_clock import DownstreamClock, Instants
-from lagbench.programs.consumer.write_schedule import MAX_LATE_NS, WriteSchedule
+from lagbench.core.scenario.cost_draws import process_ns
+from lagbench.core.scenario.message_costs import DownstreamPace, Effect, PoisonedKey
+from lagbench.programs.consumer.consumer_settings import parse_options
+from lagbench.programs.consumer.work_queues import PartitionWork, Writes
+from lagbench.programs.consumer.worker import CpuBurner, MessageCosts
+from lagbench.programs.consumer.write_schedule import (
+    MAX_LATE_NS,
+    DownstreamClock,
+    Instants,
+    WriteSchedule,
+)
 
 MS = 1_000_000
+
 NOW = 1_000_000 * MS
 
 
@@ -201,3 +214,171 @@ def test_cpu_work_that_took_longer_delays_every_slot() -> None:
     starts, _ = schedule.plan(1, arrived_at=NOW, now=NOW)
 
     assert list(starts - NOW) == [7 * MS]
+
+
+MS_OF_CPU = 1_000_000
+
+
+class Core:
+    """A CPU clock and a wall clock that pass by one ms of burning at a time."""
+
+    def __init__(self, wall_per_cpu: int) -> None:
+        """Pass ``wall_per_cpu`` ms of wall time for each ms of CPU time."""
+        self.cpu_ns = self.wall_ns = 0
+        self._wall_per_cpu = wall_per_cpu
+
+    def burner(self, cpu_ns: int) -> CpuBurner:
+        """Return a burner on these clocks."""
+        return CpuBurner(
+            cpu_ns, lambda: self.wall_ns, cpu_clock=lambda: self.cpu_ns, burn=self._burn
+        )
+
+    def _burn(self) -> None:
+        self.cpu_ns += MS_OF_CPU
+        self.wall_ns += MS_OF_CPU * self._wall_per_cpu
+
+
+def planned(count: int, cost_ns: int) -> Writes:
+    """Return records whose work was planned one after the other from 0 on."""
+    records = chunk(0, count)
+    starts = np.arange(count, dtype=np.int64) * cost_ns
+    work = PartitionWork(0, "member")
+    return Writes(work, records.offsets, records.events, starts, starts + cost_ns)
+
+
+def test_the_burner_spends_the_thread_s_own_cpu_time() -> None:
+    """40 messages of 1 ms take 40 ms of this thread's CPU time, measured by its clock."""
+    burner = CpuBurner(1 * MS_OF_CPU, time.monotonic_ns)
+    began = time.thread_time_ns()
+
+    for _ in range(4):
+        burner.work_on(planned(10, 1 * MS_OF_CPU), 0)
+
+    assert 39 * MS_OF_CPU < time.thread_time_ns() - began < 60 * MS_OF_CPU
+
+
+@pytest.mark.parametrize(("wall_per_cpu", "late_ms"), [(1, 0), (3, 20)])
+def test_a_pod_without_a_core_of_its_own_is_late(wall_per_cpu: int, late_ms: int) -> None:
+    """Ten messages of 1 ms take 10 ms of CPU; at a third of a core the last is 20 ms late."""
+    burner = Core(wall_per_cpu).burner(1 * MS_OF_CPU)
+
+    writes, late_ns = burner.work_on(planned(10, 1 * MS_OF_CPU), 0)
+
+    assert late_ns / MS_OF_CPU == pytest.approx(late_ms, abs=wall_per_cpu)
+    assert (np.diff(writes.started_at) >= 0).all()
+    assert writes.all_done_at / MS_OF_CPU == pytest.approx(10 + late_ms, abs=wall_per_cpu)
+
+
+def test_what_was_burned_too_much_is_burned_less_next_time() -> None:
+    """Blocks of 1 ms serve messages of 0.3 ms without adding to them."""
+    core = Core(1)
+    burner = core.burner(300_000)
+
+    for _ in range(1000):
+        burner.work_on(planned(1, 300_000), 0)
+
+    assert core.cpu_ns / MS_OF_CPU == pytest.approx(300, abs=1)
+
+
+def test_starts_ascend_from_one_part_of_a_turn_to_the_next() -> None:
+    """What was planned after late records starts after them, even if its own work was not late."""
+    burner = Core(3).burner(1 * MS_OF_CPU)
+    first, second = planned(10, 1 * MS_OF_CPU), planned(1, 1 * MS_OF_CPU)
+    later = replace(second, started_at=second.started_at + 25 * MS_OF_CPU)
+
+    done, late_ns = burner.work_on(first, 0)
+    after, _ = burner.work_on(later, late_ns)
+
+    assert done.started_at[-1] > 27 * MS_OF_CPU
+    assert after.started_at[0] == 25 * MS_OF_CPU + late_ns
+
+
+MS_OF_COST = 1_000_000
+
+LOGNORMAL = json.dumps({"kind": "lognormal", "mean_ms": 20, "p99_ms": 80})
+
+
+def costs_of(*arguments: str, poison: PoisonedKey | None = None) -> MessageCosts:
+    """Return the costs of a pod with these flags."""
+    flags = [*arguments] if poison is None else [*arguments, f"--poison={poison.model_dump_json()}"]
+    environment = {"POD_NAME": "consumer-7", "KAFKA_BOOTSTRAP_SERVERS": "b:1"}
+    return MessageCosts.of(parse_options(["--run-id=a", *flags], environment))
+
+
+def poisoned(effect: Effect) -> PoisonedKey:
+    """Return poison on key 14, which only offset 2 of the tests' records has."""
+    return PoisonedKey(
+        entity_id=14,
+        effect=effect,
+        from_offset_ns=22,
+        until_offset_ns=23,
+        attempts=3,
+        hang_ns=5 * MS_OF_COST,
+    )
+
+
+def test_each_record_of_a_fetch_gets_the_draw_of_its_message() -> None:
+    """One draw serves the chunks of all partitions; CPU time comes on top."""
+    costs = costs_of(f"--process-ms={LOGNORMAL}", "--cpu-ms=1", "--work-seed=5")
+    chunks = [chunk(0, 3), chunk(100, 1), chunk(7, 5)]
+
+    costs.draw(chunks)
+
+    assert costs.mean_ns == 21 * MS_OF_COST
+    assert costs.distribution is not None
+    for each in chunks:
+        expected = process_ns(costs.distribution, each.events, seed=5) + MS_OF_COST
+        assert each.costs_ns is not None
+        assert np.array_equal(each.costs_ns, expected)
+
+
+def test_equal_costs_are_not_drawn() -> None:
+    """A number is the cost of every message."""
+    only = chunk(0, 3)
+
+    costs_of("--process-ms=2").draw([only])
+
+    assert only.costs_ns is None
+    assert only.failed_attempts is None
+
+
+def test_a_poisoned_message_that_fails_costs_every_attempt() -> None:
+    """Three attempts of 2 ms; those beside it cost what they always do."""
+    first, second = chunk(0, 2), chunk(2, 3)
+
+    costs_of("--process-ms=2", poison=poisoned("fail")).draw([first, second])
+
+    assert second.costs_ns is not None
+    assert second.failed_attempts is not None
+    assert second.costs_ns.tolist() == [6 * MS_OF_COST, 2 * MS_OF_COST, 2 * MS_OF_COST]
+    assert second.failed_attempts.tolist() == [3, 0, 0]
+    assert first.failed_attempts is not None
+    assert not first.failed_attempts.any()
+
+
+def test_a_poisoned_message_that_hangs_takes_longer_and_is_processed() -> None:
+    """2 ms and 5 ms of hanging; it is no dead letter."""
+    records = chunk(0, 4)
+
+    costs_of("--process-ms=2", poison=poisoned("hang")).draw([records])
+
+    assert records.costs_ns is not None
+    assert records.costs_ns.tolist() == [
+        2 * MS_OF_COST,
+        2 * MS_OF_COST,
+        7 * MS_OF_COST,
+        2 * MS_OF_COST,
+    ]
+    assert records.failed_attempts is None
+
+
+@pytest.mark.parametrize(("from_ns", "until_ns"), [(0, 22), (23, 99)])
+def test_poison_has_a_window_in_the_stream(from_ns: int, until_ns: int) -> None:
+    """A message of the key that is planned before or after it is a message like any other."""
+    records = chunk(0, 4)
+    window = {"from_offset_ns": from_ns, "until_offset_ns": until_ns}
+
+    costs_of("--process-ms=2", poison=poisoned("fail").model_copy(update=window)).draw([records])
+
+    assert records.costs_ns is None
+    assert records.failed_attempts is None

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lagbench.core.lag_scaler.lag_clusters import SourceAddress
 from lagbench.core.lag_scaler.lag_source import (
     GroupSample,
     GroupTopic,
     LagSource,
+    SourceAddress,
     failed_sample,
 )
 

@@ -14,10 +14,8 @@ from tests.unit.programs.lag_scaler.fake_source import FakeCluster
 from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata
 from lagbench.core.lag_scaler.lag_rule import LagUnavailable
 from lagbench.programs.lag_scaler import cluster_sampler
-from lagbench.programs.lag_scaler.metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.registry import ObjectRegistry, ScalerFull
-from lagbench.programs.lag_scaler.saved_state import SavedState
-from lagbench.programs.lag_scaler.watched import Watched
+from lagbench.programs.lag_scaler.lag_scaler_metrics import ScalerMetrics, Watched
+from lagbench.programs.lag_scaler.rule_registry import ObjectRegistry, SavedState, ScalerFull
 from lagbench.wire import externalscaler_pb2 as wire
 
 METADATA = {

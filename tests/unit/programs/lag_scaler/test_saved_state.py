@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from lagbench.errors import NotReady
-from lagbench.programs.lag_scaler.metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.saved_state import SavedState, read_state, write_state
-from lagbench.programs.lag_scaler.server import save
+from lagbench.programs.lag_scaler.lag_scaler_metrics import ScalerMetrics
+from lagbench.programs.lag_scaler.lag_scaler_server import save
+from lagbench.programs.lag_scaler.rule_registry import SavedState, read_state, write_state
 
 EMPTY = SavedState(saved_at_ns=1, objects=[], windows={})
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from lagbench.core.scenario.flag import SETTINGS_VARIABLE
+from lagbench.core.scenario.conf_limits import SETTINGS_VARIABLE
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.profiles import TracePoint, TraceProfile, profile_text
 from lagbench.core.scenario.scenario import MAX_SEED
-from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.scenario.stream.tail import Tail
+from lagbench.core.scenario.stream_tail import Tail
 from lagbench.errors import WrongInput
-from lagbench.programs.producer.flags import ProducerSettings, read_settings
+from lagbench.programs.producer.producer_settings import ProducerSettings, read_settings
 
 BASE = ["--topic=t", "--bootstrap-servers=broker:9092"]
 STEADY = ["-rate", "100", "-duration-seconds", "10"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
-from lagbench.adapters.kafka.recovery import RECOVERY
-from lagbench.core.telemetry.recorder import GroupMembers, GroupSample
+from lagbench.adapters.kafka.kafka_admin import GroupMember, GroupSnapshot
+from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.core.telemetry.records_of_recorder import GroupMembers, GroupSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder import kafka_readings
 from lagbench.programs.recorder.kafka_readings import GroupReading

@@ -8,11 +8,17 @@ from typing import Any, get_args
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lagbench.core.telemetry.consumer import ConsumerProgress, PodStarted, PodStopped
-from lagbench.core.telemetry.phases import Phase
-from lagbench.core.telemetry.producer import LoadStep, ProducerProgress, StreamFinished
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import (
+from lagbench.core.telemetry.records_of_programs import (
+    ConsumerProgress,
+    LoadStep,
+    Phase,
+    PodStarted,
+    PodStopped,
+    ProducerProgress,
+    Record,
+    StreamFinished,
+)
+from lagbench.core.telemetry.records_of_recorder import (
     GroupSample,
     HpaSample,
     LagSample,
@@ -22,8 +28,8 @@ from lagbench.core.telemetry.recorder import (
     UsageSample,
     What,
 )
-from lagbench.programs.recorder.metrics import Exposition, ObservedNames
 from lagbench.programs.recorder.newest_readings import NewestReadings
+from lagbench.programs.recorder.recorder_metrics import Exposition, ObservedNames
 
 NOW, SECOND = 1_700_000_000_000_000_000, 1_000_000_000
 NAMES = ObservedNames("enrich.r1", "lagbench.r1.events", "spikes", "consumer")

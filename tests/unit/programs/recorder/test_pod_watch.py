@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
-from lagbench.adapters.kube.client.object_events import Event
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import PodSeen, PodsListed, ReadGap
-from lagbench.programs.recorder.pod_watch import PodWatch
+import pytest
+
+from lagbench.adapters.kube.client.api_discovery import Event
+from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.core.telemetry.records_of_recorder import PodSeen, PodsListed, ReadGap
+from lagbench.programs.recorder.pod_watch import PodWatch, pod_seen
 
 
 def pod(name: str, **annotations: str) -> dict[str, Any]:
@@ -86,3 +89,122 @@ def test_a_broken_watch_is_a_gap() -> None:
     assert isinstance(sent[0], ReadGap)
     assert (sent[0].what, sent[0].reason) == ("pods", "connection refused")
     assert not running.is_alive()
+
+
+SECOND = 1_000_000_000
+
+DAY = "2026-11-21T"
+
+ENDED = {"exitCode": 137, "reason": "Error", "startedAt": f"{DAY}10:00:02Z"}
+
+LAST = {"terminated": ENDED | {"finishedAt": f"{DAY}10:00:09Z"}}
+
+RUNNING = {"state": {"running": {"startedAt": f"{DAY}10:00:02Z"}}}
+
+REMOVED = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
+
+
+def instant(text: str) -> int:
+    """Return unix nanoseconds of a time of 2026-11-21."""
+    return int(datetime.fromisoformat(f"{DAY}{text}").replace(tzinfo=UTC).timestamp()) * SECOND
+
+
+def seen(metadata: dict[str, Any] | None = None, *containers: dict[str, Any], **status: Any) -> Any:
+    """Return what a pod as a cluster shows it says."""
+    created = {"name": "consumer-1", "uid": "u-1", "creationTimestamp": f"{DAY}10:00:00Z"}
+    found = {
+        "metadata": created | (metadata or {}),
+        "status": {"containerStatuses": list(containers), **status},
+    }
+    return pod_seen(found, at=1, source="recorder", gone_at=120)
+
+
+def exact(**instants: str) -> dict[str, Any]:
+    """Return the metadata in which localkube notes instants."""
+    return {"annotations": {f"lagbench.io/{name}-at-ns": at for name, at in instants.items()}}
+
+
+def ready(status: str) -> dict[str, Any]:
+    """Return a condition."""
+    return {"type": "Ready", "status": status, "lastTransitionTime": f"{DAY}10:00:04Z"}
+
+
+def failed(*ends: str | None) -> Any:
+    """Return an evicted pod whose containers ended then."""
+    states = [{"state": {"terminated": {"exitCode": 137, "finishedAt": end}}} for end in ends]
+    return seen(None, *states, phase="Failed", reason="Evicted")
+
+
+@pytest.mark.parametrize(
+    ("record", "fields"),
+    [
+        # metav1.Time has seconds only, and the record says so.
+        (
+            seen(None, RUNNING, conditions=[ready("True")]),
+            {
+                "created_at": instant("10:00:00"),
+                "started_at": instant("10:00:02"),
+                "ready_at": instant("10:00:04"),
+                "deleted_at": None,
+                "exit_code": None,
+                "precision_ns": SECOND,
+            },
+        ),
+        # Annotations in nanoseconds win over the rounded fields.
+        (
+            seen(exact(created="17", started="23", ready="42", deleted="99"), RUNNING),
+            {"created_at": 17, "started_at": 23, "ready_at": 42, "deleted_at": 99}
+            | {"gone_at": 120, "precision_ns": 1},
+        ),
+        # A condition that is False is not an instant, and none is no zero.
+        (seen(None, conditions=[ready("False")]), {"ready_at": None, "started_at": None}),
+        # DeletionTimestamp lies in the future by the grace period.
+        (
+            seen({"deletionTimestamp": f"{DAY}10:05:40Z", "deletionGracePeriodSeconds": 40}),
+            {"deleted_at": instant("10:05:00")},
+        ),
+        (
+            seen(None, {"state": {"terminated": ENDED}}),
+            {"exit_code": 137, "exit_reason": "Error", "started_at": instant("10:00:02")},
+        ),
+        # The restart is already counted on localkube, and the end before it is still shown.
+        (
+            seen(None, {"restartCount": 1, "state": LAST, "lastState": LAST}),
+            {"containers_ended": 1},
+        ),
+        # It waited in back-off when it was removed, and its kill before that is counted.
+        (
+            seen(None, {"restartCount": 2, "state": REMOVED, "lastState": LAST}),
+            {"containers_ended": 2},
+        ),
+        # Its object stays: the last container's end is the end of its time.
+        (
+            failed(f"{DAY}10:01:02Z", f"{DAY}10:01:00Z"),
+            {"phase": "Failed", "finished_at": instant("10:01:02")},
+        ),
+        # A pod that its node rejected has no container; of one that was lost no end is told.
+        (failed(), {"phase": "Failed", "finished_at": None}),
+        (failed(None), {"finished_at": None}),
+        # A consumer that crashed continues in the same pod.
+        (seen(None, {"state": LAST}, phase="Running"), {"finished_at": None}),
+    ],
+)
+def test_a_pod_says(record: Any, fields: dict[str, Any]) -> None:
+    """What is not known is None."""
+    assert {name: getattr(record, name) for name in fields} == fields
+
+
+def test_a_second_kill_of_the_container_is_another_record() -> None:
+    """Its first start and its exit code stay the same on localkube: the ends are counted."""
+    ended = {"terminated": ENDED}
+    first, again, second = (
+        seen(exact(started="23"), state)
+        for state in (
+            {"restartCount": 0, "state": ended},
+            {"restartCount": 1, "state": {"running": {}}, "lastState": ended},
+            {"restartCount": 1, "state": ended},
+        )
+    )
+
+    assert [one.containers_ended for one in (first, again, second)] == [1, 1, 2]
+    assert first == again != second

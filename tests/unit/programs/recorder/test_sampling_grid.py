@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import ReadGap, ReplicaSample
+from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.core.telemetry.records_of_recorder import ReadGap, ReplicaSample
 from lagbench.programs.recorder import sampling_grid
 from lagbench.programs.recorder.sampling_grid import GridSampler, Read
 

@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kube.client.object_events import Event
-from lagbench.core.telemetry.record import Record
-from lagbench.core.telemetry.recorder import (
+from lagbench.adapters.kube.client.api_discovery import Event
+from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.core.telemetry.records_of_recorder import (
     HpaSample,
     KubeEvent,
     ReplicasChanged,
     ReplicasWatched,
     ScalingObject,
 )
-from lagbench.programs.recorder.kube_readings import ScalerKind
-from lagbench.programs.recorder.own_scalers import OwnScalers
+from lagbench.programs.recorder.kube_readings import OwnScalers, ScalerKind
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     ReplicaWatch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lagbench.errors import WrongInput
-from lagbench.programs.recorder.settings import parse_options
+from lagbench.programs.recorder.recorder_settings import parse_options
 
 ENVIRONMENT = {"POD_NAME": "recorder-1", "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092"}
 

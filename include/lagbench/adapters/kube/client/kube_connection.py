@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,3 +123,18 @@ def get(
         _return_http_data_only=True,
         _request_timeout=timeout_seconds,
     )
+
+
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def warnings_of(headers: Sequence[str]) -> tuple[str, ...]:
+    """Return the texts of headers ``Warning``, in their order; several may be in one header.
+
+    The API server writes ``299 - "TEXT"`` (RFC 7234, section 5.5), with quotes and backslashes
+    escaped.
+    """
+    found = (text for header in headers for text in _WARNING.findall(header))
+    return tuple(_ESCAPED.sub(r"\1", text) for text in found)

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from math import isfinite, isnan
 from typing import Any
 
-from lagbench.core.hpa.behavior import parse_behavior
-from lagbench.core.hpa.spec import ScaleTarget
+from lagbench.core.hpa.hpa_object import ScaleTarget, parse_behavior
 from lagbench.core.keda.formula import NotEvaluatedError
-from lagbench.core.keda.object.rules import (
+from lagbench.core.keda.object.scaled_object_rules import (
     HPA_CONFIG,
     MODIFIERS,
     SCALED_OBJECT,
@@ -23,7 +22,7 @@ from lagbench.core.keda.object.rules import (
     object_refusals,
     uses_modifiers,
 )
-from lagbench.core.keda.object.spec import (
+from lagbench.core.keda.object.scaled_object_spec import (
     API_VERSION,
     DEFAULT_MAX_REPLICAS,
     KIND,
@@ -34,12 +33,15 @@ from lagbench.core.keda.object.spec import (
     parse_scaling_annotations,
 )
 from lagbench.core.keda.refusals import NotSupported, RefusalStage, TriggerRefused
-from lagbench.core.keda.triggers.authentication import ContainerVariables, parse_authentication_ref
-from lagbench.core.keda.triggers.other_types import RESOURCE_TYPES, TRIGGER_TYPES, parse_trigger
-from lagbench.core.keda.triggers.parameters import TriggerSource
-from lagbench.core.kubernetes.json_value import json_value
+from lagbench.core.keda.triggers.trigger_authentication import (
+    ContainerVariables,
+    parse_authentication_ref,
+)
+from lagbench.core.keda.triggers.trigger_parameters import TriggerSource
+from lagbench.core.keda.triggers.trigger_types import RESOURCE_TYPES, TRIGGER_TYPES, parse_trigger
 from lagbench.core.kubernetes.object_schema import (
     Refusal,
+    json_value,
     overflows,
     schema_refusals,
     unknown_fields,

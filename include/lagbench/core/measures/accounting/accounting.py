@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from lagbench.core.measures.accounting.sums import broken_classes
-from lagbench.core.measures.lag.never_done import NeverDone
+from lagbench.core.measures.accounting.accounting_sums import broken_classes
+from lagbench.core.measures.lag_over_time import NeverDone
 from lagbench.core.measures.model import Interval, MeasureModel, NamedMeasure
 from lagbench.shared_with_spark import message_classes
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.measures.replica_steps import ReplicaChange
 
 Part = Literal["policy", "lag", "replicas", "group", "work", "latency", "messages", "owners"]
 """``policy``: who scaled, by which rules. ``lag``: offsets. ``replicas``: the workload's.

@@ -13,14 +13,15 @@ from typing import Literal
 from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.telemetry.consumer import (
+from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.records_of_programs import (
     GroupJoined,
     PartitionsAssigned,
     PartitionsRevoked,
+    Phase,
     PodStopped,
     SigtermReceived,
 )
-from lagbench.core.telemetry.records import TelemetryRecord
 
 EventKind = Literal["joined", "assigned", "revoking", "revoked", "sigterm", "left", "died"]
 
@@ -122,3 +123,44 @@ def _last_at(records: Sequence[TelemetryRecord], *kinds: type[TelemetryRecord]) 
         if isinstance(record, kinds):
             last[record.source] = max(record.at, last.get(record.source, record.at))
     return last
+
+
+STOPPING_PHASE = "fence_run"
+
+
+def measured_until(
+    records: Sequence[TelemetryRecord],
+    events: Sequence[GroupEvent],
+    *,
+    stream_ended_at: int | None,
+    may_scale_to_zero: bool,
+) -> int | None:
+    """Return the end of the measurement window; None without any record."""
+    stops = [
+        record.at
+        for record in records
+        if isinstance(record, Phase) and record.name == STOPPING_PHASE and record.state == "started"
+    ]
+    if stops:
+        return stops[0]
+    if not may_scale_to_zero:
+        stop_at = _final_stop(events, stream_ended_at)
+        if stop_at is not None:
+            return stop_at
+    return max((record.at for record in records), default=None)
+
+
+def _final_stop(events: Sequence[GroupEvent], stream_ended_at: int | None) -> int | None:
+    """Return the first SIGTERM of the last period in which members only left, down to none."""
+    state = GroupState()
+    for event in events:
+        state.apply(event)
+    if state.members:
+        return None
+    first: int | None = None
+    for event in reversed(events):
+        if event.kind in ("joined", "died") or (event.kind == "assigned" and event.owned):
+            break
+        if event.kind == "sigterm" and (stream_ended_at is None or event.at >= stream_ended_at):
+            first = event.at
+    return first

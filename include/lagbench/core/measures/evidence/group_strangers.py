@@ -11,36 +11,43 @@ five times a second.)
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
-from lagbench.core.measures.evidence.gaps import GAP_SECONDS, TelemetryGap, gaps_between
-from lagbench.core.measures.evidence.member_limit import (
-    member_limit,
-    unowned_partitions,
-)
+import msgspec
+
+from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS, TelemetryGap, gaps_between
+from lagbench.core.measures.evidence.played_actions import NOTHING_HIDDEN, Hidden
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.scenario.balancer import LONGEST_SESSION_SECONDS
-from lagbench.core.telemetry.consumer import (
+from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
+from lagbench.core.scenario.own_consumer import client_pattern
+from lagbench.core.scenario.scenario import ConsumerSettings
+from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.records_of_programs import (
     GroupJoined,
     PartitionsAssigned,
     PartitionsRevoked,
     PodStarted,
+    PodStopped,
+    SigtermReceived,
 )
-from lagbench.core.telemetry.recorder import (
+from lagbench.core.telemetry.records_of_recorder import (
     GroupMember,
     GroupMembers,
     GroupSample,
     PodSeen,
     PodsListed,
+    ReadGap,
+    ReplicaSample,
 )
-from lagbench.core.telemetry.records import TelemetryRecord
 
 MEMBERS_GAP_SECONDS = 10 + GAP_SECONDS
 """Members are named at least every ten seconds; a reading later than this has no names."""
+
 _SURPLUS_READINGS = 3  # a starting pod may overlap with a stopping one in one or two
+
 _SURPLUS_SECONDS = 1.5  # of those readings; a second apart, three last 2 s plus a jitter
 
 
@@ -249,3 +256,123 @@ def _stranger(
 
 def _ns(seconds: float) -> int:
     return round(seconds * NANOSECONDS)
+
+
+_NEVER = 2**63
+
+
+def member_limit(
+    records: Sequence[TelemetryRecord], *, session_seconds: float = LONGEST_SESSION_SECONDS
+) -> Callable[[int], int]:
+    """Return a function from an instant to the most members that the run's pods can be then.
+
+    ``records`` are sorted by time. A dead member stays for ``session_seconds``, at least those of
+    lagbench's own members.
+    """
+    late = round((max(session_seconds, LONGEST_SESSION_SECONDS) + GAP_SECONDS) * NANOSECONDS)
+    own = [record for record in records if isinstance(record, PodStarted | PodStopped)]
+    left = {record.source for record in records if isinstance(record, SigtermReceived)}
+    seen: dict[str, list[PodSeen]] = defaultdict(list)
+    for record in records:
+        if isinstance(record, PodSeen):
+            seen[record.pod].append(record)
+    # A coordinator that was away forgets nothing: a pod that left meanwhile is a member until then.
+    was_away = any(isinstance(record, ReadGap) and record.what == "group" for record in records)
+    starts, ends = [], []
+    for pod in {*seen, *(record.source for record in own)}:
+        reported = [record for record in own if record.source == pod]
+        leaves = pod in left and not was_away
+        for start, end in _stays(reported, seen[pod], leaves=leaves, late=late):
+            starts.append(start)
+            ends.append(end)
+    starts.sort()
+    ends.sort()
+    replicas = [record for record in records if isinstance(record, ReplicaSample)]
+    sampled = [record.at for record in replicas]
+    reach = round(GAP_SECONDS * NANOSECONDS)
+
+    def limit(at: int) -> int:
+        around = replicas[bisect_left(sampled, at - reach) : bisect_right(sampled, at + reach)]
+        reported = bisect_right(starts, at) - bisect_left(ends, at)
+        return max(reported, *(record.current for record in around), 0)
+
+    return limit
+
+
+def unowned_partitions(records: Sequence[TelemetryRecord], instants: Sequence[int]) -> set[int]:
+    """Return the partitions that no pod of the run owned at any of ``instants``.
+
+    Partitions that any pod ever owned are known to exist; ``records`` are sorted by time.
+    """
+    owned: dict[str, set[int]] = {}
+    at_all: set[int] | None = None
+    moves = [r for r in records if isinstance(r, PartitionsAssigned | PartitionsRevoked)]
+    position = 0
+    for at in instants:
+        while position < len(moves) and moves[position].at <= at:
+            owned[moves[position].source] = set(moves[position].owned)
+            position += 1
+        held = set().union(*owned.values())
+        at_all = held if at_all is None else at_all | held
+    known = {partition for move in moves for partition in move.owned}
+    return known - (at_all or set())
+
+
+def _stays(
+    reported: Sequence[PodStarted | PodStopped],
+    seen: Sequence[PodSeen],
+    *,
+    leaves: bool,
+    late: int,
+) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of the possible membership of each container of one pod.
+
+    The last one ends at its own stop record, else with the pod's object, else never. A member that
+    did not leave in order stays for ``late`` (nanoseconds) more.
+    """
+    early = round(GAP_SECONDS * NANOSECONDS)
+    started = [record for record in reported if isinstance(record, PodStarted)]
+    stopped = [record.at for record in reported if isinstance(record, PodStopped)]
+    is_static = any(record.instance_id for record in started)
+    first = [found.created_at for found in seen] + [record.at for record in reported]
+    since = [min(first), *(record.at for record in started[1:])]
+    for begin, following in zip(since, [*since[1:], None], strict=True):
+        if following is not None:
+            yield begin - early, following + late
+        elif stopped and stopped[-1] >= begin:
+            yield begin - early, stopped[-1] + (early if leaves and not is_static else late)
+        else:
+            gone = max((found.gone_at for found in seen if found.gone_at is not None), default=None)
+            yield begin - early, _NEVER if gone is None else gone + late
+
+
+def with_pods_of_members(
+    records: Sequence[TelemetryRecord], consumer: ConsumerSettings
+) -> list[TelemetryRecord]:
+    """Return ``records``, with the pod's name as the client id of each member that has one.
+
+    Without ``{pod}`` in the scenario's ``client_id`` the names of members mean nothing.
+    """
+    named = consumer.client_id is not None and "{pod}" in consumer.client_id
+    pods = own_clients(records)
+    return [
+        msgspec.structs.replace(
+            record,
+            members=list(_named(record.members, pods, consumer.client_id or "")) if named else [],
+        )
+        if isinstance(record, GroupMembers)
+        else record
+        for record in records
+    ]
+
+
+def _named(
+    members: Iterable[GroupMember], pods: frozenset[str], client_id: str
+) -> Iterator[GroupMember]:
+    pattern = client_pattern(client_id, r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
+    for member in members:
+        found = pattern.fullmatch(member.client_id)
+        if found is not None and found["pod"] in pods:
+            yield msgspec.structs.replace(member, client_id=found["pod"])
+        else:
+            yield member

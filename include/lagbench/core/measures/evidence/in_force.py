@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.evidence.actions import PlayedAction
-from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.measures.evidence.played_actions import PlayedAction
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.actions import ActionBase, GrowPartitions
 
 

@@ -6,9 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.keda.triggers.other_types import RESOURCE_TYPES
-from lagbench.core.policy.admission.cluster import ClusterView, Manifest, target_type
-from lagbench.core.policy.admission.webhook import lacking_request
+from lagbench.core.keda.triggers.trigger_types import RESOURCE_TYPES
+from lagbench.core.policy.admission.webhook import (
+    ClusterView,
+    Manifest,
+    lacking_request,
+    target_type,
+)
 
 WORKLOADS = ("Deployment", "StatefulSet")
 AUTHENTICATIONS = ("TriggerAuthentication", "ClusterTriggerAuthentication")

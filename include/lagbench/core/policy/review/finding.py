@@ -7,9 +7,22 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from lagbench.core.keda.object.spec import ScaledObjectSpec
-from lagbench.core.policy.admission.cluster import ClusterView
-from lagbench.core.policy.limits import PolicyLimits, policy_limits
+from lagbench.core.hpa.controller_flags import controller_flags
+from lagbench.core.hpa.hpa_metrics import propose_external_average
+from lagbench.core.hpa.hpa_object import parse_hpa
+from lagbench.core.hpa.hpa_sync import (
+    HpaSettings,
+    MetricOutcome,
+    decide,
+    record_change,
+    start_history,
+)
+from lagbench.core.keda.loop.keda_hpa import build_hpa
+from lagbench.core.keda.loop.scalers import MetricSpec
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.policy.admission.webhook import ClusterView
+from lagbench.core.policy.policy_limits import PolicyLimits, policy_limits
 from lagbench.core.scenario.scenario import ConsumerSettings
 
 Level = Literal["refused", "broken", "warning", "note"]
@@ -123,3 +136,47 @@ def shown(value: object, field: str = "") -> str:
         return f"{{{', '.join(map(str, value))}}}"
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# The longest window is an hour; what has not moved for that long will not.
+_LONGEST_WINDOW_SECONDS = 3600
+
+_TARGET_MILLI = 1000
+
+ANY_NUMBER = 2**31 - 1
+"""The proposal of a metric without a cap."""
+
+
+def climb(manifest: Mapping[str, Any], spec: ScaledObjectSpec, *, wish: int) -> tuple[int, ...]:
+    """Return the counts from the floor up, while a metric permanently wants ``wish`` replicas.
+
+    Pods are there at once, so this is the fastest way; syncs that change nothing are left out.
+    """
+    metric = MetricSpec("lag", "External", "AverageValue", _TARGET_MILLI)
+    built = build_hpa(spec, {"uid": "", **(manifest.get("metadata") or {})}, [metric])
+    hpa = parse_hpa(built, where="climb")
+    flags = controller_flags(manifest, where="climb")
+    settings, replicas = HpaSettings(tolerance=flags.tolerance_in_force), max(spec.floor, 1)
+    sync_seconds = round(flags.sync_seconds_in_force)
+    most_still = _LONGEST_WINDOW_SECONDS // sync_seconds + 1
+    # The floor has long been recommended when the lag comes: a scale-up window looks back on it.
+    history = start_history(replicas, 0)
+    counts, still, now_ns = [replicas], 0, 0
+    while still < most_still and replicas < hpa.max_replicas:
+        now_ns += sync_seconds * NS_PER_SECOND
+        proposal = propose_external_average(
+            [wish * _TARGET_MILLI],
+            _TARGET_MILLI,
+            status_replicas=replicas,
+            tolerance=settings.tolerance,
+        )
+        outcomes = [MetricOutcome("lag", proposal)]
+        decision = decide(
+            hpa, history, outcomes, spec_replicas=replicas, now_ns=now_ns, settings=settings
+        )
+        history = record_change(hpa, decision.history, replicas, decision.replicas, now_ns)
+        still = 0 if decision.replicas != replicas else still + 1
+        if decision.replicas != replicas:
+            replicas = decision.replicas
+            counts.append(replicas)
+    return tuple(counts)

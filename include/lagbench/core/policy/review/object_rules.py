@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any
 
-from lagbench.core.hpa.behavior import HpaBehavior, parse_behavior
 from lagbench.core.hpa.controller_flags import (
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
     controller_flags,
 )
-from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, is_handed_over
-from lagbench.core.keda.loop.kafka_lag import divisors
-from lagbench.core.keda.object.rules import formula_of
-from lagbench.core.keda.object.spec import (
+from lagbench.core.hpa.hpa_object import HpaBehavior, parse_behavior
+from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY, is_handed_over
+from lagbench.core.keda.loop.source_metrics import divisors
+from lagbench.core.keda.object.scaled_object_rules import formula_of
+from lagbench.core.keda.object.scaled_object_spec import (
     FORCE_ACTIVATION,
     PAUSED,
     PAUSED_REPLICAS,
@@ -25,14 +25,12 @@ from lagbench.core.keda.object.spec import (
     Fallback,
     Trigger,
 )
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.keda.triggers.other_types import TRIGGER_TYPES
-from lagbench.core.keda.triggers.parameters import Outage, go_boolean
-from lagbench.core.policy.admission.cluster import Manifest
-from lagbench.core.policy.admission.webhook import polling_interval_decides
-from lagbench.core.policy.review.climb import climb
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
+from lagbench.core.keda.triggers.trigger_parameters import Outage, go_boolean
+from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
+from lagbench.core.policy.admission.webhook import Manifest, polling_interval_decides
 from lagbench.core.policy.review.cluster_facts import mapping
-from lagbench.core.policy.review.finding import Finding, Subject, shown
+from lagbench.core.policy.review.finding import Finding, Subject, climb, shown
 from lagbench.core.policy.review.finding_texts import found
 
 _MAX, _TARGET, _FALLBACK = "spec.maxReplicaCount", "spec.scaleTargetRef", "spec.fallback"

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
-from lagbench.core.policy.admission.cluster import Manifest, target_type
-from lagbench.core.policy.kinds import POLICY_VERSIONS
+from lagbench.core.keda.triggers.trigger_authentication import (
+    ContainerVariables,
+    container_variables,
+    decode_secret,
+)
+from lagbench.core.policy.admission.webhook import Manifest, target_type
+from lagbench.core.policy.policy_limits import POLICY_VERSIONS
 from lagbench.core.policy.review.cluster_facts import (
     AUTHENTICATIONS,
     WORKLOADS,
@@ -16,8 +21,7 @@ from lagbench.core.policy.review.cluster_facts import (
     name_of,
 )
 from lagbench.core.policy.review.finding import KnownObjects, PolicyContext
-from lagbench.core.policy.review.review import PolicyReview, review_policy
-from lagbench.core.policy.target_environment import target_environment
+from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
 from lagbench.errors import WrongInput
 
 _NO_FACTS = ClusterFacts("", "default")
@@ -144,3 +148,49 @@ def _title(manifest: Manifest) -> str:
 
 def _namespace(manifest: Manifest, default: str) -> str:
     return str(mapping(manifest.get("metadata")).get("namespace") or default)
+
+
+def target_environment(policy: Manifest, objects: Sequence[Any]) -> ContainerVariables:
+    """Return the variables of the container that KEDA reads: the named one, else the first.
+
+    A target, a ConfigMap or a Secret that is not among the objects is not known.
+    """
+    home = _field(policy, "metadata", "namespace")
+    near = [
+        item
+        for item in objects
+        if isinstance(item, Mapping)
+        and (home is None or _field(item, "metadata", "namespace") in (home, None))
+    ]
+    target = _field(policy, "spec", "scaleTargetRef")
+    target = target if isinstance(target, Mapping) else {}
+
+    def found(kind: str, name: str) -> Manifest | None:
+        for item in near:
+            if (item.get("kind"), _field(item, "metadata", "name")) == (kind, name):
+                return item
+        return None
+
+    def values_of(kind: Literal["ConfigMap", "Secret"], name: str) -> Mapping[str, str] | None:
+        given = found(kind, name)
+        if given is None:
+            return None
+        try:
+            values = decode_secret(given, where=name) if kind == "Secret" else given.get("data")
+        except (WrongInput, AttributeError):
+            return None
+        return values if isinstance(values, Mapping) else {}
+
+    workload = found(target_type(target)[1], str(target.get("name") or ""))
+    containers = _field(workload or {}, "spec", "template", "spec", "containers")
+    wanted = target.get("envSourceContainerName")
+    for container in containers if isinstance(containers, list) else ():
+        if isinstance(container, Mapping) and (not wanted or container.get("name") == wanted):
+            return container_variables(container, values_of)
+    return ContainerVariables()
+
+
+def _field(value: Any, *path: str) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

@@ -8,15 +8,15 @@ from difflib import get_close_matches
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lagbench.core.keda.object.spec import Trigger
-from lagbench.core.keda.triggers.authentication import ContainerVariables, is_unknown
-from lagbench.core.keda.triggers.cron import CronTrigger
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.keda.triggers.other_types import TRIGGER_TYPES, ExternalTrigger
-from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
+from lagbench.core.keda.object.scaled_object_spec import Trigger
+from lagbench.core.keda.triggers.cron_trigger import CronTrigger
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
+from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
+from lagbench.core.keda.triggers.trigger_authentication import ContainerVariables, is_unknown
+from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES, ExternalTrigger
 from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, parse_lag_settings
 from lagbench.core.lag_scaler.lag_rule import LagRule
-from lagbench.core.policy.limits import is_lag_scaler, lag_threshold_key
+from lagbench.core.policy.policy_limits import is_lag_scaler, lag_threshold_key
 from lagbench.core.policy.review.finding import LOGIN_PARAMETERS, NOT_SHOWN, Finding, Subject, shown
 from lagbench.core.policy.review.finding_texts import found
 from lagbench.core.policy.stream_windows import stream_windows

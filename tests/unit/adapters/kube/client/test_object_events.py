@@ -13,7 +13,7 @@ import pytest
 from kubernetes.client import ApiClient, ApiException, Configuration
 
 from lagbench.adapters.kube import followed_cluster
-from lagbench.adapters.kube.client.object_events import WatchTimes, list_and_watch
+from lagbench.adapters.kube.client.api_discovery import WatchTimes, list_and_watch
 from lagbench.adapters.kube.cluster_protocol import POD, ClusterError, Snapshot
 from lagbench.adapters.kube.followed_cluster import KubeCluster
 

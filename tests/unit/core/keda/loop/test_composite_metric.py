@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from lagbench.core.keda.formula import Formula, FormulaRefusedError, NotEvaluatedError
-from lagbench.core.keda.loop.composite import NO_INTEGER_MILLI, CompositeFormula, FormulaFailed
+from lagbench.core.keda.loop.metric_readings import (
+    NO_INTEGER_MILLI,
+    CompositeFormula,
+    FormulaFailed,
+)
 
 VALUES = {"a": 12.0, "b": 5.0}
 

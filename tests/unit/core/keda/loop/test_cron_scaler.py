@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lagbench.core.keda.loop.cron_scaler import CronScaler
-from lagbench.core.keda.loop.scaler import ScalerFailed
+from lagbench.core.keda.loop.scalers import CronScaler, ScalerFailed
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.keda.triggers.cron import CronTrigger
+from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 
 SECOND = 1_000_000_000
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.triggers import read_trigger
 
-from lagbench.core.keda.loop.kafka_lag import (
+from lagbench.core.keda.loop.source_metrics import (
     LagReading,
     PartitionOffsets,
     PersistentLagMemory,
     read_lag,
 )
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 
 
 def trigger(**metadata: str) -> KafkaTrigger:

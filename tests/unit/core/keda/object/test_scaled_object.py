@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.hpa.spec import parse_hpa
-from lagbench.core.keda.loop.hpa_builder import build_hpa
-from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.hpa.hpa_object import parse_hpa
+from lagbench.core.keda.loop.keda_hpa import build_hpa
+from lagbench.core.keda.loop.scalers import trigger_metric_spec
 from lagbench.core.keda.object.scaled_object import parse_scaled_object, read_scaled_object
-from lagbench.core.keda.object.spec import (
+from lagbench.core.keda.object.scaled_object_spec import (
     Fallback,
     ScaledObjectSpec,
     ScalingAnnotations,

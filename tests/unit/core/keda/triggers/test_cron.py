@@ -10,7 +10,7 @@ import pytest
 from croniter import croniter
 from tests.fakes.triggers import read_trigger
 
-from lagbench.core.keda.triggers.cron import CronTrigger, ScheduleError, parse_schedule
+from lagbench.core.keda.triggers.cron_trigger import CronTrigger, ScheduleError, parse_schedule
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")

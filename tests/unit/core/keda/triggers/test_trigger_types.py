@@ -9,8 +9,8 @@ from tests.fakes.triggers import read_trigger
 
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.refusals import TriggerRefused
-from lagbench.core.keda.triggers.other_types import RESOURCE_TYPES, TRIGGER_TYPES
-from lagbench.core.keda.triggers.parameters import RunSources, TriggerSource
+from lagbench.core.keda.triggers.trigger_parameters import RunSources, TriggerSource
+from lagbench.core.keda.triggers.trigger_types import RESOURCE_TYPES, TRIGGER_TYPES
 from lagbench.errors import WrongInput
 
 KAFKA = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "t"}

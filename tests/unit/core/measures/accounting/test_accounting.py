@@ -1,15 +1,27 @@
 """Accounting and handover gaps as measures."""
 
+from __future__ import annotations
+
+import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from lagbench.core.measures.accounting.accounting import (
+    Accounting,
     BadMessage,
+    CommitMove,
+    MovedKeys,
     accounting_measure,
     bad_message_groups,
+    commits_moved_back,
+    moved_text,
+    never_done,
 )
-from lagbench.core.measures.rebalance.partition_gaps import Handover, partition_gaps
+from lagbench.core.measures.accounting.accounting_sums import broken_sums
+from lagbench.core.measures.step_costs import Handover, partition_gaps
+from lagbench.shared_with_spark.message_classes import CLASSES
 
 
 def bad(pod: str | None, partition: int | None = 0, at: int | None = 5) -> BadMessage:
@@ -105,3 +117,208 @@ def test_failed_messages_are_compared_with_the_poisoned_ones() -> None:
 def test_failed_messages_that_are_not_all_listed_cannot_be_compared() -> None:
     """The table has a share of very many bad messages."""
     assert accounting_measure({"failed": 3}, [], poisoned_seqs={7}).failed_unplanned is None
+
+
+WHOLE: dict[str, int | None] = {
+    **dict.fromkeys(CLASSES, 0),
+    "below_fence": 119,
+    "expired": 0,
+    "log_holes": 2,
+    "in_log": 117,
+    "produced_acked": 112,
+    "produced_failed": 4,
+    "produced_unknown": 1,
+    "not_in_log": 3,
+    "not_in_log_failed": 2,
+    "not_in_log_unknown": 1,
+    "not_in_log_excused": 0,
+    "produced_twice": 1,
+    "foreign": 5,
+    "processed_distinct": 100,
+    "lost": 4,
+    "not_yet_consumed": 6,
+    "failed": 2,
+    "processed_records": 118,
+    "duplicated": 10,
+    "unknown_message": 2,
+    "processed_foreign": 4,
+    "processed_by_pods": 118,
+    "duplicated_by_pods": 10,
+    "in_partitions": 117,
+}
+
+
+def test_every_message_of_a_whole_accounting_is_in_one_class() -> None:
+    """Offsets, seqs, records and processings all add up."""
+    assert broken_sums(WHOLE) == []
+
+
+SUMMED = {"lost", "failed", "foreign", "duplicated", "not_in_log"}
+
+
+@pytest.mark.parametrize("name", sorted(set(WHOLE) - (set(CLASSES) - SUMMED)))
+def test_one_message_too_many_is_seen(name: str) -> None:
+    """Whatever count is wrong by one, a sum says so in words."""
+    count = WHOLE[name]
+    assert count is not None
+
+    texts = broken_sums(WHOLE | {name: count + 1})
+
+    assert texts
+    assert all(f"{count + 1:,}" in text for text in texts)
+
+
+def test_what_an_older_run_never_recorded_is_left_out_of_the_sums() -> None:
+    """Without strangers and identities the rest still has to add up."""
+    older = {
+        name: count
+        for name, count in WHOLE.items()
+        if name not in {"foreign", "processed_foreign", "not_in_log_failed", "not_in_log_unknown"}
+    }
+    older |= {"in_log": 112, "below_fence": 114, "in_partitions": 112}
+    older |= {"processed_records": 114, "processed_by_pods": 114, "not_in_log_excused": 3}
+
+    assert broken_sums(older) == []
+    assert broken_sums(older | {"in_log": 160})
+
+
+def test_what_nobody_knows_leaves_its_sum_open() -> None:
+    """The producer never finished: what it handed over is not known."""
+    assert broken_sums(WHOLE | {"produced_acked": None}) == []
+
+
+def counts(**changes: Any) -> dict[str, Any]:
+    """Return an accounting.json with two lost messages, changed."""
+    return {"lost": 2, "by_class_and_cause": {"lost": {"commit": 2}}} | changes
+
+
+def lost(count: int) -> list[BadMessage]:
+    """Return as many rows of the table."""
+    return [BadMessage("lost", 0, "a", None, "commit", "a", 5)] * count
+
+
+@pytest.mark.parametrize(
+    ("content", "rows", "broken"),
+    [
+        (counts(), 2, 0),
+        (counts(lost=0), 2, 1),
+        (counts(lost=0, by_class_and_cause={}), 2, 1),
+        (counts(), 1, 1),
+        (counts(lost=3), 2, 1),
+    ],
+)
+def test_a_class_has_as_many_rows_and_causes_as_it_counts(
+    content: dict[str, Any], rows: int, broken: int
+) -> None:
+    """A count that was taken back is contradicted by the table of bad messages."""
+    assert len(accounting_measure(content, lost(rows)).broken_classes) == broken
+
+
+def test_what_a_version_records_must_be_there() -> None:
+    """A count that was taken out of the file is not zero."""
+    assert {"foreign", "zombie", "unbounded_pods"} <= set(accounting_measure({"lost": 0}, []).lacks)
+
+
+def test_a_list_that_was_cut_does_not_say_what_a_shutdown_did() -> None:
+    """Beyond 100,000 bad messages each class lists a share, so the rest's cause is not known."""
+    at_shutdown = [BadMessage("lost", 0, "a", None, "sigterm", "a", 5)] * 2
+
+    whole = accounting_measure(counts(), at_shutdown).caused_by_shutdown("lost")
+    cut = accounting_measure(counts(lost=3), at_shutdown).caused_by_shutdown("lost")
+
+    assert (whole, cut) == (2, None)
+
+
+def test_an_offset_that_falls_was_set_back() -> None:
+    """Partition 1 falls from 9 to 4; partition 0 only stands still and rises."""
+    readings = [(1, 0, 5), (1, 1, 9), (2, 0, 5), (2, 1, 4), (3, 0, 7), (3, 1, 12)]
+
+    assert commits_moved_back(readings, None) == (
+        CommitMove(at=2, partition=1, from_offset=9, to_offset=4),
+    )
+
+
+def test_the_fence_is_the_last_reading() -> None:
+    """What the group had at the end counts, too; a partition without a commit says nothing."""
+    readings = [(1, 0, 5), (1, 1, None), (2, 1, None)]
+
+    (move,) = commits_moved_back(readings, (9, {0: 3, 1: 2}))
+
+    assert (move.at, move.partition, move.to_offset) == (9, 0, 3)
+
+
+def test_a_reading_that_failed_is_no_move() -> None:
+    """An offset that is not known for a while is not lower."""
+    assert commits_moved_back([(1, 0, 5), (2, 0, None), (3, 0, 5)], None) == ()
+
+
+NONE = {"keys": 1200, "messages": 9000, "overtaken_keys": 0, "overtaken": 0}
+
+
+def test_without_a_growth_nothing_is_said_and_nothing_is_measured() -> None:
+    """No growth is not zero moved keys."""
+    found = accounting_measure({"moved_keys": None}, [])
+
+    assert (found.moved, moved_text(found)) == (None, "")
+    assert accounting_measure({}, []).moved is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "numbers"),
+    [
+        ({}, ["1,200", "9,000"]),
+        (
+            {"overtaken": 40, "overtaken_keys": 3, "most_seconds": 12.34},
+            ["1,200", "9,000", "40", "3", "12.3"],
+        ),
+        ({"overtaken_in_doubt": 2}, ["1,200", "9,000", "2"]),
+    ],
+)
+def test_it_says_how_many_keys_moved_and_which_order_was_broken(
+    counts: dict[str, float], numbers: list[str]
+) -> None:
+    """Keys, their messages, those overtaken, by how much."""
+    moved = MovedKeys.model_validate({**NONE, "overtaken_in_doubt": 0, **counts})
+
+    assert re.findall(r"\d[\d,.]*", moved_text(Accounting(moved=moved))) == numbers
+
+
+PLANNED = 100
+
+NOTHING = {"lost": 0, "not_yet_consumed": 0, "not_in_log": 0, "lost_in_broker": 0}
+
+
+def rows(message_class: str, *seqs: int | None) -> list[BadMessage]:
+    """Return bad messages of a class."""
+    return [BadMessage(message_class, 0, None, None, "none", None, None, seq) for seq in seqs]
+
+
+@pytest.mark.parametrize(
+    ("counts", "listed", "bounds"),
+    [
+        ({}, [], (0, 0)),
+        ({"lost": 2}, rows("lost", 1, 99), (2, 2)),
+        ({"lost": 2}, rows("lost", 99, 100), (1, 1)),  # one of the tail
+        ({"lost": 5}, rows("lost", 1), (1, 5)),  # not all are listed
+        ({"lost": 2}, rows("lost", 1, None), (1, 2)),
+        ({"not_yet_consumed": 3}, rows("not_yet_consumed", 1, 2, 200), (0, 2)),
+        ({"failed": 3}, rows("failed", 1, 2, 3), (0, 0)),  # dead letters: done
+        ({"not_in_log": 2, "lost_in_broker": 2}, rows("not_in_log", 1, 2), (2, 2)),
+        ({"not_in_log": 2, "lost_in_broker": 0}, rows("not_in_log", 1, 2), (0, 2)),  # expired
+        ({"lost": 2, "foreign_ledger_records": 1}, rows("lost", 1, 2), (1, 2)),
+        ({"lost": 900}, [], (0, 100)),
+    ],
+)
+def test_messages_without_a_processing_are_counted(
+    counts: dict[str, Any], listed: list[BadMessage], bounds: tuple[int, int]
+) -> None:
+    """The lost ones of the planned window certainly, what waited or is unlisted perhaps."""
+    found = never_done(Accounting(**NOTHING | counts), listed, PLANNED)
+
+    assert found is not None
+    assert (found.at_least, found.at_most) == bounds
+
+
+def test_without_an_accounting_nobody_counted() -> None:
+    """None, not zero."""
+    assert never_done(Accounting(), [], PLANNED) is None

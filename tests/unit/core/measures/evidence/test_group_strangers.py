@@ -14,13 +14,14 @@ from lagbench.core.measures.evidence.group_strangers import (
     group_strangers,
 )
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.telemetry.consumer import (
+from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.records_of_programs import (
     PartitionsAssigned,
     PodStarted,
     PodStopped,
     SigtermReceived,
 )
-from lagbench.core.telemetry.recorder import (
+from lagbench.core.telemetry.records_of_recorder import (
     GroupMember,
     GroupMembers,
     GroupSample,
@@ -28,7 +29,6 @@ from lagbench.core.telemetry.recorder import (
     ReadGap,
     ReplicaSample,
 )
-from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.verdict.verdict import judge, stranger_reasons
 
 NS = 1_000_000_000

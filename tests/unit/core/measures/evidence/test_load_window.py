@@ -1,11 +1,10 @@
 """When the load changed."""
 
-from lagbench.core.measures.evidence.load_window import LoadWindow, load_window
+from lagbench.core.measures.evidence.producer_report import LoadWindow, load_window
+from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.profiles import BurstyProfile, Profile
-from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.scenario.stream.spikes import load_spikes
-from lagbench.core.telemetry.producer import StreamFinished, StreamStarted
 from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.records_of_programs import StreamFinished, StreamStarted
 
 SECOND = 1_000_000_000
 FLUSHED = StreamFinished(

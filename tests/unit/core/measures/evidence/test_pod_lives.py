@@ -5,18 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lagbench.core.measures.evidence.pod_lives import (
+from lagbench.core.measures.evidence.pod_timeline import (
     PodLives,
     by_life,
     pod_lives,
     pod_of_life,
+    pod_timelines,
 )
-from lagbench.core.measures.evidence.pod_timeline import pod_timelines
-from lagbench.core.measures.rebalance.partition_work import PodRates, rates_by_life
-from lagbench.core.telemetry.actions import ActionEnded, ActionStarted
-from lagbench.core.telemetry.consumer import GroupJoined, PartitionsAssigned
-from lagbench.core.telemetry.recorder import GroupMember, GroupMembers, PodSeen, PodsListed
+from lagbench.core.measures.partition_work import PodRates, rates_by_life
 from lagbench.core.telemetry.records import TelemetryRecord
+from lagbench.core.telemetry.records_of_programs import (
+    ActionEnded,
+    ActionStarted,
+    GroupJoined,
+    PartitionsAssigned,
+)
+from lagbench.core.telemetry.records_of_recorder import (
+    GroupMember,
+    GroupMembers,
+    PodSeen,
+    PodsListed,
+)
 
 SECOND = 1_000_000_000
 SECOND_LIFE = "c-1 (life 2)"

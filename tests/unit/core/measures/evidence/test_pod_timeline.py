@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lagbench.core.clocks import API_SERVER, ONE_CLOCK, Clock, ClockSet, OffsetBound
-from lagbench.core.measures.evidence.pod_timeline import PodTimeline, pod_timelines
-from lagbench.core.telemetry.recorder import PodSeen, PodsListed
+from lagbench.core.measures.evidence.pod_timeline import (
+    PodTimeline,
+    lost_rebalances,
+    pod_timelines,
+    unwatched_text,
+)
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record
+from lagbench.core.telemetry.records_of_programs import (
+    GroupJoined,
+    PartitionsAssigned,
+    PartitionsRevoked,
+)
+from lagbench.core.telemetry.records_of_recorder import PodSeen, PodsListed, ReadGap
 
 SECOND = 1_000_000_000
 
@@ -187,3 +199,128 @@ def test_an_older_run_says_nothing_of_phases() -> None:
     assert isinstance(found, PodSeen)
     assert (found.phase, found.finished_at) == ("", None)
     assert timeline(found).gone_at == 61 * SECOND
+
+
+def assigned(at: int, number: int, owned: list[int]) -> PartitionsAssigned:
+    """Return an assignment of an eager rebalance: it names everything that the pod owns."""
+    return PartitionsAssigned(
+        at=at,
+        source="pod",
+        member_id="pod-1",
+        partitions=owned,
+        owned=owned,
+        is_incremental=False,
+        rebalance=number,
+    )
+
+
+def revoked(at: int, number: int, partitions: list[int]) -> PartitionsRevoked:
+    """Return the revocation of everything, with which an eager rebalance begins."""
+    return PartitionsRevoked(
+        at=at,
+        source="pod",
+        member_id="pod-1",
+        partitions=partitions,
+        owned=[],
+        is_lost=False,
+        in_flight=0,
+        finish_seconds=0.1,
+        rebalance=number,
+    )
+
+
+EAGER = [
+    assigned(1, 1, [0, 1]),
+    revoked(2, 2, [0, 1]),
+    assigned(3, 2, [0]),
+    revoked(4, 3, [0]),
+    assigned(5, 3, [0, 1]),
+    revoked(6, 4, [0, 1]),
+]
+
+
+def test_an_eager_rebalance_is_a_revocation_and_an_assignment_of_one_number() -> None:
+    """Under range and roundrobin nothing is missing in a whole record."""
+    assert lost_rebalances(EAGER) == ""
+
+
+def test_each_record_that_an_eager_rebalance_lacks_is_seen() -> None:
+    """Without one revocation, or without one rebalance, who owned what is not known."""
+    assert "pod" in lost_rebalances([r for r in EAGER if r.at != 2])
+    assert "pod" in lost_rebalances([r for r in EAGER if r.at not in (2, 3)])
+    assert "pod" in lost_rebalances([r for r in EAGER if r.at not in (4, 5)])
+
+
+def test_a_container_that_starts_again_counts_anew() -> None:
+    """The first assignment of the next container has number 1 again."""
+    again = [assigned(7, 1, [1]), revoked(8, 2, [1]), assigned(9, 2, [0, 1])]
+
+    assert lost_rebalances([*EAGER, *again]) == ""
+    assert lost_rebalances([*EAGER[:5], *again]) == ""
+
+
+NS = 1_000_000_000
+
+
+def pod(name: str) -> PodSeen:
+    """Return the record of a pod."""
+    return PodSeen(
+        at=0,
+        source="recorder",
+        pod=name,
+        created_at=0,
+        started_at=None,
+        ready_at=None,
+        deleted_at=None,
+        gone_at=None,
+        exit_code=None,
+        exit_reason="",
+        precision_ns=1,
+    )
+
+
+def unread(*seconds: float) -> list[ReadGap]:
+    """Return failures to read the pods."""
+    return [
+        ReadGap(at=round(second * NS), source="recorder", what="pods", reason="no answer")
+        for second in seconds
+    ]
+
+
+def told(*records: TelemetryRecord, members_are_pods: bool = True) -> str:
+    """Return what is said of the first minute."""
+    return unwatched_text(records, ["shop-a"], 0, 60 * NS, members_are_pods=members_are_pods)
+
+
+JOINED = GroupJoined(at=NS, source="rdkafka/1a2b", member_id="m")
+
+
+def test_a_member_without_a_pod_is_named() -> None:
+    """It reported itself by the name of its pod, which no record of the watch has."""
+    assert "rdkafka/1a2b" in told(pod("shop-a"), JOINED)
+
+
+def test_a_member_with_a_name_of_its_own_hides_no_pod() -> None:
+    """An observed group names its members by client ids; all its pods were watched."""
+    assert told(pod("shop-a"), JOINED, members_are_pods=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "numbers"),
+    [
+        ((10, 11, 12, 13, 14), ["4.0"]),
+        ((10, 11), []),
+        ((10, 30, 50), []),
+        ((70, 71, 72, 73, 74, 75), []),
+    ],
+)
+def test_a_watch_that_was_blind_for_long_may_have_missed_a_pod(
+    seconds: tuple[float, ...], numbers: list[str]
+) -> None:
+    """After a short break the next list has each pod that lived longer than the break."""
+    assert re.findall(r"[\d.]+", told(pod("shop-a"), *unread(*seconds))) == numbers
+
+
+def test_pods_that_nobody_watched_are_not_known() -> None:
+    """There is not one record of a pod."""
+    assert "not watched" in told()

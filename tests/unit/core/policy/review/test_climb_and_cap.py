@@ -8,7 +8,7 @@ import pytest
 from tests.unit.core.policy.review.test_findings import behavior, kafka, policy
 
 from lagbench.core.policy.review.finding import Finding, PolicyContext
-from lagbench.core.policy.review.review import PolicyReview, review_policy
+from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
 
 ONE_POD = behavior(scaleUp={"policies": [{"type": "Pods", "value": 1, "periodSeconds": 15}]})
 

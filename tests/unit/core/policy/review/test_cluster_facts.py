@@ -9,7 +9,7 @@ from tests.unit.core.policy.review.test_refusals import KAFKA, policy
 
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.policy.review.policy_file import review_documents
-from lagbench.core.policy.review.review import PolicyReview
+from lagbench.core.policy.review.policy_review import PolicyReview
 from lagbench.errors import WrongInput
 
 PLACE: tuple[str, str] = ("context:prod", "orders")

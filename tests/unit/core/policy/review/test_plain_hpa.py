@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.policy.review.review import PolicyReview, review_policy
+from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
 
 
 def review(**spec: Any) -> PolicyReview:

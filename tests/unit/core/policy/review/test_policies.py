@@ -2,13 +2,13 @@
 
 import pytest
 
-from lagbench.adapters.kube.manifest_files import base_manifest
+from lagbench.adapters.kube.cluster_check import base_manifest
 from lagbench.catalog.catalog import policy_file
 from lagbench.catalog.catalog_files import list_policies
 from lagbench.catalog.strict_yaml import parse_documents, read_text
 from lagbench.core.policy.review.finding import PolicyContext
 from lagbench.core.policy.review.policy_file import review_documents
-from lagbench.core.policy.review.review import PolicyReview
+from lagbench.core.policy.review.policy_review import PolicyReview
 
 # Codes of the warnings (not of the notes), and the way up under full lag.
 EXPECTED: dict[str, tuple[set[str], tuple[int, ...]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lagbench.core.policy.review.policy_file import review_documents
-from lagbench.core.policy.review.review import PolicyReview
+from lagbench.core.policy.review.policy_review import PolicyReview
 
 KAFKA = {"bootstrapServers": "kafka:9092", "consumerGroup": "g", "topic": "t"}
 

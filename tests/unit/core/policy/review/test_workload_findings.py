@@ -13,7 +13,7 @@ from tests.unit.core.policy.review.test_findings import (
 
 from lagbench.core.policy.review.finding import Finding, PolicyContext
 from lagbench.core.policy.review.policy_file import review_documents
-from lagbench.core.policy.review.review import review_policy
+from lagbench.core.policy.review.policy_review import review_policy
 
 
 def found(code: str, context: PolicyContext | None = None, **spec: Any) -> list[Finding]:

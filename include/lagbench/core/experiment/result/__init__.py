@@ -1,1 +1,0 @@
-"""Judge an experiment by its pairs, and show the result."""

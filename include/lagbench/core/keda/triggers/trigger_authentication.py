@@ -1,0 +1,270 @@
+"""Where parameters come from beside the metadata: TriggerAuthentications and containers.
+
+As in KEDA, what is missing (the object, a Secret, a key) gives an empty value, not an error: the
+trigger's own checks then say what they lack.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from lagbench.core.keda.refusals import NotSupported
+from lagbench.core.kubernetes.object_schema import refuse_unknown_fields
+from lagbench.errors import WrongInput
+
+API_VERSION = "keda.sh/v1alpha1"
+
+AuthenticationKind = Literal["TriggerAuthentication", "ClusterTriggerAuthentication"]
+
+KINDS: tuple[AuthenticationKind, ...] = ("TriggerAuthentication", "ClusterTriggerAuthentication")
+
+_READ_HERE = ("secretTargetRef", "env", "configMapTargetRef")
+
+_ONLY_IN_KEDA = (
+    "podIdentity",
+    "hashiCorpVault",
+    "azureKeyVault",
+    "gcpSecretManager",
+    "awsSecretManager",
+    "boundServiceAccountToken",
+    "oauth2",
+    "azureServicePrincipal",
+    "filePath",
+)
+
+# One Secret's or ConfigMap's values by key, and those by its name.
+Values = Mapping[str, str]
+
+ValuesByName = Mapping[str, Values]
+
+
+class AuthenticationRef(BaseModel):
+    """A trigger's reference to the object with its secrets."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    kind: AuthenticationKind = "TriggerAuthentication"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEnvironment:
+    """The environment of the scale target's containers; "" is the one that KEDA would take."""
+
+    by_container: Mapping[str, Values] = field(default_factory=dict, repr=False)
+
+    def value(self, container: str, name: str) -> str:
+        """Return a variable's value, empty when it or the container is not there."""
+        return self.by_container.get(container, {}).get(name, "")
+
+
+def authentication_refs(manifest: Mapping[str, Any]) -> list[tuple[int, AuthenticationRef]]:
+    """Return the references of a ScaledObject by trigger index; malformed ones are left out."""
+    spec = manifest.get("spec")
+    triggers = spec.get("triggers") if isinstance(spec, Mapping) else None
+    found: list[tuple[int, AuthenticationRef]] = []
+    for index, trigger in enumerate(triggers if isinstance(triggers, list) else []):
+        given = trigger.get("authenticationRef") if isinstance(trigger, Mapping) else None
+        try:
+            ref = parse_authentication_ref(given, where="", field="")
+        except WrongInput:
+            continue
+        if ref is not None:
+            found.append((index, ref))
+    return found
+
+
+def parse_authentication_ref(given: object, *, where: str, field: str) -> AuthenticationRef | None:
+    """Return a trigger's ``authenticationRef``; None when it has none."""
+    if given is None:
+        return None
+    ref = refuse_unknown_fields(given, ("name", "kind"), where=where, field=field)
+    name, kind = ref.get("name"), ref.get("kind") or "TriggerAuthentication"
+    if not isinstance(name, str) or not name:
+        allowed = "the name of a TriggerAuthentication"
+        raise WrongInput(where=where, field=f"{field}.name", value=name, allowed=allowed)
+    for known in KINDS:
+        if kind == known:
+            return AuthenticationRef(name=name, kind=known)
+    # KEDA logs an error and goes on without any secret.
+    raise NotSupported(where=where, field=f"{field}.kind", value=kind, allowed=", ".join(KINDS))
+
+
+def referenced_objects(authentication: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """Return the names of the Secrets and of the ConfigMaps that an authentication reads."""
+    spec = authentication.get("spec") or {}
+    secrets = {str(item.get("name")) for item in spec.get("secretTargetRef") or []}
+    maps = {str(item.get("name")) for item in spec.get("configMapTargetRef") or []}
+    return secrets, maps
+
+
+def resolve_authentication(
+    authentication: Mapping[str, Any],
+    *,
+    where: str,
+    secrets: ValuesByName,
+    config_maps: ValuesByName,
+    environment: TargetEnvironment | None = None,
+) -> dict[str, str]:
+    """Return parameter -> value of a TriggerAuthentication or its cluster-wide kind.
+
+    ``secrets`` and ``config_maps`` are those of the authentication's namespace (KEDA's own for
+    the cluster-wide kind), already decoded. A source that only KEDA has is ``NotSupported``.
+    """
+    kind = authentication.get("kind")
+    if authentication.get("apiVersion") != API_VERSION or kind not in KINDS:
+        seen = f"{authentication.get('apiVersion')} {kind}"
+        allowed = " or ".join(f"{API_VERSION} {name}" for name in KINDS)
+        raise WrongInput(where=where, field="kind", value=seen, allowed=allowed)
+    spec = refuse_unknown_fields(
+        authentication.get("spec"), (*_READ_HERE, *_ONLY_IN_KEDA), where=where, field="spec"
+    )
+    for name in _ONLY_IN_KEDA:
+        if spec.get(name):
+            allowed = f"{', '.join(_READ_HERE)}: KEDA has {name}, the embedded autoscaler does not"
+            raise NotSupported(where=where, field=f"spec.{name}", value="…", allowed=allowed)
+    found = environment or TargetEnvironment()
+    resolved: dict[str, str] = {}
+    # In KEDA's order: a parameter that several sources name has the last one's value.
+    for parameter, name, container in _entries(spec, "env", "containerName", where, ("name",)):
+        resolved[parameter] = found.value(container, name)
+    for source, values in (("configMapTargetRef", config_maps), ("secretTargetRef", secrets)):
+        for parameter, name, key in _entries(spec, source, "key", where, ("name", "key")):
+            resolved[parameter] = values.get(name, {}).get(key, "")
+    return resolved
+
+
+def decode_secret(secret: Mapping[str, Any], *, where: str) -> dict[str, str]:
+    """Return the values of a Secret's ``data`` (base64) with ``stringData`` on top."""
+    decoded: dict[str, str] = {}
+    for key, value in (secret.get("data") or {}).items():
+        try:
+            decoded[key] = b64decode(str(value), validate=True).decode()
+        except (Base64Error, UnicodeDecodeError) as error:
+            raise WrongInput(
+                where=where, field=f"data.{key}", value="…", allowed="base64 of UTF-8 text"
+            ) from error
+    return {**decoded, **(secret.get("stringData") or {})}
+
+
+def _entries(
+    spec: Mapping[str, Any], source: str, third: str, where: str, required: Sequence[str]
+) -> list[tuple[str, str, str]]:
+    """Return (parameter, name, ``third``) of each entry of one source."""
+    given = spec.get(source) or []
+    if not isinstance(given, list):
+        raise WrongInput(where=where, field=f"spec.{source}", value="…", allowed="a list")
+    entries: list[tuple[str, str, str]] = []
+    for index, item in enumerate(given):
+        field_name = f"spec.{source}[{index}]"
+        known = ("parameter", "name", third)
+        entry = refuse_unknown_fields(item, known, where=where, field=field_name)
+        for name in ("parameter", *required):
+            if not isinstance(entry.get(name), str) or not entry[name]:
+                raise WrongInput(
+                    where=where,
+                    field=f"{field_name}.{name}",
+                    value=entry.get(name),
+                    allowed="a text that is not empty",
+                )
+        entries.append((entry["parameter"], entry["name"], str(entry.get(third) or "")))
+    return entries
+
+
+ValuesOf = Callable[[Literal["ConfigMap", "Secret"], str], Mapping[str, str] | None]
+"""The values of a ConfigMap or a Secret by its kind and name; None: not known."""
+
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]+)\))")
+
+_SOURCES: tuple[tuple[str, Literal["ConfigMap", "Secret"]], ...] = (
+    ("configMap", "ConfigMap"),
+    ("secret", "Secret"),
+)
+
+
+@dataclass(frozen=True)
+class ContainerVariables(Mapping[str, str]):
+    """The known values of variables; an unknown one reads ``$(NAME)``.
+
+    ``unknown``: the names of variables whose values are not known; None: any name may be one.
+    """
+
+    values_known: Mapping[str, str] = field(default_factory=dict, repr=False)
+    unknown: frozenset[str] | None = None
+
+    def __getitem__(self, name: str) -> str:
+        """Return the value; an unknown one is a reference to it."""
+        if name in self.values_known:
+            return self.values_known[name]
+        if name and (self.unknown is None or name in self.unknown):
+            return f"$({name})"
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the known names."""
+        return iter(self.values_known)
+
+    def __len__(self) -> int:
+        """Count the known ones."""
+        return len(self.values_known)
+
+
+def is_unknown(value: str) -> bool:
+    """Return whether a parameter's value has a variable in it that is not known."""
+    return "$(" in value
+
+
+def container_variables(container: Mapping[str, Any], values_of: ValuesOf) -> ContainerVariables:
+    """Return the variables as KEDA resolves them: envFrom first; fields of the pod are left out."""
+    known: dict[str, str] = {}
+    unknown: set[str] = set()
+    is_open = False
+    for source in _rows(container.get("envFrom")):
+        name, found = _values(source, "Ref", values_of)
+        is_open |= found is None
+        known |= {f"{source.get('prefix') or ''}{key}": text for key, text in (found or {}).items()}
+    for item in _rows(container.get("env")):
+        variable, value = str(item.get("name") or ""), str(item.get("value") or "")
+        given = item.get("valueFrom")
+        if value:
+            value = _REFERENCE.sub(lambda found: _resolved(found, known), value)
+        elif isinstance(given, Mapping):
+            name, found = _values(given, "KeyRef", values_of)
+            if not name:
+                continue
+            if found is None:
+                unknown.add(variable)
+                known.pop(variable, None)
+                continue
+            value = found.get(str((given.get(name) or {}).get("key")), "")
+        known[variable] = value
+        unknown.discard(variable)
+    return ContainerVariables(known, None if is_open else frozenset(unknown))
+
+
+def _values(
+    given: Mapping[str, Any], suffix: str, values_of: ValuesOf
+) -> tuple[str, Mapping[str, str] | None]:
+    """Return the field that refers to a ConfigMap or a Secret, and its values."""
+    for prefix, kind in _SOURCES:
+        reference = given.get(f"{prefix}{suffix}")
+        if isinstance(reference, Mapping):
+            return f"{prefix}{suffix}", values_of(kind, str(reference.get("name") or ""))
+    return "", {}
+
+
+def _resolved(found: re.Match[str], known: Mapping[str, str]) -> str:
+    return "$" if found[1] is None else known.get(found[1], found[0])
+
+
+def _rows(given: object) -> Iterator[Mapping[str, Any]]:
+    yield from (
+        item for item in (given if isinstance(given, list) else ()) if isinstance(item, Mapping)
+    )

@@ -1,0 +1,149 @@
+"""The one list of doubts: each rule with its code, what it leaves undetermined, and its finder.
+
+To add a doubt, write a finder that yields sentences with instant and values, and add its row. Each
+row can really happen. A folder whose files contradict each other because somebody edited one is
+refused by its seals (``results/seals.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from lagbench.core.measures.doubts.doubt import EVERYTHING, Doubt, Part, Window
+from lagbench.core.measures.doubts.doubts_of_group import (
+    empty_group,
+    members_and_replicas,
+    other_owners,
+    other_settings,
+    pod_clocks,
+    stale_replicas,
+    stamps_apart,
+    two_owners,
+)
+from lagbench.core.measures.doubts.doubts_of_load import (
+    clock_steps,
+    done_before_due,
+    late_at_the_client,
+    missed_start,
+    other_log,
+    other_partitions,
+    other_stream,
+    unkept_plan,
+    unplayed_actions,
+)
+from lagbench.core.measures.doubts.doubts_of_log import (
+    above_the_ceiling,
+    end_of_the_run,
+    fallen_offsets,
+    incomplete_fence,
+    ledger_holes,
+    no_lag,
+    pods_totals,
+)
+from lagbench.core.measures.doubts.doubts_of_policy import (
+    foreign_steps,
+    not_in_force,
+)
+from lagbench.core.measures.evidence.lag_readings import TelemetryGap, telemetry_gaps
+from lagbench.core.measures.evidence.producer_report import Generator, generator
+from lagbench.core.measures.model import MeasureModel
+from lagbench.core.measures.run_evidence import RunEvidence
+
+Find = Callable[[RunEvidence, Window], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``find`` yields the sentences of the doubt; none: there is nothing to doubt."""
+
+    code: str
+    about: tuple[Part, ...]
+    find: Find
+    is_of_observations: bool = False
+    """True: it also holds for a group that the bench neither loaded nor scaled."""
+
+
+_LEDGER: tuple[Part, ...] = ("work", "latency", "messages", "owners")
+
+_OWNERS: tuple[Part, ...] = ("policy", "group", "work", "messages", "owners")
+
+RULES = (
+    Rule("end", ("policy", "lag", "replicas", "group", "work"), end_of_the_run),
+    Rule("no_lag", ("lag",), no_lag, is_of_observations=True),
+    Rule("members", ("replicas", "group"), members_and_replicas),
+    Rule("empty_group", ("group",), empty_group),
+    Rule("above_the_ceiling", ("policy",), above_the_ceiling, is_of_observations=True),
+    Rule("other_author", ("policy",), foreign_steps),
+    Rule("other_policy", ("policy",), not_in_force),
+    Rule("other_settings", EVERYTHING, other_settings),
+    Rule("fallen_offsets", EVERYTHING, fallen_offsets),
+    Rule("stale_replicas", ("replicas", "group"), stale_replicas),
+    Rule("stamps_apart", ("replicas", "group"), stamps_apart),
+    Rule("two_owners", _OWNERS, two_owners),
+    Rule("other_owners", _OWNERS, other_owners),
+    Rule("ledger_holes", _LEDGER, ledger_holes),
+    Rule("pods_totals", _LEDGER, pods_totals),
+    Rule("incomplete_fence", ("lag", "messages"), incomplete_fence),
+    Rule("pod_clock", ("group", "work", "latency", "owners"), pod_clocks),
+)
+"""What each leaves undetermined is ``about``; messages that were found lost stay lost."""
+
+LOAD_RULES = (
+    Rule("unkept_plan", EVERYTHING, unkept_plan),
+    Rule("unplayed_actions", EVERYTHING, unplayed_actions),
+    Rule("other_stream", EVERYTHING, other_stream),
+    Rule("late_at_the_client", EVERYTHING, late_at_the_client),
+    Rule("other_log", EVERYTHING, other_log),
+    Rule("clock_step", EVERYTHING, clock_steps, is_of_observations=True),
+    Rule("done_before_due", EVERYTHING, done_before_due),
+    Rule("other_partitions", EVERYTHING, other_partitions),
+    Rule("missed_start", EVERYTHING, missed_start),
+)
+"""Each makes the run invalid: it was another load. The verdict gives its reason once."""
+
+
+class Validity(MeasureModel):
+    """The validity of a run's load; an invalid run is never judged ``pass``."""
+
+    is_valid: bool
+    reasons: tuple[str, ...]  # why it is invalid
+    notes: tuple[str, ...]  # what a reader should know; does not invalidate
+    generator: Generator
+    telemetry_gaps: tuple[TelemetryGap, ...]
+
+
+def doubts_of(run: RunEvidence, window: Window) -> tuple[Doubt, ...]:
+    """Return all doubts about the run, in the order of the rules."""
+    return tuple(
+        Doubt(code=rule.code, about=rule.about, text=text)
+        for rule in RULES
+        if run.observation is None or rule.is_of_observations
+        for text in rule.find(run, window)
+    )
+
+
+def validity_of(run: RunEvidence, window: Window) -> Validity:
+    """Return whether the load was the planned one, and what a reader should know of the readings.
+
+    An observation had no plan to keep: the load is what the log took.
+    """
+    gaps = telemetry_gaps(run.records, from_at=window.from_at, until_at=window.until_at)
+    reasons = tuple(
+        text
+        for rule in LOAD_RULES
+        if run.observation is None or rule.is_of_observations
+        for text in rule.find(run, window)
+    )
+    made = Generator()
+    if run.observation is None:
+        made = generator(run.records, run.offered.total)
+    return Validity(
+        is_valid=not reasons,
+        reasons=reasons,
+        notes=tuple(
+            f"no reading of {gap.what} for {gap.gap_seconds:.1f} s: {gap.reason}" for gap in gaps
+        ),
+        generator=made,
+        telemetry_gaps=gaps,
+    )

@@ -1,0 +1,233 @@
+"""Find why the load was not the planned one, or why no clock measured it.
+
+Each makes the run invalid: Kafka took another load than planned, and no measure is meaningful. More
+than one second of the planned rate (at least 1,000 messages) in the producer's client is a load
+that came late; the recorder's end offsets show the same from the other side. What an action of the
+scenario hides is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import sqrt
+
+import numpy as np
+
+from lagbench.core.measures.doubts.doubt import Window
+from lagbench.core.measures.evidence.lag_readings import Gap, gaps_between, gaps_text
+from lagbench.core.measures.evidence.producer_report import (
+    FEWEST_WAITING,
+    fell_behind,
+    generator,
+    held_back,
+    lateness_text,
+    may_wait,
+)
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.run_evidence import RunEvidence
+from lagbench.core.policy.stream_windows import START_PRECISION_SECONDS
+from lagbench.core.scenario.actions import begin_text
+from lagbench.core.scenario.event_stream import partition_shares
+from lagbench.core.telemetry.records_of_programs import (
+    ActionEnded,
+    ActionStarted,
+    ClockStepped,
+    ProducerProgress,
+    StreamFinished,
+    StreamStarted,
+)
+
+SKEW_DEVIATIONS, SKEW_TOLERANCE = 6.0, 0.005
+"""Beyond chance, and beyond what the shares of the rarest keys are rounded by."""
+
+EARLY_SECONDS = 0.1
+"""A larger clock offset is reported; a smaller one is within the precision of the clocks."""
+
+_STEP_SLACK_SECONDS = 0.1
+
+_READING_SECONDS = 1.0
+"""End offsets may have been read this long before the stamp of their sample."""
+
+
+def unkept_plan(run: RunEvidence, _window: Window) -> Iterator[str]:
+    """Yield how the producer's own report differs from its plan."""
+    made = generator(run.records, run.offered.total)
+    if made.fell_behind is None:
+        yield "the producer never reported that it finished"
+        return
+    planned, sent, acked = made.planned or 0, made.sent or 0, made.acked or 0
+    late = made.lateness_p99_ms or 0.0, made.lateness_max_ms or 0.0
+    if made.fell_behind:
+        yield f"the generator fell behind: {made.reason or 'no reason given'}"
+    elif fell_behind(*late):
+        yield f"the generator fell behind: {lateness_text(*late)}"
+    elif sent < planned:
+        yield (
+            f"the generator ended after {sent:,} of {planned:,} planned events: "
+            f"{made.reason or 'no reason given'}"
+        )
+    if acked < sent or made.failed or made.unknown:
+        yield (
+            f"Kafka acknowledged {acked:,} of {planned:,} planned messages: {made.failed or 0:,}"
+            f" were rejected or timed out, and of {made.unknown or 0:,} the outcome is not known"
+        )
+
+
+def unplayed_actions(run: RunEvidence, _window: Window) -> Iterator[str]:
+    """Yield the actions that were not played as planned, and those that nobody planned."""
+    for action, of_plan in zip(run.actions, run.scenario.actions, strict=True):
+        if action.problem:
+            yield (
+                f"actions.{action.number} ({action.kind}, {begin_text(of_plan)}) {action.problem}"
+            )
+    stamped = {r.number for r in run.records if isinstance(r, ActionStarted | ActionEnded)}
+    unplanned = sorted(stamped - set(range(len(run.actions))))
+    if unplanned:
+        yield f"actions {unplanned} were played, but the scenario does not plan them"
+
+
+def other_stream(run: RunEvidence, _window: Window) -> Iterator[str]:
+    """Yield why the start of the stream is unknown, or why it was not the scenario's stream."""
+    started_at = run.load.stream_started_at
+    if started_at is None:
+        yield "the start of the stream is unknown, and so are the times at which the load changed"
+        return
+    started = [record for record in run.records if isinstance(record, StreamStarted)]
+    finished = [record for record in run.records if isinstance(record, StreamFinished)]
+    sources = sorted({record.source for record in (*started, *finished)})
+    if len(sources) > 1:
+        yield f"{len(sources)} producers reported a stream: {', '.join(sources)}"
+    starts = [*(record.stream_started_at for record in started), *run.recorded_starts_at]
+    apart = max((abs(at - started_at) for at in starts), default=0) / NANOSECONDS
+    if apart > _STEP_SLACK_SECONDS:
+        yield f"two records of the stream's start are {apart:.1f} s apart"
+    for record in started:
+        if record.planned_total != run.offered.total:
+            reported = f"the producer planned {record.planned_total:,} messages"
+            yield f"{reported}, the scenario {run.offered.total:,}"
+    last = finished[-1] if finished else None
+    if last is not None and last.reason != "completed" and not last.fell_behind:
+        yield f"the producer did not complete its stream: {last.reason}"
+    reports = [r.at for r in run.records if isinstance(r, ProducerProgress)]
+    if last is not None and reports:
+        # Reports are stamped by the stream's own pace, the end by the wall clock.
+        early = (max(reports) - last.at) / NANOSECONDS
+        if early > _STEP_SLACK_SECONDS:
+            why = f"its stream ended {early:.1f} s before its last report of progress"
+            yield f"the clock of {last.source} stepped: {why}"
+
+
+def late_at_the_client(run: RunEvidence, _window: Window) -> Iterator[str]:
+    """Yield the backlog in the producer's client, and where it did not report one for long."""
+    start, end = run.load.stream_started_at, run.load.stream_ended_at
+    if start is None:
+        return
+    held = [
+        one
+        for one in held_back(run.records, run.offered, start)
+        if not run.hidden.by("backlog", one.at)
+    ]
+    if held:
+        worst = max(held, key=lambda found: found.waiting)
+        yield (
+            f"Kafka received the load late: {worst.waiting:,} messages waited in the producer's "
+            "client"
+            f" {(worst.at - start) / NANOSECONDS:+.0f} s after the stream began (allowed:"
+            f" {worst.allowed:,.0f}, one second of the planned rate)"
+        )
+    if end is None:
+        return
+    reported = [r.at for r in run.records if isinstance(r, ProducerProgress)]
+    silent = gaps_between(reported, start, end)
+    if not any(start <= at <= end + NANOSECONDS for at in reported):
+        silent = [Gap(start, end)]
+    if silent:
+        text = gaps_text("the producer", silent, start).replace("reading", "report")
+        yield f"the load that Kafka received is unknown: {text}"
+
+
+def other_log(run: RunEvidence, _window: Window) -> Iterator[str]:
+    """Yield where the log held less than planned by then, by more than may wait, or more."""
+    start, load = run.load.stream_started_at, run.offered
+    if start is None:
+        return
+    behind, ahead = [], []
+    ends = run.lag.end_offsets.sum(axis=1)
+    for at, held in zip(run.lag.at.tolist(), ends.tolist(), strict=True):
+        second = (at - start) / NANOSECONDS
+        if np.isnan(held):
+            continue
+        due, soon_due = (
+            load.planned_count_at(round((second + shift) * NANOSECONDS))
+            for shift in (-_READING_SECONDS, _READING_SECONDS)
+        )
+        allowed = may_wait(load, second)
+        is_inside = 0 <= second <= load.duration_seconds + _READING_SECONDS
+        if is_inside and due - held > allowed and not run.hidden.by("backlog", at):
+            behind.append((due - held, second, allowed))
+        if second + _READING_SECONDS < load.duration_seconds and held > soon_due + FEWEST_WAITING:
+            ahead.append((held - soon_due, second))
+    if behind:
+        lacking, second, allowed = max(behind, key=lambda found: found[0])
+        yield (
+            f"the load reached the log late: {lacking:,.0f} messages that were due were not in it"
+            f" {second:+.0f} s after the stream began (allowed: {allowed:,.0f})"
+        )
+    if ahead:
+        more, second = ahead[0]
+        yield f"the log held {more:,.0f} messages that were not yet due at {second:+.0f} s"
+
+
+def clock_steps(run: RunEvidence, window: Window) -> Iterator[str]:
+    """Yield the clock steps of the measured part; a step may lie just outside."""
+    origin_at = run.load.stream_started_at or window.from_at
+    for record in run.records:
+        if isinstance(record, ClockStepped):
+            reach = abs(round(record.step_seconds * NANOSECONDS)) + NANOSECONDS
+            if window.from_at - reach <= record.at <= window.until_at + reach:
+                yield (
+                    f"the clock of {record.source} stepped by {record.step_seconds:+.3f} s"
+                    f" at {(record.at - origin_at) / NANOSECONDS:+.1f} s: instants before and after"
+                    " are not comparable"
+                )
+
+
+def done_before_due(run: RunEvidence, _window: Window) -> Iterator[str]:
+    """Yield messages done before they were due: a clock stepped, or the clocks disagree."""
+    median = ((run.accounting or {}).get("time_lag_seconds") or {}).get("p50")
+    known = [seconds for seconds in (run.earliest_median_seconds, median) if seconds is not None]
+    earliest = min(known, default=0.0)
+    if earliest < -EARLY_SECONDS:
+        why = "the clocks of the producer and of the pods do not agree, or one stepped"
+        yield f"messages were done {-earliest:.1f} s before they were due (median): {why}"
+
+
+def other_partitions(run: RunEvidence, _window: Window) -> Iterator[str]:
+    """Yield messages in other partitions than the planned keys give them.
+
+    A user's samples may have keys of their own, and partitions that were added move keys.
+    """
+    if run.misplaced:
+        yield f"{run.misplaced:,} messages are in another partition than planned"
+    counts = (run.accounting or {}).get("partition_counts") or {}
+    total, scenario = sum(counts.values()), run.scenario
+    if not total or scenario.payload is not None or scenario.partition_plan.growths:
+        return
+    shares = partition_shares(scenario.keys, scenario.partitions, scenario.seed)
+    for partition, share in enumerate(shares.tolist()):
+        due, found = share * total, counts.get(str(partition), 0)
+        if abs(found - due) > SKEW_DEVIATIONS * sqrt(due) + SKEW_TOLERANCE * total:
+            text = f"partition {partition} has {found:,} of {total:,} messages"
+            yield f"{text}, the planned keys give it {due:,.0f}: another seed or skew"
+            return
+
+
+def missed_start(run: RunEvidence, _window: Window) -> Iterator[str]:
+    """Yield by how much the stream missed the start for which cron windows were placed."""
+    planned = run.manifest.get("stream_planned_at")
+    started_at = next(iter(run.recorded_starts_at), None)
+    if planned is None or started_at is None:
+        return
+    late = (started_at - planned) / NANOSECONDS
+    if abs(late) >= START_PRECISION_SECONDS:
+        yield f"the stream started {late:+.1f} s from its planned start: cron windows are elsewhere"

@@ -1,1 +1,0 @@
-"""Lag over time: peak, drain, fall, build-up."""

@@ -1,1 +1,0 @@
-"""Pods over time: timelines, cost, CPU, start."""

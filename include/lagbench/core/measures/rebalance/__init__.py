@@ -1,1 +1,0 @@
-"""Measure the cost of rebalances and standstills."""

@@ -1,1 +1,0 @@
-"""Replicas over time: steps, flips, coverage."""

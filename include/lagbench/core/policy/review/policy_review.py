@@ -1,0 +1,248 @@
+"""A policy read as KEDA, the HPA and the API server would: answer first, then the remarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lagbench.core.hpa.hpa_object import ResourceMetric, parse_hpa
+from lagbench.core.keda.object.scaled_object import read_scaled_object
+from lagbench.core.keda.refusals import NotSupported, TriggerRefused
+from lagbench.core.kubernetes.object_meta import exported_fields, odd_finalizers
+from lagbench.core.kubernetes.object_schema import json_value, value_at
+from lagbench.core.policy.admission.api_server import (
+    Admission,
+    RefusedBy,
+    admit,
+    admit_hpa,
+    stored_hpa,
+)
+from lagbench.core.policy.admission.webhook import target_type
+from lagbench.core.policy.policy_limits import loop_gain, policy_limits, standing_lag_seconds
+from lagbench.core.policy.review.cluster_facts import mapping, name_of
+from lagbench.core.policy.review.finding import (
+    ANY_NUMBER,
+    Finding,
+    KnownObjects,
+    PolicyContext,
+    Subject,
+    climb,
+    is_login,
+    shown,
+)
+from lagbench.core.policy.review.finding_texts import found
+from lagbench.core.policy.review.object_rules import (
+    annotation_findings,
+    behavior_findings,
+    failure_findings,
+    replica_findings,
+    target_findings,
+    timing_findings,
+)
+from lagbench.core.policy.review.trigger_rules import (
+    resource_only_findings,
+    suggest_lag_threshold,
+    threshold_findings,
+    trigger_findings,
+    unread_parameters,
+    window_findings,
+)
+from lagbench.errors import WrongInput
+
+_OTHER_METRICS = ("Pods", "Object")
+
+_LEVELS = ("refused", "broken", "warning", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyReview:
+    """The result of one policy's review.
+
+    ``is_accepted``: the API server and KEDA's webhook store it. ``climb``: the replicas from the
+    floor up under full lag, empty when that cannot be said. ``loop_gain`` and
+    ``standing_lag_seconds``: of the lag trigger's loop; None: no trigger counts lag, or the rate of
+    a pod is not known.
+    """
+
+    kind: str
+    name: str
+    is_accepted: bool
+    findings: tuple[Finding, ...]
+    refused_by: RefusedBy | None = None
+    climb: tuple[int, ...] = ()
+    suggested_lag_threshold: int | None = None
+    loop_gain: float | None = None
+    standing_lag_seconds: float | None = None
+
+    @property
+    def can_run(self) -> bool:
+        """Return whether KEDA's operator can also do what it asks."""
+        return self.is_accepted and all(item.level != "broken" for item in self.findings)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Return the codes of the findings, worst first."""
+        return tuple(item.code for item in self.findings)
+
+
+def review_policy(
+    manifest: Mapping[str, Any],
+    *,
+    where: str,
+    known_objects: KnownObjects | None = None,
+    context: PolicyContext | None = None,
+) -> PolicyReview:
+    """Return the review of a ScaledObject or a HorizontalPodAutoscaler.
+
+    :raises WrongInput: it is neither.
+    """
+    context, around = context or PolicyContext(), known_objects or KnownObjects()
+    exported, kind = list(_exported(manifest, around)), manifest.get("kind")
+    # A copy of a stored object is refused for it alone: the rest is checked.
+    if isinstance(manifest.get("metadata"), Mapping):
+        kept = {k: v for k, v in manifest["metadata"].items() if k != "resourceVersion"}
+        manifest = {**manifest, "metadata": kept}
+    if kind == "ScaledObject":
+        review = _scaled_object(manifest, where, around, context)
+    elif kind == "HorizontalPodAutoscaler":
+        review = _hpa(manifest, where, around, context)
+    else:
+        allowed = "ScaledObject or HorizontalPodAutoscaler"
+        raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
+    ordered = sorted([*exported, *review.findings], key=lambda item: _LEVELS.index(item.level))
+    rate, slo = context.pod_rate, context.slo_seconds
+    if rate is not None and slo is not None:
+        review = replace(review, suggested_lag_threshold=suggest_lag_threshold(rate, slo))
+    if rate is not None and review.can_run:
+        limits = policy_limits(manifest)
+        review = replace(
+            review,
+            loop_gain=loop_gain(rate, limits),
+            standing_lag_seconds=standing_lag_seconds(rate, limits),
+        )
+    review = replace(review, findings=tuple(ordered))
+    if review.is_accepted and any(item.level == "refused" for item in exported):
+        return replace(review, is_accepted=False, refused_by="apiserver")
+    return review
+
+
+def refusal_findings(manifest: Mapping[str, Any], answer: Admission) -> tuple[Finding, ...]:
+    """Return one finding for each reason of a refusal; none when it was accepted."""
+    return tuple(
+        Finding(
+            "refused",
+            refusal.code,
+            refusal.field,
+            shown(value_at(manifest, refusal.field), refusal.field),
+            refusal.text,
+            "in quotes" if is_login(refusal.field) and refusal.instead else refusal.instead,
+        )
+        for refusal in answer.refusals
+    )
+
+
+def _exported(manifest: Mapping[str, Any], around: KnownObjects) -> Iterator[Finding]:
+    """Yield what a cluster has added to the object, which a policy does not have."""
+    is_update = name_of(manifest) in map(name_of, around.cluster.scaled_objects)
+    for field in exported_fields(manifest):
+        creates = field == "metadata.resourceVersion" and not is_update
+        key = "copied-out/version" if creates else "copied-out"
+        yield found(key, field, shown(value_at(manifest, field), field))
+
+
+def _scaled_object(
+    manifest: Mapping[str, Any], where: str, around: KnownObjects, context: PolicyContext
+) -> PolicyReview:
+    kind, name, answer = "ScaledObject", name_of(manifest), admit(manifest, around.cluster)
+    if not answer.is_accepted:
+        refusals = refusal_findings(manifest, answer)
+        return PolicyReview(kind, name, False, refusals, refused_by=answer.refused_by)
+    manifest = json_value(manifest)  # as it is stored
+    odd = odd_finalizers(manifest["metadata"])
+    advice = [found("finalizer-name", "metadata.finalizers", name) for name in odd]
+    spec, problems = read_scaled_object(manifest, where=where, environment=around.environment)
+    if spec is None:
+        unread = unread_parameters(manifest["spec"]["triggers"])
+        return PolicyReview(kind, name, True, (*map(_problem, problems), *unread, *advice))
+    subject = Subject(manifest, spec, context, around)
+    findings = (
+        *replica_findings(subject),
+        *timing_findings(subject),
+        *behavior_findings(spec.behavior, manifest, context.pause_seconds),
+        *(one for trigger in spec.triggers for one in trigger_findings(subject, trigger)),
+        *unread_parameters(subject.written["triggers"]),
+        *threshold_findings(subject),
+        *failure_findings(subject),
+        *resource_only_findings(subject),
+        *target_findings(subject),
+        *annotation_findings(subject),
+        *window_findings(manifest),
+        *advice,
+    )
+    limits, wish = subject.limits, ANY_NUMBER
+    if context.partitions is not None and limits.is_capped_at_partitions:
+        wish = limits.counted_partitions(context.partitions)
+    way = climb(manifest, spec, wish=wish) if limits.reads_load and wish else ()
+    return PolicyReview(kind, name, True, findings, climb=way)
+
+
+def _problem(problem: WrongInput) -> Finding:
+    """Return what KEDA or the API server says after the object was stored."""
+    field, value = problem.field, shown(problem.value, problem.field)
+    if isinstance(problem, TriggerRefused):
+        # Kafka's own name of the mechanism is not KEDA's.
+        is_plain = field.endswith(".sasl") and value in {"plain", "PLAIN"}
+        hint = "sasl: plaintext" if is_plain else problem.hint
+        key = "hpa-refused" if problem.stage == "hpa" else "operator-refuses"
+        return found(key, field, value, said=problem.keda_message, hint=hint)
+    if isinstance(problem, NotSupported):
+        return found("not-rehearsed-here", field, value, who="KEDA", allowed=problem.allowed)
+    said = "the API server rejects the HPA that KEDA creates from it"
+    return found("hpa-refused", field, value, said=said, hint=problem.allowed)
+
+
+def _hpa(
+    manifest: Mapping[str, Any], where: str, around: KnownObjects, context: PolicyContext
+) -> PolicyReview:
+    kind, name, answer = "HorizontalPodAutoscaler", name_of(manifest), admit_hpa(manifest)
+    if not answer.is_accepted:
+        refusals = refusal_findings(manifest, answer)
+        return PolicyReview(kind, name, False, refusals, refused_by="apiserver")
+    manifest = stored_hpa(manifest)
+    spec = manifest["spec"]
+    others, kept = list[Finding](), []
+    for index, metric in enumerate(spec.get("metrics") or ()):
+        source = metric.get("resource") or metric.get("containerResource")
+        field, resource = f"spec.metrics[{index}]", str(source["name"]) if source else "cpu"
+        if resource not in {"cpu", "memory"}:
+            others.append(found("resource-unknown", f"{field}.resource.name", shown(resource)))
+        elif metric["type"] in _OTHER_METRICS:
+            facts = {"who": "Kubernetes", "allowed": "External, Resource, ContainerResource"}
+            others.append(found("not-rehearsed-here", f"{field}.type", metric["type"], **facts))
+        else:
+            kept.append(metric)
+    read = parse_hpa({**manifest, "spec": {**spec, "metrics": kept}}, where=where)
+    behavior, pause = spec.get("behavior"), context.pause_seconds
+    findings = [
+        *others,
+        *behavior_findings(behavior, manifest, pause, "spec.behavior"),
+        *window_findings(manifest),
+        *_other_autoscalers(manifest, around),
+    ]
+    if not others and all(isinstance(metric, ResourceMetric) for metric in read.metrics):
+        names = ", ".join(metric.name for metric in read.metrics)
+        findings.append(found("lag-not-seen/hpa", "spec.metrics", names))
+    return PolicyReview(kind, name, True, tuple(findings))
+
+
+def _other_autoscalers(manifest: Mapping[str, Any], around: KnownObjects) -> Iterator[Finding]:
+    """Yield the autoscalers on the same target; a ScaledObject is an HPA of its own."""
+    target, cluster = manifest["spec"]["scaleTargetRef"], around.cluster
+    for other in (*cluster.scaled_objects, *cluster.hpas):
+        theirs = mapping(mapping(other.get("spec")).get("scaleTargetRef"))
+        is_same = (target_type(theirs), theirs.get("name")) == (target_type(target), target["name"])
+        if is_same and (other.get("kind"), name_of(other)) != (manifest["kind"], name_of(manifest)):
+            named = f"{other.get('kind')} {name_of(other)}"
+            value = f"{target['kind']} {target['name']}"
+            yield found("other-autoscaler", "spec.scaleTargetRef", value, other=named)

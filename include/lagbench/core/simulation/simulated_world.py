@@ -1,0 +1,385 @@
+"""Define the assumptions of a simulation, each with its source: durations and phases."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+from typing import Literal
+
+import numpy as np
+
+from lagbench.core.hpa.hpa_sync import HpaSettings
+from lagbench.core.keda.loop.scalers import TargetView
+from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.scenario.actions import Balancer, downstream_pace, rebalance_protocol
+from lagbench.core.scenario.event_stream import partition_shares
+from lagbench.core.scenario.offered_load import OfferedLoad, offered_load
+from lagbench.core.scenario.profiles import Profile
+from lagbench.core.scenario.scenario import Keys, Scenario
+from lagbench.core.scenario.stream_start import START_SPREAD, StartDelay, mean_start_seconds
+from lagbench.core.scenario.stream_tail import Tail, tail_of, topic_shares
+from lagbench.core.simulation.backlog import NOBODY, Backlog, Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedEnvironment:
+    """Times of pods, group and clocks; the defaults are those measured on the embedded bench."""
+
+    hpa_sync_seconds: float = 15.015
+    """A processed HPA is due again 15 s later; with the work of a sync 15.015 s (measured)."""
+    hpa_sync_at_seconds: float | None = None
+    """An instant of one of the HPA's syncs, from the stream's start; None: drawn by the seed."""
+    start_up_seconds: float | None = None
+    """From a pod's creation to Ready, on average; None: the scenario's ``start_seconds``, beyond
+    which a process takes a tenth of a second. 10 to 20 s are usual on a cluster."""
+    start_up_spread: float = START_SPREAD
+    """Each pod's start-up is drawn from the mean +- this share of it."""
+    handover_seconds: float = 0.4
+    """From joined (or left) to the new owner's first work: 0.3 to 0.5 s with 12 partitions."""
+    metadata_seconds: float = 10.0
+    """The time between two looks of a consumer at the topic's partitions, as its client is set."""
+    stop_seconds: float = 0.5
+    """From the order to stop a pod until its end; the time is paid, and no work is done in it."""
+    status_seconds: float = 0.2
+    """Until status.replicas follows spec.replicas."""
+    commit_seconds: float = 1.0
+    """The consumers' commit interval: at rest the lag is what arrived since the last commit."""
+    scrape_seconds: float = 2.0
+    """Prometheus' scrape interval on the embedded bench (k8s/base/prometheus)."""
+    scrape_delay_seconds: float = 0.5
+    """From the recorder's reading of the lag, once a second, to the scrape that sees it."""
+    lead_seconds: float = 120.0
+    """The time for which the policy is in force before the stream starts, without traffic."""
+    tail_seconds: float = 900.0
+    """The time that is watched after the planned window: the same for every policy, as is the base
+    load that continues in it. (A run ends it once the replicas are settled.)
+    """
+    cpu_idle_millicores: float = 5.0
+    cpu_busy_millicores: float = 45.0
+    """A pod at its full rate, without the work of ``consumer.cpu_ms``."""
+    starts_at_seconds: int = 1_767_571_200
+    """Unix time of the stream's start (2026-01-05 00:00 UTC, a Monday), for cron triggers."""
+    hpa: HpaSettings = HpaSettings()  # noqa: RUF009 - frozen
+
+
+_Event = Literal["status", "ready", "resume", "look"]
+
+
+def assign_stickily(owners: Sequence[int], members: Sequence[int]) -> list[int]:
+    """Return the member of each partition; ``owners`` are the current ones, -1 for none.
+
+    Every member gets ``partitions // members`` or one more; members beyond the partitions get
+    none. A member keeps what it has up to that.
+    """
+    if not members:
+        return [-1] * len(owners)
+    base, extra = divmod(len(owners), len(members))
+    held: dict[int, list[int]] = {member: [] for member in members}
+    for partition, owner in enumerate(owners):
+        if owner in held:
+            held[owner].append(partition)
+    # Who holds more than the base keeps one more as long as there are any: fewest moves.
+    ranked = sorted(members, key=lambda member: -len(held[member]))
+    quota = {member: base + (place < extra) for place, member in enumerate(ranked)}
+    assigned = [-1] * len(owners)
+    for member in members:
+        for partition in held[member][: quota[member]]:
+            assigned[partition] = member
+    room = [m for m in members for _ in range(quota[m] - min(len(held[m]), quota[m]))]
+    for partition, owner in enumerate(assigned):
+        if owner < 0:
+            assigned[partition] = room.pop(0)
+    return assigned
+
+
+@dataclass(slots=True)
+class SimulatedPod:
+    """One pod's life; instants are seconds, None until it comes to that."""
+
+    number: int
+    created_at: float
+    commit_phase: float
+    ready_at: float | None = None
+    assigned_at: float | None = None
+    stopped_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStep:
+    """The wanted replicas changed."""
+
+    at: float
+    before: int
+    after: int
+    by: Literal["keda", "hpa"]
+
+
+class Fleet:
+    """Follows the wanted replicas and gives the partitions of the backlog to Ready pods."""
+
+    def __init__(
+        self,
+        backlog: Backlog,
+        environment: SimulatedEnvironment,
+        random: np.random.Generator,
+        *,
+        balancer: Balancer,
+        replicas: int,
+        starts_at: float,
+        start: StartDelay,
+    ) -> None:
+        """Begin with ``replicas`` pods that are Ready and have their partitions."""
+        self._backlog, self._environment, self._random = backlog, environment, random
+        self._is_eager = rebalance_protocol(balancer) == "eager"
+        self._start = start
+        self._events: list[tuple[float, int, _Event, int]] = []
+        self._order = 0
+        self._version = 0
+        self._is_handing_over = self._has_waiting = False
+        self._target: list[int] = [NOBODY] * len(backlog.owners)
+        self._working = self._target
+        self.pods: list[SimulatedPod] = []
+        self.steps: list[ReplicaStep] = []
+        self.rebalanced_at: list[float] = []
+        self._initial_replicas = replicas
+        self.spec_replicas = self.status_replicas = replicas
+        for _ in range(replicas):
+            pod = self._create(starts_at)
+            pod.ready_at = starts_at
+        self._alive = list(self.pods)
+        self.ready_count = replicas
+        self._target = assign_stickily(self._target, [pod.number for pod in self.pods])
+        self._hand_out(starts_at, self._target)
+
+    @property
+    def next_at(self) -> float:
+        """Return when something happens next by itself."""
+        return self._events[0][0] if self._events else inf
+
+    @property
+    def alive(self) -> list[SimulatedPod]:
+        """Return the pods that are not stopped, oldest first."""
+        return self._alive
+
+    def replicas_at(self, second: float) -> int:
+        """Return the wanted replicas at an instant of the past."""
+        past = [step.after for step in self.steps if step.at <= second]
+        return past[-1] if past else self._initial_replicas
+
+    def set_replicas(self, replicas: int, second: float, by: Literal["keda", "hpa"]) -> None:
+        """Want ``replicas`` pods from now on."""
+        if replicas == self.spec_replicas:
+            return
+        self.steps.append(ReplicaStep(second, self.spec_replicas, replicas, by))
+        self.spec_replicas = replicas
+        self._plan(second + self._environment.status_seconds, "status", replicas)
+        while len(self._alive) < replicas:
+            pod = self._create(second)
+            self._alive.append(pod)
+            self._plan(second + self._start.of_pod(pod.number), "ready", pod.number)
+        if len(self._alive) > replicas:
+            self._stop(len(self._alive) - replicas, second)
+
+    def kill(self, numbers: Sequence[int], second: float, *, for_seconds: float) -> None:
+        """Let the partitions of these pods wait for ``for_seconds``; the pods start again.
+
+        A rebalance in between gives each partition an owner earlier.
+        """
+        killed = set(numbers)
+        kept = [NOBODY if owner in killed else owner for owner in self._working]
+        self._give(second, kept)
+        if not self._is_handing_over:
+            self._version += 1
+            self._plan(second + for_seconds, "resume", self._version)
+
+    def grow(self, second: float) -> None:
+        """Take in partitions that the backlog has got; a member finds them at its next look.
+
+        Each looks at its own phase, and the first one to find them makes the group rebalance.
+        """
+        more = [NOBODY] * (len(self._backlog.owners) - len(self._working))
+        self._target, self._working = [*self._target, *more], [*self._working, *more]
+        looks_in = self._environment.metadata_seconds / (self.ready_count + 1)
+        self._plan(second + looks_in, "look", 0)
+
+    def advance(self, second: float) -> None:
+        """Let everything happen that is due up to ``second``."""
+        while self._events and self._events[0][0] <= second:
+            at, _, event, value = heapq.heappop(self._events)
+            if event == "status":
+                self.status_replicas = value
+            elif event == "ready":
+                pod = self.pods[value]
+                if pod.stopped_at is None:
+                    pod.ready_at = at
+                    self.ready_count += 1
+                    self._join(at)
+            elif event == "look":
+                self._join(at)
+            elif value == self._version:
+                self._hand_out(at, self._target)
+                self._is_handing_over = False
+                if self._has_waiting:
+                    self._rebalance(at)
+
+    def _plan(self, at: float, event: _Event, value: int) -> None:
+        self._order += 1
+        heapq.heappush(self._events, (at, self._order, event, value))
+
+    def _create(self, second: float) -> SimulatedPod:
+        phase = float(self._random.uniform(0.0, self._environment.commit_seconds))
+        pod = SimulatedPod(len(self.pods), second, phase)
+        self.pods.append(pod)
+        return pod
+
+    def _stop(self, count: int, second: float) -> None:
+        """Stop pods as a ReplicaSet does: those that are not Ready first, then the youngest."""
+        ranked = sorted(self._alive, key=lambda pod: (pod.ready_at is None, pod.number))
+        stopped = ranked[len(ranked) - count :]
+        for pod in stopped:
+            pod.stopped_at = second
+        self._alive = [pod for pod in self._alive if pod.stopped_at is None]
+        leaving = sum(pod.ready_at is not None for pod in stopped)
+        if leaving:
+            self.ready_count -= leaving
+            self._rebalance(second)
+
+    def _join(self, second: float) -> None:
+        """Let a Ready pod into the group; during a handover it waits for the next one."""
+        if self._is_handing_over:
+            self._has_waiting = True
+        else:
+            self._rebalance(second)
+
+    def _rebalance(self, second: float) -> None:
+        """Take away what moves at once; its new owners begin after the handover."""
+        self._is_handing_over, self._has_waiting = True, False
+        self.rebalanced_at.append(second)
+        members = [pod.number for pod in self._alive if pod.ready_at is not None]
+        before = self._working
+        self._target = assign_stickily(self._target, members)
+        if self._is_eager:
+            kept = [NOBODY] * len(before)
+        else:
+            kept = [
+                now if now == wanted else NOBODY
+                for now, wanted in zip(before, self._target, strict=True)
+            ]
+        self._give(second, kept)
+        self._version += 1
+        self._plan(second + self._environment.handover_seconds, "resume", self._version)
+
+    def _hand_out(self, second: float, owners: list[int]) -> None:
+        for number in set(owners) - {NOBODY}:
+            if self.pods[number].assigned_at is None:
+                self.pods[number].assigned_at = second
+        self._give(second, owners)
+
+    def _give(self, second: float, owners: list[int]) -> None:
+        if owners == self._working:
+            return
+        self._working = owners
+        phases = {number: self.pods[number].commit_phase for number in set(owners) - {NOBODY}}
+        self._backlog.set_owners(second, owners, phases)
+
+
+@lru_cache(maxsize=64)  # 25 ms each, and every policy on a seed has the same
+def _shares(keys: Keys, partitions: int, seed: int) -> Reals:
+    return partition_shares(keys, partitions, seed)
+
+
+@lru_cache(maxsize=64)
+def _load(profile: Profile, tail: Tail | None) -> OfferedLoad:
+    return offered_load(profile) if tail is None else tail.after(_load(profile, None))
+
+
+class World:
+    """The state that scalers and autoscaler read; ``second`` counts from the stream's start."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        environment: SimulatedEnvironment,
+        random: np.random.Generator,
+        *,
+        replicas: int,
+    ) -> None:
+        """Begin ``lead_seconds`` before the stream with ``replicas`` working pods."""
+        consumer = scenario.consumer
+        self.scenario, self.environment = scenario, environment
+        self.second = -environment.lead_seconds
+        self.planned = _load(scenario.profile, None)
+        """The planned window; the base load continues after it, as in a run."""
+        load = _load(scenario.profile, tail_of(scenario, started_replicas=max(replicas, 1)))
+        is_synthetic = scenario.payload is None
+        shares = self._shares_of(scenario.partitions) if is_synthetic else topic_shares(scenario)
+        self.traffic = Traffic(load, shares)
+        self.pod_rate = consumer.pod_rate_per_second or np.inf
+        self._pace = downstream_pace(scenario.actions)
+        self.backlog = Backlog(
+            self.traffic,
+            pod_rate=self.pod_rate,
+            commit_seconds=environment.commit_seconds,
+            starts_at=self.second,
+            pace=self._pace,
+        )
+        mean_start = environment.start_up_seconds
+        if mean_start is None:
+            mean_start = mean_start_seconds(consumer)
+        self.fleet = Fleet(
+            self.backlog,
+            environment,
+            random,
+            balancer=consumer.balancer,
+            replicas=replicas,
+            starts_at=self.second,
+            start=StartDelay(mean_start, scenario.seed, environment.start_up_spread),
+        )
+
+    def grow(self, partitions: int) -> None:
+        """Have ``partitions`` in all from now on."""
+        self.backlog.grow(self.second, self._shares_of(partitions))
+        self.fleet.grow(self.second)
+
+    def advance(self, second: float) -> None:
+        """Let everything happen that is due up to ``second``."""
+        if self.fleet.next_at <= second:
+            self.fleet.advance(second)
+        self.backlog.advance(second)
+        self.second = second
+
+    @property
+    def now_ns(self) -> int:
+        """Return the present instant as unix nanoseconds."""
+        return self.instant_ns(self.second)
+
+    def instant_ns(self, second: float) -> int:
+        """Return an instant of the simulation as unix nanoseconds."""
+        return self.environment.starts_at_seconds * NS_PER_SECOND + round(second * NS_PER_SECOND)
+
+    def usage_millicores(self) -> int:
+        """Return the CPU that a Ready pod uses on average: idle, and more the more it works."""
+        around, served = self.environment, self.backlog.served_per_second
+        ready = self.fleet.ready_count
+        if not ready or not np.isfinite(self.pod_rate):
+            return round(around.cpu_idle_millicores)
+        busy = served / (ready * self.pod_rate / self._pace.factor_at(self.second))
+        added = around.cpu_busy_millicores - around.cpu_idle_millicores
+        work = served / ready * self.scenario.consumer.cpu_ms  # ms a second are millicores
+        return round(around.cpu_idle_millicores + busy * added + work)
+
+    def offsets(self) -> tuple[Ints, Ints]:
+        """Return each partition's end and commit; the group has committed all at some time."""
+        return self.backlog.offsets_at(self.second)
+
+    def target(self) -> TargetView:
+        """Return the workload as the autoscaler sees it now."""
+        fleet = self.fleet
+        return TargetView(fleet.spec_replicas, fleet.status_replicas, fleet.ready_count)
+
+    def _shares_of(self, partitions: int) -> Reals:
+        return _shares(self.scenario.keys, partitions, self.scenario.seed)

@@ -1,0 +1,231 @@
+"""Actions on the processes of consumer pods: SIGKILL, and SIGSTOP until SIGCONT."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.policy_swap import put_policy
+from lagbench.adapters.kube.workloads import bring_back, set_aside
+from lagbench.core.cluster.manifests import set_settings
+from lagbench.core.cluster.own_deployment import set_own_variables
+from lagbench.core.kubernetes.workload_state import is_rolled_out
+from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.scenario.actions import (
+    ROLLOUT_SECONDS,
+    AutoscalerDown,
+    GrowPartitions,
+    KillPod,
+    LagScalerDown,
+    PausePod,
+    RollingRestart,
+    SwapPolicy,
+    restart_text,
+)
+from lagbench.core.scenario.own_consumer import new_variables
+from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, LAG_SCALER
+from lagbench.errors import NotReady
+from lagbench.programs.actions.performer import Performer
+
+_KILLED_SECONDS = 30.0
+
+_NET_SECONDS = 5.0
+"""The API itself ends a pause this long after its time, if the player cannot."""
+
+
+class KillPods(Performer[KillPod]):
+    """Sends SIGKILL; the action ends when each container has ended and was started again."""
+
+    _restarts: dict[str, int]
+
+    def choose(self) -> list[str]:
+        """Draw the pods."""
+        pods = self.draw_pods(self.action.pods)
+        self._restarts = {pod: self._restart_count(pod) or 0 for pod in pods}
+        return pods
+
+    def act(self) -> None:
+        """Kill them, and wait until the API shows it."""
+        kube = self.stage.kube
+        for pod in self._restarts:
+            kube.signal_pod(pod, "SIGKILL")
+        kube.wait_until(
+            lambda _: all(self._was_killed(pod) for pod in self._restarts),
+            timeout_seconds=_KILLED_SECONDS,
+            what=f"the containers of {', '.join(self._restarts)} to end after SIGKILL",
+        )
+
+    def _was_killed(self, pod: str) -> bool:
+        count = self._restart_count(pod)
+        return count is None or count > self._restarts[pod]
+
+    def _restart_count(self, pod: str) -> int | None:
+        """Return how often the pod's containers were started again; None: there is no such pod."""
+        found = self.stage.kube.get("Pod", pod)
+        return None if found is None else _restarts(found)
+
+
+class PausePods(Performer[PausePod]):
+    """Sends SIGSTOP, and SIGCONT when its time has passed or the player ends."""
+
+    _paused: list[str]
+
+    def choose(self) -> list[str]:
+        """Draw the pods."""
+        self._paused = []
+        self._pods = self.draw_pods(self.action.pods)
+        return self._pods
+
+    def act(self) -> None:
+        """Stop the processes of each pod; the API lets them continue even without the player."""
+        for pod in self._pods:
+            self._paused.append(pod)
+            seconds = self.action.for_seconds + _NET_SECONDS
+            self.stage.kube.signal_pod(pod, "SIGSTOP", seconds=seconds)
+
+    def undo(self) -> None:
+        """Let every pod continue that still exists."""
+        for pod in self._paused:
+            try:
+                self.stage.kube.signal_pod(pod, "SIGCONT")
+            except NotReady:
+                if self.stage.kube.get("Pod", pod) is not None:
+                    raise
+
+
+def _restarts(pod: dict[str, Any]) -> int:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    return sum(int(status.get("restartCount") or 0) for status in statuses)
+
+
+class SwapPolicies(Performer[SwapPolicy]):
+    """Puts the new policy into force; ends when the autoscaler has taken it up. It stays."""
+
+    def choose(self) -> list[str]:
+        """Name the new policy."""
+        if self.number not in self.stage.options.policies:
+            raise NotReady(f"the manifest of the policy {self.action.policy} is missing")
+        return [self.action.policy]
+
+    def act(self) -> None:
+        """Apply it, and keep the difference from the one before."""
+        manifest = self.stage.options.policies[self.number]
+        policy = CheckedPolicy.of_run(manifest, where=self.action.policy)
+        self.detail = put_policy(self.stage.kube, manifest, policy.limits).difference
+
+
+_ANSWER_SECONDS = 30.0
+
+
+class GrownTopic(Performer[GrowPartitions]):
+    """Adds partitions; ends when each has a leader. Kafka cannot remove them."""
+
+    def choose(self) -> list[str]:
+        """Name the topic."""
+        topic = self.stage.options.topic
+        with self._admin() as admin:
+            before = admin.partition_counts([topic]).get(topic)
+        if before is None or before >= self.action.partitions:
+            raise NotReady(f"topic {topic} has {before or 'no'} partitions: it cannot grow")
+        return [topic]
+
+    def act(self) -> None:
+        """Grow it; return when the new partitions can be written and read."""
+        topic, wanted = self.stage.options.topic, self.action.partitions
+        with self._admin() as admin:
+            before = admin.grow_topic(topic, wanted)
+        if before >= wanted:
+            raise NotReady(f"topic {topic} has {before} partitions: it did not grow")
+        self.detail = f"from {before} to {wanted} partitions"
+
+    def _admin(self) -> KafkaAdmin:
+        return KafkaAdmin(self.stage.options.bootstrap_servers, timeout_seconds=_ANSWER_SECONDS)
+
+
+_RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+"""The annotation that ``kubectl rollout restart`` writes."""
+
+
+class DeploymentIsDown(Performer[AutoscalerDown | LagScalerDown]):
+    """Takes the bench's autoscaler, or the run's lag scaler, away and brings it back."""
+
+    def choose(self) -> list[str]:
+        """Name the Deployment; without it the run has no target."""
+        is_autoscaler, kube = self.action.kind == "autoscaler_down", self.stage.kube
+        self._kube = kube.elsewhere(AUTOSCALER_NAMESPACE) if is_autoscaler else kube
+        self._name = AUTOSCALER_DEPLOYMENT if is_autoscaler else LAG_SCALER
+        if not is_autoscaler and kube.get("Deployment", LAG_SCALER) is None:
+            raise NotReady(f"there is no Deployment {LAG_SCALER}: no trigger of the policy asks it")
+        return [self._name]
+
+    def act(self) -> None:
+        """Scale it to zero; return when its pod has ended."""
+        set_aside(self._kube, self._name)
+
+    def undo(self) -> None:
+        """Scale it back; return when its pod is Ready."""
+        bring_back(self._kube, self._name)
+
+
+class RollingRestarts(Performer[RollingRestart]):
+    """Restarts the consumers' workload; ends when the rollout is complete."""
+
+    def choose(self) -> list[str]:
+        """Name the pods that are to go."""
+        self._before = self._pods()
+        return sorted(self._before.values())
+
+    def act(self) -> None:
+        """Write the annotation and what the new pods have other than before; wait for the rollout.
+
+        :raises NotReady: the workload was deleted, or the rollout is not complete in time.
+        """
+        options, seen = self.stage.options, dict[str, Any]()
+        kind, name = options.workload, options.deployment
+        stored = self.stage.kube.get(kind, name)
+        if stored is None:
+            raise NotReady(f"there is no {kind} {name}")
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+        changes = restart_changes(stored, self.action, stamp=stamp)
+        self.stage.kube.merge(kind, name, changes)
+        self.detail = restart_text(self.action)
+
+        def is_replaced(kube: Kube) -> bool:
+            found = kube.get(kind, name) or {}
+            seen.update(found.get("status") or {})
+            return is_rolled_out(found) and not {*self._before} & {*self._pods()}
+
+        self.stage.kube.wait_until(
+            is_replaced,
+            timeout_seconds=ROLLOUT_SECONDS,
+            what=f"the rollout of {kind}/{name}",
+            last_seen=lambda: str({k: v for k, v in seen.items() if k != "conditions"}),
+        )
+        self.came = sorted(self._pods().values())
+
+    def _pods(self) -> dict[str, str]:
+        """Return the names of the pods by uid: a StatefulSet's new pod has an earlier name."""
+        pods = self.stage.kube.list("Pod", label_selector=self.stage.options.pod_selector)
+        return {str(pod["metadata"]["uid"]): str(pod["metadata"]["name"]) for pod in pods}
+
+
+def restart_changes(
+    workload: Mapping[str, Any], action: RollingRestart, *, stamp: str
+) -> dict[str, Any]:
+    """Return what to merge into the workload (RFC 7386: a list replaces the one before)."""
+    template: dict[str, Any] = {"metadata": {"annotations": {_RESTARTED_AT: stamp}}}
+    spec: dict[str, Any] = {"template": template}
+    containers = copy.deepcopy(workload["spec"]["template"]["spec"]["containers"])
+    if action.balancer is not None:
+        set_settings(containers[0], {"balancer": action.balancer})
+        template["spec"] = {"containers": containers}
+    elif action.env:
+        set_own_variables(containers, new_variables(action))
+        template["spec"] = {"containers": containers}
+    if action.at_once:
+        spec["strategy"] = {"type": "Recreate", "rollingUpdate": None}
+    return {"spec": spec}

@@ -1,0 +1,216 @@
+"""What the autoscaler tells of an object: its status with conditions, and Kubernetes Events."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Literal
+
+from lagbench.adapters.kube.cluster_protocol import (
+    EVENT,
+    HPA,
+    Cluster,
+    ClusterError,
+    Kind,
+    Manifest,
+    key_of,
+)
+from lagbench.core.hpa.hpa_sync import Condition
+from lagbench.core.kubernetes.kubernetes_values import format_instant
+from lagbench.programs.autoscaler.worker_context import WorkerContext
+
+log = logging.getLogger(__name__)
+
+EventType = Literal["Normal", "Warning"]
+
+_REMEMBERED = 1000
+
+
+def condition_of(status: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return the condition of a type; empty when there is none."""
+    found = (item for item in status.get("conditions") or [] if item.get("type") == kind)
+    return next(found, {})
+
+
+class StatusWriter:
+    """The only writer of an object's status; its users may be several threads.
+
+    It knows what it wrote, so that a late watch cannot undo a condition.
+    """
+
+    def __init__(self, cluster: Cluster, kind: Kind, manifest: Manifest) -> None:
+        """Begin with the status that the object has."""
+        self._cluster = cluster
+        self._kind = kind
+        self._key = key_of(manifest)
+        self.status: dict[str, Any] = dict(manifest.get("status") or {})
+        self._lock = threading.Lock()
+
+    def write(
+        self, fields: dict[str, Any], changes: Iterable[Condition], *, now_ns: int | None = None
+    ) -> None:
+        """Write what changed; a field of None is removed.
+
+        ``now_ns``: the lastTransitionTime of conditions whose status changes; KEDA's have none.
+        """
+        with self._lock:
+            conditions = {item["type"]: dict(item) for item in self.status.get("conditions") or []}
+            for change in changes:
+                old = conditions.get(change.type, {})
+                new = {"type": change.type, "status": change.status}
+                if now_ns is not None:
+                    is_same = old.get("status") == change.status and "lastTransitionTime" in old
+                    new["lastTransitionTime"] = (
+                        old["lastTransitionTime"] if is_same else format_instant(now_ns)
+                    )
+                said = {"reason": change.reason, "message": change.message}
+                conditions[change.type] = new | {key: text for key, text in said.items() if text}
+            whole = {**fields, "conditions": list(conditions.values())}
+            changed = {key: value for key, value in whole.items() if self.status.get(key) != value}
+            if changed:
+                self._cluster.patch(
+                    self._kind, self._key, {"status": changed}, subresource="status"
+                )
+                self.status.update(changed)
+
+
+class EventRecorder:
+    """Writes events; the same text again raises the count of the one before."""
+
+    def __init__(self, cluster: Cluster, component: str, now_ns: Callable[[], int]) -> None:
+        """Write as ``component``; empty: as KEDA's operator and the HPA's controller."""
+        self._cluster = cluster
+        self._component = component
+        self._now_ns = now_ns
+        self._written: OrderedDict[tuple[str, ...], tuple[str, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def record(self, about: Manifest, kind: EventType, reason: str, message: str) -> None:
+        """Record one event about an object; a failure is logged and forgotten."""
+        key = (about["metadata"].get("uid", ""), kind, reason, message)
+        with self._lock:
+            name, count = self._written.pop(key, ("", 0))
+            name = name or f"{about['metadata']['name']}.{uuid.uuid4().hex[:16]}"
+            self._written[key] = (name, count + 1)
+            while len(self._written) > _REMEMBERED:
+                self._written.popitem(last=False)
+        now, namespace = format_instant(self._now_ns()), key_of(about)[0]
+        try:
+            if count:
+                change = {"count": count + 1, "lastTimestamp": now}
+                self._cluster.patch(EVENT, (namespace, name), change)
+            else:
+                self._cluster.create(
+                    {
+                        "metadata": {"name": name, "namespace": namespace},
+                        **self._head(about),
+                        "type": kind,
+                        "reason": reason,
+                        "message": message,
+                        "count": 1,
+                        "firstTimestamp": now,
+                        "lastTimestamp": now,
+                    }
+                )
+        except ClusterError as error:
+            with self._lock:
+                self._written.pop(key, None)
+            if count and error.is_not_found:  # the server drops an event after an hour
+                self.record(about, kind, reason, message)
+            else:
+                log.warning("event %s not written: %s", reason, error)
+
+    def _head(self, about: Manifest) -> dict[str, Any]:
+        is_hpas = about["kind"] == HPA[1]
+        component = self._component or ("horizontal-pod-autoscaler" if is_hpas else "keda-operator")
+        return {
+            "apiVersion": EVENT[0],
+            "kind": EVENT[1],
+            "involvedObject": {
+                "apiVersion": about["apiVersion"],
+                "kind": about["kind"],
+                "name": about["metadata"]["name"],
+                "namespace": key_of(about)[0],
+                "uid": about["metadata"].get("uid", ""),
+            },
+            "source": {"component": component},
+            "reportingComponent": component,
+            "reportingInstance": "",
+        }
+
+
+_AFTER_ERROR_SECONDS = 1.0
+
+
+class Worker(threading.Thread, ABC):
+    """Runs ``step`` for one object (one uid) again and again; each says when the next is due."""
+
+    kind: ClassVar[Kind]
+
+    def __init__(self, manifest: Manifest, context: WorkerContext) -> None:
+        """Take the object up; nothing happens before ``start``."""
+        self.key, self.latest, self.context = key_of(manifest), manifest, context
+        # Daemon: the process may end at once on SIGTERM, whatever a broker keeps a thread from.
+        super().__init__(name=f"{self.kind[1]} {'/'.join(self.key)}", daemon=True)
+        self.status = StatusWriter(context.cluster, self.kind, manifest)
+        self._events = EventRecorder(context.cluster, context.component, context.clock.wall_ns)
+        self._woken = threading.Event()
+        self._is_over = threading.Event()
+        self._is_abandoned = False
+
+    def wake(self) -> None:
+        """Have the next step now."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Have no further step; one that is under way ends by itself."""
+        self._is_over.set()
+        self._woken.set()
+
+    def abandon(self) -> None:
+        """End without ``finish``: the object stays, only this process goes."""
+        self._is_abandoned = True
+        self.stop()
+
+    def is_of(self, manifest: Manifest) -> bool:
+        """Return whether it is the object that was taken up, not one created again."""
+        return bool(manifest["metadata"].get("uid") == self.latest["metadata"].get("uid"))
+
+    def event(self, kind: EventType, reason: str, message: str) -> None:
+        """Record an event about the object as it is by now."""
+        self._events.record(self.latest, kind, reason, message)
+
+    def update(self, manifest: Manifest) -> bool:
+        """Take a newer version; True: its spec is another."""
+        is_other = manifest.get("spec") != self.latest.get("spec")
+        self.latest = manifest
+        return is_other
+
+    @abstractmethod
+    def step(self) -> float:
+        """Do what is due and return the seconds until the next step."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Do what is left to do once stopped."""
+
+    def run(self) -> None:
+        """Work until stopped."""
+        while not self._is_over.is_set():
+            self._woken.clear()
+            try:
+                delay_seconds = self.step()
+            except Exception:
+                log.exception("%s: step failed, continuing", self.name)
+                delay_seconds = _AFTER_ERROR_SECONDS
+            if not self._is_over.is_set():
+                self._woken.wait(max(0.0, delay_seconds))
+        try:
+            if not self._is_abandoned:
+                self.finish()
+        except Exception:
+            log.exception("%s: end failed", self.name)

@@ -1,0 +1,167 @@
+"""Follow a run until it ends: its records in, a live line of each group out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import psutil
+import yaml
+from pydantic import ValidationError
+
+from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.live.live_course import Course
+from lagbench.core.live.live_line import LiveCell, LivePhase, LiveSpike, seconds_to_next_line
+from lagbench.core.live.slo_standings import live_slos
+from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy_limits import PolicyLimits
+from lagbench.core.scenario.consumer_kinds import kind_of
+from lagbench.core.scenario.offered_load import load_spikes, offered_load
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.core.telemetry.records_of_recorder import UsageSample
+from lagbench.errors import NotReady
+from lagbench.programs.live.live_file import LiveFile, PhaseLog, ends_run
+from lagbench.programs.telemetry_follower import TelemetryFollower
+
+SOURCE = "live"
+
+FENCE_PHASE = "fence_run"
+
+FLUSH_SECONDS = 1.0
+
+Wait = Callable[[float], bool]
+"""Wait for that number of seconds; True: the owner has ended, or the follower shall end."""
+
+
+def follow_run(
+    folder: RunFolder, bootstrap_servers: str, longest_seconds: float, wait: Wait
+) -> None:
+    """Write lines until the run has ended, the wait says so, or a file is full.
+
+    :raises NotReady: the run folder is not whole, or has a follower already.
+    """
+    groups = [GroupFollow(group, bootstrap_servers) for group in folder.groups]
+    phase_log = PhaseLog(folder.phases)
+    telemetry: TelemetryLog | None = TelemetryLog(bootstrap_servers, folder.names.telemetry_topic)
+    for group in groups:
+        group.follower.start()
+    began, lines, due, is_over = time.monotonic(), 0, 0.0, False
+    while not is_over:
+        due += seconds_to_next_line(lines)
+        late = time.monotonic() - began
+        is_over = wait(max(due - late, 0.0)) or due >= longest_seconds
+        due = max(due, late - 1.0)  # after a suspension: no burst of lines
+        phases = phase_log.news()
+        is_over = is_over or any(ends_run(phase) for phase in phases)
+        # Records behind the fence do not belong to the run: none is read, none sent.
+        if telemetry is not None and any(phase.name == FENCE_PHASE for phase in phases):
+            _stop_reading(groups, telemetry)
+            telemetry = None
+        if telemetry is not None:
+            telemetry.send(_usage())
+        has_room = [group.write(phases, is_last=is_over) for group in groups]
+        is_over = is_over or not all(has_room)
+        lines += 1
+    _stop_reading(groups, telemetry)
+
+
+def _stop_reading(groups: list[GroupFollow], telemetry: TelemetryLog | None) -> None:
+    for group in groups:
+        group.follower.stop()
+    if telemetry is not None:
+        telemetry.flush(FLUSH_SECONDS)
+
+
+def _usage() -> UsageSample:
+    """Return what this process has cost."""
+    process = psutil.Process()
+    cpu = process.cpu_times()
+    return UsageSample(
+        at=time.time_ns(),
+        source=SOURCE,
+        component=SOURCE,
+        cpu_seconds=cpu.user + cpu.system,
+        memory_bytes=process.memory_info().rss,
+    )
+
+
+class GroupFollow:
+    """Takes the records of one consumer group in a thread; the caller has lines written."""
+
+    def __init__(self, folder: RunFolder, bootstrap_servers: str) -> None:
+        """Open the file; nothing is read yet.
+
+        :raises NotReady: the run folder is not whole, or the file has a follower already.
+        """
+        cell, scenario, limits = read_cell(folder)
+        kind = kind_of(scenario.consumer.kind)
+        self._folder = folder
+        self._course = Course(
+            cell,
+            scenario.slos,
+            limits,
+            reports_owners=kind.reports_owners,
+            reports_work=kind.has_reports,
+        )
+        self._lock = threading.Lock()
+        self._file = LiveFile(folder.live)
+        topic = folder.names.telemetry_topic
+        self.follower = TelemetryFollower(bootstrap_servers, topic, self._take, SOURCE)
+
+    def write(self, phases: list[LivePhase], *, is_last: bool) -> bool:
+        """Append the line of now; False: the file is full."""
+        verdict = self._folder.summary().verdict if self._folder.verdict.is_file() else None
+        with self._lock:
+            for phase in phases:
+                self._course.take_phase(phase)
+            line = self._course.line(time.time_ns(), verdict=verdict, is_last=is_last)
+        return self._file.append(line)
+
+    def _take(self, record: Record) -> None:
+        with self._lock:
+            self._course.take(record, time.time_ns())
+
+
+def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario, PolicyLimits]:
+    """Return the cell of the folder's group, its scenario and the limits of its policy.
+
+    :raises NotReady: a file that plan_cell writes is missing or broken.
+    """
+    try:
+        scenario = Scenario.model_validate(yaml.safe_load(folder.read_text(folder.scenario)))
+        manifest = yaml.safe_load(folder.read_text(folder.policy))
+    except (ValidationError, yaml.YAMLError) as broken:
+        raise NotReady(
+            f"{folder.path} is not a run folder as plan_cell writes it: {broken}"
+        ) from None
+    limits = CheckedPolicy.of_run(manifest, where=str(folder.policy)).limits
+    load = offered_load(scenario.profile)
+    group: Literal["first", "second"] | None = None if folder.second is None else "first"
+    before: dict[str, Any] | None = None
+    if folder.prediction.is_file():
+        before = folder.read_json(folder.prediction).get("before")
+    cell = LiveCell(
+        run_id=folder.reference,
+        scenario=scenario.name,
+        policy=str(folder.read_json(folder.manifest).get("policy")),
+        partitions=scenario.partitions,
+        planned_seconds=load.duration_seconds,
+        settled_seconds=None if before is None else float(before["settled_seconds"]),
+        floor_replicas=limits.started_replicas,
+        ceiling_replicas=limits.ceiling_replicas,
+        spikes=[
+            LiveSpike(start_seconds=spike.start_seconds, end_seconds=spike.end_seconds)
+            for spike in load_spikes(
+                load,
+                started_replicas=limits.started_replicas,
+                pod_rate=scenario.consumer.pod_rate_per_second,
+            )
+        ],
+        slos=live_slos(scenario.slos),
+        group="second" if folder.is_second else group,
+    )
+    return cell, scenario, limits

@@ -1,0 +1,139 @@
+"""Measure and judge a run from its folder alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.measures.compute import compute_measures
+from lagbench.core.measures.measures import Measures
+from lagbench.core.scenario.scenario import Slos
+from lagbench.core.verdict.verdict import Verdict, judge, with_second_group
+from lagbench.errors import LagbenchError, NotReady, WrongInput
+from lagbench.results.history import append_history
+from lagbench.results.read_run import read_evidence, read_scenario
+from lagbench.results.run_prediction import predict_again
+from lagbench.results.seals import judged_files, require_seals, unsealed_note
+
+
+def measure_run(folder: RunFolder) -> Measures:
+    """Compute the measures of a run and write measures.json; repeating it changes nothing.
+
+    :raises NotReady: the run has not come far enough to be measured.
+    :raises WrongInput: an input was changed after the stream had begun.
+    """
+    require_seals(folder)
+    try:
+        run = read_evidence(folder)
+        measures = compute_measures(folder.reference, run)
+    except (AttributeError, KeyError, TypeError, ValueError) as broken:
+        problem = f"{type(broken).__name__}: {broken}"
+        raise NotReady(
+            f"run {folder.reference}: a file or table was not written by lagbench ({problem[:200]})"
+        ) from broken
+    if note := unsealed_note(run.manifest):
+        notes = (*measures.validity.notes, note)
+        validity = measures.validity.model_copy(update={"notes": notes})
+        measures = measures.model_copy(update={"validity": validity})
+    folder.write_json(folder.measures, measures.model_dump(mode="json"))
+    predict_again(folder, run)
+    return measures
+
+
+def judge_run(folder: RunFolder) -> Verdict:
+    """Judge measures.json (computed first if it is missing) by the scenario's SLOs.
+
+    Writes verdict.json, and the run's line in the history of its runs folder. With a second group
+    its verdict is written first, and is part of the run's.
+    """
+    if folder.measures.exists():
+        measures = folder.read_model(folder.measures, Measures)
+    else:
+        measures = measure_run(folder)
+    verdict = judge(measures, read_scenario(folder).slos)
+    if folder.second is not None:
+        verdict = with_second_group(verdict, _judged_second(folder.second))
+    return _write_verdict(folder, verdict)
+
+
+def what_if(folder: RunFolder, limits: Mapping[str, Any]) -> Verdict:
+    """Judge a run by other limits into what-if.json; its verdict and its files stay as they are.
+
+    :param limits: by the name of the SLO.
+    :raises WrongInput: there is no such SLO, or the value is none for it.
+    """
+    require_seals(folder)
+    run = read_evidence(folder)
+    slos = run.scenario.slos.model_dump()
+    try:
+        asked = Slos.model_validate({**slos, **limits})
+    except ValidationError as broken:
+        first = broken.errors()[0]
+        raise WrongInput(
+            where=f"run {folder.reference}",
+            field=f"slos.{first['loc'][0]}",
+            value=first["input"],
+            allowed=first["msg"] if first["loc"][0] in slos else ", ".join(slos),
+        ) from broken
+    verdict = judge(compute_measures(folder.reference, run), asked)
+    content = {"set": dict(limits), "verdict": verdict.model_dump(mode="json")}
+    folder.write_json(folder.path / "what-if.json", content)
+    return verdict
+
+
+def _judged_second(folder: RunFolder) -> Verdict:
+    """Judge the second group; one that cannot be measured leaves the run's verdict open."""
+    try:
+        return judge_run(folder)
+    except LagbenchError as problem:
+        return _undetermined(folder, problem)
+
+
+def rejudge_run(folder: RunFolder) -> Verdict:
+    """Measure and judge a run again, whatever was measured before.
+
+    A folder that cannot be measured is undetermined: the verdict gives the reason. No earlier
+    verdict, and no page or junit.xml of one, stays in the folder of either group.
+
+    :raises WrongInput: an input was changed after the stream had begun; nothing is touched.
+    :raises LagbenchError: it cannot be measured.
+    """
+    for group in folder.groups:
+        require_seals(group)
+    for group in folder.groups:
+        group.measures.unlink(missing_ok=True)
+    try:
+        measure_run(folder)
+        return judge_run(folder)
+    except LagbenchError as problem:
+        if folder.second is not None:
+            _drop_pages(folder.second)
+            _judged_second(folder.second)
+        _undetermined(folder, problem)
+        raise
+
+
+def _undetermined(folder: RunFolder, problem: LagbenchError) -> Verdict:
+    """Write and return the verdict on a folder that cannot be measured; it has no page."""
+    _drop_pages(folder)
+    why = (str(problem),)
+    verdict = Verdict(run_id=folder.reference, status="undetermined", reasons=why, slos=())
+    return _write_verdict(folder, verdict)
+
+
+def _drop_pages(folder: RunFolder) -> None:
+    """Delete what shows an earlier verdict."""
+    for page in (folder.report, folder.junit):
+        page.unlink(missing_ok=True)
+
+
+def _write_verdict(folder: RunFolder, verdict: Verdict) -> Verdict:
+    """Write verdict.json, and the run's line in the history; a second group has no own line."""
+    written = verdict.model_copy(update={"judged": judged_files(folder)})
+    folder.write_json(folder.verdict, written.model_dump(mode="json"))
+    if not folder.is_second:
+        append_history(folder)
+    return written

@@ -1,0 +1,180 @@
+"""The picture of an experiment's runs."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+from tests.fakes.experiments import experiment
+
+from lagbench.catalog.catalog import checked_cell
+from lagbench.core.experiment.experiment import Experiment, draw_schedule
+from lagbench.core.experiment.experiment_page import (
+    PredictedValues,
+    Simulated,
+    as_figure,
+    not_simulated,
+    predicted_values,
+)
+from lagbench.core.experiment.experiment_result import (
+    CellOutcome,
+    ExperimentResult,
+    RunLine,
+)
+from lagbench.core.measures.measures import NAMED
+from lagbench.core.simulation.simulate import simulate
+
+
+def _result(*runs: tuple[str, str, dict[str, float | None]]) -> ExperimentResult:
+    lines = [
+        RunLine(
+            pair=number // 2 + 1,
+            cell=cell,
+            seed=1,
+            run_id=f"run-{number}",
+            verdict="pass" if verdict == "pass" else "fail",
+            attempts=1,
+            hpa_sync_at_seconds=None,
+            values=values,
+        )
+        for number, (cell, verdict, values) in enumerate(runs)
+    ]
+    return ExperimentResult(
+        experiment="e",
+        title="Range & cooperative",
+        question="?",
+        scenario="s",
+        target="embedded",
+        pairs=len(runs) // 2,
+        order_seed=1,
+        kind="comparison",
+        cells=tuple(
+            CellOutcome(name=cell, policy="p", expects="pass", passed=0, failed=0, gaps=0)
+            for cell in ("a", "b")
+        ),
+        runs=tuple(lines),
+        comparisons=(),
+        noise=None,
+        notes=(),
+    )
+
+
+def _parts(figure: str | None, kind: str) -> list[ET.Element]:
+    root = ET.fromstring(figure or "")  # noqa: S314 - it was just made
+    return list(root.iter(f"{{http://www.w3.org/2000/svg}}{kind}"))
+
+
+def _texts(figure: str | None) -> list[str]:
+    return [part.text or "" for part in _parts(figure, "text")]
+
+
+def test_each_run_is_a_dot_that_says_its_value() -> None:
+    """The dots of one axis lie in the order of their values; a failed run is hollow."""
+    figure = as_figure(
+        _result(
+            ("a", "pass", {"reaction_seconds": 10.0}), ("b", "fail", {"reaction_seconds": 14.0})
+        )
+    )
+
+    dots = [dot for dot in _parts(figure, "circle") if len(dot)]
+    assert [dot[0].text for dot in dots] == ["pair 1, a: 10.0 s, pass", "pair 1, b: 14.0 s, fail"]
+    assert float(dots[0].get("cx", 0)) < float(dots[1].get("cx", 0))
+    assert dots[1].get("fill") == "none"
+
+
+def test_the_axis_has_round_numbers_around_all_values() -> None:
+    """Values from 91 to 104 are shown from 90 to 105 in steps of 5."""
+    figure = as_figure(
+        _result(("a", "pass", {"drain_seconds": 91.2}), ("b", "pass", {"drain_seconds": 104.1}))
+    )
+
+    ticks = [text for text in _texts(figure) if text.endswith(".0")]
+    assert ticks == ["90.0", "95.0", "100.0", "105.0"]
+
+
+def test_a_value_that_was_not_measured_is_no_dot_at_zero() -> None:
+    """The row says so, and a measure that nobody measured has no panel."""
+    figure = as_figure(
+        _result(
+            ("a", "pass", {"reaction_seconds": None, "drain_seconds": None}),
+            ("b", "pass", {"reaction_seconds": 14.0, "drain_seconds": None}),
+        )
+    )
+
+    assert _texts(figure).count("not measured") == 1
+    assert not any("drain" in text for text in _texts(figure))
+
+
+def test_a_measure_with_one_value_is_named_below() -> None:
+    """It has no panel; where no measure differs there is no picture."""
+    loss = {"lost": 0.0}
+    figure = as_figure(
+        _result(
+            ("a", "pass", {**loss, "drain_seconds": 1.0}),
+            ("b", "pass", {**loss, "drain_seconds": 2.0}),
+        )
+    )
+
+    assert NAMED["lost"].title in _texts(figure)[-1]
+    assert as_figure(_result(("a", "pass", {**loss}), ("b", "pass", {**loss}))) is None
+
+
+CELL = checked_cell("quick_spike", overrides={})
+
+MEASURES = simulate(CELL.scenario, CELL.policy).measures
+
+BOUND = {"bounds": {"flips": {"absolute": 1}}}
+
+
+def simulated(made: Experiment, eager: list[int]) -> Simulated:
+    """Return runs without a flip, and those of the second cell with these flips."""
+    return {
+        (run.pair, run.cell): replace(
+            MEASURES, flips=eager[run.pair - 1] if run.cell == "eager" else 0
+        )
+        for run in draw_schedule(made).runs
+    }
+
+
+def predicted(eager: list[int]) -> PredictedValues:
+    """Return the prediction of the second cell."""
+    made = experiment(**BOUND)
+    first, second = predicted_values(made, draw_schedule(made), simulated(made, eager))
+    assert (first.cell, first.difference, first.outlook) == ("calm", None, "")
+    return second
+
+
+@pytest.mark.parametrize(
+    ("flips", "outlook"),
+    [
+        ([5, 6, 5, 6, 5, 6], "beyond 1"),
+        ([0, 1, 0, 0, 0, 1], "within 1"),
+        ([0, 9, 0, 0, 0, 9], "undetermined at 1"),
+        ([0, 9, 9, 9, 9, 9], "undetermined at 1"),  # five pairs that differ reach a p of 0.063
+    ],
+)
+def test_the_pairs_decide_or_not(flips: list[int], outlook: str) -> None:
+    """The interval and the smallest p of the pairs say what runs like these would show."""
+    assert predicted(flips).outlook == outlook
+
+
+def test_a_row_has_the_values_by_pair() -> None:
+    """The difference has its interval; the first cell has none."""
+    row = predicted([5, 6, 5, 6, 5, 6]).row
+
+    assert row[:3] == ("Flapping, flips", "eager", "5, 6, 5, 6, 5, 6")
+    assert row[3] == "+5.5 (+4.9 to +6.1)"
+
+
+def test_a_shown_value_stands_beside_what_is_expected() -> None:
+    """What the simulator lacks is named, not left out in silence."""
+    cells = [{"name": "calm", "shows": {"flips": {"at_most": 2}, "lost": 0}}]
+    made = experiment(kind="identity", cells=cells, pairs=1)
+    runs = {(1, "calm"): replace(MEASURES, flips=1)}
+
+    (found,) = predicted_values(made, draw_schedule(made), runs)
+
+    assert found.row[2:] == ("1", "", "expected at most 2")
+    assert NAMED["lost"].title in (not_simulated(made) or "")
+    assert not_simulated(experiment(**BOUND)) is None

@@ -1,0 +1,159 @@
+"""Drain and monotone fall."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.fakes.group_story import SECOND, lag_by_second
+
+from lagbench.core.measures.drain import (
+    Drain,
+    DrainThreshold,
+    drain_measure,
+    full_parallelism,
+    lag_fall,
+    max_rise,
+)
+from lagbench.core.measures.evidence.lag_readings import Gap, LagSeries, RateSeries
+from lagbench.core.telemetry.records_of_recorder import ReplicaSample
+
+NO_RATE = RateSeries(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+
+def replicas(*pairs: tuple[int, int]) -> list[ReplicaSample]:
+    """(spec, ready) per second."""
+    return [
+        ReplicaSample(at=i * SECOND, source="recorder", spec=spec, current=ready, ready=ready)
+        for i, (spec, ready) in enumerate(pairs)
+    ]
+
+
+def drain(series: LagSeries, end_second: int = 1, threshold: float | None = 100) -> Drain:
+    """Return the drain after a spike that ended at ``end_second``, at constant full parallelism."""
+    return drain_measure(
+        series,
+        replicas(*[(4, 4)] * series.at.size),
+        NO_RATE,
+        spike_ended_at=end_second * SECOND,
+        until_at=1000 * SECOND,
+        threshold=DrainThreshold(threshold, "lagThreshold 100"),
+        pod_rate=500,
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "seconds", "precision"),
+    [
+        ((900, 900, 600, 300, 100, 0), 3, 1),
+        ((900, 900, None, 50), 2, 2),  # an unknown total drains nothing
+        ((900, 900, 800, 700), None, None),  # None, not the length of the run
+    ],
+)
+def test_drained_at_the_first_sample_at_the_threshold(
+    values: tuple[float | None, ...], seconds: float | None, precision: float | None
+) -> None:
+    """The spike was over at 1 s; without a threshold (a CPU policy) nothing is drained."""
+    found = drain(lag_by_second(values))
+
+    assert (found.drain_seconds, found.precision_seconds) == (seconds, precision)
+    assert found.drained_at == (None if seconds is None else (1 + seconds) * SECOND)
+    assert drain(lag_by_second(values), threshold=None).drain_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("later", "high"),
+    [
+        ([60.9], 59.9),  # the next sample begins when this one was read
+        ([60.1], 59.1),
+        ([65.9], 60.4),  # a gap after it: no reading takes longer than 1.5 s
+        ([], 60.4),
+    ],
+)
+def test_lag_may_have_come_down_while_its_sample_was_read(later: list[float], high: float) -> None:
+    """The sample of 59.9 s shows 0: its stamp is older than the reading, so 58.9 s is too early."""
+    lags, at = [900, 900, 900, 0, *[0] * len(later)], [0, 1, 58.9, 59.9, *later]
+    found = drain(lag_by_second(lags, at=at))
+
+    assert found.drain_seconds == pytest.approx(58.9)
+    assert found.drain_interval == pytest.approx((57.9, high))
+
+
+def test_skew_limit_is_the_hottest_partition_over_one_pods_rate() -> None:
+    """900 messages at 500 a second."""
+    found = drain(lag_by_second([900, 900, 0]))
+
+    assert found.skew_limited_seconds == pytest.approx(1.8)
+    assert found.hottest_partition == 7
+
+
+@pytest.mark.parametrize(
+    ("values", "falls", "rise", "plateau"),
+    [
+        ((9000, 9000, 6000, 3000, 50), True, 0, 1),
+        # Peak 10 000, so 200 are tolerated.
+        ((10_000, 10_000, 8000, 8100, 8200, 8300, 4000, 50), False, 300, 4),
+        ((10_000, 10_000, 8000, 8150, 5000, 50), True, 150, 2),
+        # 20 s without a new minimum, although it never rises.
+        ((10_000, 10_000, *[5000] * 20, 50), False, 0, 20),
+        ((900, 50, 50), True, 0, 0),  # drained before full parallelism
+        # Two samples lost are jitter; with four nobody knows whether it rose in between.
+        ((9000, 9000, None, None, 6000, 50), True, 0, 3),
+        ((9000, 9000, None, None, None, None, 6000, 50), None, 0, 1),
+        # It rose before the period that nobody saw.
+        ((10_000, 10_000, 8000, 8300, None, None, None, None, 5000, 50), False, 300, 1),
+    ],
+)
+def test_lag_falls_without_a_rise_or_a_plateau(
+    values: tuple[float | None, ...], falls: bool | None, rise: int, plateau: float
+) -> None:
+    """A rise of 2 % of the peak over any 5 s is sampling noise; 15 s without a minimum are not."""
+    found = drain(lag_by_second(values))
+
+    assert found.falls_monotonically is falls
+    assert (found.max_rise_records, found.longest_plateau_seconds) == (rise, plateau)
+
+
+def test_one_second_of_work_is_tolerated() -> None:
+    """At 3000/s two samples may differ by 3000 because of the commit interval."""
+    rate = RateSeries(0, np.full(100, 300), np.full(100, 300))
+    series = lag_by_second([10_000, 10_000, 8000, 9000, 5000, 50])
+
+    found = lag_fall(series, rate, (SECOND, 9 * SECOND), 5 * SECOND)
+
+    assert found.tolerance_records == pytest.approx(3000)
+    assert found.falls_monotonically is True
+
+
+@pytest.mark.parametrize(
+    ("pairs", "ended_at", "window"),
+    [
+        # The maximum of 8 is wanted from 1 s on, Ready from 3 s on, lowered at 5 s.
+        (((2, 2), (8, 2), (8, 5), (8, 8), (8, 8), (6, 8), (2, 2)), 1, (3 * SECOND, 5 * SECOND)),
+        (((2, 2), (8, 8), (4, 4), (4, 4)), 2, None),  # scaled down before the spike ended
+    ],
+)
+def test_full_parallelism_needs_the_pods_ready(
+    pairs: tuple[tuple[int, int], ...], ended_at: int, window: tuple[int, int] | None
+) -> None:
+    """Without it nothing says how the lag fell."""
+    assert full_parallelism(replicas(*pairs), ended_at * SECOND, 99 * SECOND) == window
+    assert lag_fall(lag_by_second([1, 2]), NO_RATE, None, None).falls_monotonically is None
+
+
+def test_max_rise_looks_5_seconds_ahead() -> None:
+    """A rise of 10 over 6 s is 8 in any 5 s at most."""
+    at = np.arange(7, dtype=np.int64) * SECOND
+
+    assert max_rise(at, np.array([0, 2, 4, 6, 7, 8, 10.0])) == 8
+
+
+def test_without_replicas_nobody_knows_full_parallelism() -> None:
+    """Lag falls, then rises where replicas were not seen: neither a fall nor a failure."""
+    series = lag_by_second([9000, 9000, 8000, 7000, 7500, 7900, 8000, 5000, 50])
+    missing = [Gap(3 * SECOND, 7 * SECOND)]
+    window = (SECOND, 99 * SECOND)
+
+    assert lag_fall(series, NO_RATE, window, 8 * SECOND).falls_monotonically is False
+    assert lag_fall(series, NO_RATE, window, 8 * SECOND, missing).falls_monotonically is None
+    drained_before = lag_fall(series, NO_RATE, (8 * SECOND, 99 * SECOND), 8 * SECOND, missing)
+    assert drained_before.falls_monotonically is None

@@ -1,0 +1,275 @@
+"""Depth, area and recovery of a dip."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lagbench.core.measures.evidence.group_events import GroupEvent
+from lagbench.core.measures.evidence.lag_readings import BIN_NS, RateSeries
+from lagbench.core.measures.expected_work import Counterfactual, Undisturbed, counting_owners
+from lagbench.core.measures.partition_work import PartitionWork
+from lagbench.core.measures.rate_dip import (
+    NO_WORK_REASONS,
+    WINDOW_BINS,
+    RateDip,
+    episode_bins,
+    mean_rate_before,
+    rate_dip,
+    rate_series,
+)
+
+SECOND = 10 * BIN_NS
+
+
+def series(processed: list[int]) -> RateSeries:
+    """100 ms bins from 0 on."""
+    done = np.array(processed, dtype=np.int64)
+    return RateSeries(0, done, done)
+
+
+def bins(*periods: tuple[float, float]) -> list[float]:
+    """(seconds, per bin) one after the other."""
+    return [count for seconds, count in periods for _ in range(round(seconds * 10))]
+
+
+def dip_of(
+    processed: list[float],
+    expected: list[float] | None = None,
+    *,
+    started: float = 20,
+    settled: float = 21,
+    following: float | None = None,
+    available: float = 1e6,
+    message_seconds: float = 0.0,
+) -> RateDip:
+    """Return the dip of an episode; 100 a bin are expected throughout where nothing is said."""
+    rate = series([round(count) for count in processed])
+    watched = episode_bins(
+        rate,
+        started_at=round(started * SECOND),
+        settled_at=round(settled * SECOND),
+        next_started_at=None if following is None else round(following * SECOND),
+    )
+    wanted = np.array(expected or [100.0] * len(processed))[watched.first : watched.watch]
+    return rate_dip(rate, watched, wanted, available=available, message_seconds=message_seconds)
+
+
+def test_a_full_stop_of_half_a_second() -> None:
+    """1000/s, nothing for 0.5 s: the worst 1 s window has 500, so 50 %; 500 messages behind."""
+    dip = dip_of(bins((20, 100), (0.5, 0), (30, 100)))
+
+    assert dip.expected_rate_per_second == 1000
+    assert dip.min_rate_per_second == 500
+    assert dip.dip_percent == pytest.approx(50)
+    assert dip.short_dip_percent == pytest.approx(100)
+    assert dip.area_messages == pytest.approx(500)
+    assert dip.area_seconds == pytest.approx(0.5)
+    assert dip.recovery_seconds == pytest.approx(0.5)
+    assert dip.reason == ""
+
+
+@pytest.mark.parametrize(
+    ("processed", "expected", "given", "shown"),
+    [
+        pytest.param(  # 0.6 s of nothing, then 3000/s: no second has less than before the step
+            bins((20, 100), (0.6, 0), (20, 300)),
+            bins((20.6, 100), (20, 300)),
+            {},
+            {
+                "dip_percent": 100 * 600 / 1800,
+                "short_dip_percent": 100,
+                "area_seconds": 0.6,
+            },
+            id="a stop that added pods make up for",
+        ),
+        pytest.param(  # a second after a load step 1000/s are expected and 250/s done
+            bins((19, 25), (1, 100), (30, 25)),
+            bins((19, 25), (31, 100)),
+            {},
+            {"dip_percent": 75},
+            id="a step that falls in with the load",
+        ),
+        pytest.param(  # after 1 s at half rate 1500/s: it was 500 behind at worst
+            bins((20, 100), (1, 50), (20, 150)),
+            None,
+            {},
+            {"area_messages": 500, "dip_percent": 50},
+            id="catching up does not shrink the area",
+        ),
+        pytest.param(  # the fall is counted from its own beginning
+            bins((20, 100), (3, 120), (0.5, 0), (20, 100)),
+            None,
+            {"settled": 24},
+            {"area_messages": 500},
+            id="work done ahead does not hide a stop",
+        ),
+        pytest.param(  # the lab's 20 % for 5 s is the limit of the area
+            bins((20, 100), (5, 80), (20, 100)),
+            None,
+            {"settled": 25},
+            {"area_seconds": 1.0, "dip_percent": 20},
+            id="a fifth less for five seconds",
+        ),
+        pytest.param(
+            bins((20, 100), (20, 180)),
+            None,
+            {},
+            {"dip_percent": 0, "area_messages": 0, "recovery_seconds": 0},
+            id="a rate that rises",
+        ),
+        pytest.param(
+            bins((20, 100), (30, 50)),
+            None,
+            {"following": 30},
+            {"recovery_seconds": None, "observed_seconds": 10},
+            id="never back while it was watched",
+        ),
+        pytest.param(
+            bins((23, 100), (5, 0), (5, 100)),
+            None,
+            {"following": 23},
+            {"dip_percent": 0},
+            id="the next episode ends the watch",
+        ),
+        pytest.param(
+            bins((26, 100), (35, 0), (5, 100)), None, {}, {"dip_percent": 100}, id="5 s after"
+        ),
+        pytest.param(
+            bins((27.1, 100), (35, 0), (5, 100)), None, {}, {"dip_percent": 0}, id="6 s after"
+        ),
+        pytest.param(
+            bins((60, 100), (10, 0), (40, 100)),
+            None,
+            {"settled": 90},
+            {"dip_percent": 100},
+            id="watched until it has settled",
+        ),
+        pytest.param(  # 16 messages a second: widened until 20 are expected in a window
+            bins((20, 2), (10, 0), (30, 2)),
+            [1.6] * 600,
+            {"settled": 30},
+            {"window_seconds": 1.5, "dip_percent": 100},
+            id="a slow group has wider windows",
+        ),
+        pytest.param(  # at 0.5 s a message pods end their work in bursts
+            [*[0.0] * 4, 100.0] * 100,
+            [20.0] * 500,
+            {"message_seconds": 0.5},
+            {"window_seconds": 5, "dip_percent": 0},
+            id="a window holds ten messages of a pod",
+        ),
+    ],
+)
+def test_a_dip_is_what_the_group_fell_behind(
+    processed: list[float],
+    expected: list[float] | None,
+    given: dict[str, float],
+    shown: dict[str, float | None],
+) -> None:
+    """1000/s are expected where nothing else is said; the episode lasts from 20 to 21 s."""
+    dip = dip_of(processed, expected, **given)
+
+    assert {name: getattr(dip, name) for name in shown} == pytest.approx(shown, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("dip", "is_idle"),
+    [
+        (dip_of(bins((60, 0)), available=19), True),
+        # A thousand messages wait and four are expected in a minute: that is slow, not idle.
+        (dip_of(bins((90, 0)), [0.007] * 900, available=1000), False),
+        (dip_of(bins((20, 100), (0.5, 0)), settled=20), False),  # less than a window of data
+    ],
+)
+def test_what_was_not_measured_is_not_always_idle(dip: RateDip, *, is_idle: bool) -> None:
+    """Only a group with nothing to do has nothing to lose."""
+    assert dip.dip_percent is None
+    assert (dip.reason in NO_WORK_REASONS) is is_idle
+
+
+@given(st.lists(st.integers(0, 200), min_size=120, max_size=200))
+def test_depth_lies_between_none_and_all(processed: list[int]) -> None:
+    """Whatever the rate does, depth is 0 to 100 % and the area is not negative."""
+    dip = dip_of([float(count) for count in processed], started=10, settled=11)
+
+    if dip.dip_percent is not None and dip.area_messages is not None:
+        assert 0 <= dip.dip_percent <= 100
+        assert dip.area_messages >= 0
+
+
+def test_mean_before_uses_what_there_is() -> None:
+    """4 s of data before: their mean."""
+    processed = [round(count) for count in bins((2, 100), (2, 50), (1, 0))]
+
+    assert mean_rate_before(series(processed), 4 * SECOND) == 750
+
+
+def test_bins_without_a_row_are_zero() -> None:
+    """Two rows of one bin add up; a bin between has no message."""
+    rate = rate_series(
+        np.array([0, 0, 2 * BIN_NS]), np.array([1, 2, 3]), np.array([4, 5, 6], dtype=np.int64)
+    )
+
+    assert rate.offered.tolist() == [3, 0, 3]
+    assert rate.processed.tolist() == [9, 0, 6]
+    assert rate.processed_between(0, 2 * BIN_NS) == 9
+
+
+BINS = 1400
+"""Two minutes and twenty seconds: twenty blocks of 7 s."""
+
+
+def undisturbed(done: np.ndarray, disturbed: list[tuple[int, int]]) -> Undisturbed:
+    """Return the noise of one pod that could do 50 a bin all the time."""
+    shape = (1, BINS)
+    work = PartitionWork(
+        arrivals=np.zeros(shape, dtype=np.float32),
+        waiting=np.full(shape, 1e6, dtype=np.float32),
+        done=None,
+        lost=np.zeros(BINS, dtype=np.int64),
+        pod_rates=None,
+        message_seconds=None,
+    )
+    owners = counting_owners([GroupEvent(0, "a", "assigned", frozenset({0}))], 0, 1)
+    rate = RateSeries(0, done, done)
+    return Undisturbed(rate, Counterfactual(work, owners, 500.0), 0, BINS, disturbed)
+
+
+def test_a_steady_group_has_no_noise() -> None:
+    """50 a bin, as expected: 0 % and nothing behind."""
+    noise = undisturbed(np.full(BINS, 50), []).noise(WINDOW_BINS, 500.0)
+
+    assert noise is not None
+    assert (noise.dip_percent, noise.short_dip_percent, noise.area_seconds) == (0, 0, 0)
+
+
+def test_noise_is_what_nine_of_ten_blocks_stay_below() -> None:
+    """One window in every block is 10 % low; a single stop of 3 s does not raise the noise."""
+    done = np.full(BINS, 50)
+    done[30::70] = 25
+    done[700:730] = 0
+
+    noise = undisturbed(done, []).noise(WINDOW_BINS, 500.0)
+
+    assert noise is not None
+    assert noise.dip_percent == pytest.approx(5, abs=1)
+    assert noise.short_dip_percent == pytest.approx(25, abs=2)
+
+
+def test_what_a_rebalance_disturbs_is_left_out() -> None:
+    """Half of the run is low, and all of that is disturbed."""
+    done = np.full(BINS, 50)
+    done[:700] = 10
+
+    noise = undisturbed(done, [(0, 700)]).noise(WINDOW_BINS, 500.0)
+
+    assert noise is not None
+    assert noise.dip_percent == 0
+
+
+def test_a_run_without_a_calm_block_has_no_known_noise() -> None:
+    """None: the least that a dip may be is then nothing."""
+    assert undisturbed(np.full(BINS, 50), [(0, BINS)]).noise(WINDOW_BINS, 500.0) is None

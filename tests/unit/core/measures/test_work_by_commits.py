@@ -1,0 +1,174 @@
+"""The work of a group from its committed offsets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lagbench.core.measures.evidence.lag_readings import LagSeries, RateSeries, lag_series
+from lagbench.core.measures.partition_work import (
+    bins_without_reading,
+    rate_of_commits,
+    work_by_commits,
+)
+from lagbench.core.measures.standstill import standstill
+
+SECOND = 1_000_000_000
+
+
+def _series(ends: list[int], commits: list[int | None]) -> LagSeries:
+    at = [second * SECOND for second in range(len(ends))]
+    return lag_series(at, [0] * len(ends), ends, commits, first_partitions=1)
+
+
+def test_work_is_even_between_two_commits() -> None:
+    """A commit of 500 in five seconds is 100 a second, not 500 in one."""
+    ends = [100 * second for second in range(41)]
+    commits: list[int | None] = [100 * (second // 5) * 5 for second in range(41)]
+    found = work_by_commits(_series(ends, commits))
+    assert found is not None
+    assert found.commit_seconds == pytest.approx(5)
+    by_second = found.rate.processed.reshape(-1, 10).sum(axis=1)
+    assert set(by_second.tolist()) == {100}
+    assert int(found.rate.offered.sum()) == 4000
+
+
+def test_a_pause_longer_than_usual_is_seen() -> None:
+    """After commits each second, ten seconds without one are a standstill of about that length."""
+    commits: list[int | None] = [100 * second for second in range(20)]
+    commits += [1900] * 10 + [1900 + 100 * (second + 1) for second in range(20)]
+    ends = [100 * second + 100 for second in range(50)]
+    found = work_by_commits(_series(ends, commits))
+    assert found is not None
+    stood = standstill(found.rate, found.work, from_at=0, until_at=49 * SECOND, message_seconds=0.0)
+    assert stood.group_seconds == pytest.approx(9.5, abs=1.0)
+
+
+def test_an_offset_set_back_is_no_new_work() -> None:
+    """Work that is done again is not counted a second time."""
+    commits: list[int | None] = [0, 100, 200, 50, 100, 200, 300]
+    found = work_by_commits(_series([1000] * 7, commits))
+    assert found is not None
+    assert int(found.rate.processed.sum()) == 300
+
+
+def test_the_load_and_work_of_a_recreated_topic_count() -> None:
+    """Both go on from the new, lower offsets, and what waited in the old log is gone."""
+    ends = [1_000, 1_100, 1_200, 10, 110, 210]
+    commits: list[int | None] = [500, 600, 700, 10, 60, 110]
+    found = work_by_commits(_series(ends, commits))
+    assert found is not None
+    offered = found.rate.offered.reshape(-1, 10).sum(axis=1)
+    assert offered.tolist() == [100, 100, 0, 100, 100]
+    assert [int(part.sum()) for part in np.split(found.rate.processed, [20])] == [200, 100]
+    assert found.work.waiting[0, 29] == pytest.approx(500, abs=20)
+    assert found.work.waiting[0, 31] == pytest.approx(0, abs=10)
+    assert found.work.waiting[0, -1] == pytest.approx(100, abs=30)
+
+
+def test_work_that_waited_at_the_start_counts_as_waiting() -> None:
+    """A backlog of the first sample waits from the first bin on."""
+    found = work_by_commits(_series([500] * 4, [100, 100, 100, 100]))
+    assert found is not None
+    assert found.work.backlog == 400
+    assert int(found.work.waiting[0, -1]) == 400
+    assert found.commit_seconds is None
+
+
+def test_what_was_never_committed_is_not_known_to_be_done() -> None:
+    """Without a second reading there is nothing to compare."""
+    found = work_by_commits(_series([0, 10, 20], [None, None, None]))
+    assert found is not None
+    assert np.array_equal(found.rate.processed, np.zeros(20))
+    assert work_by_commits(_series([5], [0])) is None
+
+
+def _offered() -> RateSeries:
+    """Return four seconds in which 1,000 messages a second came."""
+    return RateSeries(0, np.full(40, 100, dtype=np.int64), np.zeros(40, dtype=np.int64))
+
+
+def _per_second(*commits: int | None) -> list[int]:
+    """Return the messages of each second, with a reading of the offsets a second."""
+    found = rate_of_commits(_offered(), _series([9_000] * len(commits), list(commits)))
+    assert (found.offered == 100).all()
+    assert found.processed.size == 40
+    return [int(count) for count in found.processed.reshape(-1, 10).sum(axis=1)]
+
+
+@pytest.mark.parametrize(
+    ("commits", "per_second"),
+    [
+        ([0, 500, 500, 2_000], [500, 750, 750, 0]),  # even between two commits
+        # Work that is done again is no progress until the offset is ahead again.
+        ([0, 1_000, 400, 1_200], [1_000, 100, 100, 0]),
+        # A run's topic begins empty, so the first commit counts whole.
+        ([None, None, 500, 1_000], [0, 500, 500, 0]),
+    ],
+)
+def test_a_runs_rate_is_by_its_commits(commits: list[int | None], per_second: list[int]) -> None:
+    """The same rule as of an observed group, in the bins of the run."""
+    assert _per_second(*commits) == per_second
+
+
+def test_without_two_readings_a_runs_rate_stays() -> None:
+    """Nothing is known of the work."""
+    known = _offered()
+    assert rate_of_commits(known, _series([], [])) is known
+    assert rate_of_commits(known, _series([9_000], [100])) is known
+
+
+def _read_at(seconds: list[int], every: int = 5) -> LagSeries:
+    """Return readings of a group that does 100 messages a second and commits ``every`` seconds."""
+    return lag_series(
+        [second * SECOND for second in seconds],
+        [0] * len(seconds),
+        [100 * second + 10 for second in seconds],
+        [100 * (second // every) * every for second in seconds],
+        first_partitions=1,
+    )
+
+
+def test_work_in_a_gap_of_the_readings_is_not_known() -> None:
+    """A steady group has neither a standstill nor a burst outside of the bins without a reading.
+
+    Nothing is read from 63 to 121 s. The commits next to this are seen at 60 and 125 s.
+    """
+    lag = _read_at([*range(63), *range(122, 200)])
+    found = work_by_commits(lag)
+    assert found is not None
+
+    missing = bins_without_reading(found.rate, lag)
+
+    assert np.flatnonzero(missing).tolist() == list(range(600, 1250))
+    per_second = found.rate.processed.reshape(-1, 10).sum(axis=1)
+    is_known = ~missing.reshape(-1, 10).any(axis=1)
+    assert set(per_second[is_known][:-5].tolist()) == {100}
+    assert int(per_second[~is_known].max()) == 800
+
+
+def test_a_missed_reading_leaves_all_work_known() -> None:
+    """Two failed readings are no gap."""
+    lag = _read_at([*range(20), *range(22, 40)])
+    found = work_by_commits(lag)
+    assert found is not None
+    assert not bins_without_reading(found.rate, lag).any()
+
+
+def test_a_standstill_that_was_read_before_a_gap_stays_known() -> None:
+    """Only one spread of a commit (1.5 s) before the gap may hold work that was not committed."""
+    seconds = [*range(41), *range(60, 80)]
+    done = [100 * min(second, 20) if second <= 40 else 100 * second for second in seconds]
+    lag = lag_series(
+        [second * SECOND for second in seconds],
+        [0] * len(seconds),
+        [100 * second + 10 for second in seconds],
+        done,
+        first_partitions=1,
+    )
+    found = work_by_commits(lag)
+    assert found is not None
+
+    missing = np.flatnonzero(bins_without_reading(found.rate, lag))
+
+    assert (missing[0], missing[-1]) == (385, 609)

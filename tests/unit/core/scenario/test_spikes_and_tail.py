@@ -1,0 +1,240 @@
+"""The spikes of a load: marked, by rule, or none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.catalog_files import list_scenarios
+from lagbench.core.scenario.event_stream import EventStream, StreamDigest
+from lagbench.core.scenario.offered_load import (
+    OfferedLoad,
+    Segment,
+    Spike,
+    load_spikes,
+    offered_load,
+)
+from lagbench.core.scenario.profiles import (
+    BurstyProfile,
+    SteadyProfile,
+    StepProfile,
+    TraceProfile,
+    trace_points,
+)
+from lagbench.core.scenario.scenario import Keys, Scenario
+from lagbench.core.scenario.stream_tail import Tail, resting_lag_records, resting_replicas, tail_of
+
+
+def trace(*rows: tuple[float, float], marks: str = "") -> OfferedLoad:
+    """Return the load of a trace; ``marks`` has a 0 or 1 for each row."""
+    header = "second,rate" + ",spike" * bool(marks)
+    lines = [
+        f"{second},{rate}" + (f",{marks[index]}" if marks else "")
+        for index, (second, rate) in enumerate(rows)
+    ]
+    points = trace_points("\n".join([header, *lines]), where="t.csv")
+    return offered_load(TraceProfile(kind="trace", file="t.csv", points=points))
+
+
+def periods(load: OfferedLoad, floor: float | None = 1000) -> list[tuple[float, float]]:
+    """Return from when to when the spikes last."""
+    found = load_spikes(load, started_replicas=1, pod_rate=floor)
+    return [(spike.start_seconds, spike.end_seconds) for spike in found]
+
+
+def test_a_steps_spike_is_its_own_even_below_the_floors_rate() -> None:
+    """The profile says what the spike is."""
+    profile = StepProfile(
+        kind="step",
+        rate_per_second=10,
+        spike_mult=5,
+        before_seconds=8,
+        spike_hold_seconds=20,
+        after_seconds=4,
+    )
+
+    assert load_spikes(offered_load(profile), started_replicas=1, pod_rate=1000) == (
+        Spike(8, 28, 10, 50),
+    )
+
+
+def test_each_burst_is_a_spike() -> None:
+    """However short the quiet between two of them."""
+    profile = BurstyProfile(
+        kind="bursty", rate_per_second=10, quiet_seconds=5, spike_hold_seconds=2, bursts=2
+    )
+
+    assert periods(offered_load(profile)) == [(5, 7), (12, 14)]
+
+
+def test_a_steady_load_has_none() -> None:
+    """Also where the floor cannot take it."""
+    profile = SteadyProfile(kind="steady", rate_per_second=5000, duration_seconds=100)
+
+    assert periods(offered_load(profile)) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        (((0, 500), (20, 4000), (60, 500), (90, 0)), [(20, 60)]),
+        (((0, 500), (20, 4000), (34.9, 500), (90, 0)), []),  # shorter than a sync of the HPA
+        (((0, 500), (20, 4000), (35, 500), (90, 0)), [(20, 35)]),
+        (((0, 500), (20, 1500), (30, 900), (40, 3000), (50, 500), (90, 0)), [(20, 50)]),
+        (((0, 500), (20, 1500), (40, 900), (55, 3000), (80, 500), (90, 0)), [(20, 40), (55, 80)]),
+        (((0, 2000), (30, 500), (90, 0)), [(0, 30)]),
+        (((0, 500), (20, 1000), (90, 0)), []),  # exactly what the floor can do
+        (((0, 500), (60, 2000), (90, 0)), [(60, 90)]),
+    ],
+)
+def test_a_trace_has_spikes_where_the_floor_cannot_follow(
+    rows: tuple[tuple[float, float], ...], found: list[tuple[float, float]]
+) -> None:
+    """Above 1,000/s for a whole sync of 15 s; shorter gaps join."""
+    assert periods(trace(*rows)) == found
+
+
+def test_a_spike_of_a_trace_knows_its_rates() -> None:
+    """The rate before it, and the highest in it."""
+    load = trace((0, 500), (20, 1500), (40, 4500), (60, 1200), (80, 300), (90, 0))
+
+    assert load_spikes(load, started_replicas=1, pod_rate=1000) == (Spike(20, 80, 500, 4500),)
+
+
+def test_a_trace_that_marks_its_spikes_is_taken_at_its_word() -> None:
+    """Of 1 s, and with none at all where every row says 0."""
+    rows = ((0.0, 500.0), (20.0, 600.0), (21.0, 9000.0), (90.0, 0.0))
+
+    assert periods(trace(*rows, marks="0100")) == [(20, 21)]
+    assert periods(trace(*rows, marks="0000")) == []
+
+
+def test_records_that_cost_nothing_are_never_too_many() -> None:
+    """A pod without a limit has none that a rate could exceed."""
+    assert periods(OfferedLoad((Segment(0, 1e6),), 60, marks_spikes=False), floor=None) == []
+
+
+STEP = {
+    "kind": "step",
+    "rate_per_second": 1000,
+    "before_seconds": 3,
+    "spike_hold_seconds": 2,
+    "after_seconds": 1.2345,
+}
+
+
+def scenario(profile: dict[str, Any], **others: Any) -> Scenario:
+    """Return a scenario with this load; one pod does 500/s."""
+    fields = {"name": "mine", "description": "x", "partitions": 4, "policy": "lag-quick"}
+    return Scenario.model_validate(fields | {"profile": profile} | others)
+
+
+def trace_of(*rates: float) -> dict[str, Any]:
+    """Return a trace_of with a second of each rate."""
+    points = [{"second": at, "rate_per_second": rate} for at, rate in enumerate((*rates, 0))]
+    return {"kind": "trace", "file": "t.csv", "points": points}
+
+
+def rate_of(profile: dict[str, Any], **others: Any) -> float | None:
+    """Return the tail's rate with two pods at the floor; None: no tail."""
+    tail = tail_of(scenario(profile, **others), started_replicas=2)
+    return None if tail is None else tail.rate_per_second
+
+
+def test_the_planned_window_is_the_same_stream_with_and_without_a_tail() -> None:
+    """Byte for byte: seqs, instants, keys and payload of what the scenario plans."""
+    planned = offered_load(scenario(STEP).profile)
+    whole = planned.with_tail(777.7, 10)
+
+    alone = EventStream(planned, Keys(), seed=7).events(0, planned.total)
+    with_tail = EventStream(whole, Keys(), seed=7).events(0, whole.total)
+
+    assert len(with_tail) == whole.total == planned.total + 7777
+    assert with_tail[: planned.total].tobytes() == alone.tobytes()
+    first = int(with_tail["planned_offset_ns"][planned.total])
+    assert planned.duration_ns < first <= planned.duration_ns + 1e9 / 777.7 + 1
+
+
+@pytest.mark.parametrize("name", list_scenarios())
+def test_the_catalogs_streams_keep_their_instants(name: str) -> None:
+    """Around the end of each planned window, where the tail begins, no instant moves."""
+    cell = checked_cell(name)
+    planned = offered_load(cell.scenario.profile)
+    started = cell.policy.limits.started_replicas
+    tail = tail_of(cell.scenario, started_replicas=started) or Tail(planned.base_rate, 10)
+    whole, total = tail.after(planned), planned.total
+
+    assert (
+        whole.planned_times(total - 10_000, total) == planned.planned_times(total - 10_000, total)
+    ).all()
+    assert whole.planned_count_at(planned.duration_ns) == total
+    assert [step.at_ns for step in whole.steps] == [step.at_ns for step in planned.steps]
+
+
+def test_a_digest_is_of_the_planned_window_alone() -> None:
+    """However long the tail was, the digest is the one of the scenario's own events."""
+    planned = offered_load(scenario(STEP).profile)
+    events = EventStream(planned.with_tail(1000, 10), Keys(), seed=7).events(0, 10**9)
+    digests = set()
+    for end in (planned.total, planned.total + 1, len(events)):
+        digest = StreamDigest(seq_to=planned.total)
+        for part in np.array_split(events[:end], 5):
+            digest.add(part)
+        digests.add(digest.hexdigest())
+
+    alone = StreamDigest(seq_to=planned.total)
+    alone.add(events[: planned.total])
+    assert digests == {alone.hexdigest()}
+
+
+def test_a_step_goes_on_at_its_base_rate() -> None:
+    """Also when it ends with its spike; the bound covers drain, settling and the way between."""
+    timeouts = {"drain_seconds": 50, "settle_seconds": 70}
+
+    assert tail_of(scenario(STEP, timeouts=timeouts), started_replicas=2) == Tail(1000, 240)
+    assert rate_of(STEP | {"after_seconds": 0}) == 1000
+
+
+def test_steady_load_and_none_have_no_tail() -> None:
+    """A steady profile is base load all along."""
+    steady = {"kind": "steady", "rate_per_second": 5, "duration_seconds": 5}
+
+    assert rate_of(steady) is None
+    assert rate_of(STEP, tail="none") is None
+
+
+def test_a_trace_goes_on_at_its_last_rate_unless_that_is_a_spike() -> None:
+    """Two pods do 1,000/s: what is above that is a spike, and then the lowest rate continues."""
+    assert rate_of(trace_of(300, 4000, 700)) == 700
+    assert rate_of(trace_of(300, 700, 4000)) == 300
+    assert rate_of(trace_of(300, 700, 0)) is None
+
+
+def test_lag_at_rest_is_never_zero_under_load() -> None:
+    """The policy's threshold, or two seconds of the base load where that is more."""
+    assert resting_lag_records(Tail(600, 10), lag_threshold=500) == 1200
+    assert resting_lag_records(Tail(600, 10), lag_threshold=5000) == 5000
+    assert resting_lag_records(None, lag_threshold=500) == 500
+
+
+@pytest.mark.parametrize(
+    ("rate", "floor", "at_rest"),
+    [(900, 2, (2, 2)), (900, 0, (1, 2)), (1600, 2, (2, 4)), (9000, 2, (2, 12))],
+)
+def test_replicas_at_rest_hold_the_base_load(
+    rate: float, floor: int, at_rest: tuple[int, int]
+) -> None:
+    """The floor, at least one pod, and up to what the load needs where the floor cannot do it."""
+    found = resting_replicas(
+        scenario(STEP), Tail(rate, 10), floor_replicas=floor, ceiling_replicas=12
+    )
+
+    assert found == at_rest
+
+
+def test_without_load_the_policy_rests_at_its_floor() -> None:
+    """Also at 0."""
+    assert resting_replicas(scenario(STEP), None, floor_replicas=0, ceiling_replicas=12) == (0, 0)

@@ -1,0 +1,273 @@
+"""Server-side apply: ownership, removal, conflicts, keyed lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lagbench.localkube.kube_objects import ApiError, copy_of
+from lagbench.localkube.merging.apply import (
+    Owner,
+    apply,
+    from_fields_v1,
+    owners_of,
+    record_update,
+    to_fields_v1,
+    values_by_path,
+)
+from lagbench.localkube.merging.patch import (
+    JSON,
+    MERGE,
+    STRATEGIC,
+    json_patch,
+    merge_patch,
+    patched,
+    strategic_merge_patch,
+)
+
+
+def writer(manager: str, operation: str = "Apply") -> Owner:
+    """Return a manager that owns nothing yet."""
+    return Owner(manager, operation, "", frozenset(), "v1", "2026-01-01T00:00:00Z")
+
+
+def manifest(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return an object to apply."""
+    return {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "x"}, "spec": spec}
+
+
+def applied(
+    live: dict[str, Any] | None, spec: dict[str, Any], manager: str = "a", **options: Any
+) -> dict[str, Any]:
+    """Apply a spec as a manager."""
+    settings = {"force": False, "is_custom": False, **options}
+    return apply(live, manifest(spec), writer(manager), **settings)
+
+
+def containers(*entries: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec with containers."""
+    return {"containers": list(entries)}
+
+
+def test_what_nobody_applied_stays() -> None:
+    """A field that the server or a plain write set survives an apply that does not name it."""
+    live = applied(None, {"x": 1})
+    live["spec"]["defaulted"] = True
+
+    assert applied(live, {"x": 2})["spec"] == {"x": 2, "defaulted": True}
+
+
+def test_a_data_map_loses_only_the_key() -> None:
+    """A label of somebody else stays when the manager's own label goes."""
+    live = apply(
+        None,
+        {"metadata": {"name": "x", "labels": {"mine": "1"}}, "spec": {"a": 1}},
+        writer("a"),
+        force=False,
+        is_custom=False,
+    )
+    live["metadata"]["labels"]["theirs"] = "2"
+
+    after = applied(live, {"a": 1})
+
+    assert after["metadata"]["labels"] == {"theirs": "2"}
+
+
+def test_a_foreign_value_is_a_conflict_and_force_takes_it() -> None:
+    """Another manager's value rejects the apply with its name and field; force moves ownership."""
+    live = applied(None, {"x": 1}, "a")
+
+    with pytest.raises(ApiError) as refused:
+        applied(live, {"x": 2}, "b")
+    forced = applied(live, {"x": 2}, "b", force=True)
+
+    assert refused.value.code == 409
+    assert refused.value.causes[0]["field"] == ".spec.x"
+    assert 'conflict with "a"' in refused.value.message
+    assert forced["spec"] == {"x": 2}
+    assert {owner.manager for owner in owners_of(forced)} == {"b"}
+
+
+def test_ports_are_distinguished_by_number_and_protocol() -> None:
+    """Two entries for one number with different protocols are two items."""
+    ports = [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]
+    live = applied(None, containers({"name": "m", "ports": ports}))
+
+    after = applied(live, containers({"name": "m", "ports": ports[1:]}))
+
+    assert after["spec"]["containers"][0]["ports"] == ports[1:]
+
+
+def test_lists_of_a_custom_kind_are_replaced_whole() -> None:
+    """In a custom resource a list is one value, whatever its items look like."""
+    live = applied(None, containers({"name": "one"}), is_custom=True)
+
+    after = applied(live, containers({"name": "two"}), is_custom=True)
+
+    assert after["spec"]["containers"] == [{"name": "two"}]
+
+
+def test_repeating_an_apply_changes_nothing() -> None:
+    """The same apply twice gives the same object, managed fields and time included."""
+    live = applied(None, containers({"name": "one", "env": [{"name": "A", "value": "1"}]}))
+    later = Owner("a", "Apply", "", frozenset(), "v1", "2026-02-02T00:00:00Z")
+
+    again = apply(
+        live,
+        manifest(containers({"name": "one", "env": [{"name": "A", "value": "1"}]})),
+        later,
+        force=False,
+        is_custom=False,
+    )
+
+    assert again == live
+
+
+def test_a_plain_write_takes_ownership() -> None:
+    """What a plain write changes belongs to its manager from then on, without a conflict."""
+    live = applied(None, {"replicas": 1, "x": 1}, "a")
+    after = copy_of(live)
+    after["spec"]["replicas"] = 5
+
+    record_update(live, after, writer("scaler", "Update"), is_custom=False)
+
+    fields = {owner.manager: owner.fields for owner in owners_of(after)}
+    assert fields["scaler"] == {("f:spec", "f:replicas")}
+    assert ("f:spec", "f:replicas") not in fields["a"]
+    with pytest.raises(ApiError):
+        applied(after, {"replicas": 1, "x": 1}, "a")
+    assert applied(after, {"x": 1}, "a")["spec"] == {"replicas": 5, "x": 1}
+
+
+def test_field_sets_survive_their_document() -> None:
+    """A set of paths written as fieldsV1 is read back the same."""
+    paths = frozenset(
+        values_by_path(
+            manifest(containers({"name": "one", "env": [{"name": "A", "value": "1"}]})),
+            is_custom=False,
+        )
+    )
+
+    document = to_fields_v1(paths)
+
+    assert from_fields_v1(document) == paths
+    assert document["f:spec"]["f:containers"]['k:{"name":"one"}']["."] == {}
+
+
+def test_a_merge_patch_removes_by_null_and_replaces_lists() -> None:
+    """Null removes, objects merge, everything else is replaced."""
+    target = {"a": {"b": 1, "c": 2}, "list": [1, 2], "gone": 1}
+
+    merged = merge_patch(
+        target, {"a": {"b": 3, "new": {"x": None, "y": 1}}, "list": [3], "gone": None}
+    )
+
+    assert merged == {"a": {"b": 3, "c": 2, "new": {"y": 1}}, "list": [3]}
+    assert target["gone"] == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ({"op": "add", "path": "/list/1", "value": 9}, {"list": [1, 9, 2], "m": {"a/b": 1}}),
+        ({"op": "add", "path": "/list/-", "value": 9}, {"list": [1, 2, 9], "m": {"a/b": 1}}),
+        ({"op": "remove", "path": "/m/a~1b"}, {"list": [1, 2], "m": {}}),
+        ({"op": "replace", "path": "/list/0", "value": 7}, {"list": [7, 2], "m": {"a/b": 1}}),
+        ({"op": "move", "from": "/m/a~1b", "path": "/m/c"}, {"list": [1, 2], "m": {"c": 1}}),
+        (
+            {"op": "copy", "from": "/list/0", "path": "/n"},
+            {"list": [1, 2], "m": {"a/b": 1}, "n": 1},
+        ),
+        ({"op": "test", "path": "/list/0", "value": 1}, {"list": [1, 2], "m": {"a/b": 1}}),
+    ],
+)
+def test_json_patch_operations(operation: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Each operation of RFC 6902 does what it says, with escaped pointers."""
+    assert json_patch({"list": [1, 2], "m": {"a/b": 1}}, [operation]) == expected
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "test", "path": "/a", "value": 2},
+        {"op": "remove", "path": "/missing"},
+        {"op": "replace", "path": "/missing", "value": 1},
+        {"op": "add", "path": "no-slash", "value": 1},
+        {"op": "jump", "path": "/a"},
+        {"path": "/a"},
+    ],
+)
+def test_a_json_patch_that_cannot_be_done_is_refused(operation: dict[str, Any]) -> None:
+    """A failing test, a missing place or an unknown operation is a 422."""
+    with pytest.raises(ApiError) as refused:
+        json_patch({"a": 1}, [operation])
+
+    assert refused.value.code == 422
+
+
+def test_a_strategic_patch_merges_items_by_key() -> None:
+    """Containers are merged by name, variables inside them too; directives delete and replace."""
+    spec = {
+        "spec": {
+            "containers": [
+                {"name": "one", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]},
+                {"name": "two"},
+            ],
+            "args": [1, 2],
+        }
+    }
+    change = {
+        "spec": {
+            "$setElementOrder/containers": [{"name": "one"}],
+            "containers": [
+                {
+                    "name": "one",
+                    "env": [{"name": "A", "value": "9"}, {"name": "B", "$patch": "delete"}],
+                },
+                {"name": "two", "$patch": "delete"},
+                {"name": "three"},
+            ],
+            "args": [3],
+        }
+    }
+
+    merged = strategic_merge_patch(spec, change)
+
+    assert merged == {
+        "spec": {
+            "containers": [
+                {"name": "one", "env": [{"name": "A", "value": "9"}]},
+                {"name": "three"},
+            ],
+            "args": [3],
+        }
+    }
+
+
+def test_a_strategic_patch_can_keep_only_named_fields() -> None:
+    """``$retainKeys`` drops the fields that it does not name: a strategy changes its type."""
+    strategy = {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}
+
+    merged = strategic_merge_patch(
+        strategy, {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}
+    )
+
+    assert merged == {"strategy": {"type": "Recreate"}}
+
+
+@pytest.mark.parametrize(
+    ("content_type", "is_custom", "code"),
+    [
+        ("application/json", False, 415),
+        (STRATEGIC, True, 415),
+        (MERGE, True, 400),
+        (JSON, False, 400),
+    ],
+)
+def test_what_is_no_patch_is_refused(content_type: str, code: int, *, is_custom: bool) -> None:
+    """Unknown formats, strategic patches of custom kinds and wrong shapes are rejected."""
+    with pytest.raises(ApiError) as refused:
+        patched({"a": 1}, "text", content_type, is_custom=is_custom)
+
+    assert refused.value.code == code

@@ -1,0 +1,278 @@
+"""What ``bench_up`` finds beside the cluster's objects, for tests of that task."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import kubernetes.client
+import pytest
+import yaml
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+from tests.fakes.fake_leases import FakeLeases
+from tests.unit.plugins.conftest import SERVERS, World, workload
+
+from lagbench.adapters.kube.cluster_lease import HOLDER_NAME, HOLDER_VARIABLE, ClusterLease
+from lagbench.core.cluster.lease import longest_run_seconds
+from lagbench.core.scenario.run_names import RUN_ID_LABEL
+from lagbench.core.spark.spark_connection import SparkPlace
+from lagbench.embedded import bench
+from lagbench.embedded.bench_state import BenchState, ProcessRecord
+from lagbench.errors import NotReady
+from lagbench_airflow import bench_life
+from lagbench_airflow import bench_life as plugin
+from lagbench_airflow.bench_life import is_own_bench
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.hooks import target
+
+
+def stand_in_for_bench(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, is_embedded: bool, **others: object
+) -> None:
+    """Let the task find the world's Kafka and cluster, and in ``others`` what else it asks for."""
+    cluster: Any = world.kube
+    cluster.server_version = lambda: "v1.34.4"
+    spark = SimpleNamespace(place=SparkPlace.KUBERNETES)
+    stand_ins: dict[str, object] = {
+        "open_kube": lambda **_: world.kube,
+        "KafkaHook": lambda: SimpleNamespace(get_conn=lambda: world.admin),
+        "SparkTarget": SimpleNamespace(read=lambda _: spark),
+        **others,
+    }
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(bench_life, name, stand_in)
+    monkeypatch.setattr(target, "connection", lambda *_: None)
+    monkeypatch.setattr(target, "is_embedded", lambda: is_embedded)
+
+
+def bench_up(world: World) -> dict[str, Any]:
+    """Run what the task ``bench_up`` does."""
+    return bench_life.bring_bench_up(lambda _: None, cell=CellRun.open(str(world.folder.path)))
+
+
+@pytest.fixture
+def leases(world: World, monkeypatch: pytest.MonkeyPatch) -> FakeLeases:
+    """Make the world's bench a cluster that has all a run needs, and return its Leases."""
+    leases = FakeLeases()
+    cluster: Any = world.kube
+    cluster.api_client = SimpleNamespace(configuration=SimpleNamespace(host="https://api"))
+    cluster.namespace = "lagbench"
+    monkeypatch.setattr(kubernetes.client, "CoordinationV1Api", leases)
+    stand_in_for_bench(
+        world,
+        monkeypatch,
+        is_embedded=False,
+        settings_of_cluster=lambda: world.cluster,
+        check_cluster=lambda *_, **__: None,
+        ready_namespace=lambda _: None,
+        lease_holder=lambda: "here",
+    )
+    return leases
+
+
+def test_a_cell_holds_the_lease_until_its_teardown(world: World, leases: FakeLeases) -> None:
+    """Taken for the longest that the scenario can take, renewed by a retry, then given back."""
+    bench_up(world)
+    bench_up(world)
+
+    assert leases.holder == "here"
+    assert leases.lease is not None
+    longest = longest_run_seconds(CellRun.open(str(world.folder.path)).scenario)
+    assert leases.lease["spec"]["leaseDurationSeconds"] == longest
+    bench_life.clean_up(lambda _: None, folder=world.folder, is_last_try=False)
+    assert leases.lease is None
+
+
+@pytest.mark.usefixtures("leases")
+@pytest.mark.parametrize("actions", [[], [{"kind": "rolling_restart", "at_seconds": 6}]])
+def test_the_cluster_is_checked_for_what_the_run_needs(
+    world: World, monkeypatch: pytest.MonkeyPatch, actions: list[dict[str, Any]]
+) -> None:
+    """Objects named actions are only in the way of a run that has actions."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(bench_life, "check_cluster", lambda *_, **given: asked.append(given))
+    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
+    world.folder.write_text(world.folder.scenario, yaml.safe_dump(scenario | {"actions": actions}))
+
+    bench_up(world)
+
+    assert asked[0]["has_actions"] is bool(actions)
+    assert [policy["kind"] for policy in asked[0]["policies"]] == ["ScaledObject"]
+
+
+def test_nothing_is_swept_without_the_lease(world: World, leases: FakeLeases) -> None:
+    """Another Airflow's topics and pods stay when it holds the namespace."""
+    ClusterLease(world.kube, "there").acquire("b", duration_seconds=60)  # type: ignore[arg-type]
+    world.admin.topics["lagbench.b.events"] = {0: 0}
+
+    with pytest.raises(NotReady, match="there"):
+        bench_up(world)
+
+    assert "lagbench.b.events" in world.admin.topics
+    assert leases.holder == "there"
+
+
+def test_a_sweep_that_fails_gives_the_lease_back(
+    world: World, leases: FakeLeases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow runs no teardown of a setup that failed: the namespace is free again."""
+
+    def stuck(*_: Any, **__: Any) -> None:
+        raise NotReady("pods stay")
+
+    monkeypatch.setattr(bench_life, "remove_everything", stuck)
+
+    with pytest.raises(NotReady, match="pods stay"):
+        bench_up(world)
+
+    assert leases.writes == ["create", "delete"]
+
+
+@pytest.mark.parametrize(("is_last_try", "holder"), [(False, "here"), (True, None)])
+def test_a_copy_that_fails_leaves_no_workloads(
+    world: World,
+    leases: FakeLeases,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_last_try: bool,
+    holder: str | None,
+) -> None:
+    """The topics stay for the next try, and the namespace is free when there is none."""
+
+    def silent(*_: Any) -> None:
+        raise NotReady("the topic returned no record")
+
+    monkeypatch.setattr(bench_life, "keep_evidence", silent)
+    bench_up(world)
+    world.kube.apply(labelled_job(world))
+    world.admin.topics[world.names.events_topic] = {0: 0}
+
+    with pytest.raises(NotReady, match="no record"):
+        bench_life.clean_up(lambda _: None, folder=world.folder, is_last_try=is_last_try)
+
+    assert not world.kube.list("Job")
+    assert world.names.events_topic in world.admin.topics
+    assert leases.holder == holder
+
+
+def labelled_job(world: World) -> dict[str, Any]:
+    """Return an object of the run."""
+    job = workload("Job", world.names.producer_job)
+    job["metadata"]["labels"] = {RUN_ID_LABEL: world.names.run_id}
+    job["spec"]["template"]["metadata"]["labels"] = {RUN_ID_LABEL: world.names.run_id}
+    return job
+
+
+def test_the_bench_by_hand_takes_nothing(world: World, leases: FakeLeases) -> None:
+    """Without a cell nothing is swept, so nothing is taken."""
+    bench_life.bring_bench_up(lambda _: None, cell=None)
+
+    assert leases.writes == []
+
+
+class FakeVariable:
+    """Airflow's Variables in memory."""
+
+    stored: dict[str, str]
+
+    @classmethod
+    def get(cls, key: str, default: Any) -> Any:
+        """Return what is stored."""
+        return cls.stored.get(key, default)
+
+    @classmethod
+    def set(cls, key: str, value: str, description: str) -> None:
+        """Store it."""
+        cls.stored[key] = value
+
+
+def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first task of all stores it, later ones find it, on whatever host."""
+    FakeVariable.stored = {}
+    monkeypatch.setattr(plugin, "Variable", FakeVariable)
+
+    name = plugin.lease_holder()
+
+    assert FakeVariable.stored == {HOLDER_NAME: name}
+    assert plugin.lease_holder() == name
+
+
+def test_an_airflow_of_lagbench_has_it_in_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow itself reads the Variable from there: nothing is written."""
+    monkeypatch.setenv(HOLDER_VARIABLE, "laptop-1a2b3c4d")
+
+    assert plugin.lease_holder() == "laptop-1a2b3c4d"
+
+
+class Machine:
+    """A machine on which a bench may run, each with a supervisor of another number."""
+
+    def __init__(self, state_dir: Path) -> None:
+        """Begin without one."""
+        self.state_dir = state_dir
+        self.state: BenchState | None = None
+        self._pid = 100
+
+    def running(self, _state_dir: Path) -> BenchState | None:
+        """Return the bench that runs."""
+        return self.state
+
+    def up(self, _state_dir: Path, **_: object) -> BenchState:
+        """Start a bench where none runs."""
+        if self.state is None:
+            self._pid += 1
+            supervisor = ProcessRecord(pid=self._pid, started_at=1.5 * self._pid)
+            self.state = BenchState(
+                version="1",
+                state_dir=self.state_dir,
+                started_at=datetime(2026, 11, 21, tzinfo=UTC),
+                supervisor=supervisor,
+                attached_to=None,
+                bootstrap_servers=SERVERS,
+                kafka_settings={},
+                kafka="foreign",
+                broker=None,
+                broker_state="running",
+                kubeconfig=self.state_dir / "kubeconfig",
+                kubernetes_url="https://127.0.0.1:1",
+                localkube=None,
+                localkube_state="running",
+            )
+        return self.state
+
+
+@pytest.fixture
+def machine(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Return a machine without a bench, on which a cell finds all else."""
+    machine = Machine(tmp_path)
+    monkeypatch.setattr(bench, "running", machine.running)
+    monkeypatch.setattr(bench, "up", machine.up)
+    stand_in_for_bench(world, monkeypatch, is_embedded=True)
+    return machine
+
+
+def test_a_retry_knows_what_the_first_try_started(world: World, machine: Machine) -> None:
+    """The first try starts the bench and fails; the second finds it up, and it is the run's own."""
+    world.admin.is_down = True
+    with pytest.raises(NotReady, match="the broker does not answer"):
+        bench_up(world)
+    world.admin.is_down = False
+
+    assert not bench_up(world)["is_started"]
+    assert is_own_bench(world.folder)
+
+
+@pytest.mark.parametrize("whose", ["a person's of before", "somebody's since", "none any more"])
+def test_a_bench_of_somebody_else_stays(world: World, machine: Machine, whose: str) -> None:
+    """What was up before the run, or has another supervisor now, is not the run's to stop."""
+    if whose == "a person's of before":
+        machine.up(machine.state_dir)
+    bench_up(world)
+    if whose != "a person's of before":
+        machine.state = None
+    if whose == "somebody's since":
+        machine.up(machine.state_dir)
+
+    assert not is_own_bench(world.folder)

@@ -1,0 +1,193 @@
+"""The lag that the hook's reader reports."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets
+from lagbench.errors import NotReady, WrongInput
+
+from lagbench_airflow.hooks import kafka  # isort: skip
+import json
+from pathlib import Path
+from typing import Any
+
+from kubernetes.client import Configuration
+from kubernetes.config import incluster_config
+
+from lagbench_airflow.hooks.kube import open_kube
+from lagbench_airflow.hooks.target import target_name
+
+HELD = {
+    0: PartitionOffsets(end=10, committed=7),
+    1: PartitionOffsets(end=10, committed=None, earliest=4),
+}
+
+
+def lags(monkeypatch: pytest.MonkeyPatch, offsets: dict[int, PartitionOffsets]) -> dict[int, int]:
+    """Read the lag from a broker that has these offsets."""
+    monkeypatch.setattr(kafka, "read_partitions", lambda *_: list(offsets))
+    monkeypatch.setattr(
+        kafka,
+        "read_offsets",
+        lambda *_, **__: {("orders", number): found for number, found in offsets.items()},
+    )
+    reader = kafka.LagReader({"bootstrap.servers": "127.0.0.1:1"}, awaits_transactions=False)
+    try:
+        return reader.lags("billing", "orders")
+    finally:
+        reader.close()
+
+
+def test_without_a_commit_the_kept_messages_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted messages are no lag: the partition keeps those from its oldest offset on."""
+    assert lags(monkeypatch, HELD) == {0: 3, 1: 6}
+
+
+def test_a_commit_beyond_the_end_hides_no_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that was created again has commits of the earlier one; they are no negative lag."""
+    assert lags(monkeypatch, {0: PartitionOffsets(end=2, committed=9)}) == {0: 0}
+
+
+def test_an_unknown_offset_is_no_lag_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the end, or without commit and oldest offset, the reading fails."""
+    for offsets in (
+        PartitionOffsets(end=None, committed=1),
+        PartitionOffsets(end=3, committed=None),
+    ):
+        with pytest.raises(NotReady, match="orders partition 2"):
+            lags(monkeypatch, {**HELD, 2: offsets})
+
+
+def test_a_connection_that_loads_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may edit connections need not run code on the worker; the Test button says why."""
+    extra = {"bootstrap.servers": "127.0.0.1:1", "plugin.library.paths": "/tmp/evil.so"}  # noqa: S108
+    monkeypatch.setattr(kafka, "connection", lambda *_: SimpleNamespace(extra_dejson=extra))
+
+    with pytest.raises(WrongInput, match=r"plugin\.library\.paths"):
+        kafka.KafkaHook().get_conn()
+    assert kafka.KafkaHook().test_connection()[0] is False
+
+
+VARIABLE = "AIRFLOW_CONN_KUBERNETES_DEFAULT"
+
+
+@pytest.fixture(autouse=True)
+def default_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put back the library's default, which the provider's hook may set."""
+    monkeypatch.setattr(Configuration, "_default", None)
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, **extra: object) -> None:
+    """Define the connection."""
+    found = {"conn_type": "kubernetes", "extra": json.dumps(extra)}
+    monkeypatch.setenv(VARIABLE, json.dumps(found))
+
+
+def kubeconfig(*ports: int) -> dict[str, Any]:
+    """Return a kubeconfig with a context for each port, of which the first is the current one."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": f"c{ports[0]}",
+        "users": [{"name": "me", "user": {"token": "secret"}}],
+        "clusters": [
+            {"name": f"c{port}", "cluster": {"server": f"https://127.0.0.1:{port}"}}
+            for port in ports
+        ],
+        "contexts": [
+            {"name": f"c{port}", "context": {"cluster": f"c{port}", "user": "me"}} for port in ports
+        ],
+    }
+
+
+def test_a_file_and_its_context_are_the_connection_s(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The path and the context of the connection decide which API server is asked."""
+    path = tmp_path / "config"
+    path.write_text(json.dumps(kubeconfig(6001, 6002)))
+    connect(monkeypatch, kube_config_path=str(path), cluster_context="c6002", namespace="ours")
+
+    kube = open_kube()
+
+    assert kube.api_client.configuration.host == "https://127.0.0.1:6002"
+    assert kube.namespace == "ours"
+
+
+def test_a_kubeconfig_in_the_connection_itself_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider takes a whole kubeconfig, so the bench does; nobody else is logged in by it."""
+    connect(monkeypatch, kube_config=kubeconfig(6003), disable_verify_ssl=True)
+
+    configuration = open_kube().api_client.configuration
+
+    assert configuration.host == "https://127.0.0.1:6003"
+    assert configuration.verify_ssl is False
+    assert Configuration.get_default_copy().host != configuration.host
+
+
+def test_a_pod_uses_its_own_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In a cluster the account's token logs in, and the client has the patience asked for."""
+    for name in ("token", "ca.crt"):
+        (tmp_path / name).write_text("of-the-pod")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr("ssl.SSLContext.load_verify_locations", lambda *_, **__: None)
+    connect(monkeypatch, in_cluster="true")
+
+    configuration = open_kube(patience_seconds=45).api_client.configuration
+
+    assert configuration.host == "https://10.0.0.1:443"
+    assert configuration.auth_settings()["BearerToken"]["value"] == "bearer of-the-pod"
+    assert configuration.retries.connect > 20
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        pytest.param({"kube_config_path": "/nowhere/config"}, id="no such file"),
+        pytest.param({"kube_config_path": "/nowhere", "in_cluster": True}, id="two ways at once"),
+    ],
+)
+def test_a_connection_that_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any]
+) -> None:
+    """The message names the connection that is to be corrected."""
+    connect(monkeypatch, **extra)
+
+    with pytest.raises(NotReady, match="kubernetes_default"):
+        open_kube()
+
+
+def test_a_connection_that_nobody_defined_does_not_find_some_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The provider would look for a cluster by itself: a rehearsal must not land in it."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+    with pytest.raises(NotReady, match="is not defined"):
+        open_kube()
+
+
+@pytest.mark.parametrize(
+    ("extra", "name"),
+    [
+        ({"kube_config": kubeconfig(6004)}, "server:https://127.0.0.1:6004"),
+        ({"kube_config": kubeconfig(6005)}, "server:https://127.0.0.1:6005"),
+        ({"kube_config": kubeconfig(6005), "cluster_context": "c6005"}, "context:c6005"),
+        ({"in_cluster": True}, "context:in_cluster"),
+        ({"extra__kubernetes__in_cluster": True}, "context:in_cluster"),
+    ],
+)
+def test_runs_on_two_clusters_are_no_runs_of_one_cell(
+    monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], name: str
+) -> None:
+    """A kubeconfig without a named context is known by its server, not as the pod's own cluster."""
+    connect(monkeypatch, **extra)
+
+    assert target_name() == name

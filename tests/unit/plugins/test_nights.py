@@ -1,0 +1,161 @@
+"""Old run folders go, wanted ones stay; nights are compared."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.fakes.nights import rehearse, write_night
+from tests.fakes.run_folder_builder import quick_spike_run
+from tests.unit.plugins.conftest import SCENARIO
+
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.cluster.lease import longest_run_seconds
+from lagbench.core.compare.cell_identity import content_digest
+from lagbench.errors import NotReady
+from lagbench.results.gate import COMPARISON_FILE
+from lagbench.results.measure_run import judge_run
+from lagbench.results.read_run import read_scenario
+from lagbench_airflow import nights as rehearsal
+from lagbench_airflow import run_lookup
+from lagbench_airflow.nights import DAY_NS, tidy_run_folders
+from lagbench_airflow.run_lookup import NIGHTLY_DAG, SCENARIO_DAG, folder_of_page
+
+NOW = 100 * DAY_NS
+
+
+def make_run(root: Path, run_id: str, *, age_days: int, verdict: str | None, **more: Any) -> None:
+    """Make a run folder of some age."""
+    folder = RunFolder.create(run_id, root)
+    manifest = {"scenario": "s", "policy": "p", "fidelity": "processes"}
+    folder.write_json(folder.manifest, manifest | {"created_at": NOW - age_days * DAY_NS} | more)
+    folder.write_json(folder.conf, {"dag_run": f"dag-run-of-{run_id}"})
+    if verdict is not None:
+        folder.write_json(folder.verdict, {"status": verdict})
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a runs folder with a bit of everything."""
+    for run_id, age_days, verdict in (
+        ("old-pass", 50, "pass"),
+        ("old-fail", 50, "fail"),
+        ("old-crash", 50, None),
+        ("today", 0, "undetermined"),
+    ):
+        make_run(tmp_path, run_id, age_days=age_days, verdict=verdict)
+    (tmp_path / "not-ours").mkdir()
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("including_failed", "gone"),
+    [(False, ["old-pass"]), (True, ["old-crash", "old-fail", "old-pass"])],
+)
+def test_only_old_runs_go(root: Path, including_failed: bool, gone: list[str]) -> None:
+    """A failed run is kept, unless it is asked for; what is not ours never goes."""
+    deleted = tidy_run_folders(keep_days=30, including_failed=including_failed, root=root, now=NOW)
+
+    assert sorted(deleted) == gone
+    left = {path.name for path in root.iterdir()}
+    assert not left & set(gone)
+    assert left >= {"not-ours", "today"}
+
+
+def test_a_run_in_progress_is_never_tidied_away(root: Path) -> None:
+    """However few days are kept: no verdict, or no report yet, within what the run may take."""
+    for run_id, verdict in (("runs-now", None), ("is-judged-now", "fail"), ("has-ended", "fail")):
+        make_run(root, run_id, age_days=0, verdict=verdict)
+        folder = RunFolder(root / run_id)
+        folder.write_text(folder.scenario, yaml.safe_dump(SCENARIO))
+    RunFolder(root / "has-ended").report.write_text("<html>")
+    of_scenario = longest_run_seconds(read_scenario(RunFolder(root / "runs-now"))) * 1_000_000_000
+
+    def tidy(now: int) -> list[str]:
+        return tidy_run_folders(keep_days=0, including_failed=True, root=root, now=now)
+
+    ended = tidy(NOW + of_scenario - 1)
+    assert "has-ended" in ended
+    assert not {"runs-now", "is-judged-now"} & set(ended)
+
+    assert {"runs-now", "is-judged-now"} <= set(tidy(NOW + of_scenario))
+
+
+def test_a_night_is_put_through_the_gate(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Dag run names the folder; the record and the report with it are written there."""
+    content = quick_spike_run()
+    cell = {"policy": content_digest("policy"), "target": content_digest("embedded")}
+    for number in (1, 2):
+        content.run_id = f"night-{number}"
+        content.manifest |= {"created_at": NOW + number, "cell": cell}
+        content.manifest |= {"conf": {"dag_run": f"rehearsal__{number}"}}
+        folder = content.write(root)
+        judge_run(folder)
+        folder.write_json(folder.verdict, folder.read_json(folder.verdict) | {"status": "pass"})
+
+    first, second = (rehearsal.compare_with_last_pass(f"rehearsal__{n}") for n in (1, 2))
+
+    assert (first["status"], first["baseline"]) == ("baseline", None)
+    assert (second["status"], second["baseline"]) == ("within", "night-1")
+    assert RunFolder(root / "night-2").read_json(COMPARISON_FILE)["status"] == "within"
+    assert "baseline, night-1" in RunFolder(root / "night-2").report.read_text()
+
+
+def test_the_references_of_the_gate_are_kept(tmp_path: Path) -> None:
+    """The baseline and the newest night that was no regression stay, whatever their age."""
+    rehearse(tmp_path, "baseline", created_at=1)
+    rehearse(tmp_path, "between", created_at=2)
+    rehearse(tmp_path, "newest", created_at=3)
+    write_night(tmp_path, "by-hand", created_at=4)
+
+    deleted = tidy_run_folders(keep_days=30, including_failed=True, root=tmp_path, now=NOW)
+
+    assert deleted == ["between", "by-hand"]
+
+
+def test_a_night_without_a_run_is_reported(root: Path) -> None:
+    """A Dag run that left no folder here cannot be compared."""
+    with pytest.raises(NotReady, match="nobody"):
+        rehearsal.compare_with_last_pass("nobody")
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Provide the runs folder, with the two tries of a cleared night."""
+    monkeypatch.setattr(run_lookup, "runs_root", lambda: tmp_path)
+    for number, dag_run in enumerate(("rehearsal__night", "rehearsal__night__try_2"), start=1):
+        folder = tmp_path / f"try-{number}"
+        folder.mkdir()
+        (folder / "conf.json").write_text(json.dumps({"dag_run": dag_run}))
+        os.utime(folder / "conf.json", (1_000 * number, 1_000 * number))
+    return tmp_path
+
+
+def test_a_report_that_is_written_again_does_not_make_a_try_the_newest(runs: Path) -> None:
+    """A file that is written again changes its folder's time, and not when the run was planned."""
+    (runs / "try-1" / "report.html").write_text("")
+
+    found = folder_of_page(NIGHTLY_DAG, "night")
+
+    assert found is not None
+    assert found.path.name == "try-2"
+
+
+def test_files_beside_the_run_folders_are_passed_over(runs: Path) -> None:
+    """The history lies there, and its part is renamed at any time."""
+    (runs / "history.parquet").write_text("")
+
+    assert folder_of_page(NIGHTLY_DAG, "another") is None
+
+
+@pytest.mark.parametrize("dag_id", ["bench_lifecycle", "experiment_aa_quick_spike", "my_dag"])
+def test_a_run_of_another_dag_has_no_run_folder(runs: Path, dag_id: str) -> None:
+    """Its id may be that of a run of scenario_run: ids are unique within a Dag only."""
+    assert folder_of_page(SCENARIO_DAG, "rehearsal__night") is not None
+
+    assert folder_of_page(dag_id, "rehearsal__night") is None

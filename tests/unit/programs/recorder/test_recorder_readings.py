@@ -1,0 +1,232 @@
+"""Replicas and HPAs as records."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import partial
+from typing import Any, cast
+
+import pytest
+
+from lagbench.adapters.kube.kube import Kube
+from lagbench.core.telemetry.records_of_recorder import (
+    HpaSample,
+    ReadGap,
+    ReplicaSample,
+    UsageSample,
+)
+from lagbench.errors import NotReady
+from lagbench.programs.recorder.kube_readings import (
+    OwnScalers,
+    UsageReading,
+    hpa_sample,
+    replica_reading,
+    scaled_object_sample,
+    scaler_reading,
+)
+
+HPA: dict[str, Any] = {
+    "metadata": {"name": "keda-hpa-consumer"},
+    "spec": {
+        "scaleTargetRef": {"kind": "Deployment", "name": "consumer"},
+        "minReplicas": 2,
+        "maxReplicas": 12,
+        "metrics": [
+            {
+                "type": "External",
+                "external": {
+                    "metric": {"name": "s0-kafka-events"},
+                    "target": {"type": "AverageValue", "averageValue": "100"},
+                },
+            }
+        ],
+    },
+    "status": {
+        "desiredReplicas": 6,
+        "currentReplicas": 4,
+        "lastScaleTime": "2026-11-21T10:00:02Z",
+        "currentMetrics": [
+            {
+                "type": "External",
+                "external": {
+                    "metric": {"name": "s0-kafka-events"},
+                    "current": {"averageValue": "250"},
+                },
+            },
+            {"type": "Resource", "resource": {"name": "cpu", "current": {"averageValue": "3m"}}},
+        ],
+        "conditions": [{"type": "AbleToScale", "status": "True", "reason": "ReadyForNewScale"}],
+    },
+}
+
+
+class StoredObjects:
+    """Objects as the API would return them."""
+
+    def __init__(self, deployment: dict[str, Any] | None, hpas: list[dict[str, Any]]) -> None:
+        """Store one Deployment and some HPAs."""
+        self._deployment, self._hpas = deployment, hpas
+
+    def get(self, _kind: str, _name: str) -> dict[str, Any] | None:
+        """Return the Deployment."""
+        return self._deployment
+
+    def list(self, _kind: str) -> list[dict[str, Any]]:
+        """Return the HPAs."""
+        return self._hpas
+
+
+def kube(deployment: dict[str, Any] | None = None, *hpas: dict[str, Any]) -> Kube:
+    """Return a Kube that knows these objects."""
+    return cast("Kube", StoredObjects(deployment, list(hpas)))
+
+
+def test_absent_counts_of_a_deployment_are_zero() -> None:
+    """Kubernetes leaves zeros out of a status: there absent does mean none."""
+    stored = kube({"spec": {"replicas": 2}, "status": {"replicas": 1}})
+    reading = replica_reading(lambda: stored, deployment="consumer", source="recorder")
+
+    assert list(reading(7)) == [
+        ReplicaSample(at=7, source="recorder", spec=2, current=1, ready=0, available=0)
+    ]
+
+
+def test_no_deployment_is_not_zero_replicas() -> None:
+    """It is a reading that failed."""
+    reading = replica_reading(kube, deployment="consumer", source="recorder")
+
+    with pytest.raises(NotReady, match="Deployment consumer"):
+        reading(7)
+
+
+def test_an_hpas_status_is_reported_as_stored() -> None:
+    """Metrics and conditions keep their names and values."""
+    assert hpa_sample(HPA, at=7, source="recorder") == HpaSample(
+        at=7,
+        source="recorder",
+        name="keda-hpa-consumer",
+        desired=6,
+        current=4,
+        metrics=["s0-kafka-events: averageValue 250", "cpu: averageValue 3m"],
+        conditions=["AbleToScale=True ReadyForNewScale"],
+        targets=["s0-kafka-events: averageValue 100"],
+        totals={"s0-kafka-events": 1000.0},
+        min_replicas=2,
+        max_replicas=12,
+        last_scaled_at=1_795_255_202 * 1_000_000_000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("current", "total"),
+    [({"value": "9001500m"}, 9001.5), ({"averageValue": "2k"}, 8000.0)],
+)
+def test_a_metrics_total_is_over_all_pods(current: dict[str, str], total: float) -> None:
+    """The status holds the total, or the average over the replicas it counted."""
+    metric = {"type": "External", "external": {"metric": {"name": "lag"}, "current": current}}
+    hpa = HPA | {"status": {"currentReplicas": 4, "currentMetrics": [metric]}}
+
+    assert hpa_sample(hpa, at=7, source="recorder").totals == {"lag": total}
+
+
+def known_to(scalers: OwnScalers, kind: str, *names: str) -> list[str]:
+    """Return which objects of a kind are known to scale the workload."""
+    known: list[str] = []
+    for name in names:
+        scalers.once_known((kind, name), partial(known.append, name))
+    return known
+
+
+def test_the_scaled_objects_of_the_deployment_are_reported() -> None:
+    """Another workload's object is not this run's; one that KEDA has not seen has no condition.
+
+    KEDA names the HPA in the status, so it is known without the right to list HPAs.
+    """
+    target = {"scaleTargetRef": {"name": "consumer"}}
+    conditions = [{"type": "Ready", "status": "False", "reason": "TriggerError"}]
+    status = {"conditions": conditions, "hpaName": "keda-hpa-a"}
+    reported = {"metadata": {"name": "a"}, "spec": target, "status": status}
+    new = {"metadata": {"name": "b"}, "spec": target}
+    other = {"metadata": {"name": "c"}, "spec": {"scaleTargetRef": {"name": "elsewhere"}}}
+    stored, scalers = kube(None, reported, new, other), OwnScalers()
+    reading = scaler_reading(
+        "ScaledObject", lambda: stored, deployment="consumer", source="recorder", scalers=scalers
+    )
+
+    found = [(one.name, one.conditions, one.tolerance) for one in reading(7)]  # type: ignore[attr-defined]
+    assert found == [("a", ["Ready=False TriggerError"], 0.1), ("b", [], 0.1)]
+    assert known_to(scalers, "ScaledObject", "a", "b", "c") == ["a", "b"]
+    assert known_to(scalers, "HorizontalPodAutoscaler", "keda-hpa-a") == ["keda-hpa-a"]
+
+
+FORMULA = {"scalingModifiers": {"formula": "lag / 10", "target": "1000"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "advanced", "targets"),
+    [
+        ({}, {}, (1000.0, None, 0.2)),
+        ({"metricType": "Value"}, {}, (None, 1000.0, 0.2)),
+        ({"metadata": {"lagThreshold": "many"}}, {}, (None, None, None)),
+        ({"name": "lag"}, FORMULA, (None, None, 0.2)),
+    ],
+    ids=["of each replica", "of the group", "not a number", "of a formula"],
+)
+def test_the_targets_of_a_scaled_object_are_reported(
+    fields: dict[str, Any], advanced: dict[str, Any], targets: tuple[float | None, ...]
+) -> None:
+    """They are those of the stored object, so that a policy that replaces another counts."""
+    trigger = {"type": "kafka", "metadata": {"lagThreshold": "1000"}, **fields}
+    annotations = {"lagbench.io/hpa-tolerance": "0.2"}
+    metadata = {"name": "a", "annotations": annotations}
+    spec = {"triggers": [trigger], "advanced": advanced}
+
+    seen = scaled_object_sample({"metadata": metadata, "spec": spec}, at=7, source="recorder")
+
+    assert (seen.scales_at_records, seen.group_target_records, seen.tolerance) == targets
+
+
+def test_only_hpas_of_the_deployment_count() -> None:
+    """Another workload's HPA is not this run's."""
+    other, scalers = HPA | {"spec": {"scaleTargetRef": {"name": "elsewhere"}}}, OwnScalers()
+    reading = scaler_reading(
+        "HorizontalPodAutoscaler",
+        lambda: kube(None, other, HPA),
+        deployment="consumer",
+        source="r",
+        scalers=scalers,
+    )
+
+    assert len(list(reading(7))) == 1
+    assert known_to(scalers, "HorizontalPodAutoscaler", HPA["metadata"]["name"])
+
+
+def test_an_hpa_without_status_has_unknown_replicas() -> None:
+    """What was not computed yet is None."""
+    found = hpa_sample({"metadata": {"name": "h"}, "spec": HPA["spec"]}, at=7, source="recorder")
+
+    assert (found.desired, found.current, found.metrics) == (None, None, [])
+
+
+def test_a_living_process_is_sampled() -> None:
+    """The recorder sees itself."""
+    (found,) = UsageReading({"recorder": os.getpid()}, source="recorder")(7)
+
+    assert isinstance(found, UsageSample)
+    assert found.component == "recorder"
+    assert found.cpu_seconds > 0
+    assert found.memory_bytes > 1_000_000
+
+
+def test_a_process_that_ended_is_a_gap() -> None:
+    """Its usage is unknown, not zero."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        reading = UsageReading({"broker": child.pid}, source="recorder")
+        before = list(reading(7))
+    (after,) = reading(8)
+
+    assert isinstance(before[0], UsageSample)
+    assert isinstance(after, ReadGap)
+    assert after.reason.startswith("broker")

@@ -1,0 +1,165 @@
+"""A program's end waits for no thread, and leaves no temporary file."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.core.telemetry.records import encode_record
+from lagbench.core.telemetry.records_of_programs import ClockStepped, Phase, Record
+from lagbench.core.telemetry.records_of_recorder import ReadGap
+from lagbench.programs.steady_clock import ClockWatch, SteadyClock
+from lagbench.programs.telemetry_follower import TelemetryFollower
+
+_PROGRAM = """
+import sys, tempfile, threading
+from lagbench.programs.program_end import end_program
+
+folder = tempfile.TemporaryDirectory(dir=sys.argv[1])
+threading.Thread(target=threading.Event().wait).start()
+print("flushed")
+end_program(4)
+"""
+
+
+def test_an_end_waits_for_no_thread_and_deletes_temporary_files(tmp_path: Path) -> None:
+    """The exit code and the output are the program's, though a thread of it never ends."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (4, "flushed\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+_FAILING = """
+import logging, sys, threading
+from lagbench.errors import NotReady, WrongInput
+from lagbench.programs.program_end import run_program
+
+def main():
+    threading.Thread(target=threading.Event().wait).start()
+    raise {error}
+
+run_program(main, log={log})
+"""
+
+_WRONG = 'WrongInput(where="f", field="x", value=1, allowed="2")'
+
+
+@pytest.mark.parametrize(
+    ("error", "log", "code", "said"),
+    [
+        ('NotReady("no broker")', None, 3, "^no broker\n$"),
+        (_WRONG, None, 2, "^f: x = 1 is [^\n]*\n$"),
+        ('NotReady("no broker")', 'logging.getLogger("p")', 3, "^[^\n]* ERROR no broker\n$"),
+        ('ValueError("odd")', None, 3, " failed\nTraceback .*\nValueError: odd\n$"),
+    ],
+)
+def test_no_error_waits_for_a_thread(error: str, log: str | None, code: int, said: str) -> None:
+    """An expected error is one message with its own code, any other has its traceback."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _FAILING.format(error=error, log=log)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert ended.returncode == code
+    assert re.search(said, ended.stderr, re.DOTALL), ended.stderr
+
+
+def test_a_program_ends_with_the_code_that_it_returns() -> None:
+    """What ``main`` returns is the exit code."""
+    program = "from lagbench.programs.program_end import run_program\nrun_program(lambda: 4)"
+    ended = subprocess.run([sys.executable, "-c", program], timeout=30, check=False)
+
+    assert ended.returncode == 4
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Move the wall clock of this process."""
+    wall = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: wall() + round(seconds * 1e9))
+
+
+def test_the_clock_agrees_with_the_wall_clock_and_does_not_follow_its_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within a millisecond at the start; a step of an hour does not show."""
+    clock = SteadyClock()
+    earliest = time.time_ns()
+    shown = clock.now_ns()
+    assert earliest - 1_000_000 <= shown <= time.time_ns() + 1_000_000
+
+    set_clock(monkeypatch, -3600)
+
+    assert 0 <= clock.now_ns() - shown < 10e9
+
+
+@pytest.mark.parametrize("step", [-5.0, -0.15, 0.15, 4.0])
+def test_a_step_is_sent_once(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
+    """By whoever looks first, stamped by the clock as it is now."""
+    sent: list[Record] = []
+    watch = ClockWatch("recorder-1", sent.append)
+    watch.look()
+    set_clock(monkeypatch, step)
+    watch.look()
+    watch.look()
+
+    [found] = sent
+    assert isinstance(found, ClockStepped)
+    assert found.source == "recorder-1"
+    assert found.step_seconds == pytest.approx(step, abs=0.02)
+    assert abs(found.at - time.time_ns()) < 10e9
+
+
+@pytest.fixture
+def taken() -> list[Record]:
+    """Provide what was handed over."""
+    return []
+
+
+@pytest.fixture
+def follower(taken: list[Record]) -> TelemetryFollower:
+    """Provide a follower that has not started."""
+    return TelemetryFollower("127.0.0.1:1", "telemetry", taken.append, "recorder-1")
+
+
+def test_it_looks_for_a_new_leader_soon_after_an_outage(follower: TelemetryFollower) -> None:
+    """Without the shorter refresh of metadata a partition may stay without a leader for 5 min."""
+    assert follower._settings.items() >= RECOVERY.items()
+
+
+def test_others_records_are_handed_over_and_its_own_are_not(
+    follower: TelemetryFollower, taken: list[Record]
+) -> None:
+    """What the recorder read itself it knows before the topic does."""
+    phase = Phase(at=1, source="dag", name="inject_spike", state="started")
+    own = ReadGap(at=2, source="recorder-1", what="lag", reason="away")
+
+    for record in (own, phase):
+        follower.hand_over(encode_record(record))
+
+    assert taken == [phase]
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b'{"kind": "unknown", "at": 1, "source": "x"}'])
+def test_what_is_no_record_is_passed_over(
+    follower: TelemetryFollower, taken: list[Record], value: bytes
+) -> None:
+    """One bad message does not end the metrics."""
+    follower.hand_over(value)
+
+    assert taken == []
