@@ -16,7 +16,7 @@ from airflow.sdk import CronTriggerTimetable, chain, dag, task
 
 from lagbench.catalog.catalog_files import list_experiments
 from lagbench.catalog.experiments import load_experiment
-from lagbench.core.experiment.experiment import Experiment, draw_schedule
+from lagbench.core.compare.experiment import Experiment, draw_schedule
 from lagbench_airflow.operators.rehearse_experiment_cell import (
     RECORD_ORDER,
     RehearseExperimentCellOperator,

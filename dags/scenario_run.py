@@ -26,8 +26,7 @@ from typing import Any
 from airflow.sdk import Context, chain, dag, get_current_context, setup, task, teardown
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench.core.spark.spark_submission import time_limit_seconds
-from lagbench_airflow.cell_run import CellRun
+from lagbench.core.cluster.spark_connection import time_limit_seconds
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.offered_load import InjectSpikeOperator, StopTailOperator
@@ -55,7 +54,7 @@ from lagbench_airflow.sensors.run_sensor import (
     TRAFFIC_FINISHED,
     RunSensor,
 )
-from lagbench_airflow.task_life import ends_when_killed, phase, wrong_input_is_final
+from lagbench_airflow.task_life import CellRun, ends_when_killed, phase, wrong_input_is_final
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +70,7 @@ LONGEST_RUN = timedelta(days=4)
 @task(execution_timeout=2 * MINUTES)
 def plan_cell() -> dict[str, Any]:
     """Reject wrong input; create the run folder."""
-    from lagbench_airflow.planning import plan_run
+    from lagbench_airflow.params import plan_run
 
     context: Context = get_current_context()
     with wrong_input_is_final():

@@ -19,17 +19,17 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.topic_copies import keep_evidence
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.cluster.policy_manifest import rights_of_run
+from lagbench.core.cluster.spark_connection import SparkPlace
 from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
-from lagbench.core.spark.spark_connection import SparkPlace
 from lagbench.embedded import bench
 from lagbench.errors import NotReady
-from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks import target
 from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster
 from lagbench_airflow.hooks.spark import SparkTarget
 from lagbench_airflow.operators.apply_scaling_policy import started_versions
 from lagbench_airflow.operators.fence_run import collect_pod_logs, unless_full
+from lagbench_airflow.task_life import CellRun
 
 Say = Callable[[str], None]
 

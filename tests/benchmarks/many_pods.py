@@ -24,9 +24,8 @@ from lagbench.core.telemetry.records_of_programs import (
     StreamFinished,
     StreamStarted,
 )
-from lagbench.embedded.bench_state import BenchFiles
+from lagbench.embedded.bench_state import BenchFiles, LocalkubeProcess
 from lagbench.embedded.broker import Broker
-from lagbench.embedded.localkube_process import LocalkubeProcess
 from lagbench.localkube.kube_objects import CREATED_AT_NS, READY_AT_NS
 from lagbench.project import PROJECT_ROOT
 from tests.benchmarks.cpu_log import CpuLog

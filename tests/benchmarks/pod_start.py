@@ -15,8 +15,7 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
-from lagbench.embedded.bench_state import BenchFiles
-from lagbench.embedded.localkube_process import LocalkubeProcess
+from lagbench.embedded.bench_state import BenchFiles, LocalkubeProcess
 from lagbench.localkube.kube_objects import CREATED_AT_NS, READY_AT_NS, STARTED_AT_NS
 from lagbench.project import PROJECT_ROOT
 from tests.benchmarks.figures import Figure, at_most

@@ -45,8 +45,8 @@ class Swapping:
 
     def bring(self, names: RunNames, policy: dict[str, Any]) -> tuple[RunFolder, dict[str, Any]]:
         """Let the operator put a run's policy into force; returns the folder and the policy."""
-        from lagbench_airflow.cell_run import CellRun
         from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
+        from lagbench_airflow.task_life import CellRun
 
         folder = RunFolder.create(names.run_id, self.runs)
         folder.write_text(folder.scenario, SCENARIO.read_text())

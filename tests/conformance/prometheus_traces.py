@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lagbench.core.kubernetes.kubernetes_values import parse_milli
+from lagbench.core.kubernetes_values import parse_milli
 
 REAL = Path(__file__).parents[1] / "data" / "real_keda_prometheus.jsonl.gz"
 STAGE_ENDS_SECONDS = (58.0, 148.0, float("inf"))

@@ -26,7 +26,7 @@ from lagbench.core.hpa.hpa_sync import (
 )
 from lagbench.core.keda.loop.keda_runtime import KedaObject
 from lagbench.core.keda.loop.scalers import TargetView
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND, parse_milli
+from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_milli
 from lagbench.errors import NotReady
 from tests.conformance.real_keda_trace import Trace
 

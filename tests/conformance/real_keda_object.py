@@ -15,7 +15,7 @@ from lagbench.core.keda.object.scaled_object_spec import (
     ScalingAnnotations,
     parse_scaling_annotations,
 )
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.errors import NotReady
 from tests.conformance.real_keda_hpa import ReplayedHpa
 from tests.conformance.real_keda_scalers import TraceScalers

@@ -18,7 +18,7 @@ from typing import TypeVar
 from lagbench.core.hpa.hpa_sync import HpaDecision
 from lagbench.core.keda.loop.keda_runtime import KedaObject, Tick
 from lagbench.core.keda.loop.scalers import ScalersNotBuilt, TargetView
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from tests.conformance.real_keda_clocks import poll_times
 from tests.conformance.real_keda_hpa import ReplayedHpa, StatusTimeline
 from tests.conformance.real_keda_inputs import World

@@ -18,7 +18,7 @@ from lagbench.core.keda.object.scaled_object_spec import Trigger
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger, kept_partitions
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger, ResourceTrigger
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from tests.conformance.real_keda_inputs import Group, World
 from tests.conformance.real_keda_trace import Trace
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.adapters.kube.cluster_protocol import HPA, SCALED_OBJECT, Cluster, Manifest
+from lagbench.adapters.kube.followed_cluster import HPA, SCALED_OBJECT, Cluster, Manifest
 from lagbench.core.keda.loop.scalers import (
     MetricReading,
     MetricSpec,
@@ -20,8 +20,8 @@ from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.trigger_types import ResourceTrigger
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
+from lagbench.programs.autoscaler.object_worker import Clock, TelemetryRouter, WorkerContext
 from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
-from lagbench.programs.autoscaler.worker_context import Clock, TelemetryRouter, WorkerContext
 from tests.fakes.cluster import FakeCluster
 
 KEY = ("n", "w")

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from lagbench.adapters.kube.cluster_protocol import (
+from lagbench.adapters.kube.followed_cluster import (
     ClusterError,
     Kind,
     Manifest,

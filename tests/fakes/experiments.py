@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.experiment.experiment import Experiment, PlannedRun
+from lagbench.core.compare.experiment import Experiment, PlannedRun
 from lagbench.core.simulation.prediction import Prediction, RunPrediction
 from lagbench.core.verdict.verdict import Verdict
 from tests.fakes.measured_run import quick_spike_measures

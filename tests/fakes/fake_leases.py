@@ -12,7 +12,7 @@ from typing import Any
 
 from kubernetes.client import ApiException
 
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND, parse_instant_ns
+from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_instant_ns
 
 
 class FakeLeases:

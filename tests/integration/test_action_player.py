@@ -24,8 +24,7 @@ from tests.integration.pod_manifests import FOREVER, deployment
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.policy_swap import put_policy
-from lagbench.adapters.kube.workloads import HAD_REPLICAS
+from lagbench.adapters.kube.workloads import HAD_REPLICAS, put_policy
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.scenario.run_names import (

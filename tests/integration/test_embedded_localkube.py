@@ -12,8 +12,7 @@ from kubernetes import watch
 from kubernetes.client import ApiException, CoreV1Api
 from kubernetes.config import new_client_from_config
 
-from lagbench.embedded.bench_state import BenchFiles
-from lagbench.embedded.localkube_process import LocalkubeProcess
+from lagbench.embedded.bench_state import BenchFiles, LocalkubeProcess
 
 pytestmark = pytest.mark.slow
 

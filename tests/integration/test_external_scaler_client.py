@@ -12,12 +12,13 @@ from tests.integration.certificates import Authority
 from tests.integration.scaler_server import ScalerServer, serving
 
 from lagbench.adapters.grpc.external_scaler_client import (
+    ChannelPool,
     ExternalCallFailed,
     ExternalObject,
     ExternalScalerClient,
     ExternalSpec,
+    GrpcEndpoint,
 )
-from lagbench.adapters.grpc.grpc_channels import ChannelPool, GrpcEndpoint
 from lagbench.programs.autoscaler.trigger_sources import StreamReader
 
 pytestmark = pytest.mark.slow

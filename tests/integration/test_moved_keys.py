@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.integration.local_spark import local_spark
-from tests.unit.spark_jobs.grown_run import GROWS_NS, grown_run, hold_up, moved, overtaken_seqs
 from tests.unit.spark_jobs.mutations import swap_two_starts
-from tests.unit.spark_jobs.synthetic_run import MILLISECOND, SyntheticRun, clean_run, write_run
+from tests.unit.spark_jobs.synthetic_run import (
+    GROWS_NS,
+    MILLISECOND,
+    SyntheticRun,
+    clean_run,
+    grown_run,
+    hold_up,
+    moved,
+    overtaken_seqs,
+    write_run,
+)
 
 from lagbench.shared_with_spark import message_classes
 from lagbench_spark.accounting import account

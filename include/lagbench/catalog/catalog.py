@@ -28,7 +28,6 @@ from lagbench.catalog.own_consumers import with_own_files
 from lagbench.catalog.scenario_errors import require_numbers, wrong_file
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
 from lagbench.core.cluster.policy_manifest import check_actions
-from lagbench.core.plan.spark_needs import check_spark_fit
 from lagbench.core.policy.checked_policy import CheckedPolicy, check_fit, check_policy
 from lagbench.core.policy.policy_limits import POLICY_VERSIONS, is_policy
 from lagbench.core.policy.stream_windows import require_one_start, stream_windows
@@ -40,6 +39,7 @@ from lagbench.core.scenario.payload import MOST_FILE_BYTES, read_samples, with_s
 from lagbench.core.scenario.profiles import MOST_PROFILE_CHARACTERS, profile_text, trace_points
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_tail import sample_shares
+from lagbench.core.simulation.spark_needs import check_spark_fit
 from lagbench.errors import WrongInput
 from lagbench.shown import HIDDEN, looks_secret, shown
 

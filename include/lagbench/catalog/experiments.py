@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from lagbench.catalog.catalog_files import catalog_folder, find_file, is_path
 from lagbench.catalog.scenario_errors import wrong_file
 from lagbench.catalog.strict_yaml import parse_mapping, read_text
-from lagbench.core.experiment.experiment import Experiment
+from lagbench.core.compare.experiment import Experiment
 from lagbench.errors import WrongInput
 
 if TYPE_CHECKING:

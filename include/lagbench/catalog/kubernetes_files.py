@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from lagbench.catalog.strict_yaml import StrictLoader, parse_documents
-from lagbench.core.kubernetes.kubernetes_values import parse_milli
+from lagbench.core.kubernetes_values import parse_milli
 from lagbench.errors import WrongInput
 from lagbench.shown import looks_secret
 

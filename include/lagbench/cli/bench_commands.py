@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from lagbench import project
-from lagbench.cli.cell_options import TargetOption, TargetSettingsOption
+from lagbench.cli.cell_commands import TargetOption, TargetSettingsOption
 from lagbench.cli.terminal import Terminal, table_of
 from lagbench.errors import ExitCode
 

@@ -112,7 +112,7 @@ def _refuse(field: str, value: str, allowed: str) -> NoReturn:
 
 
 def _compared(name: str) -> ComparedRun:
-    from lagbench.adapters.runs.named_run import opened
+    from lagbench.adapters.runs.experiment_folder import opened
     from lagbench.results.compared_runs import read_compared
 
     with opened(name) as folder:

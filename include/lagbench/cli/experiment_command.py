@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from lagbench.cli.cell_options import TargetOption, TargetSettingsOption, new_id
+from lagbench.cli.cell_commands import TargetOption, TargetSettingsOption, new_id
 from lagbench.cli.terminal import Terminal, table_of
 from lagbench.errors import ExitCode, NotReady, StillRunning, WrongInput
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from lagbench.adapters.runs.experiment_folder import ExperimentFolder
     from lagbench.catalog.catalog import Cell
     from lagbench.cli.rehearsal import Rehearse
-    from lagbench.core.experiment.experiment import Experiment, PlannedRun, Schedule
-    from lagbench.core.experiment.experiment_progress import Progress
-    from lagbench.core.experiment.experiment_result import ExperimentResult
+    from lagbench.core.compare.experiment import Experiment, PlannedRun, Schedule
+    from lagbench.core.compare.experiment_progress import Progress
+    from lagbench.core.compare.experiment_result import ExperimentResult
 
 LONGEST_HOURS = 1000
 MOST_TRIES = 2
@@ -141,7 +141,7 @@ class _Asked:
     @property
     def progress(self) -> Progress:
         """Return the runs of the execution to continue; none are done if there is none."""
-        from lagbench.core.experiment.experiment_progress import Progress
+        from lagbench.core.compare.experiment_progress import Progress
         from lagbench.results.executions import read_progress
 
         if self.unfinished is None:
@@ -167,7 +167,7 @@ def _asked(name: str, target: str, pairs: int | None, path: Path | None) -> _Ask
     """Return a checked experiment with the execution to continue."""
     from lagbench.catalog.experiments import check_experiment, load_experiment
     from lagbench.core.cluster.cluster_settings import EMBEDDED
-    from lagbench.core.experiment.experiment import draw_schedule
+    from lagbench.core.compare.experiment import draw_schedule
     from lagbench.results.executions import target_label
 
     found = load_experiment(name)
@@ -361,7 +361,7 @@ def _print_experiments(console: Terminal) -> None:
 
 def _print_hours(console: Terminal, asked: _Asked) -> None:
     """Print the expected hours of all runs, and of those that are still missing."""
-    from lagbench.core.experiment.experiment_result import decidability_note
+    from lagbench.core.compare.experiment_result import decidability_note
 
     found, schedule, progress = asked.experiment, asked.schedule, asked.progress
     hours, count = found.hours_of(schedule.pairs), len(schedule.runs)
@@ -395,7 +395,7 @@ def _print_order(console: Terminal, asked: _Asked) -> None:
 
 def _print_prediction(console: Terminal, asked: _Asked) -> None:
     """Print what the simulator predicts of each measure, with the seeds and phases of the pairs."""
-    from lagbench.core.experiment.experiment_page import (
+    from lagbench.core.compare.experiment_page import (
         PREDICTED_HEADINGS,
         not_simulated,
         predicted_values,
@@ -428,7 +428,7 @@ def _print_prediction(console: Terminal, asked: _Asked) -> None:
 
 def _print_result(console: Terminal, result: ExperimentResult) -> None:
     """Print the differences, why pairs are missing, and the notes."""
-    from lagbench.core.experiment.experiment_page import (
+    from lagbench.core.compare.experiment_page import (
         HEADINGS,
         SHOWN_HEADINGS,
         difference_row,

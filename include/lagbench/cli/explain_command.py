@@ -15,10 +15,10 @@ from lagbench.cli.terminal import Terminal, table_of
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.core.explain.explain_lag_scaler import Step
     from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
     from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
     from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
+    from lagbench.core.policy.explained_steps import Step
 
 _ASK_SECONDS = 10.0
 """A broker that was just started has no coordinator for the group yet."""
@@ -71,7 +71,7 @@ def explain(
             if scaler is None:
                 steps = _sampled_steps(metadata, for_seconds, bootstrap_servers)
             else:
-                from lagbench.adapters.grpc.grpc_channels import ask_for_steps
+                from lagbench.adapters.grpc.external_scaler_client import ask_for_steps
 
                 names = {"namespace": spec.namespace, "name": spec.name}
                 steps = ask_for_steps(scaler, **names, metadata=metadata)
@@ -152,7 +152,7 @@ def _explain_kafka(
 ) -> None:
     from lagbench.adapters.kafka.kafka_admin import ask_again
     from lagbench.adapters.kafka.kafka_lag import open_trigger, read_trigger_offsets
-    from lagbench.core.explain.trigger_steps import explain_kafka
+    from lagbench.core.policy.explained_steps import explain_kafka
 
     with contextlib.closing(open_trigger(trigger, environment)) as client:
         try:
@@ -188,8 +188,8 @@ def _prometheus_steps(
     spec: ScaledObjectSpec, trigger: Trigger, parameters: PrometheusTrigger
 ) -> tuple[Step, ...]:
     from lagbench.adapters.prometheus.prometheus_query import PrometheusClient
-    from lagbench.core.explain.trigger_steps import explain_prometheus
     from lagbench.core.keda.loop.source_metrics import read_answer
+    from lagbench.core.policy.explained_steps import explain_prometheus
 
     client = PrometheusClient(parameters, parameters.server_address)
     try:
@@ -209,10 +209,10 @@ def _sampled_steps(
     import threading
     import time
 
-    from lagbench.core.explain.explain_lag_scaler import explain as explain_decision
     from lagbench.core.lag_scaler.lag_metadata import parse_lag_settings
     from lagbench.core.lag_scaler.lag_source import KafkaCluster
     from lagbench.core.lag_scaler.lag_window import GroupWindow
+    from lagbench.core.policy.explained_steps import explain as explain_decision
     from lagbench.programs.lag_scaler.cluster_sampler import open_source
 
     settings = parse_lag_settings(metadata, os.environ)

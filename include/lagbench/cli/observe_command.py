@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from lagbench.cli.cell_options import finite, new_id, slo_limits
+from lagbench.cli.cell_commands import finite, new_id, slo_limits
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import WrongInput
 
@@ -202,8 +202,7 @@ def _new_folder(
 
 def _record(console: Terminal, subject: _Subject, folder: RunFolder, seconds: float) -> None:
     """Observe until the time has passed, or the user stops it."""
-    from lagbench.programs.recorder.observation import SOURCE, GroupObserver
-    from lagbench.programs.recorder.sources import ObservedCluster, Watched
+    from lagbench.programs.recorder.sources import SOURCE, GroupObserver, ObservedCluster, Watched
     from lagbench.results.observed_run import RECORDS_FILE
 
     cluster, place, workload = None, subject.place, subject.workload
@@ -240,7 +239,7 @@ def reading_text(newest: Mapping[str, Record], *, now: int) -> str:
     from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS
     from lagbench.core.measures.model import NANOSECONDS
     from lagbench.core.telemetry.records_of_recorder import GroupSample, LagSample, ReplicaSample
-    from lagbench.programs.recorder.newest_readings import exposed_lag
+    from lagbench.programs.recorder.kafka_readings import exposed_lag
 
     parts = []
     for sample in newest.values():

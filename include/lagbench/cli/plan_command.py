@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.syntax import Syntax
 
-from lagbench.cli.cell_options import (
+from lagbench.cli.cell_commands import (
     PolicyOption,
     ScenarioArgument,
     SeedOption,
@@ -23,9 +23,9 @@ from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
-    from lagbench.core.plan.plan import Plan
     from lagbench.core.scenario.actions import Action
     from lagbench.core.scenario.scenario import Scenario
+    from lagbench.core.simulation.plan import Plan
     from lagbench.core.simulation.prediction import Prediction
 
 SPIKES_SHOWN = 4
@@ -46,8 +46,8 @@ def plan(
     from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.catalog.catalog import checked_cell, parse_settings
-    from lagbench.core.plan.machine_needs import cannot_carry
-    from lagbench.core.plan.plan import disk_bytes, plan_cell
+    from lagbench.core.simulation.machine_needs import cannot_carry
+    from lagbench.core.simulation.plan import disk_bytes, plan_cell
     from lagbench.core.simulation.prediction import predict
     from lagbench.core.simulation.simulate import is_simulated
 
@@ -197,7 +197,7 @@ def _action(number: int, action: Action) -> str:
 
 def _poison(scenario: Scenario) -> list[tuple[str, str]]:
     """Return the row of the poisoned key, if there is one."""
-    from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+    from lagbench.core.kubernetes_values import NS_PER_SECOND
     from lagbench.core.scenario.event_stream import poisoned_key, poisoned_seqs
 
     poison, key = scenario.poison, poisoned_key(scenario)

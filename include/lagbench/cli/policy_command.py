@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lagbench.cli.cell_options import TargetSettingsOption, finite
+from lagbench.cli.cell_commands import TargetSettingsOption, finite
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, WrongInput
 from lagbench.shown import printable

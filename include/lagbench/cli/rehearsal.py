@@ -161,7 +161,7 @@ def require_disk(cell: Cell, *, runs: int = 1) -> None:
     The broker's log of one run lies in the state folder, the tables of each in the runs folder.
     """
     from lagbench.adapters.runs.run_folder import RUNS_DIR_VARIABLE, runs_root
-    from lagbench.core.plan.plan import disk_bytes, plan_cell, table_bytes
+    from lagbench.core.simulation.plan import disk_bytes, plan_cell, table_bytes
     from lagbench.embedded import broker
     from lagbench.project import STATE_VARIABLE
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lagbench.cli.cell_options import (
+from lagbench.cli.cell_commands import (
     EnvFileOption,
     PolicyOption,
     ScenarioArgument,

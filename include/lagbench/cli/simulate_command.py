@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lagbench.cli.cell_options import (
+from lagbench.cli.cell_commands import (
     ScenarioArgument,
     SettingsOption,
     StartOption,

@@ -18,7 +18,7 @@ from rich.text import Text
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.terminal import Terminal
 from lagbench.core.live.live_line import LiveCell, LiveLine, LivePhase, SloStanding, decode_line
-from lagbench.programs.live.live_file import LAST_PHASE, PhaseLog, is_followed
+from lagbench.programs.live.run_follower import LAST_PHASE, PhaseLog, is_followed
 
 SHOWN_LINES = 60
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import PodStarted, StreamStarted
 from lagbench.core.telemetry.records_of_recorder import ClockOffset, PodSeen

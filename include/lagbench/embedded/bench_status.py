@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import psutil
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.embedded.bench_state import BenchState, ProcessRecord
+from lagbench.embedded.bench_state import BenchState, ProcessRecord, autoscaler_is_ready
 from lagbench.embedded.child_server import PartState
-from lagbench.embedded.localkube_process import autoscaler_is_ready
 from lagbench.errors import NotReady
 
 _ANSWER_SECONDS = 3.0

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 import lagbench
-from lagbench.core.spark.spark_submission import CODE_ZIP
+from lagbench.core.cluster.spark_connection import CODE_ZIP
 from lagbench.embedded.jars import SPARK, jar_paths
 from lagbench.embedded.java import find_java, spark_java_home
 from lagbench.errors import LagbenchError
@@ -25,9 +25,9 @@ POD_TEMPLATE = PROJECT_ROOT / "k8s" / "base" / "spark" / "pod-template.yaml"
 # Of lagbench, what the jobs import.
 _FILES = (
     *("__init__.py", "consumer_ledger.py", "errors.py", "shown.py"),
-    *("core/__init__.py", "core/clocks.py"),
+    *("core/__init__.py", "core/clocks.py", "core/kubernetes_values.py"),
 )
-_FOLDERS = ("core/kubernetes", "core/ownership", "core/telemetry", "shared_with_spark")
+_FOLDERS = ("core/ownership", "core/telemetry", "shared_with_spark")
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip
 
 

@@ -26,7 +26,13 @@ import lagbench
 from lagbench.adapters.kafka.client_settings import as_lines, checked
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import GroupReaper
-from lagbench.embedded.bench_state import BenchFiles, BenchState, ProcessRecord
+from lagbench.embedded.bench_state import (
+    BenchFiles,
+    BenchState,
+    LocalkubeProcess,
+    ProcessRecord,
+    install_autoscaler,
+)
 from lagbench.embedded.broker import Broker, ProxiedListener
 from lagbench.embedded.child_server import ChildServer, PartState, free_port
 from lagbench.embedded.jars import BROKER, is_cached
@@ -38,7 +44,6 @@ from lagbench.embedded.kafka_choice import (
     write_atomically,
 )
 from lagbench.embedded.kept_log import put_aside
-from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.project import STATE_VARIABLE, make_state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE

@@ -26,8 +26,7 @@ from lagbench.localkube.controllers.events import EventExpiry, EventRecorder
 from lagbench.localkube.controllers.jobs import JobController
 from lagbench.localkube.controllers.services import PortPool, ServiceForwarder
 from lagbench.localkube.controllers.stateful_sets import StatefulSetController
-from lagbench.localkube.node.container_logs import PodLogs
-from lagbench.localkube.node.container_process import ContainerStarter
+from lagbench.localkube.node.container_process import ContainerStarter, PodLogs
 from lagbench.localkube.node.localkube_node import Node
 from lagbench.localkube.node.pod_environment import NodeEnvironment, inheritable
 from lagbench.localkube.node.pod_metrics import PodMetrics

@@ -12,16 +12,16 @@ from lagbench.adapters.kafka.client_settings import SERVERS, checked, read_setti
 from lagbench.adapters.kafka.kafka_admin import GroupSnapshot, KafkaAdmin, ask_again
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
-from lagbench.adapters.kube.client.kube_connection import log_in
+from lagbench.adapters.kube.client.kube_errors import log_in
 from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube, Manifest
 from lagbench.core.cluster.cluster_settings import EMBEDDED
-from lagbench.core.kubernetes.workload_state import selector_string
 from lagbench.core.measures.model import Fidelity
 from lagbench.core.policy.policy_limits import POLICY_VERSIONS
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.core.scenario.scenario import Workload
+from lagbench.core.workload_state import selector_string
 from lagbench.embedded import bench
 from lagbench.embedded.kafka_choice import named_settings
 from lagbench.errors import LagbenchError, NotReady, UnknownKind, WrongInput

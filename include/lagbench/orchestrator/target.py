@@ -23,8 +23,7 @@ from lagbench.adapters.kafka.client_settings import (
     require_spark_can_read,
 )
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube.client.kube_connection import known_contexts, written_token
-from lagbench.adapters.kube.client.kube_errors import OUTAGE_SECONDS
+from lagbench.adapters.kube.client.kube_errors import OUTAGE_SECONDS, known_contexts, written_token
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.cluster_lease import HOLDER_VARIABLE, stored_holder
 from lagbench.adapters.kube.kube import Kube
@@ -54,17 +53,17 @@ from lagbench.core.cluster.policy_manifest import (
     refuse_without_own_broker,
     rights_of_run,
 )
-from lagbench.core.kubernetes.kubernetes_values import (
+from lagbench.core.kubernetes_values import (
     NS_PER_SECOND,
     format_instant,
     token_end_seconds,
 )
-from lagbench.core.plan.spark_needs import check_spark_fit
 from lagbench.core.policy.checked_policy import require_kafka_log_in, require_own_controller
 from lagbench.core.scenario.consumer_kinds import KindName
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_start import require_known_hpa
+from lagbench.core.simulation.spark_needs import check_spark_fit
 from lagbench.embedded import bench
 from lagbench.embedded.doctor import require_prometheus
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE

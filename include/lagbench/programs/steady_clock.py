@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from lagbench.core.measures.evidence.clock_readings import ClockReading, ClockSteps, closest_reading
 from lagbench.core.telemetry.records_of_programs import ClockStepped, Record
@@ -50,3 +51,15 @@ def _read_clocks() -> ClockReading:
     before_ns = time.monotonic_ns()
     wall_ns = time.time_ns()
     return ClockReading(before_ns, wall_ns, time.monotonic_ns())
+
+
+def process_started_at() -> int:
+    """Return when the operating system started this process, in unix ns (10 ms steps)."""
+    return time.time_ns() - process_age_ns()
+
+
+def process_age_ns() -> int:
+    """Return how long ago the operating system started this process (10 ms steps)."""
+    fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    started_ns = int(fields[19]) * 10_000_000  # starttime: 1/100 s since boot (proc_pid_stat(5))
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started_ns

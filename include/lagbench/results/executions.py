@@ -13,16 +13,16 @@ from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.core.compare.comparable import ComparedRun
-from lagbench.core.compare.noise_floor import NoiseFloor, closest_floor
-from lagbench.core.experiment.experiment import Experiment, PlannedRun, draw_schedule
-from lagbench.core.experiment.experiment_page import as_figure, as_markdown
-from lagbench.core.experiment.experiment_progress import Execution, Progress, RunRecord
-from lagbench.core.experiment.experiment_result import (
+from lagbench.core.compare.experiment import Experiment, PlannedRun, draw_schedule
+from lagbench.core.compare.experiment_page import as_figure, as_markdown
+from lagbench.core.compare.experiment_progress import Execution, Progress, RunRecord
+from lagbench.core.compare.experiment_result import (
     ExperimentResult,
     judge_experiment,
     measured_names,
     pairs_of,
 )
+from lagbench.core.compare.noise_floor import NoiseFloor, closest_floor
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results.compared_runs import keep_floor_of, read_compared, read_noise_floors

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lagbench.core.spark.spark_connection import SparkPlace, SparkSettings, check_fit, place_of
+from lagbench.core.cluster.spark_connection import SparkPlace, SparkSettings, check_fit, place_of
 from lagbench.errors import WrongInput
 from lagbench_airflow.hooks.kafka import connection
 

@@ -10,7 +10,7 @@ import yaml
 
 from lagbench import project
 from lagbench.adapters.kube.cluster_check import base_manifest
-from lagbench.adapters.kube.policy_swap import put_policy, refuse_foreign_policy
+from lagbench.adapters.kube.workloads import put_policy, refuse_foreign_policy
 from lagbench.adapters.runs.run_manifest import add_versions
 from lagbench.core.cluster.manifests import lag_scaler_for_run, prometheus_for_run
 from lagbench.core.cluster.policy_manifest import (
@@ -20,17 +20,17 @@ from lagbench.core.cluster.policy_manifest import (
     iggy_addresses,
     policy_for_run,
 )
+from lagbench.core.cluster.spark_connection import SparkPlace
 from lagbench.core.keda.loop.keda_hpa import KEDA_VERSION, VERSION_LABEL, is_handed_over
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.policy.stream_windows import aligned_start_ns, stream_windows
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
-from lagbench.core.spark.spark_connection import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER
 from lagbench.embedded.java import find_java
 from lagbench.errors import NotReady
-from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.operators.cell_operator import CellOperator, Place
+from lagbench_airflow.operators.start_companions import CellOperator, Place
+from lagbench_airflow.task_life import CellRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

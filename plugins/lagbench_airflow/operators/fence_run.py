@@ -24,8 +24,8 @@ from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.telemetry.records_of_programs import ActionEnded
 from lagbench.embedded.kept_log import note_fence
 from lagbench.errors import NotReady
-from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.operators.start_companions import CellOperator
+from lagbench_airflow.task_life import CellRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -18,7 +18,7 @@ from lagbench.core.cluster.run_jobs import (
     samples_for_run,
     with_samples_mounted,
 )
-from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS
+from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
@@ -32,9 +32,9 @@ from lagbench.core.telemetry.records_of_programs import (
 )
 from lagbench.errors import StillWaiting
 from lagbench.results.seals import seal
-from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.operators.cell_operator import CellOperator
 from lagbench_airflow.operators.fence_run import collect_pod_logs, wait_pods_gone
+from lagbench_airflow.operators.start_companions import CellOperator
+from lagbench_airflow.task_life import CellRun
 from lagbench_airflow.triggers.conditions import JobEnd, job_end
 
 if TYPE_CHECKING:

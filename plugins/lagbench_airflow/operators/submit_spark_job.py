@@ -16,21 +16,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lagbench.core.scenario.offered_load import offered_load
-from lagbench.core.spark.spark_connection import SparkPlace
-from lagbench.core.spark.spark_submission import (
+from lagbench.core.cluster.spark_connection import (
     Here,
+    SparkPlace,
     Submission,
     compose_submission,
     time_limit_seconds,
 )
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.airflow_environment import is_dag_process
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 from lagbench.shared_with_spark.spark_job import PROGRESS_FILE, STEPS, each_second
-from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.operators.cell_operator import CellOperator
-from lagbench_airflow.task_life import record_progress, wrong_input_is_final
+from lagbench_airflow.operators.start_companions import CellOperator
+from lagbench_airflow.task_life import CellRun, record_progress, wrong_input_is_final
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from lagbench.core.measures.checks import Check, rebalance_count, reconciliation
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.consumer_kinds import knows_work
-from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.links import ReportLink
-from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.operators.start_companions import CellOperator
+from lagbench_airflow.task_life import CellRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -14,9 +14,8 @@ from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.stream_tail import resting_lag_records, resting_replicas
 from lagbench.errors import StillWaiting
-from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
-from lagbench_airflow.task_life import record_phase, wrong_input_is_final
+from lagbench_airflow.task_life import CellRun, record_phase, wrong_input_is_final
 from lagbench_airflow.triggers.condition import Condition, Reason
 from lagbench_airflow.triggers.conditions import (
     ActionsPlayed,

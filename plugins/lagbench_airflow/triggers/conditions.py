@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lagbench.adapters.kube.ready_pods import require_lasting
-from lagbench.core.kubernetes.workload_state import is_rolled_out, selector_string, wanted_replicas
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES
 from lagbench.core.measures.rebalance_episodes import GroupLook, WatchedGroup
 from lagbench.core.scenario.own_consumer import client_pattern
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
+from lagbench.core.workload_state import is_rolled_out, selector_string, wanted_replicas
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.triggers.condition import Condition, KeptClients, Reading
 

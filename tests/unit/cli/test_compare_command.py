@@ -12,6 +12,7 @@ from tests.unit.cli.conftest import Command
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.errors import ExitCode
 from lagbench.results.compared_runs import NOISE_FLOORS_FILE, read_noise_floors
+from lagbench.results.history import HISTORY_FILE, append_history
 
 
 def write_pairs(root: Path, count: int = 8) -> list[str]:
@@ -181,3 +182,188 @@ def test_a_wrong_kept_run_is_wrong_input(command: str, kept: Path, lagbench: Com
 
     assert answer.code == ExitCode.WRONG_INPUT
     assert f"{kept}#one" in answer.text
+
+
+FINDING = Path(__file__).resolve().parents[3] / "docs" / "findings" / "persistent-lag"
+
+POLICIES = Path(__file__).resolve().parents[3] / "k8s" / "policies"
+
+
+def test_policies_are_compared_over_seeds(lagbench: Command) -> None:
+    """One row per policy with the median and the range over the seeds."""
+    policies = ["--policy", "lag-quick", "--policy", "lag-default"]
+
+    answer = lagbench("simulate", "quick_spike", *policies, "--seeds", "3")
+
+    assert answer.code == ExitCode.PASS
+    assert "quick_spike, simulated, seeds: 3" in answer.out
+    assert "lag-quick" in answer.out
+    assert "lag-default" in answer.out
+
+
+def test_json_has_each_cell_and_its_timeline(lagbench: Command) -> None:
+    """A recorded spike at its own phase: 2 to 6 at 25.1 s, 12 one sync later, as it really was.
+
+    Its load had no tail.
+    """
+    flags = ["--seed", "11", "--sync-at", "25.1", "--json", "--timeline", "--set", "tail=none"]
+
+    answer = lagbench("simulate", "quick_spike", "--policy", "lag-quick", *flags)
+
+    found = json.loads(answer.out)["lag-quick"]
+    line = found["cells"][0]["timeline"]
+    replicas = dict(zip(line["second"], line["spec_replicas"], strict=True))
+    assert answer.code == ExitCode.PASS
+    assert found["cells"][0]["fidelity"] == "simulated"
+    assert (replicas[10.085], replicas[25.1], replicas[40.115]) == (2, 6, 12)
+    assert found["summary"]["drain_seconds"]["median"] == pytest.approx(77, abs=2)
+
+
+def test_waiting_policies_of_the_experiment_leave_a_digested_burst_alone(lagbench: Command) -> None:
+    """Two minutes of patience, by the lag scaler or by the HPA's window, add no pod."""
+    window = str(FINDING / "lag-stabilised.yaml")
+    policies = ["--policy", "persistent-lag", "--policy", window, "--policy", "lag-default"]
+
+    answer = lagbench("simulate", "short_bursts", *policies, "--seed", "1", "--json")
+
+    found = json.loads(answer.out)
+    events = {name: of["summary"]["replica_changes"]["median"] for name, of in found.items()}
+    assert events["persistent-lag"] == events["lag-stabilised"] == 0
+    assert events["lag-default"] > 0
+
+
+def test_a_policy_that_does_not_fit_is_refused(lagbench: Command) -> None:
+    """24 replicas on 12 partitions: exit code 2."""
+    assert (
+        lagbench("simulate", "quick_spike", "--policy", "lag-standard").code == ExitCode.WRONG_INPUT
+    )
+
+
+def test_a_cron_window_is_simulated_at_the_wanted_time_of_day(lagbench: Command) -> None:
+    """The policy holds six pods from 8:00 in Berlin on a working day, and two before."""
+    replicas = {}
+    for start in ("2026-11-23T05:00:00Z", "2026-11-23T08:00:00+01:00"):
+        flags = ["--policy", "cron-prewarm-plus-lag", "--seed", "1", "--start", start]
+        answer = lagbench("simulate", "steady", *flags, "--json", "--timeline")
+        cells = json.loads(answer.out)["cron-prewarm-plus-lag"]["cells"]
+        line = cells[0]["timeline"]
+        replicas[start] = {
+            wanted
+            for second, wanted in zip(line["second"], line["spec_replicas"], strict=True)
+            if second > 60
+        }
+
+    assert list(replicas.values()) == [{2}, {6}]
+
+
+@pytest.mark.parametrize("start", ["2026-11-23T08:59:30", "tomorrow"])
+def test_a_start_without_a_time_zone_is_rejected(start: str, lagbench: Command) -> None:
+    """A wall clock alone is no instant; the message names the flag and an example."""
+    answer = lagbench("simulate", "quick_spike", "--start", start)
+
+    assert answer.code == ExitCode.WRONG_INPUT
+    assert "--start" in answer.err
+
+
+def test_a_swap_is_simulated_and_what_is_not_is_named(lagbench: Command) -> None:
+    """From second 5 on the policy is one on CPU, which stays at 2 replicas."""
+    actions = (
+        "actions=[{kind: swap_policy, at_seconds: 5, policy: cpu-only}, "
+        "{kind: pause_pod, at_seconds: 6, for_seconds: 1}]"
+    )
+
+    answer = lagbench("simulate", "quick_spike", "--seed", "11", "--set", actions, "--json")
+
+    (found,) = json.loads(answer.out).values()
+    assert found["summary"]["max_replicas"]["median"] == 2
+    assert "pause_pod" in answer.err
+    assert "swap_policy" not in answer.err
+
+
+def test_two_policies_of_one_name_are_rejected(tmp_path: Path, lagbench: Command) -> None:
+    """One of two columns would vanish without a word."""
+    text = (POLICIES / "lag-quick.yaml").read_text()
+    files = [tmp_path / side / "policy.yaml" for side in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(text)
+    flags = [part for file in files for part in ("--policy", str(file))]
+
+    answer = lagbench("simulate", "quick_spike", *flags, "--seed", "1")
+    assert answer.code == ExitCode.WRONG_INPUT
+    assert "policy, 2 times" in answer.err
+
+
+LONG_ID = "quick-spike-20261123-170813-77de"
+
+
+def test_without_runs_it_says_so(lagbench: Command) -> None:
+    """There is nothing to list."""
+    answer = lagbench("history")
+    assert (answer.code, answer.text) == (ExitCode.PASS, "no runs yet: make rehearse")
+
+
+def test_each_cell_is_a_line(lagbench: Command) -> None:
+    """Two seeds are two cells; each has its runs and the newest one.
+
+    A folder whose scenario was changed is of no cell, and is counted.
+    """
+    for number, seed in enumerate((1, 1, 2)):
+        append_history(write_run(lagbench.runs, f"run-{number}", seed=seed, created_at=number))
+    changed = write_run(lagbench.runs, "changed")
+    changed.write_text(changed.scenario, "name: 7")
+    append_history(changed)
+    text = lagbench("history").text
+
+    assert "quick_spike/slow/1" in text
+    assert "quick_spike/slow/2" in text
+    assert "2 run-1 1970-01-01" in text
+    assert text.endswith("runs without a readable cell: 1")
+
+
+def test_a_run_id_is_whole_in_a_narrow_terminal(lagbench: Command) -> None:
+    """Ids and values are never cut, as the next command needs them."""
+    lagbench.monkeypatch.setenv("COLUMNS", "40")
+    append_history(write_run(lagbench.runs, LONG_ID))
+
+    for arguments in ((), ("quick_spike",)):
+        text = lagbench("history", *arguments).text
+        assert LONG_ID in text
+        assert "…" not in text
+
+
+def test_a_cell_shows_its_runs_and_its_changes(lagbench: Command) -> None:
+    """By scenario, policy and seed, or by the beginning of its name."""
+    for night in range(26):
+        reaction = (20 if night < 20 else 60) + night % 3 / 10
+        name = f"run-{night:02}"
+        append_history(write_run(lagbench.runs, name, created_at=night, reaction=reaction))
+    answer = lagbench("history", "quick_spike/slow/1")
+
+    assert answer.code == ExitCode.PASS
+    assert lagbench("history", "quick_spike") == answer
+    assert "run-20: 20.1 s -> 60.1 s" in answer.text
+    assert "run-25 1970-01-01" in answer.text
+
+
+@pytest.mark.parametrize("name", ["quick", "quick_spike/s", "other"])
+def test_an_unknown_cell_is_refused(lagbench: Command, name: str) -> None:
+    """With the names of the cells there are; a part of a name is none."""
+    append_history(write_run(lagbench.runs, "run"))
+    answer = lagbench("history", name)
+
+    assert answer.code == ExitCode.WRONG_INPUT
+    assert "quick_spike/slow/1" in answer.text
+
+
+def test_rebuild_makes_it_from_the_folders(lagbench: Command) -> None:
+    """The number of lines is printed, and a run folder with another content with the reason."""
+    write_run(lagbench.runs, "run")
+    folder = write_run(lagbench.runs, "other")
+    folder.write_json(folder.manifest, {"created_at": "yesterday"})
+    answer = lagbench("history", "--rebuild")
+
+    assert answer.code == ExitCode.PASS
+    assert answer.text.startswith("history: 1 runs, 0 ")
+    assert "run other" in answer.text
+    assert (lagbench.runs / HISTORY_FILE).exists()

@@ -18,7 +18,7 @@ from tests.unit.cli.conftest import Command
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
 from lagbench.cli import experiment_command, rehearsal
-from lagbench.core.experiment.experiment import PlannedRun
+from lagbench.core.compare.experiment import PlannedRun
 from lagbench.errors import ExitCode, NotReady, StillRunning
 from lagbench.results.executions import read_progress
 

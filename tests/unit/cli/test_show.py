@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 from tests.fakes.nights import rehearse, write_night
 from tests.fakes.run_folder_builder import quick_spike_run
 from tests.fakes.two_groups import two_groups
@@ -14,12 +19,16 @@ from tests.unit.cli.conftest import Command
 
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
 from lagbench.cli import run_command
+from lagbench.cli.observe_command import reading_text
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.verdict_table import print_comparison, print_runs, print_verdict
 from lagbench.core.telemetry.records_of_programs import ProducerProgress
+from lagbench.core.telemetry.records_of_recorder import GroupSample, LagSample, ReplicaSample
 from lagbench.errors import ExitCode
+from lagbench.project import PROJECT_ROOT
 from lagbench.results.gate import accept
 from lagbench.results.measure_run import judge_run
+from lagbench.shown import printable
 
 LONGEST_ID = "consumer-restart-while-the-brokers-roll-20261122-0b1"
 
@@ -285,3 +294,94 @@ def test_a_run_by_hand_shows_no_gate(tmp_path: Path) -> None:
     """Only rehearsals are compared."""
     assert compared(write_night(tmp_path, "by-hand", created_at=1)) == ""
     assert "gate:" not in said(quick_spike_run().write(tmp_path))
+
+
+HOSTILE = (
+    "\x1b[31mRED\x1b[0m \x1b]0;TITLE\x07\x9b2Jone\x9d52;c;AA\x9c \x07\x08\rtwo\x7f :x: [red]b[/red]"
+)
+
+
+@pytest.mark.parametrize("shape", ["text", "str", "table", "panel"])
+def test_foreign_text_is_text(shape: str) -> None:
+    """No escape reaches the terminal, in whatever it is laid out; rich's own colours do."""
+    output = io.StringIO()
+    console = Terminal(file=output, width=200, force_terminal=True, color_system="standard")
+    table = Table("a")
+    table.add_row(HOSTILE)
+    shapes = {"text": Text(HOSTILE, "red"), "str": HOSTILE, "table": table, "panel": Panel(HOSTILE)}
+
+    console.print(shapes[shape])
+
+    written = re.sub(r"\x1b\[[\d;]*m", "", output.getvalue())
+    assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", written) == []
+    words = "RED one two :x: [red]b[/red]" if shape != "text" else ":x: [red]b[/red]"
+    assert words in re.sub(" +", " ", written)
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ("a\nb\tc é", "a\nb\tc é"),
+        ("a\x1b]0;never ended\nb", "a]0;never ended\nb"),
+        ("a\u202eb\u2066", "ab"),
+        ("\x1bPq\x1b\\a\x90x\x9cb", "ab"),
+    ],
+)
+def test_what_a_terminal_obeys_is_left_out(given: str, seen: str) -> None:
+    """What begins a sequence without an end hides nothing."""
+    assert printable(given) == seen
+
+
+def test_text_of_beginnings_only_is_read_once() -> None:
+    """Each was once looked for to the end: 200,000 of them took minutes."""
+    began_at = time.monotonic()
+
+    assert printable("\x9d" * 200_000) == ""
+    assert time.monotonic() - began_at < 5
+
+
+def test_no_command_makes_a_console_of_its_own() -> None:
+    """Nor does a plug-in."""
+    files = [*PROJECT_ROOT.glob("include/lagbench/**/*.py"), *PROJECT_ROOT.glob("plugins/**/*.py")]
+    makes = [one.name for one in files if re.search(r"\bConsole\(", one.read_text())]
+
+    assert makes == []
+
+
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("partitions", "told"),
+    [
+        ([(0, 50, 20), (1, 10, 10)], "lag 30"),
+        ([(0, 50, 20), (1, 10, None)], "lag –"),
+        ([(0, 50, None)], "lag –"),
+        ([(0, 50, 20), (1, 0, None)], "lag 30"),
+        ([(0, 19, 20)], "lag 0"),
+    ],
+)
+def test_an_unknown_lag_is_no_number(
+    partitions: list[tuple[int, int, int | None]], told: str
+) -> None:
+    """A partition without a commit may have any lag, unless it has no message."""
+    sample = LagSample(at=0, source="recorder", partitions=partitions)
+
+    assert reading_text({"LagSample": sample}, now=0) == f"observing: {told}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "figures"),
+    [(3, ["30", "2", "2", "3"]), (4, ["–", "–", "2", "3"]), (9, ["–", "–", "–"])],
+)
+def test_a_reading_that_is_not_renewed_is_no_longer_shown(seconds: int, figures: list[str]) -> None:
+    """While Kafka or Kubernetes is away, the last reading says nothing of now."""
+    newest = {
+        "LagSample": LagSample(at=0, source="observer", partitions=[(0, 50, 20)]),
+        "GroupSample": GroupSample(
+            at=0, source="observer", state="stable", members=2, members_without_partitions=0
+        ),
+        "ReplicaSample": ReplicaSample(at=S, source="observer", spec=3, current=3, ready=2),
+    }
+
+    assert re.findall(r"\d+|–", reading_text(newest, now=seconds * S)) == figures

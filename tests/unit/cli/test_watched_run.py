@@ -7,24 +7,28 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 from tests.fakes.live_cell import live_cell
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli import cell_commands, watched_run
 from lagbench.cli.cell_commands import report, show, watch
+from lagbench.cli.run_lock import one_run_at_a_time, stop_running_run
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.watched_run import ProgressDisplay, RunView, WatchedRun, panel, sparkline
 from lagbench.core.live.live_line import LiveLine, LivePhase, decode_line, encode_line
 from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.scenario.scenario import Slos
 from lagbench.errors import ExitCode, NotReady, WrongInput
-from lagbench.programs.live.live_file import LiveFile, is_followed
+from lagbench.programs.live.run_follower import LiveFile, is_followed
 
 S = 1_000_000_000
 
@@ -283,3 +287,56 @@ def test_a_run_in_progress_gets_no_page_of_a_stopped_one(
     if file == "live.jsonl":  # its follower has ended
         with pytest.raises(NotReady, match="stopped before its stream"):
             verb("a-run")
+
+
+HOLD = """
+import signal, sys
+from pathlib import Path
+from lagbench.cli.run_lock import one_run_at_a_time
+with one_run_at_a_time(Path(sys.argv[1])):
+    print("held", flush=True)
+    signal.pause()
+"""
+
+
+def test_a_second_run_is_refused_by_name(tmp_path: Path) -> None:
+    """The message names the process that holds the bench."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(NotReady, match=str(holder.pid)), one_run_at_a_time(tmp_path):
+            pass
+        assert stop_running_run(tmp_path) == "a run"
+        assert not psutil.pid_exists(holder.pid)
+
+
+def test_a_run_that_does_not_end_is_killed_and_said(tmp_path: Path) -> None:
+    """Once when it is asked to end, and once when that was not enough."""
+    deaf = HOLD.replace(
+        "signal.pause()",
+        "signal.signal(15, signal.SIG_IGN)\n    print('deaf', flush=True)\n    signal.pause()",
+    )
+    said: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", deaf, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert [holder.stdout.readline() for _ in range(2)] == ["held\n", "deaf\n"]
+
+        stop_running_run(tmp_path, grace_seconds=0.2, say=said.append)
+
+    asked, killed = said
+    assert f"pid {holder.pid}" in asked
+    assert f"pid {holder.pid}" in killed
+
+
+def test_the_lock_ends_with_its_run(tmp_path: Path) -> None:
+    """After a run the next one may start, and there is nothing to stop."""
+    with one_run_at_a_time(tmp_path):
+        pass
+    with one_run_at_a_time(tmp_path):
+        pass
+
+    assert not stop_running_run(tmp_path)

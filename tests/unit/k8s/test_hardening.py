@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 import yaml
 from tests.fakes.triggers import read_trigger
-from tests.unit.k8s.base_pods import K8S, base_objects, pod_spec, workloads
+from tests.unit.k8s.program_imports import K8S, base_objects, pod_spec, workloads
 
 from lagbench.programs.lag_scaler.lag_scaler_options import parse_options
 
 WORKLOADS = workloads()
+
 RUN_ONCE = {"Job/producer", "Job/actions"}
 
 
@@ -154,3 +158,162 @@ def _rights(rules: list[dict[str, list[str]]]) -> set[tuple[str, str, str]]:
 
 def _mebibytes(quantity: str) -> int:
     return int(quantity[:-2]) * {"Mi": 1, "Gi": 1024}[quantity[-2:]]
+
+
+BASE = list(yaml.safe_load_all((K8S / "base/namespace/network-policies.yaml").read_text()))
+
+KIND = [
+    found
+    for found in yaml.safe_load_all((K8S / "overlays/kind/outside.yaml").read_text())
+    if found["kind"] == "NetworkPolicy"
+]
+
+
+def labels(name: str) -> dict[str, str]:
+    """Return the labels of a committed workload's pods."""
+    found: dict[str, str] = workloads()[name]["spec"]["template"]["metadata"]["labels"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("to", "port", "who"),
+    [
+        ("Deployment/consumer", "metrics", {"consumer", "spark", "keda", "other"}),
+        ("Deployment/spark-stream-worker", "page", {"spark"}),
+        ("Deployment/spark-stream-master", "rpc", {"spark"}),
+        ("Deployment/lagbench-lag-scaler", "grpc", {"keda"}),
+        ("StatefulSet/kafka", "clients", {"consumer", "spark", "keda"}),
+        ("Deployment/prometheus", "http", {"consumer", "spark", "keda"}),
+        ("Deployment/grafana", "http", set()),
+    ],
+)
+def test_a_port_is_open_to_those_who_need_it(to: str, port: str, who: set[str]) -> None:
+    """Pods of the run, KEDA's namespace, another namespace; nobody outside of the cluster."""
+    sources = {
+        "consumer": ("lagbench", labels("Deployment/consumer")),
+        "spark": ("lagbench", labels("Deployment/spark-stream-driver")),
+        "keda": ("keda", {}),
+        "other": ("other", {}),
+        "outside": None,
+    }
+
+    found = {name for name, source in sources.items() if is_open(BASE, to, port, source)}
+
+    assert found == who
+
+
+@pytest.mark.parametrize("to", ["Deployment/prometheus", "Deployment/grafana"])
+def test_kinds_node_ports_are_open(to: str) -> None:
+    """This machine's browser is outside of the cluster."""
+    assert is_open(BASE + KIND, to, "http", None)
+
+
+def test_every_pod_is_closed_first() -> None:
+    """One policy selects all pods; the others add to it, and none restricts what a pod reaches."""
+    assert [found["spec"]["podSelector"] for found in BASE].count({}) == 1
+    assert all(found["spec"]["policyTypes"] == ["Ingress"] for found in BASE + KIND)
+
+
+def is_open(
+    policies: list[dict[str, Any]],
+    to: str,
+    port: str,
+    source: tuple[str, Mapping[str, str]] | None,
+) -> bool:
+    """Return whether a policy lets ``source`` (None: no pod) connect to a named port."""
+    container = pod_spec(workloads()[to])["containers"][0]
+    (number,) = (p["containerPort"] for p in container["ports"] if p["name"] == port)
+    return any(
+        ("ports" not in rule or {p["port"] for p in rule["ports"]} & {port, number})
+        and ("from" not in rule or any(_is_from(peer, source) for peer in rule["from"]))
+        for policy in policies
+        if _selects(policy["spec"]["podSelector"], labels(to))
+        for rule in policy["spec"]["ingress"]
+    )
+
+
+def _is_from(peer: dict[str, Any], source: tuple[str, Mapping[str, str]] | None) -> bool:
+    if source is None:
+        return False
+    namespace, its_labels = source
+    if "namespaceSelector" in peer:
+        return _selects(peer["namespaceSelector"], {"kubernetes.io/metadata.name": namespace})
+    return namespace == "lagbench" and _selects(peer["podSelector"], its_labels)
+
+
+def _selects(selector: dict[str, Any], its_labels: Mapping[str, str]) -> bool:
+    wanted = (selector.get("matchLabels") or {}).items()
+    expressions = selector.get("matchExpressions") or ()
+    return wanted <= dict(its_labels).items() and all(
+        its_labels.get(one["key"]) in one["values"] for one in expressions
+    )
+
+
+CONTEXT = K8S / "overlays/context"
+
+
+def read(folder: str) -> dict[str, Any]:
+    """Return the kustomization of a folder below the overlay."""
+    found: dict[str, Any] = yaml.safe_load((CONTEXT / folder / "kustomization.yaml").read_text())
+    return found
+
+
+def left_out() -> dict[str, str]:
+    """Return the values of keys that the settings file does not have."""
+    (generator,) = read("settings/left-out")["configMapGenerator"]
+    return dict(literal.split("=", 1) for literal in generator["literals"])
+
+
+def test_no_replacement_needs_a_key_of_the_file() -> None:
+    """Kustomize rejects a replacement whose source is not there."""
+    sources = [
+        replacement["source"]
+        for part in ("", "workloads")
+        for replacement in read(part).get("replacements", [])
+        if replacement["source"]["kind"] == "ConfigMap"
+    ]
+
+    (generator,) = read("settings")["configMapGenerator"]
+
+    assert {source["fieldPath"].removeprefix("data.") for source in sources} == left_out().keys()
+    assert generator["behavior"] == "merge"
+
+
+def test_what_is_left_out_is_as_the_base_has_it() -> None:
+    """Image and brokers are those of the consumers that a run makes without settings."""
+    container = pod_spec(workloads()["Deployment/consumer"])["containers"][0]
+    environment = {entry["name"]: entry.get("value") for entry in container["env"]}
+
+    assert left_out() == {
+        "IMAGE": container["image"],
+        "KAFKA_BOOTSTRAP_SERVERS": environment["KAFKA_BOOTSTRAP_SERVERS"],
+    }
+
+
+def test_the_overlay_makes_no_claim() -> None:
+    """Its class may be any, the default or none: the run that needs it makes it accordingly."""
+    assert read("")["resources"] == ["../../base/namespace", "../../base/runner"]
+
+
+def test_the_overlay_has_no_object_of_the_whole_cluster_but_the_namespace() -> None:
+    """An object of the cluster has one name: a second namespace would take it from the first."""
+    folders = [CONTEXT / resource for resource in read("")["resources"]]
+    objects = [
+        found
+        for folder in folders
+        for file in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+        for found in yaml.safe_load_all((folder / file).read_text())
+    ]
+
+    assert {o["kind"] for o in objects if "namespace" not in o["metadata"]} == {"Namespace"}
+
+
+def test_the_own_controllers_image_can_be_named() -> None:
+    """A cluster of yours takes it from a registry of yours, as all others."""
+    path = K8S / "base/autoscaler-instead-of-keda/kustomization.yaml"
+    (image,) = yaml.safe_load(path.read_text())["images"]
+
+    container = pod_spec(workloads()["Deployment/lagbench-autoscaler"])["containers"][0]
+
+    assert f"{image['name']}:{image['newTag']}" == container["image"]
+    assert f"{image['newName']}:{image['newTag']}" == container["image"]

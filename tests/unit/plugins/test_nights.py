@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +13,31 @@ import pytest
 import yaml
 from tests.fakes.nights import rehearse, write_night
 from tests.fakes.run_folder_builder import quick_spike_run
-from tests.unit.plugins.conftest import SCENARIO
+from tests.unit.plugins.conftest import SCENARIO, World
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.errors import NotReady
+from lagbench.project import PROJECT_ROOT
 from lagbench.results.gate import COMPARISON_FILE
 from lagbench.results.measure_run import judge_run
 from lagbench.results.read_run import read_scenario
+from lagbench_airflow import bench_life, run_lookup
+from lagbench_airflow import bench_life as run_topics
 from lagbench_airflow import nights as rehearsal
-from lagbench_airflow import run_lookup
 from lagbench_airflow.nights import DAY_NS, tidy_run_folders
+from lagbench_airflow.operators.start_companions import CellOperator
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, SCENARIO_DAG, folder_of_page
+from lagbench_airflow.task_life import CellRun, TaskKilled, ends_when_killed
+
+from airflow.dag_processing.dagbag import DagBag  # isort: skip
+from lagbench.core.measures.measures import Measures
+from lagbench_airflow.operators.verdict import (
+    ReconcileCheckOperator,
+    RunRebalancesCheckOperator,
+    VerdictOperator,
+)
 
 NOW = 100 * DAY_NS
 
@@ -159,3 +173,115 @@ def test_a_run_of_another_dag_has_no_run_folder(runs: Path, dag_id: str) -> None
     assert folder_of_page(SCENARIO_DAG, "rehearsal__night") is not None
 
     assert folder_of_page(dag_id, "rehearsal__night") is None
+
+
+@pytest.fixture
+def on_kill() -> Iterator[list[str]]:
+    """Stand in for the handler of Airflow's task runner, which calls ``on_kill`` and returns."""
+    calls: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda *_: calls.append("on_kill"))
+    yield calls
+    signal.signal(signal.SIGTERM, before)
+
+
+class ApplyWhenKilled(CellOperator):
+    """Is killed just before it applies an object."""
+
+    is_measured = False
+
+    def act(self, cell: CellRun, context: Any) -> dict[str, Any]:
+        """Apply an object."""
+        signal.raise_signal(signal.SIGTERM)
+        context["applied"].append("consumer")
+        return {}
+
+
+def states(world: World, phase: str) -> list[str]:
+    """Return what the run's phases say of one."""
+    lines = map(json.loads, world.folder.read_text(world.folder.phases).splitlines())
+    return [line["state"] for line in lines if line["name"] == phase]
+
+
+def test_a_killed_operator_creates_nothing_more(world: World, on_kill: list[str]) -> None:
+    """It calls its hook, ends there, and its phase has failed."""
+    applied: list[str] = []
+    operator = ApplyWhenKilled(task_id="apply", run_folder=str(world.folder.path))
+
+    with pytest.raises(TaskKilled):
+        operator.execute({"applied": applied})  # type: ignore[typeddict-unknown-key]
+
+    assert (applied, on_kill) == ([], ["on_kill"])
+    assert states(world, "apply") == ["started", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "work"),
+    [
+        ("bench_up", (bench_life, "bring_bench_up")),
+        ("create_topics", (run_topics, "create_run_topics")),
+    ],
+)
+def test_a_killed_setup_creates_nothing_more(
+    world: World,
+    on_kill: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    work: tuple[Any, str],
+) -> None:
+    """The setups are functions, not operators, and end as those do."""
+    cell = DagBag(str(PROJECT_ROOT / "dags" / "scenario_run.py")).dags["scenario_run"]
+    monkeypatch.setattr(*work, lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    setup: Any = cell.get_task(name)
+
+    with pytest.raises(TaskKilled):
+        setup.python_callable(run_folder=str(world.folder.path))
+
+    assert on_kill == ["on_kill"]
+    assert states(world, name) == ["started", "failed"]
+
+
+def test_only_the_first_signal_ends_the_body(on_kill: list[str]) -> None:
+    """A second one does not cut off how the body ends; then Airflow's handler is in place again."""
+    airflows = signal.getsignal(signal.SIGTERM)
+    ended = []
+
+    def body() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            ended.append("in order")
+
+    with pytest.raises(TaskKilled), ends_when_killed():
+        body()
+
+    assert (ended, on_kill) == (["in order"], ["on_kill", "on_kill"])
+    assert signal.getsignal(signal.SIGTERM) is airflows
+
+
+@pytest.mark.parametrize(("lost", "reconciles"), [(0, True), (1, False)])
+def test_the_verdict_reads_the_measured_run_and_its_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, *, reconciles: bool
+) -> None:
+    """A claim that does not hold fails no task; verdict and check rest on one measures.json."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    folder: RunFolder = quick_spike_run().write(tmp_path)
+    done = {}
+    for kind in (RunRebalancesCheckOperator, ReconcileCheckOperator, VerdictOperator):
+        if kind is ReconcileCheckOperator:
+            measures = folder.read_json(folder.measures)
+            measures["accounting"]["lost"] = lost
+            folder.write_json(folder.measures, measures)
+        name = kind.__name__
+        task = kind(task_id=name, run_folder=str(folder.path), kafka_conn_id="none")
+        done[name] = task.execute({})
+
+    checks = folder.read_json("checks.json")
+    assert checks["RunRebalancesCheckOperator"] == done["RunRebalancesCheckOperator"]
+    assert checks["RunRebalancesCheckOperator"]["holds"] is True
+    assert checks["ReconcileCheckOperator"]["holds"] is reconciles
+    assert checks["ReconcileCheckOperator"]["against"] == ({"lost": lost} if lost else {})
+    judged = done["VerdictOperator"]
+    assert judged["checks"] == {name: found["holds"] for name, found in checks.items()}
+    assert judged["status"] == ("pass" if reconciles else "fail")
+    assert folder.read_model(folder.measures, Measures).accounting.lost == lost

@@ -25,11 +25,11 @@ from lagbench.orchestrator.sealed_conf import seal
 from lagbench.project import PROJECT_ROOT
 from lagbench.results.compared_runs import cell_of
 from lagbench_airflow import bench_life as run_topics
-from lagbench_airflow import planning
-from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow import params as planning
 from lagbench_airflow.hooks import kafka
 from lagbench_airflow.hooks import target as targets
 from lagbench_airflow.params import refuse_unknown, scenario_run_params, settings_of
+from lagbench_airflow.task_life import CellRun
 
 from airflow.sdk.definitions.param import ParamsDict  # isort: skip
 

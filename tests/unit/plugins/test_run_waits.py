@@ -14,7 +14,6 @@ from tests.unit.plugins.conftest import World, change_scenario, workload
 from lagbench.adapters.kafka.kafka_admin import GroupMember, TopicSpec
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.errors import StillWaiting
-from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.run_sensor import (
     ACTIONS_PLAYED,
     GROUP_SETTLED,
@@ -27,6 +26,7 @@ from lagbench_airflow.sensors.run_sensor import (
     RunSensor,
     Wait,
 )
+from lagbench_airflow.task_life import CellRun
 from lagbench_airflow.triggers.condition import ConditionTrigger
 from lagbench_airflow.triggers.conditions import RunGroupStable
 

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from tests.fakes.measured_run import quick_spike_measures
 from tests.fakes.run_folder_builder import quick_spike_run
 from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live.live_line import LiveCell, LiveLine, LiveSlo, encode_line
+from lagbench.core.measures.doubts.doubts_of_policy import EVERYTHING, Doubt
+from lagbench.core.measures.evidence.observed_group import Observation
+from lagbench.core.measures.measures import Measures
+from lagbench.core.scenario.consumer_kinds import level_of
+from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.slo import SloResult, SloStatus
-from lagbench.core.verdict.verdict import Verdict
+from lagbench.core.verdict.verdict import Verdict, judge
 from lagbench.errors import NotReady
+from lagbench.report.next_steps import NextStep, next_steps
 from lagbench.report.outcome_files import (
     junit_xml,
     report_again,
@@ -184,3 +192,170 @@ def test_a_run_that_never_began_its_stream_says_so(tmp_path: Path) -> None:
     folder = RunFolder.create("run-1", tmp_path)
 
     assert stopped_run(folder).text.startswith("stopped before its stream began")
+
+
+TWO_TABLES = Doubt(code="lag_table", about=EVERYTHING, text="two tables differ")
+
+GOOD = quick_spike_measures()
+
+OPEN = Verdict(run_id=GOOD.run_id, status="undetermined", reasons=("no fence",), slos=())
+
+
+def changed(**parts: dict[str, Any]) -> Measures:
+    """Return the measures of quick_spike with other values of some parts."""
+    found = {part: getattr(GOOD, part).model_copy(update=of) for part, of in parts.items()}
+    return GOOD.model_copy(update=found)
+
+
+def text(found: list[NextStep]) -> str:
+    """Return all steps as one text."""
+    return "\n".join(f"{step.do}; {step.because}; {step.command}" for step in found)
+
+
+@pytest.mark.parametrize(
+    ("parts", "limits", "told", "not_told"),
+    [
+        # The HPA's sync ruled the reaction: the pods' start is not blamed.
+        ({}, {"reaction_seconds": 5}, ["t2 (", "14.0 s", "useCachedMetrics"], "start of a pod"),
+        # KEDA's pollingInterval has an effect at zero replicas alone.
+        (
+            {"reaction": {"ruling_clock": "keda_poll"}},
+            {"reaction_seconds": 5},
+            ["pollingInterval"],
+            "useCachedMetrics",
+        ),
+        # Near the bound of the hottest partition it is the keys, else the pods' number.
+        ({}, {"drain_seconds": 20}, ["spread the keys"], "more partitions, or"),
+        (
+            {"drain": {"skew_limited_seconds": 10.0}},
+            {"drain_seconds": 20},
+            ["more partitions, or"],
+            "spread the keys",
+        ),
+        # With idle partitions left, maxReplicaCount is what holds the drain.
+        (
+            {
+                "drain": {"skew_limited_seconds": 10.0},
+                "scaling": {"ceiling_replicas": 6, "max_ready_replicas": 6},
+            },
+            {"drain_seconds": 20},
+            ["maxReplicaCount up to the 12 "],
+            "more partitions, or",
+        ),
+        # Reversals without one of the load are the loop's own; those of the load are not.
+        ({"scaling": {"self_made_flips": 2}}, {}, ["lower the gain"], "maxReplicaCount"),
+        ({"scaling": {"load_following_flips": 2}}, {}, ["cheaper"], "lower the gain"),
+        # The command differs from the run in the balancer alone.
+        (
+            {},
+            {"rebalance_dip_percent": 1},
+            ["--seed 1 --set=consumer.balancer=consumer"],
+            "second_group",
+        ),
+    ],
+)
+def test_advice_names_what_limits_the_run(
+    parts: dict[str, Any], limits: dict[str, Any], told: list[str], not_told: str
+) -> None:
+    """Each failed SLO leads to the part of the system that ruled it."""
+    measures = changed(**parts)
+    slos = Slos(drain_seconds=120).model_copy(update=limits)
+
+    found = text(next_steps(measures, judge(measures, slos)))
+
+    assert [word for word in told if word not in found] == []
+    assert not_told not in found
+
+
+def test_a_run_that_holds_leads_to_its_price() -> None:
+    """A pass has one step: look for something cheaper, in the simulator."""
+    (step,) = next_steps(GOOD, judge(GOOD, Slos(drain_seconds=120)))
+
+    assert step.command == "lagbench simulate quick_spike --policy lag-fast --seeds 20"
+
+
+def test_lost_messages_come_before_speed() -> None:
+    """A run that loses messages and reacts late is first told of the messages."""
+    lost = changed(accounting={"lost": 3})
+
+    first, *_ = next_steps(lost, judge(lost, Slos(drain_seconds=120, reaction_seconds=5)))
+
+    assert ("commit" in first.do, "messages lost" in first.because) == (True, True)
+
+
+def test_no_command_on_the_second_group_acts_on_the_first() -> None:
+    """A dip changes the second group's balancer, and no simulation of the first is proposed."""
+    dipped = judge(GOOD, Slos(drain_seconds=120, rebalance_dip_percent=1))
+    passed = judge(GOOD, Slos(drain_seconds=120))
+
+    after_dip = text(next_steps(GOOD, dipped, is_second=True))
+    (step,) = next_steps(GOOD, passed, is_second=True)
+
+    assert "--set=second_group.consumer.balancer=consumer" in after_dip
+    assert "--set=consumer.balancer" not in after_dip
+    assert (step.command, "second group" in step.do) == ("", True)
+
+
+RUN = "lagbench run"
+
+SET = "--set=consumer.process_ms=3 '--set=name=a; b' "
+
+
+@pytest.mark.parametrize(
+    ("conf", "command", "files"),
+    [
+        ({}, f"{RUN} quick_spike --policy lag-fast --seed 1", []),
+        # Quoted for a shell; the seed only once.
+        (
+            {"overrides": {"seed": "1", "consumer.process_ms": "3", "name": "a; b"}},
+            f"{RUN} quick_spike --policy lag-fast {SET}--seed 1",
+            [],
+        ),
+        # Files stand in the comment, too: one may have the name of a catalog's scenario.
+        (
+            {"scenario": "my.yaml", "policy": "so.yaml"},
+            f"{RUN} my.yaml --policy so.yaml --seed 1",
+            ["my.yaml", "so.yaml"],
+        ),
+        ({"scenario": "my.yaml", "policy": None}, f"{RUN} my.yaml --seed 1", ["my.yaml"]),
+    ],
+)
+def test_an_open_verdict_is_repeated_as_the_run_was_given(
+    conf: dict[str, Any], command: str, files: list[str]
+) -> None:
+    """The first step names what left it open, and the command that repeats the cell."""
+    (step,) = next_steps(GOOD, OPEN, conf)
+
+    given, _, comment = step.command.partition("#")
+    assert (step.because, given.strip()) == ("no fence", command)
+    assert re.findall(r"\S+\.yaml", comment) == files
+
+
+def test_an_observed_group_gets_no_command_on_a_scenario() -> None:
+    """No file of the catalog has its load, so a command to run it would be rejected."""
+    seen = Observation(group="shop", topic="orders", pod_rate_per_second=100)
+    update = {"observation": seen, "accounting_level": "commits", "scenario": "observed"}
+    limits = Slos.model_validate(level_of("commits").default_limits())
+    run = changed(scaling={"flips": 3, "self_made_flips": 3}).model_copy(update=update)
+    open_run = run.model_copy(update={"doubts": (TWO_TABLES,)})
+
+    failed = next_steps(run, judge(run, limits.model_copy(update={"flips": 0})))
+    unsure = next_steps(open_run, judge(open_run, limits.model_copy(update={"flips": 9})))
+
+    assert "lower the gain" in text(failed)
+    assert "observed_load.csv" in text(failed)
+    assert unsure[0].because == "two tables differ"
+    assert {step.command for step in (*failed, *unsure)} == {""}
+
+
+def test_the_balancer_of_a_users_consumer_is_not_a_setting_of_the_scenario() -> None:
+    """A run rejects consumer.balancer with consumer.kind own, so no command sets it."""
+    limits = Slos.model_validate({**level_of("output").default_limits(), "standstill_seconds": 0.1})
+    still = {"group_seconds": 9.0, "group_low_seconds": 8.9, "group_high_seconds": 9.1}
+    own = {"consumer_kind": "own", "accounting_level": "output"}
+    run = changed(standstill=still).model_copy(update=own)
+
+    found = text(next_steps(run, judge(run, limits)))
+
+    assert "close on SIGTERM" in found
+    assert "consumer.balancer" not in found

@@ -13,8 +13,8 @@ from tests.fakes.experiments import experiment, write_run
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.adapters.runs.run_folder import list_runs
-from lagbench.core.experiment.experiment import Experiment, PlannedRun
-from lagbench.core.experiment.experiment_result import ExperimentResult, decidability_note
+from lagbench.core.compare.experiment import Experiment, PlannedRun
+from lagbench.core.compare.experiment_result import ExperimentResult, decidability_note
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results.executions import (
     conclude,

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import tarfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.fakes.tampered_run import TamperedRun
+from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, RateSeries
 from lagbench.core.measures.partition_work import PartitionWork
 from lagbench.core.scenario.event_stream import planned_partitions
 from lagbench.core.scenario.scenario import PartitionPlan
-from lagbench.errors import NotReady
+from lagbench.core.verdict.verdict import Verdict
+from lagbench.errors import NotReady, WrongInput
+from lagbench.project import PROJECT_ROOT
+from lagbench.report.outcome_files import report_again, write_junit
+from lagbench.report.page import write_report
+from lagbench.results.history import read_history
+from lagbench.results.measure_run import rejudge_run, what_if
 from lagbench.results.read_run import misplaced_messages
 from lagbench.results.run_tables import read_partition_work
+from lagbench.results.seals import SEALED_FIELD, seal
 
 START = 1_000 * BIN_NS
 
@@ -168,3 +182,198 @@ def test_a_broken_table_is_reported(tmp_path: Path) -> None:
 
     with pytest.raises(NotReady):
         misplaced_messages(folder, PLAN)
+
+
+def test_a_limit_that_was_loosened_afterwards_is_refused(run: TamperedRun) -> None:
+    """By the name of the file, and the verdict of before stays."""
+    run.set_slos(reaction_seconds=1)
+    seal(run.folder)
+    assert run.judge().status == "fail"
+    before = run.folder.verdict.read_bytes()
+
+    run.set_slos(reaction_seconds=60)
+
+    with pytest.raises(WrongInput, match=r"scenario\.yaml"):
+        rejudge_run(run.folder)
+    assert run.folder.verdict.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["policy.yaml", "conf.json", "policy-0.yaml"])
+def test_each_input_is_sealed(run: TamperedRun, name: str) -> None:
+    """Changed or added: the run did not have it."""
+    seal(run.folder)
+    run.judge()
+
+    path = run.folder.path / name
+    before = path.read_text() if path.exists() else ""
+    path.write_text(f"{before}  x: 1" if name == "policy.yaml" else json.dumps({"a": "b"}))
+
+    with pytest.raises(WrongInput, match=name.replace(".", r"\.")):
+        rejudge_run(run.folder)
+
+
+def test_comments_and_a_second_seal_change_nothing(run: TamperedRun) -> None:
+    """A digest is of what the file says; a retried task keeps the first one."""
+    seal(run.folder)
+    sealed = run.folder.read_json("manifest.json")[SEALED_FIELD]
+    path = run.folder.scenario
+    path.write_text(f"# read by a person\n{path.read_text()}")
+    seal(run.folder)
+
+    assert run.folder.read_json("manifest.json")[SEALED_FIELD] == sealed
+    assert run.judge().status == "pass"
+
+
+def test_a_folder_without_seals_is_judged_and_says_so(run: TamperedRun) -> None:
+    """Older versions sealed nothing."""
+    verdict = run.judge()
+    assert sum("not sealed" in note for note in verdict.notes) == 1
+
+    seal(run.folder)
+    assert not any("not sealed" in note for note in run.judge().notes)
+
+
+def test_another_limit_is_asked_for_beside_the_verdict(run: TamperedRun) -> None:
+    """what-if.json has it; verdict.json stays as it was."""
+    seal(run.folder)
+    run.judge()
+    before = run.folder.verdict.read_bytes()
+
+    assert what_if(run.folder, {"reaction_seconds": 0.5}).status == "fail"
+
+    found = run.folder.read_json("what-if.json")
+    assert (found["set"], found["verdict"]["status"]) == ({"reaction_seconds": 0.5}, "fail")
+    assert run.folder.verdict.read_bytes() == before
+    with pytest.raises(WrongInput, match=r"slos\.reaction"):
+        what_if(run.folder, {"reaction": 1})
+
+
+KEPT = PROJECT_ROOT / "tests" / "data" / "runs"
+
+STATUS = {
+    "observe": "undetermined",
+    "own_consumer": "pass",
+    "spark": "pass",
+    "stand_in_fail": "fail",
+    "stand_in_pass": "pass",
+    "stand_in_undetermined": "undetermined",
+}
+
+
+@dataclass(frozen=True)
+class Again:
+    """What the run had written, and what is written of it now, twice."""
+
+    written: tuple[Any, Any]
+    measured: tuple[Any, Any]
+    pages: tuple[bytes, bytes]
+
+
+@pytest.fixture(scope="module", params=STATUS)
+def again(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Again:
+    """Measure, judge and report a copy of a kept folder twice."""
+    copy = tmp_path_factory.mktemp(request.param)
+    with tarfile.open(KEPT / f"{request.param}.tar.xz") as archive:
+        archive.extractall(copy, filter="data")
+    (path,) = copy.iterdir()
+    folder = RunFolder(path)
+
+    def results() -> tuple[Any, Any]:
+        return folder.read_json(folder.measures), folder.read_json(folder.verdict)
+
+    def page() -> bytes:
+        folder.report.unlink(missing_ok=True)
+        report_again(folder)
+        return folder.report.read_bytes()
+
+    written = results()
+    pages = page(), page()
+    assert written[1]["status"] == STATUS[request.param]
+    return Again(written, results(), pages)
+
+
+def test_a_kept_folder_is_measured_and_judged_as_it_was(again: Again) -> None:
+    """Measures and verdict from the raw tables are those that the run itself wrote."""
+    assert again.measured == again.written
+
+
+def test_its_report_is_rebuilt_to_the_byte(again: Again) -> None:
+    """The page depends on the folder alone: not on the time, nor on what was there before."""
+    assert again.pages[0] == again.pages[1]
+
+
+def written_of_second_group(folder: RunFolder) -> Verdict:
+    """Return the verdict in the folder."""
+    return Verdict.model_validate(folder.read_json(folder.verdict))
+
+
+def test_a_second_group_that_misses_its_slo_fails_the_run(tmp_path: Path) -> None:
+    """Its own limit counts; its folder has its own verdict, and the run's has both."""
+    folder = two_groups(tmp_path, reaction_seconds=1)
+
+    verdict = rejudge_run(folder)
+
+    assert folder.second is not None
+    own = written_of_second_group(folder.second)
+    assert (verdict.status, own.status) == ("fail", "fail")
+    assert verdict == written_of_second_group(folder)
+    assert own.run_id == f"{folder.run_id}/second_group"
+    assert [slo.name for slo in own.slos if slo.status == "fail"] == ["reaction_seconds"]
+    failed = [slo.name for slo in verdict.slos if slo.status == "fail"]
+    assert failed == ["second_group.reaction_seconds"]
+    assert all(reason.startswith("second group: ") for reason in verdict.reasons)
+
+
+def test_two_good_groups_pass(tmp_path: Path) -> None:
+    """The same limits as the first group's hold for the same measures."""
+    assert rejudge_run(two_groups(tmp_path)).status == "pass"
+
+
+@pytest.mark.parametrize("missing", ["tables", "manifest.json"])
+def test_a_second_group_that_cannot_be_measured_leaves_the_run_open(
+    tmp_path: Path, missing: str
+) -> None:
+    """The run's verdict names it; no earlier verdict of the second group stays."""
+    folder = two_groups(tmp_path)
+    assert folder.second is not None
+    rejudge_run(folder)
+    path = folder.second.path / missing
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+    verdict = rejudge_run(folder)
+
+    assert verdict.status == "undetermined"
+    assert written_of_second_group(folder.second).status == "undetermined"
+    assert "second_group" in verdict.reasons[0]
+
+
+def test_the_history_has_one_line_with_the_measures_of_both(tmp_path: Path) -> None:
+    """The second group's are named with it, and no second run appears."""
+    folder = two_groups(tmp_path)
+
+    rejudge_run(folder)
+
+    (row,) = read_history(tmp_path)
+    assert row.run_id == folder.run_id
+    assert row.measures["reaction_seconds"] is not None
+    assert row.measures["second_group.reaction_seconds"] == row.measures["reaction_seconds"]
+    assert not (folder.path / "history.parquet").exists()
+
+
+def test_the_run_s_report_leads_to_the_second_group_s(tmp_path: Path) -> None:
+    """Both are written; a section names the second group's verdict and links its report."""
+    folder = two_groups(tmp_path, reaction_seconds=1)
+    rejudge_run(folder)
+
+    page = write_report(folder).read_text()
+    write_junit(folder)
+
+    assert folder.second is not None
+    assert "Second group: fail" in page
+    assert 'href="second_group/report.html"' in page
+    assert folder.second.report.is_file()
+    assert "second_group.reaction_seconds" in folder.junit.read_text()
+    assert "second_group.reaction" not in folder.second.junit.read_text()

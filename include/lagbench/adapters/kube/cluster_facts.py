@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from lagbench.adapters.kube.cluster_check import INSTALL_KEDA, KEDA_GROUP
 from lagbench.core.cluster.policy_manifest import Right
-from lagbench.core.kubernetes.object_meta import subdomain_problems
+from lagbench.core.object_meta import subdomain_problems
 from lagbench.core.policy.admission.webhook import Manifest
 from lagbench.core.policy.review.cluster_facts import (
     ClusterFacts,

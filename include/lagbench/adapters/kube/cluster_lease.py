@@ -26,7 +26,7 @@ from lagbench.core.cluster.lease import (
     lease_record,
     lease_standing,
 )
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.errors import NotReady
 from lagbench.project import make_state_dir
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lagbench.adapters.kube.client.kube_connection import log_in, warnings_of
 from lagbench.adapters.kube.client.kube_errors import (
     KubeKinds,
     describe,
+    log_in,
     patient_retries,
     translated,
+    warnings_of,
 )
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import NotReady, StillWaiting

@@ -10,7 +10,7 @@ from typing import Any
 
 from lagbench.adapters.kube.kube import Kube, Manifest
 from lagbench.core.cluster.rejected_pods import refused_pods, violated_level
-from lagbench.core.kubernetes.workload_state import is_ready, repeated_ends
+from lagbench.core.workload_state import is_ready, repeated_ends
 from lagbench.errors import NotReady, PodsEnded, PodsRefused, WrongInput
 
 READY_TIMEOUT_SECONDS = 60.0

@@ -26,7 +26,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from lagbench.core.kubernetes.kubernetes_values import (
+from lagbench.core.cluster.spark_connection import time_limit_seconds
+from lagbench.core.kubernetes_values import (
     NS_PER_SECOND,
     format_instant,
     parse_instant_ns,
@@ -36,7 +37,6 @@ from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_tail import TAIL_MARGIN_SECONDS
-from lagbench.core.spark.spark_submission import time_limit_seconds
 
 LEASE = "lagbench"
 """The Lease's name, in the namespace of the run."""

@@ -22,8 +22,8 @@ from lagbench.core.cluster.own_deployment import (
     as_workload,
     write_texts,
 )
-from lagbench.core.kubernetes.workload_state import PROBE_KINDS
 from lagbench.core.scenario.scenario import ConsumerSettings
+from lagbench.core.workload_state import PROBE_KINDS
 
 ENVIRONMENT_SECRET = "consumer-environment"  # noqa: S105 - the name of an object
 _KEPT = ("name", "image", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts")

@@ -14,7 +14,6 @@ from lagbench.core.cluster.cluster_settings import (
     ClusterSettings,
 )
 from lagbench.core.cluster.manifests import Manifest, RunTarget, named
-from lagbench.core.cluster.run_jobs import MOST_CLUSTER_BYTES
 from lagbench.core.keda.triggers.kafka_parameters import kafka_metadata_for_run
 from lagbench.core.keda.triggers.trigger_parameters import RunSources
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
@@ -133,6 +132,8 @@ def _dialling_lag_scaler(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+MOST_CLUSTER_BYTES = 1_000_000
+"""Kubernetes takes 1,048,576 bytes in a ConfigMap."""
 _SIGNAL = (
     "the embedded bench: no API of a cluster sends a signal to a pod's processes (a deletion "
     "without grace still sends SIGTERM, and the first process of a container ignores SIGKILL and "

@@ -121,9 +121,6 @@ def broker_proxy_for_run(
     return workload_for_run(deployment, target, settings=ports)
 
 
-MOST_CLUSTER_BYTES = 1_000_000
-"""Kubernetes takes 1,048,576 bytes in a ConfigMap."""
-
 _FOLDER, _KEY = "/etc/lagbench/samples", "samples"
 
 SAMPLES_FILE = f"{_FOLDER}/{_KEY}"

@@ -23,8 +23,7 @@ from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.pair_statistics import holm
 from lagbench.core.compare.pairs import IDENTITY_COUNTS
 from lagbench.core.measures.measures import NAMED
-from lagbench.core.measures.model import MeasureModel
-from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.measures.model import Ints, MeasureModel, Reals
 
 ALPHA = 0.01
 

@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from lagbench.core.measures.statistics import Reals
+from lagbench.core.measures.model import Reals
 from lagbench.core.significance import SIGNIFICANCE, floor_of
 from lagbench.errors import WrongInput
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS, HPA_TOLERANCE
+from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, HPA_TOLERANCE
 from lagbench.errors import WrongInput
 
 SYNC_ANNOTATION = "lagbench.io/hpa-sync-seconds"

@@ -8,7 +8,7 @@ from math import ceil, inf, isfinite, nan
 from typing import Any
 
 from lagbench.core.hpa.hpa_object import ExternalMetric, ResourceMetric
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND, parse_instant_ns, parse_milli
+from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_instant_ns, parse_milli
 
 MAX_REPLICAS = 2**31 - 1
 

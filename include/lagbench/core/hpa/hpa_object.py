@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND, parse_milli
-from lagbench.core.kubernetes.object_schema import json_value, refuse_unknown_fields
+from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_milli
+from lagbench.core.object_schema import json_value, refuse_unknown_fields
 from lagbench.errors import WrongInput
 
 

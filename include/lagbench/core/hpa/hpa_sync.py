@@ -16,7 +16,7 @@ from lagbench.core.hpa.hpa_object import (
     scale_down_limit,
     scale_up_limit,
 )
-from lagbench.core.kubernetes.kubernetes_values import HPA_TOLERANCE, NS_PER_SECOND
+from lagbench.core.kubernetes_values import HPA_TOLERANCE, NS_PER_SECOND
 
 _Item = TypeVar("_Item")
 

@@ -15,7 +15,7 @@ from lagbench.core.keda.triggers.kafka_parameters import (
     parse_partition_limitation,
 )
 from lagbench.core.keda.triggers.trigger_parameters import go_boolean
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.errors import NotReady
 
 LAG_SCALER_DEFAULT_THRESHOLD = 500

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from pydantic import ValidationError
 
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.lag_scaler.lag_rule import LagRule, max_gap_ns
 from lagbench.core.lag_scaler.lag_source import GroupSample, Offsets
 from lagbench.core.lag_scaler.offset_history import OffsetHistory

@@ -12,10 +12,9 @@ from lagbench.core.measures.accounting.accounting import (
     never_done,
 )
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
-from lagbench.core.measures.doubts.doubt import Window
 from lagbench.core.measures.doubts.doubt_rules import doubts_of, validity_of
 from lagbench.core.measures.doubts.doubts_of_log import stale_readings
-from lagbench.core.measures.doubts.doubts_of_policy import undone_edits
+from lagbench.core.measures.doubts.doubts_of_policy import Window, undone_edits
 from lagbench.core.measures.drain import Drain, DrainThreshold, drain_measure
 from lagbench.core.measures.evidence.group_strangers import group_gaps, group_strangers
 from lagbench.core.measures.evidence.pod_timeline import lost_rebalances, unrecorded_members

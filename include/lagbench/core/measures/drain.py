@@ -35,8 +35,15 @@ from lagbench.core.measures.evidence.lag_readings import (
 )
 from lagbench.core.measures.evidence.played_actions import NOTHING_HIDDEN, Hidden
 from lagbench.core.measures.evidence.producer_report import HeldBack
-from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
-from lagbench.core.measures.statistics import Ints, Reals, longest_without_new_minimum
+from lagbench.core.measures.model import (
+    NANOSECONDS,
+    Interval,
+    Ints,
+    MeasureModel,
+    NamedMeasure,
+    Reals,
+    longest_without_new_minimum,
+)
 from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 
 RISE_WINDOW_SECONDS = 5.0

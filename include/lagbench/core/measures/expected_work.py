@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, RateSeries
+from lagbench.core.measures.model import Reals
 from lagbench.core.measures.partition_work import POD_BINS, PartitionWork
 from lagbench.core.measures.rate_dip import (
     AFTERMATH_SECONDS,
@@ -26,7 +27,6 @@ from lagbench.core.measures.rate_dip import (
     area,
     depth,
 )
-from lagbench.core.measures.statistics import Reals
 
 NOBODY = -1
 

@@ -13,8 +13,8 @@ from typing import Any, get_args
 from pydantic import model_validator
 
 from lagbench.core.measures.accounting.accounting import Accounting
-from lagbench.core.measures.doubts.doubt import EVERYTHING, Doubt
 from lagbench.core.measures.doubts.doubt_rules import Validity
+from lagbench.core.measures.doubts.doubts_of_policy import EVERYTHING, Doubt
 from lagbench.core.measures.drain import Drain
 from lagbench.core.measures.evidence.group_strangers import GroupStranger
 from lagbench.core.measures.evidence.lag_readings import TelemetryGap
@@ -30,7 +30,8 @@ from lagbench.core.measures.run_end import EndState, ObserverCost
 from lagbench.core.measures.scaling import Scaling
 from lagbench.core.measures.spark_measures import SparkMeasures
 from lagbench.core.measures.standstill import Standstill
-from lagbench.core.scenario.consumer_kinds import KindName, LevelName
+from lagbench.core.scenario.consumer_kinds import KindName
+from lagbench.core.scenario.own_consumer import LevelName
 
 
 class Measures(MeasureModel):

@@ -26,9 +26,8 @@ from lagbench.core.measures.evidence.lag_readings import (
     growth,
 )
 from lagbench.core.measures.evidence.pod_timeline import PodLives
-from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS, Ints, Reals
 from lagbench.core.measures.rate_dip import IN_FLIGHT_BINS
-from lagbench.core.measures.statistics import Ints, Reals
 
 Counts = npt.NDArray[np.int32]
 

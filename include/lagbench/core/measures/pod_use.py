@@ -18,11 +18,10 @@ from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.evidence.in_force import TopicPartitions
 from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS, RateSeries
 from lagbench.core.measures.evidence.pod_timeline import PodTimeline
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.model import NANOSECONDS, Ints, MeasureModel, Reals
 from lagbench.core.measures.rate_dip import mean_rate_before
 from lagbench.core.measures.rebalance_episodes import EpisodeSpan, RebalanceEpisode
 from lagbench.core.measures.replica_steps import ReplicaChange
-from lagbench.core.measures.statistics import Ints, Reals
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import ConsumerProgress, PodStarted
 

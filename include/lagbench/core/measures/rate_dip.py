@@ -26,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, RateSeries
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.measures.model import NANOSECONDS, Ints, Reals
 
 WINDOW_BINS = 10
 

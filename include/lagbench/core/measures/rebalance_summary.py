@@ -19,7 +19,7 @@ from lagbench.core.measures.expected_work import (
     counting_owners,
     pod_rate_per_second,
 )
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure, Reals
 from lagbench.core.measures.partition_work import POD_BINS, PartitionWork
 from lagbench.core.measures.rate_dip import (
     AFTERMATH_SECONDS,
@@ -40,7 +40,6 @@ from lagbench.core.measures.rebalance_episodes import (
 )
 from lagbench.core.measures.replica_changes import ReplicaPods, replica_pods
 from lagbench.core.measures.replica_steps import ReplicaChange
-from lagbench.core.measures.statistics import Reals
 from lagbench.core.measures.step_costs import PartitionGaps, StepCosts, of_all
 from lagbench.core.scenario.actions import RebalanceProtocol
 

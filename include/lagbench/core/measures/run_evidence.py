@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet, clock_set
-from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS
+from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
 from lagbench.core.measures.accounting.accounting import BadMessage, CommitMove
 from lagbench.core.measures.evidence.group_events import GroupEvent, group_events, measured_until
 from lagbench.core.measures.evidence.in_force import (
@@ -28,8 +28,9 @@ from lagbench.core.measures.step_costs import Handover
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.actions import balancers_of
-from lagbench.core.scenario.consumer_kinds import LevelName, kind_of
+from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.scenario.offered_load import OfferedLoad, load_spikes, offered_load
+from lagbench.core.scenario.own_consumer import LevelName
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import (

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from lagbench.core.measures.model import MeasureModel
+from lagbench.core.measures.model import MeasureModel, histogram, percentile
 from lagbench.core.measures.rate_dip import NO_WORK_REASONS
 from lagbench.core.measures.rebalance_episodes import RebalanceEpisode
-from lagbench.core.measures.statistics import histogram, percentile
 
 BOUNDS_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.ownership.holdings import OWNER_PREFIX, Holding
 from lagbench.shared_with_spark import message_classes
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.ownership.causes import CauseFinder, Commit, Instant
 from lagbench.core.ownership.holdings import Holdings, Move, holdings
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record

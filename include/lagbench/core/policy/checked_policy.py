@@ -17,8 +17,8 @@ from lagbench.core.keda.loop.keda_hpa import CONTROLLER, is_handed_over
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
-from lagbench.core.kubernetes.object_meta import without_export
-from lagbench.core.kubernetes.object_schema import json_value
+from lagbench.core.object_meta import without_export
+from lagbench.core.object_schema import json_value
 from lagbench.core.policy.admission.api_server import Admission, admit, admit_hpa, stored_hpa
 from lagbench.core.policy.admission.webhook import ClusterView
 from lagbench.core.policy.applied import AppliedPolicy

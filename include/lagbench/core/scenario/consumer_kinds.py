@@ -20,9 +20,7 @@ from pydantic import Field
 
 from lagbench.core.scenario.actions import ActionKind
 from lagbench.core.scenario.conf_limits import StrictModel
-from lagbench.core.scenario.own_consumer import OWN_FIELDS
-
-LevelName = Literal["commits", "output", "ledger"]
+from lagbench.core.scenario.own_consumer import OWN_FIELDS, LevelName
 
 _NO_WORK = "committed offsets do not show which messages were processed, nor when"
 

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.scenario.conf_limits import StrictModel
 
 MOST_MS = 60_000.0

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
+from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
 from lagbench.core.scenario.profiles import (
     LONGEST_SECONDS,
     Profile,

@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from lagbench.core.scenario.actions import CLIENTS_SESSION_SECONDS, ActionBase, RollingRestart
 from lagbench.core.scenario.conf_limits import Reach, StrictModel
-from lagbench.core.scenario.consumer_kinds import LevelName
 from lagbench.errors import WrongInput
 from lagbench.shown import HIDDEN, looks_secret
 
+LevelName = Literal["commits", "output", "ledger"]
 BOOTSTRAP, TOPIC, GROUP = "bootstrap_servers", "topic", "group"
 OUTPUT_TOPIC, LEDGER_TOPIC, POD = "output_topic", "ledger_topic", "pod"
 PORT_PREFIX = "port."

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
+from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
 from lagbench.core.scenario.actions import (
     BROKERS_SESSION_SECONDS,
     CLASSIC_SESSION_SECONDS,

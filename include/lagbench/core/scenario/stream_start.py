@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
+from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.errors import WrongInput
 

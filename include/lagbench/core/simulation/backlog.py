@@ -17,7 +17,7 @@ from math import inf
 
 import numpy as np
 
-from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.measures.model import Ints, Reals
 from lagbench.core.scenario.message_costs import DownstreamPace
 from lagbench.core.scenario.offered_load import OfferedLoad
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS
+from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.policy.checked_policy import CheckedPolicy

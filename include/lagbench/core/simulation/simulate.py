@@ -15,7 +15,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.policy.stream_windows import aligned_start_ns, at_stream_start, stream_windows
 from lagbench.core.scenario.actions import (

@@ -48,7 +48,7 @@ from lagbench.core.keda.triggers.trigger_types import (
     ExternalTrigger,
     ResourceTrigger,
 )
-from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
+from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
 from lagbench.core.lag_scaler.lag_metadata import parse_lag_settings
 from lagbench.core.lag_scaler.lag_source import GroupSample
 from lagbench.core.lag_scaler.lag_window import GroupWindow

@@ -13,8 +13,8 @@ import numpy as np
 
 from lagbench.core.hpa.hpa_sync import HpaSettings
 from lagbench.core.keda.loop.scalers import TargetView
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
-from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.kubernetes_values import NS_PER_SECOND
+from lagbench.core.measures.model import Ints, Reals
 from lagbench.core.scenario.actions import Balancer, downstream_pace, rebalance_protocol
 from lagbench.core.scenario.event_stream import partition_shares
 from lagbench.core.scenario.offered_load import OfferedLoad, offered_load

@@ -11,12 +11,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.measures.measures import NAMED
-from lagbench.core.measures.model import NamedMeasure
+from lagbench.core.measures.model import Ints, NamedMeasure, Reals
 from lagbench.core.measures.replica_changes import mark_flips, mark_self_made
 from lagbench.core.measures.replica_steps import ReplicaChange
-from lagbench.core.measures.statistics import Ints, Reals
 from lagbench.core.scenario.offered_load import Spike, load_spikes
 from lagbench.core.simulation.backlog import Traffic
 from lagbench.core.simulation.simulated_world import ReplicaStep, World

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from lagbench.core.measures.doubts.doubt import Part
+from lagbench.core.measures.doubts.doubts_of_policy import Part
 from lagbench.core.measures.drain import Drain
 from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS
 from lagbench.core.measures.evidence.played_actions import Hidden

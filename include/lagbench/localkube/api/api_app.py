@@ -31,7 +31,7 @@ from lagbench.localkube.kube_objects import (
     not_allowed,
 )
 from lagbench.localkube.merging import patch
-from lagbench.localkube.node.container_logs import PodLogs, whole_number
+from lagbench.localkube.node.container_process import PodLogs, whole_number
 from lagbench.localkube.node.localkube_node import Node
 from lagbench.localkube.node.pod_metrics import PodMetrics
 from lagbench.localkube.storage.deletion import Deletion

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lagbench.core.kubernetes.workload_state import selector_string
+from lagbench.core.workload_state import selector_string
 from lagbench.localkube.kube_objects import (
     JsonObject,
     JsonValue,

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import ClassVar
 
-from lagbench.core.kubernetes.workload_state import is_ready
 from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
+from lagbench.core.workload_state import is_ready
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.kube_objects import (
     ApiError,

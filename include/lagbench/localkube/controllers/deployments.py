@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from lagbench.core.kubernetes.workload_state import is_ready
+from lagbench.core.workload_state import is_ready
 from lagbench.localkube.controllers.controller import Controller, hash_of
 from lagbench.localkube.kube_objects import (
     CREATED_AT_NS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lagbench.core.kubernetes.workload_state import is_ready
+from lagbench.core.workload_state import is_ready
 from lagbench.localkube.controllers.controller import Controller
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.kube_objects import (

@@ -15,7 +15,7 @@ import socket
 from itertools import count
 from pathlib import Path
 
-from lagbench.core.kubernetes.workload_state import is_ready
+from lagbench.core.workload_state import is_ready
 from lagbench.errors import NotReady
 from lagbench.localkube.kube_objects import (
     JsonObject,

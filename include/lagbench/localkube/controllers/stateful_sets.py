@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.kubernetes.workload_state import is_ready, selector_string
+from lagbench.core.workload_state import is_ready, selector_string
 from lagbench.localkube.controllers.controller import Controller, has_ended, hash_of
 from lagbench.localkube.kube_objects import (
     ApiError,

@@ -6,8 +6,8 @@ import asyncio
 import signal
 from dataclasses import dataclass
 
-from lagbench.core.kubernetes.workload_state import PROBE_KINDS
 from lagbench.core.scenario.run_names import PORT_ANNOTATION
+from lagbench.core.workload_state import PROBE_KINDS
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.services import PortPool
 from lagbench.localkube.kube_objects import (
@@ -22,8 +22,7 @@ from lagbench.localkube.kube_objects import (
     set_condition,
     uid_of,
 )
-from lagbench.localkube.node.container_logs import PodLogs
-from lagbench.localkube.node.container_process import ContainerStarter
+from lagbench.localkube.node.container_process import ContainerStarter, PodLogs
 from lagbench.localkube.node.container_runner import ContainerRunner, Probe
 from lagbench.localkube.node.pod_environment import POD_ADDRESS, NodeEnvironment, plan_launch
 from lagbench.localkube.storage.object_registry import Registry

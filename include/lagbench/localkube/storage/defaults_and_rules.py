@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, TypeAlias
 
-from lagbench.core.kubernetes.workload_state import PROBE_KINDS, selector_string
+from lagbench.core.workload_state import PROBE_KINDS, selector_string
 from lagbench.localkube.kube_objects import JsonObject
 from lagbench.localkube.storage.selectors import label_matcher
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.errors import ExitCode
-from lagbench.programs.actions.player_settings import PlayerOptions, parse_options
+from lagbench.programs.actions.player import PlayerOptions, parse_options
 from lagbench.programs.program_end import run_program
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def main() -> int:
 
 def api_client(environment: Mapping[str, str]) -> ApiClient:
     """Return a client of the API server; calls to a cluster's are repeated for some seconds."""
-    from lagbench.adapters.kube.client.kube_connection import log_in
-    from lagbench.adapters.kube.client.kube_errors import patient_retries
+    from lagbench.adapters.kube.client.kube_errors import log_in, patient_retries
 
     is_in_cluster = "KUBECONFIG" not in environment
     return log_in(
@@ -53,8 +52,7 @@ def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: StopS
     from lagbench.adapters.kube.kube import Kube
     from lagbench.core.telemetry.records_of_programs import Record
     from lagbench.programs.actions.broker_actions import performer
-    from lagbench.programs.actions.performer import Stage
-    from lagbench.programs.actions.player import Player, StreamState, send_to_both
+    from lagbench.programs.actions.player import Player, Stage, StreamState, send_to_both
     from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
     from lagbench.programs.steady_clock import ClockWatch, SteadyClock
     from lagbench.programs.telemetry_follower import TelemetryFollower

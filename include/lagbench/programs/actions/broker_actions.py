@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.scenario.actions import (
     ActionBase,
     ActionKind,
@@ -19,7 +19,7 @@ from lagbench.core.scenario.actions import (
 )
 from lagbench.core.scenario.run_names import BROKER_PROXY, PORT_ANNOTATION, RUN_ID_LABEL
 from lagbench.errors import NotReady
-from lagbench.programs.actions.performer import Performer, Stage
+from lagbench.programs.actions.player import Performer, Stage
 from lagbench.programs.actions.workload_actions import (
     DeploymentIsDown,
     GrownTopic,

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
+from pydantic import Field
 
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
-from lagbench.core.scenario.actions import ActionBase
-from lagbench.core.scenario.scenario import shared_actions
+from lagbench.adapters.kube.kube import Kube
+from lagbench.core.kubernetes_values import NS_PER_SECOND
+from lagbench.core.scenario.actions import Action, ActionBase, LastingAction, drawn
+from lagbench.core.scenario.conf_limits import Flag
+from lagbench.core.scenario.run_names import (
+    CONSUMER_DEPLOYMENT,
+    NAMESPACE,
+    POD_ORDINAL_ANNOTATION,
+    RUN_ID_LABEL,
+)
+from lagbench.core.scenario.scenario import MAX_SEED, Workload, shared_actions
 from lagbench.core.telemetry.records_of_programs import (
     ActionEnded,
     ActionStarted,
@@ -19,8 +30,9 @@ from lagbench.core.telemetry.records_of_programs import (
     StreamStarted,
 )
 from lagbench.core.telemetry.records_of_recorder import LagSample
-from lagbench.errors import LagbenchError
-from lagbench.programs.actions.performer import Performer
+from lagbench.core.workload_state import is_ready
+from lagbench.errors import LagbenchError, NotReady
+from lagbench.programs.flags import CommandLine, RunFlags, Settings
 
 log = logging.getLogger(__name__)
 
@@ -189,3 +201,100 @@ class StreamState:
             return False
         lags = (max(end - (committed or 0), 0) for _, end, committed in sample.partitions)
         return sum(lags) <= self._drained_records
+
+
+class PlayerOptions(RunFlags, Settings):
+    """lagbench's player of a run's actions."""
+
+    telemetry_topic: str = Field(
+        description="topic of the telemetry; default: the run's, by --run-id"
+    )
+    second_telemetry_topic: str | None = Field(
+        None, description="telemetry of the run's second consumer group, for actions on all groups"
+    )
+    namespace: str = Field(NAMESPACE, description="namespace of the consumers")
+    deployment: str = Field(CONSUMER_DEPLOYMENT, description="workload of the consumers")
+    workload: Workload = Field("Deployment", description="kind of that workload")
+    seed: int = Field(1, ge=0, le=MAX_SEED, description="draws the pods of an action")
+    drained_records: int = Field(0, ge=0, description="lag at which the group has drained")
+    drained_after_seconds: float = Field(
+        0.0, ge=0, description="second of the stream before which it has not drained"
+    )
+    source: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
+        "actions", description="the pod's metadata.name"
+    )
+    actions: tuple[Action, ...] = Field(description="the scenario's actions as JSON")
+    policies: dict[int, dict[str, Any]] = Field(
+        {}, description="a JSON object of new policies by the number of their action"
+    )
+
+    @property
+    def pod_selector(self) -> str:
+        """The label selector of the run's consumers."""
+        return f"app={self.deployment},{RUN_ID_LABEL}={self.run_id}"
+
+
+parse_options = CommandLine(PlayerOptions, module="lagbench.programs.actions").read
+
+Of = TypeVar("Of", bound=ActionBase)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The parts of the run that an action may use."""
+
+    kube: Kube
+    options: PlayerOptions
+
+    def pods(self) -> list[str]:
+        """Return all consumer pods that there are."""
+        found = self.kube.list("Pod", label_selector=self.options.pod_selector)
+        return [str(pod["metadata"]["name"]) for pod in found]
+
+    def ready_pods(self) -> list[str]:
+        """Return the consumer pods that are Ready and not asked to stop, in order of creation."""
+        found = self.kube.list("Pod", label_selector=self.options.pod_selector)
+        stays = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+        return [str(pod["metadata"]["name"]) for pod in sorted(stays, key=_order) if is_ready(pod)]
+
+
+class Performer(ABC, Generic[Of]):
+    """Plays one action. Each method may raise ``NotReady``; ``undo`` is called in any case.
+
+    ``came`` and ``detail`` go into the record of the action's end.
+    """
+
+    def __init__(self, number: int, action: Of, stage: Stage) -> None:
+        """Keep the parts; nothing is done."""
+        self.number, self.action, self.stage = number, action, stage
+        self.came: list[str] = []
+        self.detail = ""
+
+    @abstractmethod
+    def choose(self) -> list[str]:
+        """Return the targets; nothing is changed yet."""
+
+    @abstractmethod
+    def act(self) -> None:
+        """Begin: return when the effect is there."""
+
+    def hold(self, stopping: threading.Event) -> None:
+        """Wait for the action's end: its time has passed, or the program ends."""
+        if isinstance(self.action, LastingAction):
+            stopping.wait(self.action.for_seconds)
+
+    def undo(self) -> None:
+        """Take the effect back, as far as the action does; also after a failure of ``act``."""
+
+    def draw_pods(self, count: int) -> list[str]:
+        """Return ``count`` Ready consumer pods, drawn by the run's seed."""
+        candidates = self.stage.ready_pods()
+        if not candidates:
+            raise NotReady("no consumer pod is Ready: there is no target")
+        return drawn(candidates, count, seed=self.stage.options.seed, number=self.number)
+
+
+def _order(pod: dict[str, Any]) -> tuple[int, str, str]:
+    metadata = pod["metadata"]
+    ordinal = (metadata.get("annotations") or {}).get(POD_ORDINAL_ANNOTATION, "0")
+    return int(ordinal), str(metadata.get("creationTimestamp")), str(metadata["name"])

@@ -9,11 +9,9 @@ from typing import Any
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.policy_swap import put_policy
-from lagbench.adapters.kube.workloads import bring_back, set_aside
+from lagbench.adapters.kube.workloads import bring_back, put_policy, set_aside
 from lagbench.core.cluster.manifests import set_settings
 from lagbench.core.cluster.own_deployment import set_own_variables
-from lagbench.core.kubernetes.workload_state import is_rolled_out
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.scenario.actions import (
     ROLLOUT_SECONDS,
@@ -28,8 +26,9 @@ from lagbench.core.scenario.actions import (
 )
 from lagbench.core.scenario.own_consumer import new_variables
 from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, LAG_SCALER
+from lagbench.core.workload_state import is_rolled_out
 from lagbench.errors import NotReady
-from lagbench.programs.actions.performer import Performer
+from lagbench.programs.actions.player import Performer
 
 _KILLED_SECONDS = 30.0
 

@@ -14,17 +14,20 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from lagbench.adapters.kube.cluster_protocol import Cluster
-from lagbench.adapters.kube.followed_cluster import KubeCluster
+from lagbench.adapters.kube.followed_cluster import Cluster, KubeCluster
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.hpa.hpa_sync import HpaSettings
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER
-from lagbench.core.kubernetes.kubernetes_values import HPA_SYNC_SECONDS, HPA_TOLERANCE
+from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, HPA_TOLERANCE
 from lagbench.errors import ExitCode, NotReady, WrongInput
-from lagbench.programs.autoscaler.autoscaler_operator import Operator
-from lagbench.programs.autoscaler.instead_of_keda import Handover, InsteadOfKeda, require_kinds
+from lagbench.programs.autoscaler.instead_of_keda import (
+    Handover,
+    InsteadOfKeda,
+    Operator,
+    require_kinds,
+)
+from lagbench.programs.autoscaler.object_worker import Clock, WorkerContext
 from lagbench.programs.autoscaler.trigger_sources import LiveSources
-from lagbench.programs.autoscaler.worker_context import Clock, WorkerContext
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
 from lagbench.programs.json_log import log_as_json

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lagbench.adapters.kube.cluster_protocol import (
+from lagbench.adapters.kube.followed_cluster import (
     HPA,
     POD,
     POD_METRICS,
@@ -39,11 +39,10 @@ from lagbench.core.hpa.hpa_sync import (
     wants_metrics,
 )
 from lagbench.core.keda.loop.keda_hpa import SCALED_OBJECT_LABEL
-from lagbench.core.kubernetes.kubernetes_values import format_instant, format_milli
+from lagbench.core.kubernetes_values import format_instant, format_milli
 from lagbench.core.telemetry.records_of_programs import HpaSync, Scaled
 from lagbench.errors import NotReady, WrongInput
-from lagbench.programs.autoscaler.object_worker import Worker
-from lagbench.programs.autoscaler.worker_context import SOURCE, WorkerContext
+from lagbench.programs.autoscaler.object_worker import SOURCE, Worker, WorkerContext
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ import copy
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from lagbench.adapters.kube.cluster_protocol import (
+from lagbench.adapters.kube.followed_cluster import (
     HPA,
     SCALED_OBJECT,
     Cluster,
@@ -34,11 +34,15 @@ from lagbench.core.keda.loop.keda_hpa import (
     with_paused_of,
 )
 from lagbench.errors import NotReady
+from lagbench.programs.autoscaler.hpa_worker import HpaWorker
+from lagbench.programs.autoscaler.object_worker import Worker, WorkerContext
+from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
 
 log = logging.getLogger(__name__)
 
 # KEDA deletes the HPA of a paused object at once; a busy operator, or API, takes its time.
 _LETTING_GO_SECONDS = 15.0
+
 _LOOK_SECONDS = 0.5
 
 
@@ -235,3 +239,70 @@ def require_kinds(cluster: Cluster, namespace: str) -> None:
             raise NotReady(
                 f"{error}. Install KEDA's CustomResourceDefinitions; its operator is not needed"
             ) from error
+
+
+_WORKERS: Mapping[Kind, type[Worker]] = {HPA: HpaWorker, SCALED_OBJECT: ScaledObjectWorker}
+
+
+class Operator:
+    """Starts and stops workers with their objects; an object created again gets a new worker."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        """Watch nothing before ``start``."""
+        self._context = context
+        self.workers: dict[Kind, dict[ObjectKey, Worker]] = {kind: {} for kind in _WORKERS}
+        self._is_over = threading.Event()
+        self._seen: set[Kind] = set()
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether both kinds have been listed."""
+        return len(self._seen) == len(_WORKERS)
+
+    def start(self) -> None:
+        """Follow both kinds, each in its own thread."""
+        for kind in _WORKERS:
+            threading.Thread(
+                target=self._context.cluster.follow,
+                args=(kind, partial(self.see, kind), self._is_over.is_set),
+                name=f"follow {kind[1]}",
+                daemon=True,
+            ).start()
+
+    def stop(self) -> None:
+        """Start no further work; objects stay as they are."""
+        self._is_over.set()
+        for workers in self.workers.values():
+            for worker in list(workers.values()):
+                worker.abandon()
+        self._context.telemetry.keep_only([])
+
+    def see(self, kind: Kind, snapshot: Snapshot) -> None:
+        """Take all objects of a kind as they are now."""
+        if self._is_over.is_set():
+            return
+        self._context.objects[kind] = snapshot
+        workers = self.workers[kind]
+        for key, worker in list(workers.items()):
+            if key not in snapshot or not worker.is_of(snapshot[key]):
+                log.info("%s was deleted", worker.name)
+                workers.pop(key).stop()
+                self._tell_scaled_objects(kind, key)
+        for key, manifest in snapshot.items():
+            if key not in workers:
+                log.info("%s %s/%s found", kind[1], *key)
+                workers[key] = _WORKERS[kind](manifest, self._context)
+                workers[key].start()
+            elif workers[key].update(manifest) and kind == HPA:
+                self._tell_scaled_objects(kind, key)
+        every = [
+            manifest for found in self._context.objects.values() for manifest in found.values()
+        ]
+        self._context.telemetry.keep_only(every)
+        self._seen.add(kind)
+
+    def _tell_scaled_objects(self, kind: Kind, key: ObjectKey) -> None:
+        # The thread that follows ScaledObjects may change the workers meanwhile.
+        for worker in list(self.workers[SCALED_OBJECT].values()):
+            if isinstance(worker, ScaledObjectWorker):
+                worker.reconsider(kind, key)

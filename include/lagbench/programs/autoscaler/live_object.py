@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lagbench.adapters.kube.cluster_protocol import HPA, ClusterError, Scale
+from lagbench.adapters.kube.followed_cluster import HPA, ClusterError, Scale
 from lagbench.core.keda.loop.keda_runtime import KedaObject, Tick
 from lagbench.core.keda.loop.metric_readings import MetricHealth
 from lagbench.core.keda.loop.scalers import (
@@ -21,13 +21,12 @@ from lagbench.core.keda.loop.scalers import (
 )
 from lagbench.core.keda.loop.zero_and_minimum import TriggerPoll
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
-from lagbench.core.kubernetes.kubernetes_values import format_instant, parse_instant_ns
+from lagbench.core.kubernetes_values import format_instant, parse_instant_ns
 from lagbench.core.telemetry.records_of_programs import KedaPoll, Scaled
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.hpa_worker import count_ready_pods
-from lagbench.programs.autoscaler.object_worker import Worker, condition_of
+from lagbench.programs.autoscaler.object_worker import SOURCE, Worker, condition_of
 from lagbench.programs.autoscaler.trigger_sources import PushStreams
-from lagbench.programs.autoscaler.worker_context import SOURCE
 
 log = logging.getLogger(__name__)
 

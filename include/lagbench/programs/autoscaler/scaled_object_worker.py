@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from lagbench.adapters.kube.cluster_protocol import (
+from lagbench.adapters.kube.followed_cluster import (
     HPA,
     SCALED_OBJECT,
     Cluster,
@@ -29,9 +29,8 @@ from lagbench.core.keda.object.scaled_object_spec import (
 )
 from lagbench.errors import LagbenchError, WrongInput
 from lagbench.programs.autoscaler.live_object import LiveObject
-from lagbench.programs.autoscaler.object_worker import Worker, condition_of
+from lagbench.programs.autoscaler.object_worker import Worker, WorkerContext, condition_of
 from lagbench.programs.autoscaler.trigger_secrets import parse_resolved
-from lagbench.programs.autoscaler.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 

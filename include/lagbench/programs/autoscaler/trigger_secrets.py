@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from lagbench.adapters.kube.cluster_protocol import (
+from lagbench.adapters.kube.followed_cluster import (
     CLUSTER_TRIGGER_AUTHENTICATION,
     CONFIG_MAP,
     SECRET,

@@ -14,18 +14,19 @@ from confluent_kafka import KafkaException
 from pydantic import SecretStr
 
 from lagbench.adapters.grpc.external_scaler_client import (
+    ChannelPool,
     ExternalObject,
     ExternalScalerClient,
     ExternalSpec,
+    GrpcEndpoint,
     ServerStream,
 )
-from lagbench.adapters.grpc.grpc_channels import ChannelPool, GrpcEndpoint
 from lagbench.adapters.kafka.kafka_lag import (
     DEFAULT_TIMEOUT_SECONDS,
     open_trigger,
     read_trigger_offsets,
 )
-from lagbench.adapters.kube.cluster_protocol import SERVICE, Cluster, ClusterError, ObjectKey
+from lagbench.adapters.kube.followed_cluster import SERVICE, Cluster, ClusterError, ObjectKey
 from lagbench.adapters.prometheus.prometheus_query import PrometheusClient
 from lagbench.core.keda.loop.scalers import (
     CronScaler,

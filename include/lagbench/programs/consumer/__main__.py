@@ -36,7 +36,7 @@ def _run(options: ConsumerOptions) -> int:
     signal.signal(signal.SIGINT, stop)
     # Before the delay: what a process of its own has to import is part of the delay.
     from lagbench.programs.consumer.assembly import assemble, open_endpoint
-    from lagbench.programs.consumer.pod_reports import process_age_ns
+    from lagbench.programs.steady_clock import process_age_ns
 
     pod_counts = open_endpoint(os.environ)
     if is_asked.wait(options.start_delay_seconds - process_age_ns() / 1e9):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lagbench.core.telemetry import records_of_programs as consumer
 from lagbench.core.telemetry import records_of_programs as record
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
-from lagbench.programs.steady_clock import ClockWatch, SteadyClock
+from lagbench.programs.steady_clock import ClockWatch, SteadyClock, process_started_at
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -129,18 +128,6 @@ class PodReports:
             assigned_partitions=counts.assigned_partitions,
             cpu_seconds=time.process_time(),
         )
-
-
-def process_started_at() -> int:
-    """Return when the operating system started this process, in unix ns (10 ms steps)."""
-    return time.time_ns() - process_age_ns()
-
-
-def process_age_ns() -> int:
-    """Return how long ago the operating system started this process (10 ms steps)."""
-    fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    started_ns = int(fields[19]) * 10_000_000  # starttime: 1/100 s since boot (proc_pid_stat(5))
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started_ns
 
 
 class Exposition:

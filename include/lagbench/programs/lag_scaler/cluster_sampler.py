@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.lag_scaler.lag_rule import LagRule
 from lagbench.core.lag_scaler.lag_source import (
     GroupSample,

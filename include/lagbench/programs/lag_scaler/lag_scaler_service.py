@@ -20,9 +20,9 @@ from typing import Any
 import grpc
 import structlog
 
-from lagbench.adapters.grpc.grpc_channels import STEPS, WANTS_STEPS, steps_as_bytes
-from lagbench.core.explain.explain_lag_scaler import explain
+from lagbench.adapters.grpc.external_scaler_client import STEPS, WANTS_STEPS, steps_as_bytes
 from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, MetadataProblem
+from lagbench.core.policy.explained_steps import explain
 from lagbench.errors import NotReady
 from lagbench.programs.lag_scaler.lag_scaler_metrics import ScalerMetrics, Watched
 from lagbench.programs.lag_scaler.rule_registry import ObjectRegistry, ScalerFull

@@ -11,7 +11,7 @@ import signal
 import sys
 
 from lagbench.errors import ExitCode, NotReady
-from lagbench.programs.live.follower_settings import parse_settings
+from lagbench.programs.live.run_follower import parse_settings
 from lagbench.programs.program_end import run_program
 
 
@@ -19,7 +19,7 @@ def main() -> int:
     """Run the follower; returns the exit code."""
     settings = parse_settings(sys.argv[1:], os.environ)
 
-    from lagbench.programs.live.follower_settings import OwnerWatch
+    from lagbench.programs.live.run_follower import OwnerWatch
 
     try:
         watch = OwnerWatch(settings.owner_pid)

@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import select
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Literal, Self
 
+import msgspec
 import psutil
 import yaml
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
+from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live.live_course import Course
-from lagbench.core.live.live_line import LiveCell, LivePhase, LiveSpike, seconds_to_next_line
+from lagbench.core.live.live_line import (
+    LiveCell,
+    LiveLine,
+    LivePhase,
+    LiveSpike,
+    encode_line,
+    has_room,
+    seconds_to_next_line,
+)
 from lagbench.core.live.slo_standings import live_slos
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.policy.policy_limits import PolicyLimits
+from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import UsageSample
 from lagbench.errors import NotReady
-from lagbench.programs.live.live_file import LiveFile, PhaseLog, ends_run
+from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.telemetry_follower import TelemetryFollower
 
 SOURCE = "live"
@@ -165,3 +183,156 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario, PolicyLimits]:
         group="second" if folder.is_second else group,
     )
     return cell, scenario, limits
+
+
+LOOKS, LOOK_SECONDS = 10, 0.1
+
+LAST_PHASE = "bench_down"
+"""The last task of a Dag run that records its phase."""
+
+_phase = msgspec.json.Decoder(LivePhase)
+
+
+def is_followed(path: Path) -> bool:
+    """Return whether a follower holds the file; False also without the file."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+class LiveFile:
+    """``live.jsonl``, held by a lock while it is open. A reader sees whole lines only."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file for appending.
+
+        :raises NotReady: another process appends to it, or it cannot be opened.
+        """
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise NotReady(f"cannot write {path}: {error.strerror}") from error
+        if not self._hold():
+            os.close(self._file)
+            raise NotReady(f"{path} already has a follower")
+        self._size = os.fstat(self._file).st_size
+
+    def __enter__(self) -> Self:
+        """Hold the file."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let the file go."""
+        os.close(self._file)
+
+    def append(self, line: LiveLine) -> bool:
+        """Append the line with one write; False: the file is full, and nothing was written."""
+        data = encode_line(line)
+        if not has_room(self._size, data):
+            return False
+        self._size += os.write(self._file, data)
+        return True
+
+    def _hold(self) -> bool:
+        """Take the lock; one who only looks whether it is held has it for an instant."""
+        for _ in range(LOOKS):
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(LOOK_SECONDS)
+            else:
+                return True
+        return False
+
+
+@dataclass(slots=True)
+class PhaseLog:
+    """Reads the phases that were added since the last time."""
+
+    path: Path
+    _position: int = 0
+
+    def news(self) -> list[LivePhase]:
+        """Return the new phases; an incomplete line is read the next time."""
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            file.seek(self._position)
+            lines = [line for line in file if line.endswith(b"\n")]
+            self._position += sum(map(len, lines))
+            return [_phase.decode(line) for line in lines]
+        return []
+
+
+def ends_run(phase: LivePhase) -> bool:
+    """Return whether no other phase of the run follows."""
+    return phase.name == LAST_PHASE and phase.state != "started"
+
+
+def failures_of(phases: Iterable[LivePhase]) -> list[LivePhase]:
+    """Return the phases that failed and were not repeated, by their instant."""
+    newest: dict[str, LivePhase] = {}
+    for phase in phases:
+        newest.pop(phase.name, None)
+        newest[phase.name] = phase
+    return [phase for phase in newest.values() if phase.state == "failed"]
+
+
+LONGEST_SECONDS = 4 * 86_400
+"""The longest time that a Dag run may take."""
+
+
+class FollowerSettings(Settings):
+    """lagbench's follower of a run: it writes live.jsonl of the run folder."""
+
+    run_folder: Path = Field(description="folder of the run, as plan_cell has made it")
+    bootstrap_servers: Annotated[str, Flag(variables=("KAFKA_BOOTSTRAP_SERVERS",))] = Field(
+        min_length=1, description="host:port of Kafka"
+    )
+    owner_pid: int = Field(ge=1, description="process with which the follower ends")
+    longest_seconds: float = Field(
+        LONGEST_SECONDS, gt=0, le=LONGEST_SECONDS, description="time after which it ends anyway"
+    )
+
+
+def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> FollowerSettings:
+    """Return the settings that the command line and the environment state.
+
+    :raises WrongInput: a flag is unknown, missing or out of range.
+    """
+    line = CommandLine(FollowerSettings, module="lagbench.programs.live")
+    return line.read(arguments, environment)
+
+
+class OwnerWatch:
+    """Shows the end of the owner, also after SIGKILL, and a request to end."""
+
+    def __init__(self, owner_pid: int) -> None:
+        """Hold the owner's process; a number that is used again later is another one.
+
+        :raises ProcessLookupError: there is no such process.
+        """
+        self._poll = select.poll()
+        self._owner = os.pidfd_open(owner_pid)
+        self._asked = StopSignal()
+        for descriptor in (self._owner, self._asked.fileno()):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def ask(self) -> None:
+        """Let the wait in progress end; safe in a signal handler."""
+        self._asked.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait; True at once if the owner has ended or the end was asked for."""
+        return bool(self._poll.poll(round(seconds * 1000)))

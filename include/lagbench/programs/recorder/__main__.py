@@ -25,7 +25,7 @@ def _run(options: RecorderOptions, environment: Mapping[str, str], stopping: Sto
     from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
     from lagbench.core.telemetry.records_of_programs import Record
     from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
-    from lagbench.programs.recorder.newest_readings import NewestReadings
+    from lagbench.programs.recorder.kafka_readings import NewestReadings
     from lagbench.programs.recorder.recorder_metrics import Exposition, ObservedNames
     from lagbench.programs.recorder.sources import recorder_sources
     from lagbench.programs.steady_clock import ClockWatch

@@ -21,14 +21,14 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lagbench.adapters.kube.client.kube_connection import get
+from lagbench.adapters.kube.client.kube_errors import get
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.clocks import API_SERVER
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
-from lagbench.core.kubernetes.workload_state import is_ready
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.measures.evidence.clock_readings import RunningBound, answer_bound, probe_at
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import ClockOffset
+from lagbench.core.workload_state import is_ready
 from lagbench.errors import NotReady
 from lagbench.programs.recorder.sampling_grid import SourceThread
 

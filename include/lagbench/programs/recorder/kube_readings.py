@@ -14,7 +14,7 @@ import psutil
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.hpa.controller_flags import metric_part, metric_text
-from lagbench.core.kubernetes.kubernetes_values import parse_milli
+from lagbench.core.kubernetes_values import parse_milli
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.scenario.scenario import Workload
 from lagbench.core.telemetry.records_of_programs import Record

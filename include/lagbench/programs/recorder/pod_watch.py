@@ -13,10 +13,10 @@ import msgspec
 
 from lagbench.adapters.kube.client.api_discovery import Event
 from lagbench.adapters.kube.client.kube_errors import reason_of
-from lagbench.core.kubernetes.workload_state import ready_since
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import PodSeen, PodsListed, ReadGap, What
+from lagbench.core.workload_state import ready_since
 from lagbench.programs.recorder.sampling_grid import SourceThread
 
 log = logging.getLogger(__name__)

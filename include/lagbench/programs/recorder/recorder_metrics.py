@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from lagbench.core.kubernetes.kubernetes_values import parse_milli
+from lagbench.core.kubernetes_values import parse_milli
 from lagbench.core.policy.policy_limits import lowest_target_records
 from lagbench.core.scenario.scenario import Workload
 from lagbench.core.telemetry.records_of_programs import (
@@ -36,7 +36,7 @@ from lagbench.core.telemetry.records_of_recorder import (
     ScaledObjectSample,
     UsageSample,
 )
-from lagbench.programs.recorder.newest_readings import NewestReadings, exposed_lag
+from lagbench.programs.recorder.kafka_readings import NewestReadings, exposed_lag
 
 Row = tuple[Sequence[Any], float | None]
 """Label values and a value; None is unknown and makes no series."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from lagbench.adapters.kube.client.api_discovery import Event
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import (
     HpaSample,

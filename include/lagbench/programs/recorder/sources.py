@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kube.client.api_discovery import Event, WatchTimes, list_and_watch
-from lagbench.adapters.kube.client.kube_connection import log_in
+from lagbench.adapters.kube.client.kube_errors import log_in
 from lagbench.adapters.kube.kube import Kube
+from lagbench.core.measures.evidence.group_events import STOPPING_PHASE
 from lagbench.core.scenario.scenario import Workload
-from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.core.telemetry.records import encode_record
+from lagbench.core.telemetry.records_of_programs import Phase, Record
 from lagbench.core.telemetry.records_of_recorder import What
+from lagbench.errors import NotReady
 from lagbench.programs.recorder.cluster_clocks import ClockProbe, ClockSources
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
 from lagbench.programs.recorder.kube_readings import (
@@ -34,14 +40,17 @@ from lagbench.programs.recorder.scaling_watch import (
     ReplicaWatch,
     ScalerWatch,
 )
+from lagbench.programs.steady_clock import ClockWatch
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 _KUBE_TIMEOUT_SECONDS = 2.0
+
 _WATCH_TIMES = WatchTimes(list_seconds=5.0, watch_seconds=30, overdue_seconds=5.0)
 
 Send = Callable[[Record], None]
+
 Sources = list[SourceThread]
 
 
@@ -205,3 +214,102 @@ def _watches(
             since_at=since_at,
         ),
     ]
+
+
+SOURCE = "observer"
+
+_INTERVAL_NS = 1_000_000_000
+
+_LOOK_SECONDS = 1.0
+
+
+class RecordsFile:
+    """A file with a record per line; a line is whole, or the last one.
+
+    After a failed write nothing more is written: the threads that read continue, and the caller
+    looks at ``problem``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file; an earlier one of that name is an error."""
+        self._file = path.open("xb", buffering=0)
+        fcntl.flock(self._file, fcntl.LOCK_EX)  # who reads the folder sees that it is in progress
+        self._lock = threading.Lock()
+        self.path = path
+        self.problem: OSError | None = None
+        self.newest: dict[str, Record] = {}  # by kind, for a display
+
+    def write(self, record: Record) -> None:
+        """Append a record; after the end of the observation nothing is written."""
+        left = memoryview(encode_record(record) + b"\n")
+        with self._lock:
+            if self._file.closed or self.problem is not None:
+                return
+            try:
+                while left:  # unbuffered, so a nearly full disk may take a part
+                    left = left[self._file.write(left) :]
+            except OSError as error:
+                self.problem = error
+            else:
+                self.newest[type(record).__name__] = record
+
+    def close(self) -> None:
+        """End the observation."""
+        with self._lock:
+            self._file.close()
+
+
+class GroupObserver:
+    """Records a group, and its workload if one is given, while the ``with`` block runs."""
+
+    def __init__(
+        self,
+        path: Path,
+        settings: Mapping[str, Any],
+        *,
+        group: str,
+        topic: str,
+        cluster: ObservedCluster | None,
+    ) -> None:
+        """Write to ``path``; ``settings`` are librdkafka's, with the servers."""
+        self.records = RecordsFile(path)
+        self._clock_watch = ClockWatch(SOURCE, self.records.write)
+        self._threads = sources_of(
+            settings,
+            self.records.write,
+            group=group,
+            topic=topic,
+            source=SOURCE,
+            pids={},
+            interval_ns=_INTERVAL_NS,
+            cluster=cluster,
+        )
+
+    def __enter__(self) -> Self:
+        """Start to read."""
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop; readings under way are not awaited, and no longer written."""
+        for thread in self._threads:
+            thread.stop()
+        self._clock_watch.look()
+        self.records.write(
+            Phase(at=time.time_ns(), source=SOURCE, name=STOPPING_PHASE, state="started")
+        )
+        self.records.close()
+
+    def wait(self, seconds: float, each_second: Callable[[], None] = lambda: None) -> None:
+        """Observe for ``seconds``; an interrupt of the process ends it early."""
+        ends_at, pause = time.monotonic() + seconds, threading.Event()
+        while (left := ends_at - time.monotonic()) > 0:
+            pause.wait(min(_LOOK_SECONDS, left))
+            self._clock_watch.look()
+            if (problem := self.records.problem) is not None:
+                raise NotReady(
+                    f"could not write {self.records.path}: {problem.strerror}. The readings until "
+                    "then are there: lagbench report judges them"
+                ) from problem
+            each_second()

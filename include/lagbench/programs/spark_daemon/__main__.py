@@ -14,11 +14,10 @@ from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.telemetry.records_of_programs import PodStarted, PodStopped, SigtermReceived
 from lagbench.errors import ExitCode, NotReady
-from lagbench.programs.consumer.pod_reports import process_started_at
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
 from lagbench.programs.program_end import run_program
 from lagbench.programs.spark_daemon.daemon import Daemon, DaemonSettings, java_of, parse_settings
-from lagbench.programs.steady_clock import ClockWatch, SteadyClock
+from lagbench.programs.steady_clock import ClockWatch, SteadyClock, process_started_at
 
 _LOOK_SECONDS = 0.5
 _TELEMETRY_SECONDS = 5.0

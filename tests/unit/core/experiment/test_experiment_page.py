@@ -9,15 +9,15 @@ import pytest
 from tests.fakes.experiments import experiment
 
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.experiment.experiment import Experiment, draw_schedule
-from lagbench.core.experiment.experiment_page import (
+from lagbench.core.compare.experiment import Experiment, draw_schedule
+from lagbench.core.compare.experiment_page import (
     PredictedValues,
     Simulated,
     as_figure,
     not_simulated,
     predicted_values,
 )
-from lagbench.core.experiment.experiment_result import (
+from lagbench.core.compare.experiment_result import (
     CellOutcome,
     ExperimentResult,
     RunLine,

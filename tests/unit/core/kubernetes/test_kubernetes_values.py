@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.kubernetes.kubernetes_values import (
+from lagbench.core.kubernetes_values import (
     format_milli,
     metric_milli,
     parse_milli,
     token_end_seconds,
 )
-from lagbench.core.kubernetes.workload_state import (
+from lagbench.core.workload_state import (
     is_ready,
     is_rolled_out,
     ready_since,

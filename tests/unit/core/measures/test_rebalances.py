@@ -10,6 +10,11 @@ from tests.fakes.group_story import SECOND, change, event, timeline
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.evidence.lag_readings import RateSeries
+from lagbench.core.measures.model import (
+    histogram,
+    longest_without_new_minimum,
+    percentile,
+)
 from lagbench.core.measures.partition_work import PartitionWork
 from lagbench.core.measures.rate_dip import NOTHING_TO_DO
 from lagbench.core.measures.rebalance_episodes import RebalanceEpisode, episode_spans
@@ -212,3 +217,27 @@ def test_a_step_without_work_counts_apart_and_an_unknown_dip_leaves_none() -> No
     assert (found.mean_area_seconds, found.max_area_seconds) == (3, 4)
     assert (unknown.steps, unknown.mean_dip_percent, unknown.max_area_seconds) == (2, None, None)
     assert StepCosts.of([]).mean_dip_percent is None
+
+
+def test_percentile_interpolates_and_needs_values() -> None:
+    """The median of 1..4 is 2.5, and nothing has no percentile."""
+    assert percentile([4, 1, 3, 2], 50) == 2.5
+    assert percentile([], 50) is None
+
+
+def test_histogram_bounds_are_inclusive_and_the_last_bin_is_open() -> None:
+    """A value on a bound belongs to that bound's bin."""
+    assert histogram([0.1, 0.5, 0.50001, 7], [0.5, 1.0]) == [(0.5, 2), (1.0, 1), (None, 1)]
+
+
+def test_longest_time_without_a_new_minimum() -> None:
+    """10, 9, 9, 9, 8, 8.5: the 9 stood for 3 s; NaN is skipped, not a minimum."""
+    at = np.arange(6, dtype=np.float64)
+
+    assert longest_without_new_minimum(at, np.array([10, 9, np.nan, 9, 8, 8.5])) == 3.0
+    assert longest_without_new_minimum(at[:1], np.array([1.0])) is None
+
+
+def test_a_falling_series_has_no_plateau() -> None:
+    """Each sample is a new minimum, so the longest time is one sample."""
+    assert longest_without_new_minimum(np.arange(9.0), -np.arange(9.0)) == pytest.approx(1.0)

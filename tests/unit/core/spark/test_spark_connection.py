@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.spark.spark_connection import SparkPlace, SparkSettings, check_fit, place_of
-from lagbench.core.spark.spark_submission import (
+from lagbench.core.cluster.spark_connection import (
     Here,
+    SparkPlace,
+    SparkSettings,
     Submission,
+    check_fit,
     compose_submission,
+    place_of,
     time_limit_seconds,
 )
 from lagbench.errors import WrongInput

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
-from lagbench_airflow.pages.live_stream import MOST_BYTES, line_events, read_lines
+from lagbench_airflow.pages.report_app import MOST_BYTES, line_events, read_lines
 
 RUN = "a-run"
 LONG_AGO = 3600.0

@@ -9,11 +9,11 @@ import pytest
 from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, kafka, scaled_object, world
 from tests.fakes.cluster import FakeCluster
 
-from lagbench.adapters.kube.cluster_protocol import EVENT, HPA, SCALED_OBJECT
+from lagbench.adapters.kube.followed_cluster import EVENT, HPA, SCALED_OBJECT
 from lagbench.core.telemetry.records_of_programs import KedaPoll
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.__main__ import routes_of
-from lagbench.programs.autoscaler.autoscaler_operator import Operator
+from lagbench.programs.autoscaler.instead_of_keda import Operator
 from lagbench.programs.autoscaler.object_worker import EventRecorder
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from lagbench.core.telemetry.records_of_programs import Record
+from lagbench.programs.consumer.work_queues import RecordChunk
+from lagbench.shared_with_spark.event import EVENT_DTYPE
 
 
 class FakeClient:
@@ -76,3 +79,13 @@ class Reported:
 def places(*partitions: int) -> list[TopicPartition]:
     """Return partitions of the events topic."""
     return [TopicPartition("events", partition) for partition in partitions]
+
+
+def chunk(first_offset: int, count: int, arrived_at: int = 0) -> RecordChunk:
+    """Return ``count`` consecutive records; seq is the offset plus 1000."""
+    offsets = np.arange(first_offset, first_offset + count, dtype=np.int64)
+    events = np.zeros(count, EVENT_DTYPE)
+    events["seq"] = offsets + 1000
+    events["entity_id"] = offsets * 7
+    events["planned_offset_ns"] = offsets * 11
+    return RecordChunk(offsets, events, arrived_at)

@@ -10,8 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from tests.unit.programs.consumer.fake_group import Reported
-from tests.unit.programs.consumer.records import chunk
+from tests.unit.programs.consumer.fake_group import Reported, chunk
 
 from lagbench.core.telemetry.records_of_programs import CommitFailed, OffsetsCommitted
 from lagbench.errors import NotReady
@@ -64,7 +63,7 @@ def test_encoding_does_not_import_pandas() -> None:
         "import sys; import numpy as np;"
         "from lagbench.programs.consumer.ledger import encode_batch, ledger_schema;"
         "from lagbench.programs.consumer.work_queues import PartitionWork, Writes;"
-        "from tests.unit.programs.consumer.records import chunk;"
+        "from tests.unit.programs.consumer.fake_group import chunk;"
         "work = PartitionWork(0, 'm'); work.offer(chunk(0, 2)); taken = work.begin(2);"
         "writes = Writes(work, *taken, taken[0], taken[0]);"
         "encode_batch([writes], ledger_schema(0, 'p', 'm'));"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.unit.programs.consumer.records import chunk
+from tests.unit.programs.consumer.fake_group import chunk
 
 from lagbench.core.scenario.cost_draws import process_ns
 from lagbench.core.scenario.message_costs import DownstreamPace, Effect, PoisonedKey

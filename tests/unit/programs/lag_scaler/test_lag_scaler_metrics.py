@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
@@ -11,8 +16,17 @@ from tests.unit.programs.lag_scaler.test_registry import Setting, answered, ref,
 
 from lagbench.core.keda.triggers.kafka_parameters import KafkaSecurity
 from lagbench.core.lag_scaler.lag_source import KafkaCluster
+from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.lag_scaler.cluster_sampler import kafka_settings
-from lagbench.programs.lag_scaler.rule_registry import ObjectRegistry
+from lagbench.programs.lag_scaler.lag_scaler_metrics import ScalerMetrics
+from lagbench.programs.lag_scaler.lag_scaler_options import LogLimit, parse_options
+from lagbench.programs.lag_scaler.lag_scaler_server import save
+from lagbench.programs.lag_scaler.rule_registry import (
+    ObjectRegistry,
+    SavedState,
+    read_state,
+    write_state,
+)
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 _PREFIX = "lagbench_scaler_object_"
@@ -182,3 +196,167 @@ def test_a_login_of_an_object_for_the_own_cluster_is_not_mixed_with_the_file(
 
     assert found["security.protocol"] == "sasl_plaintext"
     assert "ssl.key.password" not in found
+
+
+def record(level: int, text: Any, *values: object) -> logging.LogRecord:
+    """Return a line of a program (a mapping) or of a library (a text)."""
+    return logging.LogRecord("grpc", level, "", 0, text, values, None)
+
+
+@pytest.mark.parametrize(("level", "most"), [(logging.INFO, 1_000), (logging.WARNING, 100)])
+def test_lines_of_an_event_above_its_limit_are_left_out_and_counted(level: int, most: int) -> None:
+    """Another event is not concerned; the next minute's first line says how many are missing."""
+    now = [0.0]
+    limit = LogLimit(lambda: now[0])
+
+    written = [limit.filter(record(level, {"event": "refused"})) for _ in range(most + 7)]
+    other = record(level, {"event": "decision"})
+    assert limit.filter(other)
+    assert other.msg == {"event": "decision"}
+    now[0] = 60.0
+    later = record(level, {"event": "refused"})
+    assert limit.filter(later)
+
+    assert written == [True] * most + [False] * 7
+    assert later.msg == {"event": "refused", "left_out": 7}
+
+
+def test_lines_of_a_library_count_together() -> None:
+    """Their texts differ by the values in them."""
+    limit = LogLimit(lambda: 0.0)
+
+    written = [limit.filter(record(logging.ERROR, "call %d", n)) for n in range(101)]
+
+    assert written == [True] * 100 + [False]
+
+
+@pytest.mark.parametrize("value", ["x" * 100_000, ["x"] * 100_000])
+def test_long_values_are_cut(value: object) -> None:
+    """Whoever logs them."""
+    ours, foreign = record(logging.INFO, {"event": "e", "why": value}), record(20, "%s", value)
+
+    for line in (ours, foreign):
+        LogLimit().filter(line)
+
+    assert len(ours.msg["why"]) < 2_100
+    assert len(foreign.getMessage()) < 2_100
+
+
+def test_a_flag_wins_over_its_variable_and_both_over_the_default() -> None:
+    """A pod needs no arguments; a laptop needs no variables."""
+    environment = {"PORT_GRPC": "7000", "PORT_METRICS": "7001", "STATE_FILE": "/tmp/s"}  # noqa: S108
+
+    found = parse_options(["--port", "7002"], environment)
+
+    assert (found.port, found.metrics_port, found.address) == (7002, 7001, "127.0.0.1")
+    assert found.state_file == Path("/tmp/s")  # noqa: S108
+    assert (found.idle_seconds, found.first_sample_seconds) == (600.0, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["--port", "70000"], "--port"),
+        (["--idle-seconds", "soon"], "--idle-seconds"),
+        (["--tls-cert", "c.pem"], "--tls-cert, --tls-key"),
+        (["--client-ca", "ca.pem"], "--client-ca"),
+        (["--window", "3"], "command line"),
+        (["--max-clusters", "0"], "--max-clusters"),
+        (["--allowed-brokers", "*.corp:9092,kafka"], "--allowed-brokers"),
+        (["--allowed-brokers", "SASL_SSL://kafka"], "--allowed-brokers"),
+    ],
+)
+def test_flags_that_cannot_work_are_refused(arguments: list[str], field: str) -> None:
+    """Each refusal names the flag."""
+    with pytest.raises(WrongInput) as refusal:
+        parse_options(arguments, {})
+
+    assert refusal.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("environment", "port"),
+    [
+        ({"GRPC_PORT": "50051"}, 50_051),
+        ({"GRPC_PORT": "50051", "PORT_GRPC": "7000"}, 7000),
+        ({"GRPC_PORT": "tcp://10.96.0.7:6000"}, 6000),
+        ({}, 6000),
+    ],
+)
+def test_the_variable_of_the_original_scaler_names_the_port(
+    environment: dict[str, str], port: int
+) -> None:
+    """A Deployment that moves over listens where it did; a Service's link of that name is none."""
+    assert parse_options([], environment).port == port
+
+
+def test_a_port_of_the_original_scaler_that_is_none_is_refused() -> None:
+    """It is checked as the flag is."""
+    with pytest.raises(WrongInput, match="soon"):
+        parse_options([], {"GRPC_PORT": "soon"})
+
+
+EMPTY = SavedState(saved_at_ns=1, objects=[], windows={})
+
+
+def test_what_was_written_last_is_read(tmp_path: Path) -> None:
+    """Nothing at first; then the last content, readable by the owner only, and no other file."""
+    path, last = tmp_path / "state", SavedState(2, [], {"a": b"b"})
+
+    before = read_state(path)
+    write_state(path, EMPTY)
+    write_state(path, last)
+
+    assert before is None
+    assert read_state(path) == last
+    assert [file.name for file in tmp_path.iterdir()] == ["state"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_that_is_missing_is_not_made(tmp_path: Path) -> None:
+    """The embedded bench has no volume: writing fails with the path, and leaves no trace."""
+    path = tmp_path / "volume" / "state"
+
+    assert read_state(path) is None
+    with pytest.raises(NotReady, match="volume/state"):
+        write_state(path, EMPTY)
+    assert not path.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x93nonsense", msgspec.msgpack.encode(SavedState(1, [], {}, "x/2"))]
+)
+def test_other_contents_are_refused(data: bytes, tmp_path: Path) -> None:
+    """A file that is cut short, of another program or of another version is not used."""
+    (tmp_path / "state").write_bytes(data)
+
+    with pytest.raises(NotReady, match="cannot be used"):
+        read_state(tmp_path / "state")
+
+
+def test_an_error_while_the_state_is_saved_is_counted_and_the_next_state_is_written(
+    tmp_path: Path,
+) -> None:
+    """Without it the task would end: no state until the restart that needs one."""
+    results: list[Exception | SavedState] = [RuntimeError("cannot schedule"), EMPTY]
+
+    async def saved() -> SavedState:
+        result = results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    registry: Any = SimpleNamespace(saved=saved)
+    metrics, path = ScalerMetrics(), tmp_path / "state"
+
+    async def saves() -> None:
+        await save(registry, metrics, path)
+        assert read_state(path) is None
+        await save(registry, metrics, path)
+
+    asyncio.run(saves())
+
+    assert read_state(path) == EMPTY
+    exposed = metrics.exposition()[1]
+    assert b'lagbench_scaler_state_writes_total{result="failed"} 1.0' in exposed
+    assert b'lagbench_scaler_state_writes_total{result="good"} 1.0' in exposed

@@ -15,10 +15,15 @@ from tests.unit.plugins.conftest import SCALED_OBJECT, SCENARIO
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live.live_line import LiveLine, LivePhase, LiveSpike, decode_line
 from lagbench.errors import NotReady
-from lagbench.programs.live import live_file
-from lagbench.programs.live.follower_settings import OwnerWatch
-from lagbench.programs.live.live_file import LiveFile, PhaseLog, failures_of, is_followed
-from lagbench.programs.live.run_follower import read_cell
+from lagbench.programs.live import run_follower as live_file
+from lagbench.programs.live.run_follower import (
+    LiveFile,
+    OwnerWatch,
+    PhaseLog,
+    failures_of,
+    is_followed,
+    read_cell,
+)
 
 
 @pytest.fixture

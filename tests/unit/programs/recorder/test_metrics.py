@@ -28,7 +28,7 @@ from lagbench.core.telemetry.records_of_recorder import (
     UsageSample,
     What,
 )
-from lagbench.programs.recorder.newest_readings import NewestReadings
+from lagbench.programs.recorder.kafka_readings import NewestReadings
 from lagbench.programs.recorder.recorder_metrics import Exposition, ObservedNames
 
 NOW, SECOND = 1_700_000_000_000_000_000, 1_000_000_000

@@ -17,7 +17,7 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReplicaSample,
     UsageSample,
 )
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.recorder.kube_readings import (
     OwnScalers,
     UsageReading,
@@ -26,6 +26,7 @@ from lagbench.programs.recorder.kube_readings import (
     scaled_object_sample,
     scaler_reading,
 )
+from lagbench.programs.recorder.recorder_settings import parse_options
 
 HPA: dict[str, Any] = {
     "metadata": {"name": "keda-hpa-consumer"},
@@ -230,3 +231,41 @@ def test_a_process_that_ended_is_a_gap() -> None:
     assert isinstance(before[0], UsageSample)
     assert isinstance(after, ReadGap)
     assert after.reason.startswith("broker")
+
+
+ENVIRONMENT = {"POD_NAME": "recorder-1", "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092"}
+
+
+def test_the_run_id_is_enough() -> None:
+    """Topics, group, namespace and deployment have names of their own."""
+    options = parse_options(["--run-id=quick-1"], ENVIRONMENT)
+
+    assert (options.topic, options.group) == ("lagbench.quick-1.events", "enrich.quick-1")
+    assert options.telemetry_topic == "lagbench.quick-1.telemetry"
+    assert (options.namespace, options.deployment) == ("lagbench", "consumer")
+    assert (options.source, options.interval_seconds) == ("recorder-1", 1.0)
+    assert (options.observed_pids, options.has_metric_aliases) == ({}, False)
+    assert parse_options(["--run-id=a", "-metric-aliases"], ENVIRONMENT).has_metric_aliases
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ([], "--topic"),
+        (["--run-id=a", "--interval-seconds=0"], "--interval-seconds"),
+        (["--run-id=a", '--observed-pids={"a": "b"}'], "--observed-pids.a"),
+    ],
+)
+def test_wrong_input_is_named(arguments: list[str], field: str) -> None:
+    """The error has the flag."""
+    with pytest.raises(WrongInput, check=lambda error: error.field == field):
+        parse_options(arguments, ENVIRONMENT)
+
+
+def test_the_run_s_own_pods_are_watched() -> None:
+    """Pods of somebody else may have the same app label."""
+    of_run = parse_options(["--run-id=quick-1"], ENVIRONMENT)
+    topics = ["--topic=a", "--group=b", "--telemetry-topic=c"]
+
+    assert of_run.pod_selector == "app=consumer,lagbench.io/run-id=quick-1"
+    assert parse_options(topics, ENVIRONMENT).pod_selector == "app=consumer"

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kube.client.kube_connection import get
-from lagbench.adapters.kube.client.kube_errors import translated
-from lagbench.core.kubernetes.object_meta import subdomain_problems
+from lagbench.adapters.kube.client.kube_errors import get, translated
+from lagbench.core.object_meta import subdomain_problems
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

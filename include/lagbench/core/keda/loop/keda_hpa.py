@@ -15,7 +15,7 @@ from lagbench.core.keda.object.scaled_object_spec import (
     ScaledObjectSpec,
     parse_scaling_annotations,
 )
-from lagbench.core.kubernetes.kubernetes_values import format_milli
+from lagbench.core.kubernetes_values import format_milli
 
 SCALED_OBJECT_LABEL = "scaledobject.keda.sh/name"
 

@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, ScalingModifiers, Trigger
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES, ResourceTrigger
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND, metric_milli
+from lagbench.core.kubernetes_values import NS_PER_SECOND, metric_milli
 from lagbench.errors import NotReady
 
 COMPOSITE_METRIC = "composite-metric"

@@ -10,7 +10,7 @@ from typing import Literal
 
 from lagbench.core.hpa.hpa_sync import Condition
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND, floor_to_second_ns
+from lagbench.core.kubernetes_values import NS_PER_SECOND, floor_to_second_ns
 
 READY = Condition(
     "Ready",

@@ -39,7 +39,7 @@ from lagbench.core.keda.triggers.trigger_authentication import (
 )
 from lagbench.core.keda.triggers.trigger_parameters import TriggerSource
 from lagbench.core.keda.triggers.trigger_types import RESOURCE_TYPES, TRIGGER_TYPES, parse_trigger
-from lagbench.core.kubernetes.object_schema import (
+from lagbench.core.object_schema import (
     Refusal,
     json_value,
     overflows,

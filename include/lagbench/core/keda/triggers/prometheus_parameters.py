@@ -27,7 +27,7 @@ from lagbench.core.keda.triggers.trigger_parameters import (
     metadata_keys,
     read_values,
 )
-from lagbench.core.kubernetes.kubernetes_values import metric_milli
+from lagbench.core.kubernetes_values import metric_milli
 from lagbench.errors import WrongInput
 
 _Text = Annotated[str, Given()]

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.keda.refusals import NotSupported
-from lagbench.core.kubernetes.object_schema import refuse_unknown_fields
+from lagbench.core.object_schema import refuse_unknown_fields
 from lagbench.errors import WrongInput
 
 API_VERSION = "keda.sh/v1alpha1"

@@ -23,7 +23,7 @@ from lagbench.core.keda.triggers.trigger_parameters import (
     TriggerType,
     read_values,
 )
-from lagbench.core.kubernetes.kubernetes_values import parse_milli
+from lagbench.core.kubernetes_values import parse_milli
 
 _FROM_ENV = "FromEnv"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lagbench.core.measures.doubts.doubt import EVERYTHING, Doubt, Part, Window
 from lagbench.core.measures.doubts.doubts_of_group import (
     empty_group,
     members_and_replicas,
@@ -42,6 +41,10 @@ from lagbench.core.measures.doubts.doubts_of_log import (
     pods_totals,
 )
 from lagbench.core.measures.doubts.doubts_of_policy import (
+    EVERYTHING,
+    Doubt,
+    Part,
+    Window,
     foreign_steps,
     not_in_force,
 )

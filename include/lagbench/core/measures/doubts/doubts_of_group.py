@@ -9,7 +9,7 @@ from math import inf, isclose
 
 import numpy as np
 
-from lagbench.core.measures.doubts.doubt import Window
+from lagbench.core.measures.doubts.doubts_of_policy import Window
 from lagbench.core.measures.evidence.lag_readings import BIN_NS
 from lagbench.core.measures.evidence.played_actions import NOTHING_HIDDEN, Hidden, balancers_at
 from lagbench.core.measures.model import NANOSECONDS

@@ -13,7 +13,7 @@ from math import sqrt
 
 import numpy as np
 
-from lagbench.core.measures.doubts.doubt import Window
+from lagbench.core.measures.doubts.doubts_of_policy import Window
 from lagbench.core.measures.evidence.lag_readings import Gap, gaps_between, gaps_text
 from lagbench.core.measures.evidence.producer_report import (
     FEWEST_WAITING,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lagbench.core.measures.doubts.doubt import Window
+from lagbench.core.measures.doubts.doubts_of_policy import Window
 from lagbench.core.measures.evidence.group_events import STOPPING_PHASE
 from lagbench.core.measures.evidence.lag_readings import first_cuts
 from lagbench.core.measures.model import NANOSECONDS

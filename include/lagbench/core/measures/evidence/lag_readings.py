@@ -9,8 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.measures.model import NANOSECONDS, Ints, MeasureModel, Reals
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import OffsetsCommitted
 from lagbench.core.telemetry.records_of_recorder import LagSample, ReadGap, ReplicaSample

@@ -15,8 +15,7 @@ import numpy as np
 from msgspec.structs import replace as replace_fields
 
 from lagbench.core.measures.evidence.lag_readings import LagSeries, cuts_until, growth
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.statistics import Reals
+from lagbench.core.measures.model import NANOSECONDS, Reals
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import (
     GroupJoined,

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from lagbench.core.hpa.hpa_object import parse_behavior
 from lagbench.core.keda.object.scaled_object_rules import BEHAVIOR, SCALED_OBJECT
 from lagbench.core.keda.object.scaled_object_spec import API_VERSION, KIND
-from lagbench.core.kubernetes.kubernetes_values import parse_milli
-from lagbench.core.kubernetes.object_meta import METADATA, metadata_refusals, odd_finalizers
-from lagbench.core.kubernetes.object_schema import (
+from lagbench.core.kubernetes_values import parse_milli
+from lagbench.core.object_meta import METADATA, metadata_refusals, odd_finalizers
+from lagbench.core.object_schema import (
     QUANTITY,
     Refusal,
     Schema,

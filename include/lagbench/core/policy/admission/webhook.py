@@ -12,8 +12,8 @@ from typing import Any
 
 from lagbench.core.keda.object.scaled_object_rules import hpa_name, object_refusals, uses_modifiers
 from lagbench.core.keda.triggers.trigger_types import RESOURCE_TYPES
-from lagbench.core.kubernetes.kubernetes_values import parse_milli
-from lagbench.core.kubernetes.object_schema import Refusal
+from lagbench.core.kubernetes_values import parse_milli
+from lagbench.core.object_schema import Refusal
 
 _TRANSFER = "scaledobject.keda.sh/transfer-hpa-ownership"
 

@@ -20,7 +20,7 @@ from lagbench.core.hpa.hpa_sync import (
 from lagbench.core.keda.loop.keda_hpa import build_hpa
 from lagbench.core.keda.loop.scalers import MetricSpec
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
-from lagbench.core.kubernetes.kubernetes_values import NS_PER_SECOND
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.policy.admission.webhook import ClusterView
 from lagbench.core.policy.policy_limits import PolicyLimits, policy_limits
 from lagbench.core.scenario.scenario import ConsumerSettings

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import random
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from croniter import croniter
 from tests.fakes.triggers import read_trigger
 
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.refusals import TriggerRefused
+from lagbench.core.keda.triggers.cron_trigger import CronTrigger, ScheduleError, parse_schedule
 from lagbench.core.keda.triggers.trigger_parameters import RunSources, TriggerSource
 from lagbench.core.keda.triggers.trigger_types import RESOURCE_TYPES, TRIGGER_TYPES
 from lagbench.errors import WrongInput
 
 KAFKA = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "t"}
+
 SCRAM = {"sasl": "scram_sha512", "username": "u", "password": "p-secret"}
+
 ADDRESS = {"scalerAddress": "scaler:6000"}
+
 LONDON = {
     "timezone": "Europe/London",
     "start": "0 8 * * 1-5",
     "end": "0 18 * * 1-5",
     "desiredReplicas": "5",
 }
+
 PROMETHEUS = {
     "serverAddress": "http://prometheus:9090",
     "query": 'sum(kafka_consumergroup_lag{consumergroup="enrich"})',
     "threshold": "500",
 }
+
 WRITTEN = {"kafka": KAFKA, "cron": LONDON, "external": ADDRESS, "memory": {"value": "50"}}
 
 
@@ -234,3 +244,159 @@ def test_a_target_below_half_a_thousandth_is_no_target() -> None:
 
     with pytest.raises(TriggerRefused, check=lambda error: error.stage == "hpa"):
         parse_scaled_object(manifest, where="f")
+
+
+MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+OFFICE = {
+    "timezone": "Europe/London",
+    "start": "0 8 * * 1-5",
+    "end": "0 18 * * 1-5",
+    "desiredReplicas": "5",
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "0 0 8 * * *", "@daily", "61 8 * * *", "0 8 0 * *", "0 8 * * 7", "0 9-8 * * *"),
+        *("*/0 * * * *", "*/5/5 * * * *", "1-2-3 * * * *", "a * * * *", "*/-5 * * * *"),
+        "TZ=Mars/Base 0 8 * * *",
+    ],
+)
+def test_a_text_that_is_no_schedule_is_refused(text: str) -> None:
+    """As by the parser that KEDA uses."""
+    with pytest.raises(ScheduleError):
+        parse_schedule(text)
+
+
+def random_schedule(source: random.Random) -> str:
+    """Return five random fields: stars, steps, ranges, lists and numbers."""
+
+    def one(low: int, high: int) -> str:
+        first = source.randint(low, high - 1)
+        last = source.randint(first + 1, high)  # croniter takes a range of one for "any"
+        shapes = [
+            "*",
+            f"{first}",
+            f"{first}-{last}",
+            f"*/{source.randint(2, 9)}",
+            f"{first}-{last}/{source.randint(1, 4)}",
+            f"{first},{last}",
+        ]
+        return source.choice(shapes)
+
+    return " ".join(one(*bounds) for bounds in ((0, 59), (0, 23), (1, 28), (1, 12), (0, 6)))
+
+
+def test_the_next_instant_is_what_another_reader_of_crons_finds() -> None:
+    """Three hundred random schedules from random instants, in UTC, agree with croniter."""
+    source = random.Random(7)
+    compared = 0
+    while compared < 300:
+        text = random_schedule(source)
+        days, weekdays = text.split()[2], text.split()[4]
+        if "*/" in days + weekdays:
+            continue  # readers of crons differ on whether a stepped star restricts the day
+        start = MONDAY + timedelta(seconds=source.randint(0, 400 * 86400))
+
+        found = parse_schedule(text).next_after(start)
+
+        assert found == croniter(text, start).get_next(datetime), (text, start)
+        compared += 1
+
+
+@pytest.mark.parametrize(
+    ("text", "after", "found"),
+    [
+        # Of two restricted day fields one is enough; months and weekdays have names.
+        ("0 8 13 * fri", MONDAY, datetime(2026, 1, 9, 8, tzinfo=UTC)),
+        (
+            "0 8 13 * fri",
+            datetime(2026, 1, 9, 8, tzinfo=UTC),
+            datetime(2026, 1, 13, 8, tzinfo=UTC),
+        ),
+        ("0 8 * FEB mon-tue", MONDAY, datetime(2026, 2, 2, 8, tzinfo=UTC)),
+        ("0 8 30 2 *", MONDAY, None),
+        # On 29 March 2026 Berlin has no 02:30.
+        (
+            "30 2 * * *",
+            datetime(2026, 3, 29, tzinfo=BERLIN),
+            datetime(2026, 3, 30, 0, 30, tzinfo=UTC),
+        ),
+        # On 25 October it has 02:30 twice.
+        (
+            "30 2 * * *",
+            datetime(2026, 10, 25, tzinfo=BERLIN),
+            datetime(2026, 10, 25, 0, 30, tzinfo=UTC),
+        ),
+        (
+            "30 2 * * *",
+            datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN),
+            datetime(2026, 10, 25, 1, 30, tzinfo=UTC),
+        ),
+        ("CRON_TZ=Asia/Tokyo 0 9 * * *", MONDAY, datetime(2026, 1, 6, tzinfo=UTC)),
+    ],
+)
+def test_when_a_schedule_comes_next(text: str, after: datetime, found: datetime | None) -> None:
+    """Also where clocks are put forward and back, and where it never comes."""
+    at = parse_schedule(text).next_after(after)
+
+    assert (at and at.astimezone(UTC)) == found
+
+
+def cron(**changes: str) -> CronTrigger:
+    """Return the office hours with some parameters changed."""
+    found: CronTrigger = read_trigger("cron", {**OFFICE, **changes})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"start": "0 0 * * *", "end": "0 20 * * *"}, "s0-cron-Europe-London-00xxx-020xxx"),
+        (
+            {"timezone": "Etc/UTC", "start": "*/5 8,9 ? * *", "end": "0 18 * * 1-5"},
+            "s0-cron-Etc-UTC-xSl58Cm9Qmxx-018xx1-5",
+        ),
+    ],
+)
+def test_the_metrics_name_spells_the_schedules(changes: dict[str, str], name: str) -> None:
+    """Blanks go, and the characters that a name may not hold are spelt out."""
+    assert cron(**changes).metric_name(0) == name
+    assert cron(**changes).target_milli == 1000
+
+
+NIGHT = {"start": "0 22 * * *", "end": "0 6 * * *"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "hours", "is_within"),
+    [
+        ({}, 7 + 59 / 60, False),
+        ({}, 8, True),  # the start is inside, the end is not
+        ({}, 17 + 59 / 60, True),
+        ({}, 18, False),
+        ({}, 5 * 24 + 12, False),  # on Saturday the next start comes first
+        (NIGHT, 23, True),
+        (NIGHT, 5, True),
+        (NIGHT, 12, False),
+        ({}, 182 * 24 + 7, True),  # in July London is an hour ahead of UTC
+        ({}, 182 * 24 + 6.9, False),
+        # Without an end it is never inside, without a start always: as KEDA compares.
+        ({"end": "0 0 30 2 *"}, 12, False),
+        ({"start": "0 0 30 2 *"}, 23, True),
+    ],
+)
+def test_inside_the_hours(changes: dict[str, str], hours: float, is_within: bool) -> None:
+    """By the clock of the time zone."""
+    assert cron(**changes).window_at(MONDAY + timedelta(hours=hours)).is_within == is_within
+
+
+@pytest.mark.parametrize("zone", ["Mars/Base", "../etc/passwd"])
+def test_a_wrong_time_zone_shows_at_the_first_look(zone: str) -> None:
+    """Parsing takes any zone; reading the clock in it fails."""
+    with pytest.raises(ValueError, match=zone):
+        cron(timezone=zone).window_at(MONDAY)

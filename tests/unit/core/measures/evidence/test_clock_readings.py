@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagbench.core.clocks import API_SERVER, ONE_CLOCK, OffsetBound, clock_set, on_recorders_clock
-from lagbench.core.measures.doubts.doubt import Window
 from lagbench.core.measures.doubts.doubts_of_load import clock_steps
+from lagbench.core.measures.doubts.doubts_of_policy import Window
 from lagbench.core.measures.evidence.clock_readings import (
     ClockReading,
     ClockSteps,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from lagbench.catalog.catalog import load_scenario
-from lagbench.core.measures.doubts.doubt import Window
 from lagbench.core.measures.doubts.doubts_of_group import contradictions_of_members, empty_group
 from lagbench.core.measures.doubts.doubts_of_load import late_at_the_client, unplayed_actions
+from lagbench.core.measures.doubts.doubts_of_policy import Window
 from lagbench.core.measures.evidence.group_strangers import group_gaps, group_strangers
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, RateSeries
 from lagbench.core.measures.evidence.played_actions import (

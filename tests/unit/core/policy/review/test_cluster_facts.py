@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.core.policy.review.test_refusals import KAFKA, policy
 
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.policy.review.policy_file import review_documents
-from lagbench.core.policy.review.policy_review import PolicyReview
+from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
 from lagbench.errors import WrongInput
 
 PLACE: tuple[str, str] = ("context:prod", "orders")
+
 CPU = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
 
 
@@ -133,3 +133,150 @@ def test_a_policy_of_another_namespace_is_not_judged() -> None:
     with pytest.raises(WrongInput, check=lambda error: error.value == "lagbench"):
         review(facts, policy(metadata={"namespace": "lagbench"}))
     assert not review(facts, policy(metadata={"namespace": "orders"})).is_accepted
+
+
+KAFKA = {"bootstrapServers": "kafka:9092", "consumerGroup": "g", "topic": "t"}
+
+
+def policy(name: str = "so", metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """Return a good ScaledObject with fields of metadata and spec replaced."""
+    good = {"scaleTargetRef": {"name": "w"}, "triggers": [{"type": "kafka", "metadata": KAFKA}]}
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {"minReplicaCount": 1, **good, **spec},
+    }
+
+
+def review_of_refusals(*policies: dict[str, Any]) -> list[PolicyReview]:
+    """Return the reviews of a file of these policies."""
+    return list(review_documents(policies, where="file").policies)
+
+
+def test_a_refused_policy_is_in_nobodys_way() -> None:
+    """What is not stored does not take the target."""
+    found = review_of_refusals(policy("other", idleReplicaCount=50), policy())
+
+    assert [item.is_accepted for item in found] == [False, True]
+
+
+def test_what_the_webhook_cannot_read_is_named() -> None:
+    """A count beyond int32 passes the schema; the finding names the field, not the kind."""
+    (found,) = review_of_refusals(policy(maxReplicaCount=3_000_000_000))
+
+    (finding,) = found.findings
+    assert (finding.code, finding.field) == ("schema", "spec.maxReplicaCount")
+    assert finding.instead == "int32"
+
+
+def test_an_annotation_of_another_type_is_named() -> None:
+    """A pause without quotes is a truth value."""
+    (found,) = review_of_refusals(
+        policy(metadata={"annotations": {"autoscaling.keda.sh/paused": True}})
+    )
+
+    (finding,) = found.findings
+    assert finding.field == "metadata.annotations[autoscaling.keda.sh/paused]"
+    assert finding.instead.startswith('"true" in quotes')
+
+
+def test_a_manifest_copied_out_of_the_cluster_is_reported() -> None:
+    """The fields of the cluster are named, and the rest is checked as well."""
+    exported = policy(metadata={"resourceVersion": "12", "uid": "a", "managedFields": [{}]})
+    (found,) = review_of_refusals({**exported, "status": {"hpaName": "h"}})
+
+    copied = {item.field: item.level for item in found.findings if item.code == "copied-out"}
+    assert copied == {
+        "metadata.resourceVersion": "refused",
+        "metadata.managedFields": "note",
+        "metadata.uid": "note",
+        "status": "note",
+    }
+    assert not found.is_accepted
+    assert "threshold-default" in found.codes
+
+
+def test_advice_on_a_finalizer_is_passed_on() -> None:
+    """The API server stores it and warns."""
+    (found,) = review_of_refusals(policy(metadata={"finalizers": ["keep"]}))
+
+    (finding,) = [item for item in found.findings if item.code == "finalizer-name"]
+    assert found.is_accepted
+    assert (finding.field, finding.value) == ("metadata.finalizers", "keep")
+
+
+def review_of_plain_hpa(**spec: Any) -> PolicyReview:
+    """Return the review of an HPA with these fields in its spec."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"}
+    hpa = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "h"},
+        "spec": {"scaleTargetRef": target, "maxReplicas": 3, **spec},
+    }
+    return review_policy(hpa, where="file")
+
+
+@pytest.mark.parametrize("kind", ["Pods", "Object"])
+def test_a_metric_that_the_bench_cannot_read_is_accepted_by_kubernetes(kind: str) -> None:
+    """It is no error of the policy, and nothing says that the policy sees no lag."""
+    source = {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "1"}}
+    described = {"describedObject": {"kind": "Service", "name": "s"}} if kind == "Object" else {}
+    found = review_of_plain_hpa(metrics=[{"type": kind, kind.lower(): {**source, **described}}])
+
+    assert found.is_accepted
+    assert "not-rehearsed-here" in found.codes
+    assert "lag-not-seen" not in found.codes
+
+
+def test_a_null_counts_as_absent() -> None:
+    """The API server drops it, and minReplicas is 1."""
+    assert review_of_plain_hpa(minReplicas=None, metrics=None).is_accepted
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"metrics": "cpu"}, "spec.metrics"),
+        ({"metrics": ["cpu"]}, "spec.metrics[0]"),
+        ({"metrics": [{"type": "Resource", "resource": "cpu"}]}, "spec.metrics[0].resource"),
+        (
+            {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": 80}}]},
+            "spec.metrics[0].resource.target",
+        ),
+        ({"scaleTargetRef": "consumer"}, "spec.scaleTargetRef"),
+        ({"behavior": {"scaleUp": {"policies": 4}}}, "spec.behavior.scaleUp.policies"),
+    ],
+)
+def test_a_field_of_another_type_is_named(spec: dict[str, Any], field: str) -> None:
+    """The API server rejects it; the review does not end in an error of its own."""
+    (found,) = review_of_plain_hpa(**spec).findings
+
+    assert (found.level, found.field) == ("refused", field)
+
+
+def test_metadata_that_is_no_object_is_rejected() -> None:
+    """A name is where an object with a name belongs."""
+    manifest = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": "consumer",
+        "spec": {},
+    }
+
+    (found,) = review_policy(manifest, where="file").findings
+
+    assert found.field == "metadata"
+
+
+def test_a_quantity_may_be_a_number() -> None:
+    """The API server reads 0.5 as 500m, and a tolerance of 0.05 without quotes."""
+    target = {"type": "AverageValue", "averageValue": 0.5}
+    external = {"metric": {"name": "m"}, "target": target}
+    found = review_of_plain_hpa(
+        metrics=[{"type": "External", "external": external}],
+        behavior={"scaleUp": {"tolerance": 0.05}},
+    )
+
+    assert found.is_accepted

@@ -1,0 +1,355 @@
+"""The result of an experiment: its cells, its gaps, and the differences between its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from lagbench.core.compare.cell_identity import differing_facts
+from lagbench.core.compare.comparable import ComparedRun, RunPair, comparable
+from lagbench.core.compare.compare import BOUNDS, Bound
+from lagbench.core.compare.experiment import (
+    Expectation,
+    ExpectedValue,
+    Experiment,
+    ExperimentCell,
+    PlannedRun,
+    Schedule,
+)
+from lagbench.core.compare.experiment_progress import Execution, Progress, RunRecord, RunVerdict
+from lagbench.core.compare.noise_floor import NoiseFloor
+from lagbench.core.compare.pairs import IDENTITY_COUNTS, Difference, Pair, compare_pairs
+from lagbench.core.kubernetes_values import NS_PER_SECOND
+from lagbench.core.measures.measures import NAMED
+from lagbench.core.measures.model import MeasureModel
+from lagbench.core.scenario.stream_start import phase_distance_seconds
+from lagbench.core.significance import SIGNIFICANCE, floor_of
+
+
+class RunLine(MeasureModel):
+    """One planned run in the result; ``run_id`` is None where every attempt was a gap."""
+
+    pair: int
+    cell: str
+    seed: int
+    run_id: str | None
+    verdict: RunVerdict
+    attempts: int
+    hpa_sync_at_seconds: float | None  # as recorded
+    values: dict[str, float | None]  # of the compared measures, by name
+
+
+class CellOutcome(MeasureModel):
+    """The verdicts of one cell, in runs."""
+
+    name: str
+    policy: str
+    expects: Expectation
+    passed: int
+    failed: int
+    gaps: int
+    undetermined: int = 0  # results all the same (``Verdict.is_result``)
+
+    @property
+    def is_as_expected(self) -> bool:
+        """Return whether every run that passed or failed did as expected, and one did."""
+        expected, other = (
+            (self.passed, self.failed) if self.expects == "pass" else (self.failed, self.passed)
+        )
+        return expected > 0 and other == 0
+
+
+class CellComparison(MeasureModel):
+    """One cell against the first one; a difference is second minus first."""
+
+    first: str
+    second: str
+    pairs: tuple[int, ...]  # compared
+    left_out: tuple[str, ...]  # the other pairs, each with its reason
+    differences: tuple[Difference, ...]  # empty below two pairs
+
+    def difference(self, name: str) -> Difference | None:
+        """Return the difference of a measure; None: there is none."""
+        return next((found for found in self.differences if found.name == name), None)
+
+
+ShownVerdict = Literal["shown", "refuted", "undetermined"]
+
+
+class ShownValue(MeasureModel):
+    """A claim on a measure in every run of a cell, and its values.
+
+    * ``shown``: every planned run has a value, and all of them are as expected;
+    * ``refuted``: the value of a run is not;
+    * ``undetermined``: a run is missing or did not measure it, or its precision leaves it open.
+    """
+
+    cell: str
+    name: str  # of the measure
+    expected: str  # in words
+    values: tuple[float | None, ...]  # by planned run; None: missing, or not measured
+    verdict: ShownVerdict
+
+
+class ExperimentResult(MeasureModel):
+    """``result.json`` of an experiment."""
+
+    experiment: str
+    title: str
+    question: str
+    scenario: str
+    target: str
+    pairs: int  # planned
+    order_seed: int
+    kind: Literal["comparison", "noise floor", "identity"]
+    cells: tuple[CellOutcome, ...]
+    runs: tuple[RunLine, ...]  # in the order in which they were made
+    comparisons: tuple[CellComparison, ...]
+    noise: NoiseFloor | None  # of an A/A experiment: made from it; else the last one that fits
+    notes: tuple[str, ...]
+    shown: tuple[ShownValue, ...] = ()  # claims that need no test
+
+    @property
+    def has_gap(self) -> bool:
+        """Return whether a pair is missing in a comparison, or a claim is undetermined."""
+        lacks_pairs = any(len(found.pairs) < self.pairs for found in self.comparisons)
+        return lacks_pairs or any(found.verdict == "undetermined" for found in self.shown)
+
+
+PHASE_TOLERANCE_SECONDS = 1.0
+"""Phases that are closer count as equal: the producer starts late by less on a busy machine."""
+
+LONGEST_PAUSE_SECONDS = 300.0
+"""Runs of a pair that are further apart did not follow each other."""
+
+_FEWEST_PAIRS = 2
+
+
+Runs = Mapping[tuple[int, str], ComparedRun]
+"""The measured runs by pair and cell; a gap is not in it."""
+
+
+def judge_experiment(
+    experiment: Experiment,
+    execution: Execution,
+    progress: Progress,
+    runs: Runs,
+    noise: NoiseFloor | None = None,
+) -> ExperimentResult:
+    """Return the result of a finished execution.
+
+    A pair counts if both of its runs are measured and comparable.
+
+    :param noise: the noise floor that is shown beside the differences; None: there is none.
+    """
+    schedule, is_identity = execution.schedule, experiment.kind == "identity"
+    kind: Literal["comparison", "noise floor"] = "comparison"
+    if experiment.is_noise_floor:
+        kind = "noise floor"
+    first, *others = (cell.name for cell in experiment.cells)
+    names = measured_names(experiment)
+    return ExperimentResult(
+        experiment=experiment.name,
+        title=experiment.title,
+        question=experiment.question,
+        scenario=experiment.scenario,
+        target=execution.target,
+        pairs=schedule.pairs,
+        order_seed=schedule.order_seed,
+        kind="identity" if is_identity else kind,
+        cells=tuple(_outcome(cell, progress, runs) for cell in experiment.cells),
+        runs=tuple(_line(run, progress, runs, names) for run in schedule.runs),
+        comparisons=()
+        if is_identity
+        else tuple(_comparison(experiment, progress, runs, (first, other)) for other in others),
+        noise=noise,
+        notes=tuple(_notes(experiment, progress, runs)),
+        shown=tuple(
+            _shown(cell.name, name, expected, schedule, runs)
+            for cell in experiment.cells
+            for name, expected in cell.shows.items()
+        ),
+    )
+
+
+def _shown(
+    cell: str, name: str, expected: ExpectedValue, schedule: Schedule, runs: Runs
+) -> ShownValue:
+    """Return a claim on every planned run of a cell, in the order of the pairs."""
+    measure, values, holds = NAMED[name], list[float | None](), list[bool | None]()
+    for number in sorted(run.pair for run in schedule.runs if run.cell == cell):
+        kept = runs.get((number, cell))
+        value = None if kept is None else measure.read(kept.measures)
+        bounds = None if value is None else (value, value)
+        if kept is not None and value is not None and measure.interval is not None:
+            bounds = measure.interval(kept.measures)  # None: a clock is not bounded
+        values.append(value)
+        holds.append(None if bounds is None else expected.holds(*bounds))
+    verdict: ShownVerdict = "undetermined" if None in holds else "shown"
+    return ShownValue(
+        cell=cell,
+        name=name,
+        expected=expected.text,
+        values=tuple(values),
+        verdict="refuted" if False in holds else verdict,
+    )
+
+
+def bounds_of(experiment: Experiment) -> tuple[Bound, ...]:
+    """Return the bounds of the compared measures; without any, those of the nightly gate.
+
+    An experiment of kind identity compares none.
+    """
+    if experiment.kind == "identity":
+        return ()
+    if not experiment.bounds:
+        return BOUNDS
+    return tuple(
+        Bound(name, absolute=found.absolute, relative=found.relative)
+        for name, found in experiment.bounds.items()
+    )
+
+
+def measured_names(experiment: Experiment) -> tuple[str, ...]:
+    """Return the measures that the cells are compared by, or that a cell shows, each once."""
+    bounds = (bound.name for bound in bounds_of(experiment))
+    return tuple(dict.fromkeys((*bounds, *experiment.shown_measures)))
+
+
+def decidability_note(experiment: Experiment, pairs: int) -> str | None:
+    """Return why a difference may not be shown with that many pairs; None: it can be.
+
+    Holm's correction multiplies the smallest p, 2/2^n, by the number of compared measures.
+    """
+    compared = sum(bound.name not in IDENTITY_COUNTS for bound in bounds_of(experiment))
+    most = int(SIGNIFICANCE / floor_of(pairs))
+    if experiment.is_noise_floor or compared <= most:
+        return None
+    return (
+        f"{pairs} pairs can show a difference in {most} measure{'s' if most > 1 else ''} at most, "
+        f"and {compared} are compared: compare fewer, or take more pairs"
+    )
+
+
+def pairs_of(
+    experiment: Experiment, progress: Progress, runs: Runs, cells: tuple[str, str]
+) -> tuple[dict[int, RunPair], dict[int, str]]:
+    """Return the comparable pairs of two cells by number, and the reasons for the others."""
+    varied = {key for cell in experiment.cells for key in cell.overrides}
+    found: dict[int, RunPair] = {}
+    left_out: dict[int, str] = {}
+    for number in range(1, progress.schedule.pairs + 1):
+        kept = [runs.get((number, name)) for name in cells]
+        if kept[0] is None or kept[1] is None:
+            missing = [n for n, run in zip(cells, kept, strict=True) if run is None]
+            left_out[number] = f"no measured run of {' and '.join(missing)}"
+            continue
+        sides = kept[0], kept[1]
+        reasons = comparable(*sides, varied=varied, measures=measured_names(experiment))
+        if reasons:
+            left_out[number] = "; ".join(reasons)
+        else:
+            found[number] = sides
+    return found, left_out
+
+
+def _comparison(
+    experiment: Experiment,
+    progress: Progress,
+    runs: Runs,
+    names: tuple[str, str],
+) -> CellComparison:
+    pairs, left_out = pairs_of(experiment, progress, runs, names)
+    differences: tuple[Difference, ...] = ()
+    if len(pairs) >= _FEWEST_PAIRS:
+        # One look: the number of pairs was fixed before the first run. A run that is a gap was not
+        # left out for its values, but a measure may be missing in a run because it was bad.
+        # Each comparison is a family of its own: nothing corrects over the cells.
+        measured = [Pair(first.measures, second.measures) for first, second in pairs.values()]
+        differences = compare_pairs(measured, bounds_of(experiment), looks=(len(measured),))
+    return CellComparison(
+        first=names[0],
+        second=names[1],
+        pairs=tuple(pairs),
+        left_out=tuple(f"pair {number}: {reason}" for number, reason in left_out.items()),
+        differences=differences,
+    )
+
+
+def _outcome(cell: ExperimentCell, progress: Progress, runs: Runs) -> CellOutcome:
+    planned = [run for run in progress.schedule.runs if run.cell == cell.name]
+    verdicts = [record.verdict for run in planned if (record := progress.measured(run))]
+    policies = {kept.measures.policy for (_, name), kept in runs.items() if name == cell.name}
+    return CellOutcome(
+        name=cell.name,
+        policy=", ".join(sorted(policies)) or cell.policy or "the scenario's",
+        expects=cell.expects,
+        passed=verdicts.count("pass"),
+        failed=verdicts.count("fail"),
+        undetermined=verdicts.count("undetermined"),
+        gaps=len(planned) - len(verdicts),
+    )
+
+
+def _line(run: PlannedRun, progress: Progress, runs: Runs, names: Sequence[str]) -> RunLine:
+    record, kept = progress.measured(run), runs.get((run.pair, run.cell))
+    values = {name: None if kept is None else NAMED[name].read(kept.measures) for name in names}
+    return RunLine(
+        pair=run.pair,
+        cell=run.cell,
+        seed=run.seed,
+        run_id=None if record is None else record.run_id,
+        verdict="undetermined" if record is None else record.verdict,
+        attempts=len(progress.attempts(run)),
+        hpa_sync_at_seconds=None if record is None else record.hpa_sync_at_seconds,
+        values=values,
+    )
+
+
+def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[str]:
+    for run in progress.gaps:
+        last = progress.attempts(run)[-1]
+        why = last.reasons[0] if last.reasons else "no reason given"
+        yield f"gap: {run.key} gave no result {len(progress.attempts(run))} times ({why})"
+    equal, pauses = dict[str, list[int]](), list[str]()
+    for number in range(1, progress.schedule.pairs + 1):
+        planned = [run for run in progress.schedule.runs if run.pair == number]
+        records = [record for run in planned if (record := progress.measured(run))]
+        if len(records) < len(planned):
+            continue
+        equal.setdefault(_phases(records), []).append(number)
+        records.sort(key=lambda record: record.began_at)
+        longest = max((b.began_at - a.ended_at for a, b in pairwise(records)), default=0)
+        if longest > LONGEST_PAUSE_SECONDS * NS_PER_SECOND:
+            minutes = longest / NS_PER_SECOND / 60
+            pauses.append(f"pair {number}: its runs are {minutes:,.0f} min apart, not back to back")
+    for how in ("equal", "NOT equal", "not recorded"):
+        if how == "equal" or how in equal:
+            yield f"phase of the HPA's sync: {how} in {_numbers(equal.get(how, []))}"
+    yield from pauses
+    for name, values in differing_facts(run.environment for run in runs.values()).items():
+        yield f"the runs differ in {name}: {', '.join(values)}"
+    for cell in experiment.cells:
+        outcome = _outcome(cell, progress, runs)
+        if not outcome.is_as_expected:
+            yield (
+                f"{cell.name} was meant to {cell.expects}: {outcome.passed} runs passed, "
+                f"{outcome.failed} failed"
+            )
+
+
+def _phases(records: Sequence[RunRecord]) -> str:
+    """Return whether the HPA's phase was equal: it moves the reaction by up to 15 s."""
+    phases = [record.hpa_sync_at_seconds for record in records]
+    known = [phase for phase in phases if phase is not None]
+    if len(known) < len(phases):
+        return "not recorded"
+    distances = [phase_distance_seconds(known[0], phase) for phase in known]
+    return "equal" if max(distances) <= PHASE_TOLERANCE_SECONDS else "NOT equal"
+
+
+def _numbers(pairs: Sequence[int]) -> str:
+    if not pairs:
+        return "no pair"
+    return f"pair{'s' if len(pairs) > 1 else ''} {', '.join(map(str, pairs))}"

@@ -1,1 +1,0 @@
-"""A metric's value worked out step by step."""

@@ -1,1 +1,0 @@
-"""Kubernetes' own formats: quantities, instants, fields, Go's texts."""

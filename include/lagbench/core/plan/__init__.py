@@ -1,1 +1,0 @@
-"""The needs of a cell, known before it starts."""

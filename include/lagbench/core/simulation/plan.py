@@ -1,0 +1,301 @@
+"""Compute the needs of a cell before it runs: totals, pods, limits that it meets, disk.
+
+Arithmetic on the scenario and the policy's limits. The simulator predicts the course
+(``core/simulation/prediction.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy_limits import PolicyLimits, loop_gain, standing_lag_seconds
+from lagbench.core.scenario.actions import RollingRestart, rejected_move
+from lagbench.core.scenario.event_stream import partition_shares
+from lagbench.core.scenario.offered_load import Spike, load_spikes, offered_load
+from lagbench.core.scenario.profiles import TraceProfile
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream_tail import Tail, tail_of, topic_shares
+from lagbench.core.simulation.spark_needs import spark_cores, spark_mebibytes, spark_warnings
+
+# Bytes of broker log per event, lz4, 12 partitions: 146 at 60,000/s, 156 at 6,000/s (measured);
+# 208 at 600/s, where a batch holds one record, but such a stream is small anyway.
+EVENT_LOG_BYTES = 160
+
+# Key, header with identity and a run's id of up to 60 letters, and the frame of a record.
+IDENTITY_LOG_BYTES = 130
+
+# Six columns of 8 B in the ledger, and the Arrow header of a batch spread over its records.
+LEDGER_BYTES = 60
+
+# The tables of a run folder (Parquet): 9 columns of an event and 10 of its processing.
+TABLE_BYTES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """From ``second`` of the stream on there are ``partitions``."""
+
+    second: float
+    partitions: int
+    hottest_partition: int
+    hottest_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The prediction for one cell; None where the question does not arise."""
+
+    messages: int
+    """Of the planned window; with the tail there are up to ``most_messages``."""
+    most_messages: int
+    tail: Tail | None
+    stream_seconds: float
+    base_rate: float
+    peak_rate: float
+    spikes: tuple[Spike, ...]
+    pod_rate: float
+    """Messages per second that one pod can process; infinite if a message costs nothing."""
+    cpu_ms: float
+    """CPU time that the work on one message takes."""
+    is_own: bool
+    """The pods run the user's code, whose cost is known by ``cpu_ms`` alone."""
+    partitions: int
+    min_replicas: int
+    max_replicas: int
+    useful_replicas: int
+    """The most pods that can have a partition, also after the topic has grown."""
+    reachable_replicas: int
+    """Those of them that the policy can request, without what CPU and memory add."""
+    growths: tuple[Growth, ...]
+    sticking_replicas: tuple[int, ...]
+    """Counts below the cap at which the HPA's tolerance stops a scale-out that arrives there."""
+    counted_partitions: int
+    """At which a capped trigger on lag stops: those that partitionLimitation keeps."""
+    leaks_one_replica: bool
+    """KEDA's cap divides whole numbers: just above it the HPA rounds up to one replica more."""
+    loop_gain: float | None
+    """Lag that one pod works off between two syncs of the HPA, in lagThresholds."""
+    standing_lag_seconds: float | None
+    """Time lag at which a lag trigger comes to rest between floor and ceiling, at any rate."""
+    hottest_partition: int
+    hottest_share: float
+    disk_bytes: int
+    memory_mebibytes: int | None
+    """Of Spark's pods at maxReplicaCount, two JVMs a worker; None: the consumer is a stand-in."""
+    spark_cores: float | None
+    """That Spark's pods keep busy at maxReplicaCount; None: the consumer is a stand-in."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def pods_needed_at_base(self) -> int:
+        """The pods that keep up with the base rate."""
+        return max(1, math.ceil(self.base_rate / self.pod_rate))
+
+    @property
+    def pods_needed_at_peak(self) -> int:
+        """The pods that keep up with the peak."""
+        return max(1, math.ceil(self.peak_rate / self.pod_rate))
+
+    @property
+    def capacity_per_second(self) -> float:
+        """What the replicas that the policy can request do."""
+        return self.reachable_replicas * self.pod_rate
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether the peak is all that they can do, or more."""
+        return self.peak_rate >= self.capacity_per_second
+
+    @property
+    def hottest_rate(self) -> float:
+        """Peak rate of the hottest partition."""
+        return self.hottest_share * self.peak_rate
+
+    @property
+    def is_skew_limited(self) -> bool:
+        """Whether the hottest partition gets more than its one pod can do."""
+        return self.hottest_rate > self.pod_rate
+
+
+def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
+    """Return the prediction for a scenario under a policy."""
+    limits = policy.limits
+    load = offered_load(scenario.profile)
+    tail = tail_of(scenario, started_replicas=limits.started_replicas)
+    whole_load = load if tail is None else tail.after(load)
+    consumer, partitions = scenario.consumer, scenario.partitions
+    pod_rate = consumer.pod_rate_per_second or math.inf
+    shares = topic_shares(scenario)
+    hottest = int(np.argmax(shares))
+    most = scenario.partition_plan.last
+    # A policy on CPU is taken to stay at its floor; the simulator plays what its pods' work costs.
+    reachable = min(limits.reachable_replicas, most)
+    requested = limits.most_requested(most) if limits.is_capped_at_partitions else None
+    if requested is not None:
+        reachable = min(reachable, max(requested, limits.started_replicas))
+    counted = limits.counted_partitions(partitions)
+    payload, log_bytes = scenario.payload, EVENT_LOG_BYTES
+    if payload is not None and payload.mean_bytes is not None:  # it may not compress
+        log_bytes = math.ceil(payload.mean_bytes) + IDENTITY_LOG_BYTES
+    draft = Plan(
+        messages=load.total,
+        most_messages=whole_load.total,
+        tail=tail,
+        stream_seconds=load.duration_seconds,
+        base_rate=load.base_rate,
+        peak_rate=load.peak_rate,
+        spikes=load_spikes(load, started_replicas=limits.started_replicas, pod_rate=pod_rate),
+        pod_rate=pod_rate,
+        cpu_ms=consumer.cpu_ms,
+        is_own=consumer.kind == "own",
+        partitions=partitions,
+        min_replicas=limits.started_replicas,
+        max_replicas=limits.ceiling_replicas,
+        useful_replicas=min(limits.ceiling_replicas, most),
+        reachable_replicas=reachable,
+        growths=tuple(_growths(scenario)),
+        sticking_replicas=_sticking(limits, counted),
+        counted_partitions=counted,
+        leaks_one_replica=limits.leaks_one_replica and limits.ceiling_replicas > counted,
+        loop_gain=loop_gain(pod_rate, limits),
+        standing_lag_seconds=standing_lag_seconds(pod_rate, limits),
+        hottest_partition=hottest,
+        hottest_share=float(shares[hottest]),
+        disk_bytes=whole_load.total * (log_bytes + LEDGER_BYTES + TABLE_BYTES),
+        memory_mebibytes=spark_mebibytes(consumer, limits.ceiling_replicas),
+        spark_cores=spark_cores(consumer, limits.ceiling_replicas, most),
+    )
+    return replace(draft, warnings=tuple(_warnings(draft, limits, scenario)))
+
+
+def disk_bytes(groups: Sequence[Plan]) -> int:
+    """Return the most bytes of a run: one log of events, and ledger and tables of each group."""
+    first, *others = groups
+    return first.disk_bytes + sum(
+        plan.most_messages * (LEDGER_BYTES + TABLE_BYTES) for plan in others
+    )
+
+
+def table_bytes(groups: Sequence[Plan]) -> int:
+    """Return the most bytes of a run's tables, which stay in its run folder."""
+    return sum(plan.most_messages * TABLE_BYTES for plan in groups)
+
+
+def _growths(scenario: Scenario) -> Iterator[Growth]:
+    for second, partitions in scenario.partition_plan.growths:
+        shares = partition_shares(scenario.keys, partitions, scenario.seed)
+        hottest = int(np.argmax(shares))
+        yield Growth(second, partitions, hottest, float(shares[hottest]))
+
+
+def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
+    """Return every n below the cap with cap / n within the tolerance (keda issues 4791, 2908)."""
+    if limits.scales_at_records is None or not limits.is_capped_at_partitions:
+        return ()
+    low = max(limits.started_replicas, 1)
+    top = min(partitions, limits.ceiling_replicas)  # the ceiling cuts off the rest
+    tolerated = 1 + limits.flags.tolerance_in_force
+    return tuple(n for n in range(low, top) if partitions / n <= tolerated)
+
+
+def _warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Iterator[str]:
+    """Yield what a person should know before starting."""
+    if not limits.reads_load:
+        count = plan.reachable_replicas
+        by = "" if count == plan.min_replicas else "its hours request more, and "
+        yield f"the policy does not read lag: {by}the capacity is that of its {count} replicas"
+    if plan.max_replicas > plan.partitions:
+        yield (
+            f"maxReplicaCount {plan.max_replicas} is above the {plan.partitions} partitions: up to "
+            f"{plan.max_replicas - plan.partitions} replicas get no partition"
+        )
+    for one in plan.growths:
+        yield (
+            f"from second {one.second:g} on there are {one.partitions} partitions: the hottest, "
+            f"{one.hottest_partition}, gets {one.hottest_share:.1%} of what comes from then on; "
+            "keys that move lose their order across the growth"
+        )
+    if plan.leaks_one_replica:
+        yield (
+            f"KEDA caps at {plan.counted_partitions} replicas with an integer division: expect "
+            f"{plan.counted_partitions + 1} when lag is just above the cap"
+        )
+    if plan.sticking_replicas:
+        yield (
+            f"a scale-out that reaches {', '.join(map(str, plan.sticking_replicas))} replicas "
+            f"stops there: {plan.counted_partitions} wanted is within the HPA's tolerance"
+        )
+    yield from _of_load(plan, scenario)
+    yield from _at_rest(plan, limits, scenario)
+    yield from _of_moves(scenario)
+    yield from spark_warnings(
+        scenario.consumer,
+        floor=plan.min_replicas,
+        ceiling=plan.max_replicas,
+        partitions=plan.partitions,
+    )
+
+
+def _of_load(plan: Plan, scenario: Scenario) -> Iterator[str]:
+    needed, profile = plan.pods_needed_at_base, scenario.profile
+    if needed > plan.min_replicas:
+        yield f"the base rate needs {needed} pods, the floor is {plan.min_replicas}"
+    if plan.is_saturated:
+        yield (
+            f"the peak of {plan.peak_rate:,.0f}/s is all or more than the pods can do "
+            f"({plan.capacity_per_second:,.0f}/s): lag does not fall before the spike ends"
+        )
+    if plan.is_skew_limited:
+        yield (
+            f"partition {plan.hottest_partition} gets {plan.hottest_share:.1%} of the messages, "
+            f"{plan.hottest_rate:,.0f}/s at the peak, and one pod does {plan.pod_rate:,.0f}/s: "
+            "its drain, not the replica count, is the limit"
+        )
+    if plan.spikes and plan.base_rate >= plan.capacity_per_second:
+        yield "the backlog never drains: the base rate is all or more than the pods can do"
+    if isinstance(profile, TraceProfile) and not any(p.second % 1000 for p in profile.points):
+        text = "all times of the trace are multiples of 1,000 s: its column second is in seconds"
+        yield f"{text}, are these milliseconds?"
+
+
+def _of_moves(scenario: Scenario) -> Iterator[str]:
+    """Say which rolling restarts end only when no pod of the old balancer is left."""
+    before = scenario.consumer.balancer
+    for number, action in enumerate(scenario.actions):
+        if not isinstance(action, RollingRestart) or action.balancer is None:
+            continue
+        why = rejected_move(before, action.balancer)
+        if why is not None and not action.at_once:
+            yield (
+                f"actions.{number}: the broker rejects {action.balancer} in a live group of "
+                f"{before} ({why}): set at_once"
+            )
+        before = action.balancer
+
+
+def _at_rest(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Iterator[str]:
+    """Warn of a threshold below the lag that a consumer shows when all is well."""
+    if limits.scales_at_records is None:
+        return
+    consumer, tolerated = scenario.consumer, 1 + limits.flags.tolerance_in_force
+    held = limits.scales_at_records * plan.min_replicas * tolerated
+    seconds = consumer.lag_at_rest_seconds(plan.base_rate, plan.min_replicas)
+    waiting = plan.base_rate * seconds
+    if not held < waiting < math.inf:
+        return
+    if consumer.kind == "spark":
+        yield (
+            f"published lag is a saw: {plan.base_rate:,.0f}/s for up to {seconds:.1f} s of a batch "
+            f"and its trigger are {waiting:,.0f} messages, more than {plan.min_replicas} workers "
+            f"may hold ({held:,.0f}): expect flaps without a spike"
+        )
+    else:
+        yield (
+            f"{waiting:,.0f} messages, {seconds:g} s of the base rate, wait between two commits, "
+            f"and {plan.min_replicas} replicas may hold {held:,.0f}: expect scaling on noise"
+        )

@@ -1,1 +1,0 @@
-"""Spark's settings and submissions."""
