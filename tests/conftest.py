@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.cluster.rig_fixture import program_image, rig, rig_broker, spark_image  # noqa: F401
 from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 
 TESTS = Path(__file__).parent

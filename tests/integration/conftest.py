@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.integration.landed_run import landed  # noqa: F401
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.embedded.broker import Broker
