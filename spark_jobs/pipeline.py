@@ -82,7 +82,7 @@ def await_fence(folder: RunFolder, *, holder: int) -> None:
 def _warm_up(folder: RunFolder, topics: Topics) -> None:
     """Land and account for the first records of the telemetry as if they were all three topics.
 
-    What a first run loads and compiles is there for the real one: a reader is started, and a Python
+    A first run loads and compiles for the real one: a reader is started, and a Python
     worker, a decoder, a writer. The results are removed.
     """
     ends = {0: _WARM_RECORDS}

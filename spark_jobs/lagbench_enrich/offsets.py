@@ -1,4 +1,4 @@
-"""What the query has read: from its checkpoint, and published to a group that has no members."""
+"""The offsets of the query: from its checkpoint, and published to a group without members."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ _OF_WORK = (
 
 @dataclass(slots=True)
 class Found:
-    """What the partitions showed; ``tables`` have their rows one after the other.
+    """The findings of all partitions; ``tables`` have their rows one after the other.
 
     ``seen`` and ``twice``: which seqs the log has, and which more than once. ``log``: messages and
     first offset by partition, strangers included. ``holes``: the partitions on which a pod worked

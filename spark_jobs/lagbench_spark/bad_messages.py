@@ -134,7 +134,7 @@ def _most_so_far(groups: Ints, values: Ints) -> Ints:
 
 
 class Owners:
-    """Who owned the partition when each of its processings was begun.
+    """The owners of a partition at the begin of each processing.
 
     An epoch is the span of a reported assignment, else the member's work outside all spans, from
     its first.

@@ -229,7 +229,7 @@ class Run:
 
     @property
     def rules(self) -> Rules:
-        """What a message of the run can be."""
+        """The bounds of a message of the run."""
         started_at, sample_ns = self.stream_started_at, self.facts.plan.sample_ns
         sample_end = None
         if started_at is not None and sample_ns is not None:

@@ -53,7 +53,7 @@ class Rules:
 
     @property
     def producer_shift(self) -> int:
-        """How far the producer's clock is ahead."""
+        """The lead of the producer's clock."""
         return self.facts.clocks.shifts.get(self.facts.producer or "", 0)
 
 
@@ -88,7 +88,7 @@ class Work:
     pods: Names
     members: Names
     outside: int = 0
-    """How many were stamped outside the run."""
+    """The number that were stamped outside the run."""
 
     def only(self, chosen: Mask | Ints) -> Work:
         """Return some of the processings."""

@@ -252,7 +252,7 @@ def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
 
 
 def require_known_sort(name: str) -> None:
-    """Reject what is no name of a cluster, or of the embedded bench."""
+    """Reject all but names of clusters and of the embedded bench."""
     if name in (EMBEDDED, KIND) or name.removeprefix(CONTEXT_PREFIX).strip() not in ("", name):
         return
     if name.startswith(CONTEXT_PREFIX) or not name.strip():

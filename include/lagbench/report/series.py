@@ -74,7 +74,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """The partitions of a pod over time (a step series), until it is gone."""
+    """The partitions of a pod over time (a step series), until it has ended."""
 
     pod: str
     held: Series
@@ -83,7 +83,7 @@ class PodRow:
 
 @dataclass(frozen=True, slots=True)
 class SaidRow:
-    """What the autoscaler said: a Kubernetes event, or changed conditions of an HPA."""
+    """A word of the autoscaler: a Kubernetes event, or changed conditions of an HPA."""
 
     seconds: float
     about: str
@@ -285,7 +285,7 @@ def said(records: Iterable[TelemetryRecord], origin_at: int) -> Iterator[SaidRow
 
 
 def data_block(series: RunSeries, measures: Measures) -> str:
-    """Return series and events as JSON for ``scripts``, which may stand in a ``<script>`` element.
+    """Return series and events as JSON for ``scripts``, which may be in a ``<script>`` element.
 
     Instants are milliseconds. Those of samples are coded by difference: the first is absolute.
     """

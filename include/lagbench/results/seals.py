@@ -1,7 +1,7 @@
 """Seal the inputs of a run before its stream, and the evidence once it is accounted for.
 
 A verdict belongs to the limits and the policy of then. Tables and counts are computed from what was
-recorded, so they contradict each other only where somebody changed one: such a folder is refused. A
+recorded, so they contradict each other only where one was changed: such a folder is refused. A
 digest is one of what a file says: comments and the order of keys do not count. A folder of an older
 version has no seals; it is judged, and the verdict says so.
 """

@@ -51,12 +51,12 @@ class Place:
 
     @property
     def is_embedded(self) -> bool:
-        """Whether its pods are processes of this machine."""
+        """Return whether its pods are processes of this machine."""
         return self.embedded is not None
 
     @property
     def start_seconds(self) -> float:
-        """How long a pod of lagbench's own images may take to be Ready."""
+        """The time that a pod of lagbench's own images may take to be Ready."""
         return start_limit_seconds(is_embedded=self.is_embedded)
 
     def apply_companions(self, folder: str, *, only_on_cluster: bool = True) -> None:

@@ -39,7 +39,7 @@ _ONE_HPA_SYNC_SECONDS = 16.0
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a task of ``scenario_run`` waits for: a condition, for at most some seconds.
+    """The wait of a task of ``scenario_run``: a condition, for at most some seconds.
 
     It is one of the run (``is_of_run``), or of each of its consumer groups. A state that is not
     reached in time is a result, which the verdict judges, unless ``fails_on_timeout``.

@@ -93,7 +93,7 @@ class KeptClients:
 
 
 class Condition(ABC):
-    """What is waited for; a dataclass of JSON values, so that a triggerer can make it again."""
+    """The state to wait for; a dataclass of JSON values, so that a triggerer can make it again."""
 
     @abstractmethod
     def read(self, clients: KeptClients) -> Reading:

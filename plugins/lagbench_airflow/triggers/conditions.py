@@ -225,7 +225,7 @@ class RunGroupStable(GroupStable):
 
     A member whose client id cannot be the name of such a pod is rejected at once: the group belongs
     to this run alone, so waiting could at best end with an undetermined run. (With
-    ``refuses_strangers`` off, for an ended run, the wait for it goes on as for any other.) A member
+    ``refuses_strangers`` off, for an ended run, it is waited for as for any other.) A member
     with a possible name, of a pod that no longer exists, may be waiting for the end of its session.
 
     Without ``has_members`` no member may be there: the group only has published offsets.

@@ -154,7 +154,7 @@ class IggySource:
     def _round(
         self, channel: IggyChannel, pending: dict[str, list[GroupTopic]], deadline: Deadline
     ) -> dict[GroupTopic, GroupSample]:
-        """Ask for all that is pending; take out and return what was answered."""
+        """Request all that is pending; take out and return what was answered."""
         asked = {topic: self._partitions.get(topic, ()) for topic in pending}
         requests = [
             request

@@ -73,7 +73,7 @@ class _Topic:
 
 @dataclass(slots=True)
 class _Seen:
-    """What is known of a group on a topic: its last good sample, and when it was last wanted."""
+    """The knowledge of a group on a topic: its last good sample, and when it was last wanted."""
 
     wanted_at: float
     sample: GroupSample | None = None

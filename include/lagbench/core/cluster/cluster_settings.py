@@ -68,7 +68,7 @@ _ALLOWED: Mapping[str, tuple[str, str]] = {
     PULL_SECRET_FIELD: _SECRET,
     ALIASES_FIELD: ("on|off", "on or off"),
 }
-"""What Kubernetes and Kafka take in each field, as a pattern and in words."""
+"""The values that Kubernetes and Kafka take in each field, as a pattern and in words."""
 
 
 @dataclass(frozen=True, slots=True)

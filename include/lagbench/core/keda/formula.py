@@ -1,8 +1,8 @@
 """The formulas of scalingModifiers: the numbers of triggers in, one number out.
 
 KEDA compiles them with expr-lang. This module knows what counts replicas: arithmetic, comparison,
-logic, ``? :``, ``??``, arrays and functions of numbers. What expr-lang refuses is refused, what it
-has beyond that is named.
+logic, ``? :``, ``??``, arrays and functions of numbers. It rejects formulas that expr-lang rejects,
+and names the rest.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Part:
 class Formula:
     """A formula over triggers of these names.
 
-    :raises FormulaRefusedError: KEDA refuses it.
+    :raises FormulaRefusedError: KEDA rejects it.
     :raises NotEvaluatedError: KEDA takes more than is evaluated here.
     """
 
@@ -86,7 +86,7 @@ class Formula:
         else:
             part = _Reader(text, frozenset(trigger_names)).whole()
         if part.type not in _NUMBERS:
-            raise FormulaRefusedError(f"its result is no number, but {part.type}")
+            raise FormulaRefusedError(f"its result is not a number, but {part.type}")
         self._run, self.may_be_negative = part.run, part.subtracts
 
     def evaluate(self, values: Mapping[str, float | None]) -> float | None:
@@ -102,7 +102,7 @@ def _number_in(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise FormulaRefusedError(f"{text!r} is no number") from error
+        raise FormulaRefusedError(f"{text!r} is not a number") from error
 
 
 class _Reader:
@@ -177,7 +177,7 @@ class _Reader:
         self._expect(":")
         second = self._expression()
         if asked.type not in {"bool", "any"}:
-            raise FormulaRefusedError(f"a condition is no {asked.type}")
+            raise FormulaRefusedError(f"a condition is not a {asked.type}")
         types = {first.type, second.type} - {"nil"} or {"nil"}
         return _Part(
             types.pop() if len(types) == 1 else "any",
@@ -293,7 +293,7 @@ def _literal(word: str) -> _Part:
         value = int(plain, 0) if is_based else float(plain) if set(plain) & {".", "e"} else None
         number = int(plain) if value is None else value
     except ValueError as error:
-        raise FormulaRefusedError(f"{word} is no number") from error
+        raise FormulaRefusedError(f"{word} is not a number") from error
     return _Part("int" if isinstance(number, int) else "float", lambda _values: number)
 
 

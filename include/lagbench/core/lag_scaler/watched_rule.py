@@ -171,7 +171,7 @@ class WatchedRule:
         return moved(values, self.partitions, fresh, partitions) if values.size else fresh
 
     def _extend(self, columns: RuleColumns, row: int) -> None:
-        """Let stretches go on, begin and end with one more row; a gap before it ends them all."""
+        """Continue, begin and end stretches with one more row; a gap before it ends them all."""
         at_ns = int(columns.times[row])
         if row == 0 or at_ns - columns.times[row - 1] > self._max_gap_ns:
             self.started_at = np.full_like(self.started_at, NO_STRETCH)

@@ -1,4 +1,4 @@
-"""What a run in progress has shown of each SLO so far.
+"""The standing of each SLO: the evidence of a run in progress so far.
 
 A standing is not a verdict. It is of the first reading that shows a value, without intervals, gaps
 and clocks, and only of the SLOs that telemetry can show. The accounting decides the others.

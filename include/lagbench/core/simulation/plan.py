@@ -103,12 +103,12 @@ class Plan:
 
     @property
     def capacity_per_second(self) -> float:
-        """What the replicas that the policy can request do."""
+        """The rate of the replicas that the policy can request."""
         return self.reachable_replicas * self.pod_rate
 
     @property
     def is_saturated(self) -> bool:
-        """Whether the peak is all that they can do, or more."""
+        """Return whether the peak is all that they can do, or more."""
         return self.peak_rate >= self.capacity_per_second
 
     @property
@@ -118,7 +118,7 @@ class Plan:
 
     @property
     def is_skew_limited(self) -> bool:
-        """Whether the hottest partition gets more than its one pod can do."""
+        """Return whether the hottest partition gets more than its one pod can do."""
         return self.hottest_rate > self.pod_rate
 
 

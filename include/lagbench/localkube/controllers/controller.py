@@ -1,4 +1,4 @@
-"""What all controllers of workloads share: when to reconcile, their pods, their status."""
+"""The common part of all controllers of workloads: when to reconcile, their pods, their status."""
 
 from __future__ import annotations
 

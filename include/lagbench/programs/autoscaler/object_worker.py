@@ -1,4 +1,4 @@
-"""What the autoscaler tells of an object: its status with conditions, and Kubernetes Events."""
+"""The reports of the autoscaler on an object: its status with conditions, and Events."""
 
 from __future__ import annotations
 
@@ -292,10 +292,10 @@ class WorkerContext:
     hpa_settings: HpaSettings = field(default_factory=HpaSettings)
     telemetry: TelemetryRouter = field(default_factory=TelemetryRouter)
     component: str = ""
-    """Who reports the events; empty: KEDA's operator and the HPA's controller."""
+    """The reporter of the events; empty: KEDA's operator and the HPA's controller."""
     objects: dict[Kind, Snapshot] = field(default_factory=lambda: {SCALED_OBJECT: {}, HPA: {}})
     metrics: dict[ObjectKey, Callable[[str], int]] = field(default_factory=dict)
-    """What reads the external metrics of a ScaledObject, in thousandths, by their names."""
+    """The reader of the external metrics of a ScaledObject, in thousandths, by their names."""
 
     def read_metric_milli(self, key: ObjectKey, name: str) -> int:
         """Return an external metric of the ScaledObject ``key`` now; ``NotReady`` without one."""

@@ -45,7 +45,7 @@ _CHECK_FAILED = "ScaledObjectCheckFailed"
 _UNKNOWN_YET = (Condition("Ready", "Unknown"), Condition("Active", "Unknown"), FALLBACK_UNKNOWN)
 _NEVER_PAUSED = Condition("Paused", "False")
 _PAUSED = Condition("Paused", "True", "ScaledObjectPaused", "ScaledObject is paused")
-_UNPAUSED = Condition("Paused", "False", "ScaledObjectUnpaused", "the pause annotation is gone")
+_UNPAUSED = Condition("Paused", "False", "ScaledObjectUnpaused", "the pause annotation was removed")
 _READY_WHILE_PAUSED = Condition("Ready", "True", "ScaledObjectReady", "ScaledObject is paused")
 
 
@@ -216,7 +216,7 @@ class ScaledObjectWorker(Worker):
         return self.context.sources.scaler(self.key, trigger)
 
     def _report_pause(self, annotations: ScalingAnnotations) -> None:
-        """Tell a change; KEDA calls an object paused also when only one direction is."""
+        """Report a change; KEDA calls an object paused also when only one direction is."""
         is_paused = (
             annotations.is_paused or annotations.scale_in_paused or annotations.scale_out_paused
         )
@@ -260,7 +260,7 @@ class ScaledObjectWorker(Worker):
         self.status.write(fields, [READY, live.keda.fallback_condition])
 
     def _fail(self, reason: str, error: LagbenchError) -> None:
-        """Tell why the object cannot be taken up, and try again later."""
+        """Report why the object cannot be taken up, and try again later."""
         log.warning("%s: %s", self.name, error)
         self.event("Warning", reason, str(error))
         failed = Condition("Ready", "False", _CHECK_FAILED, str(error))

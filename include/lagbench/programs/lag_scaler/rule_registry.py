@@ -1,4 +1,4 @@
-"""The state file: the watched objects and their windows, so that a restart goes on with them.
+"""The state file: the watched objects and their windows, so that a restart continues with them.
 
 It is a file and not a compacted topic. The scaler must report an unreachable broker, so it must not
 need that broker to start; it watches several clusters, none of which is its own, and Iggy servers,

@@ -194,7 +194,7 @@ def _value(trigger: PrometheusTrigger, result: list[Any]) -> float:
     try:
         value = _number(pair[1])
     except ValueError as error:
-        raise ScalerFailed(f"the value of a sample is no number: {pair[1]}") from error
+        raise ScalerFailed(f"the value of a sample is not a number: {pair[1]}") from error
     if isfinite(value):
         return value
     shown = "NaN" if isnan(value) else f"{value:+}".replace("inf", "Inf")

@@ -1,4 +1,4 @@
-"""What a ScaledObject must be, alone: KEDA's published definition, and the rules between fields.
+"""The rules of a ScaledObject alone: KEDA's published definition, and the rules between fields.
 
 The webhook has these rules, and KEDA's operator has some of them again; here they stand once.
 """
@@ -166,7 +166,7 @@ def uses_modifiers(spec: Mapping[str, Any]) -> bool:
 
 
 def formula_of(spec: Mapping[str, Any]) -> Formula:
-    """Return the formula over the named triggers that are no resource metrics."""
+    """Return the formula over the named triggers that are not resource metrics."""
     names = [
         trigger["name"]
         for trigger in spec["triggers"]

@@ -67,7 +67,7 @@ def parse_scaling_annotations(manifest: Mapping[str, Any]) -> ScalingAnnotations
         if re.fullmatch(r"[+-]?[0-9]+", text) and int(text) in _INT32:
             count = int(text)
         else:
-            problem = f'failed to scale target to paused replica count: "{text}" is no whole number'
+            problem = f'failed to scale target to paused replica count: "{text}" must be an integer'
     return ScalingAnnotations(
         is_paused=PAUSED_REPLICAS in given or is_on(PAUSED),
         paused_replicas=count,

@@ -148,7 +148,7 @@ def _field(text: str, low: int, high: int, names: dict[str, int]) -> tuple[froze
         start, end = numbers[0], high if steps and len(ends) == 1 else numbers[-1]
         is_one = len(ends) <= 2 and len(steps) <= 1 and step > 0
         if not (is_one and low <= start <= end <= high):
-            raise ScheduleError(f"{piece!r} is no range from {low} to {high}")
+            raise ScheduleError(f"{piece!r} is not a range from {low} to {high}")
         values |= set(range(start, end + 1, step))
         has_star |= is_star and step <= 1
     return frozenset(values), has_star
@@ -157,7 +157,7 @@ def _field(text: str, low: int, high: int, names: dict[str, int]) -> tuple[froze
 def _number(text: str, names: dict[str, int]) -> int:
     named = names.get(text.lower())
     if named is None and not re.fullmatch(r"[+]?[0-9]+", text):
-        raise ScheduleError(f"{text!r} is no number")
+        raise ScheduleError(f"{text!r} is not a number")
     return int(text) if named is None else named
 
 

@@ -139,7 +139,7 @@ def parse_kafka_trigger(source: TriggerSource) -> KafkaTrigger:
         if source.auth is not None:
             problems += security_problems(security, source.auth)
         if not problems and not _KAFKA_VERSION.fullmatch(trigger.version):
-            problems.append(("version", f'"{trigger.version}" is no version of Kafka'))
+            problems.append(("version", f'"{trigger.version}" is not a version of Kafka'))
     if problems:
         raise source.refused(*problems[0])
     kept = parse_partition_limitation(limitation) if trigger.topic and limitation.strip() else None

@@ -224,19 +224,19 @@ def _value(annotation: Any, given: Given, text: str) -> Any:
 def _boolean(text: str) -> bool:
     value = go_boolean(text)
     if value is None:
-        raise ValueError("is no boolean: true or false")
+        raise ValueError("is not a boolean: true or false")
     return value
 
 
 def _integer(text: str) -> int:
     if not _INTEGER.fullmatch(text) or int(text) not in _INT64:
-        raise ValueError("is no integer")
+        raise ValueError("is not an integer")
     return int(text)
 
 
 def _number(text: str) -> float:
     if not _NUMBER.fullmatch(text) or not isfinite(float(text)):
-        raise ValueError("is no number")
+        raise ValueError("is not a number")
     return float(text)
 
 

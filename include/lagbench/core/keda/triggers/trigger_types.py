@@ -105,9 +105,9 @@ def _parse_resource(resource: Literal["cpu", "memory"], source: TriggerSource) -
         except ValueError:
             percent = None
         if percent is None or percent not in _INT32:
-            raise source.refused("value", f'{resource}: "{value}" is no whole percentage')
+            raise source.refused("value", f'{resource}: "{value}" is not a whole percentage')
     elif source.metric_type == "AverageValue":
-        # KEDA panics on a text that is no quantity; the operator reports the panic.
+        # KEDA panics on a text that is not a quantity; the operator reports the panic.
         field = f"{source.field}.metadata.value"
         milli = parse_milli(value, where=source.where, field=field)
     else:

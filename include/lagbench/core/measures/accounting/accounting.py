@@ -136,7 +136,7 @@ RECORDED = (
     "unbounded_pods",
     "unledgered_bound",
 )
-"""What the file must have, so that no count is zero because it is not there."""
+"""Fields that the file must have, so that no count is zero because it is not there."""
 
 
 class Accounting(Counts):

@@ -1,7 +1,7 @@
 """The one list of doubts: each rule with its code, what it leaves undetermined, and its finder.
 
 To add a doubt, write a finder that yields sentences with instant and values, and add its row. Each
-row can really happen. A folder whose files contradict each other because somebody edited one is
+row can really happen. A folder whose files contradict each other because one was edited is
 refused by its seals (``results/seals.py``).
 """
 
@@ -90,7 +90,7 @@ RULES = (
     Rule("incomplete_fence", ("lag", "messages"), incomplete_fence),
     Rule("pod_clock", ("group", "work", "latency", "owners"), pod_clocks),
 )
-"""What each leaves undetermined is ``about``; messages that were found lost stay lost."""
+"""Each leaves ``about`` undetermined; messages that were found lost stay lost."""
 
 LOAD_RULES = (
     Rule("unkept_plan", EVERYTHING, unkept_plan),

@@ -2,8 +2,8 @@
 
 Each makes the run invalid: Kafka took another load than planned, and no measure is meaningful. More
 than one second of the planned rate (at least 1,000 messages) in the producer's client is a load
-that came late; the recorder's end offsets show the same from the other side. What an action of the
-scenario hides is left out.
+that came late; the recorder's end offsets show the same from the other side. Disturbances
+by an action of the scenario are left out.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def unkept_plan(run: RunEvidence, _window: Window) -> Iterator[str]:
 
 
 def unplayed_actions(run: RunEvidence, _window: Window) -> Iterator[str]:
-    """Yield the actions that were not played as planned, and those that nobody planned."""
+    """Yield the actions that were not played as planned, and those that were not planned."""
     for action, of_plan in zip(run.actions, run.scenario.actions, strict=True):
         if action.problem:
             yield (

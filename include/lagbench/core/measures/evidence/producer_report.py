@@ -130,7 +130,7 @@ def held_back(
 
 
 def may_wait(load: OfferedLoad, second: float, tail_rate: float = 0.0) -> float:
-    """Return the messages of the second that ends at ``second``: so many are no backlog."""
+    """Return the messages of the second that ends at ``second``: that number is not a backlog."""
     starts = [part.start_seconds for part in load.segments]
     rates = [*(part.rate_per_second for part in load.segments), tail_rate]
     spans = zip(

@@ -69,7 +69,7 @@ def admit(
     if version != API_VERSION:
         return not_served(f"the API server serves no {KIND} of {version}", API_VERSION)
     if kind != KIND:
-        return refused(400, Refusal("not-a-scaled-object", "kind", f"{kind} is no {KIND}"))
+        return refused(400, Refusal("not-a-scaled-object", "kind", f"{kind} is not a {KIND}"))
     unreadable = unreadable_metadata(manifest)
     if unreadable is not None:
         return unreadable

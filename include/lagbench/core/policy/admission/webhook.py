@@ -75,7 +75,7 @@ def polling_interval_decides(spec: Mapping[str, Any]) -> bool:
 def _unknown_kind(target: Mapping[str, Any], cluster: ClusterView) -> Refusal | None:
     version, kind = target_type(target)
     if version.count("/") > 1:
-        text = f"{version} is no GROUP/VERSION"
+        text = f"{version} is not GROUP/VERSION"
         return Refusal("target-kind", f"{_TARGET}.apiVersion", text, "GROUP/VERSION")
     if kind in {"Deployment", "StatefulSet"} or cluster.has_kind(version, kind):
         return None

@@ -1,4 +1,4 @@
-"""What each finding says: its level, what happens, and what to write instead.
+"""The text of each finding: its level, what happens, and the remedy.
 
 A key is a finding's code; where a code has several texts, more stands behind a slash.
 """
