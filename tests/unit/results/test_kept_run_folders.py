@@ -1,4 +1,4 @@
-"""Waiting and finished messages by partition, from what the accounting wrote."""
+"""Kept run folders are judged as before; seals; waiting and finished messages by partition."""
 
 from __future__ import annotations
 
