@@ -146,6 +146,8 @@ def _decoded(manifest: Mapping[str, Any], cluster: ClusterView, *, is_dry_run: b
         return refused(code, *reasons, by="webhook")
     advice = [
         f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name'
+        f"{' including a path (/)' if '.' in name else ''} to avoid accidental conflicts with "
+        "other finalizer writers"
         for name in odd_finalizers(metadata)
     ]
     return Admission(201, warnings=(*webhook_warnings(given), *advice))
