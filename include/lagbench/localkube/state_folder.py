@@ -105,19 +105,21 @@ class Identity(BaseModel, frozen=True):
     def kept(cls, folder: Path) -> Identity:
         """Return the identity of the last start in ``folder``; a new one without a port otherwise.
 
-        New is also what replaces an unreadable file and a certificate that ends within 30 days.
+        New is also what replaces an unreadable file, a certificate that ends within 30 days, and
+        one of an earlier version, which another authority signed.
         """
         file = folder / IDENTITY_FILE
         try:
             kept = cls.model_validate_json(file.read_bytes())
-            ends_at = x509.load_pem_x509_certificate(kept.certificate.encode()).not_valid_after_utc
+            certificate = x509.load_pem_x509_certificate(kept.certificate.encode())
         except FileNotFoundError:
             return cls._new()
         except (OSError, ValidationError, ValueError) as error:
             _log.warning("%s cannot be read, a new identity replaces it: %s", file, error)
             return cls._new()
-        if ends_at - datetime.now(UTC) < _REMAINING:
-            _log.warning("the certificate ends at %s, a new identity replaces it", ends_at)
+        ends_at, is_own = certificate.not_valid_after_utc, certificate.issuer == certificate.subject
+        if ends_at - datetime.now(UTC) < _REMAINING or not is_own:
+            _log.warning("the certificate until %s is replaced by a new identity", ends_at)
             return cls._new()
         return kept
 

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -186,3 +187,18 @@ def test_what_an_exec_would_refuse_or_find_elsewhere_is_executed() -> None:
     assert forked_executable(replace(PLAN, environment=long), WARM) is None
     assert forked_executable(replace(PLAN, environment=nul), WARM) is None
     assert forked_executable(replace(PLAN, has_own_folder=False), WARM) is None
+
+
+def test_a_certificate_of_another_authority_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version signed it by an authority of its own: no client could verify it now."""
+    Identity.kept(tmp_path).model_copy(update={"port": 40123}).keep(tmp_path)
+    signed = SimpleNamespace(
+        issuer="an authority",
+        subject="localkube",
+        not_valid_after_utc=datetime.max.replace(tzinfo=UTC),
+    )
+    monkeypatch.setattr(x509, "load_pem_x509_certificate", lambda _: signed)
+
+    assert Identity.kept(tmp_path).port == 0
