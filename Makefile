@@ -30,7 +30,7 @@ $(STAMP): requirements.txt pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q include plugins spark_jobs
 	$(BIN)/python -m lagbench.embedded.jars
-	$(BIN)/python -c "from lagbench.embedded.bench import state_dir; \
+	$(BIN)/python -c "from lagbench.project import state_dir; \
 	  from lagbench.orchestrator.airflow_environment import prepare_database; \
 	  prepare_database(state_dir())"
 	@touch $(STAMP)
