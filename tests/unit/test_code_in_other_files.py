@@ -5,6 +5,8 @@ import importlib
 import importlib.util
 import re
 import subprocess
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from lagbench.project import PROJECT_ROOT
 OURS = r"(?:lagbench|lagbench_airflow|tests)"
 
 
-def statements():
+def statements() -> Iterator[Any]:
     """Yield each import of the project's own modules that is written outside of Python files."""
     command = ["git", "ls-files", "--", ".", ":!*.py", ":!docs/findings", ":!tests/faults"]
     listed = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True)
@@ -29,7 +31,7 @@ def statements():
 
 
 @pytest.mark.parametrize("statement", sorted(set(statements()), key=lambda one: one.id))
-def test_what_it_imports_is_there(statement):
+def test_what_it_imports_is_there(statement: str) -> None:
     """A name moves to another module: the Makefile of a fresh clone says so before CI does."""
     [node] = ast.parse(statement).body
     if isinstance(node, ast.Import):
