@@ -1,4 +1,4 @@
-"""Measure this machine: ``python -m tests.benchmarks [--only NAME …] [--scale F] [--json FILE]``.
+"""Measure this machine: ``python -m tests.benchmarks [--only NAME …] [--scale F]``.
 
 The exit code is 0 when everything could be measured, whether the aims were met or not; 1 when a
 measurement failed.
@@ -7,66 +7,48 @@ measurement failed.
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from rich.console import Console
 
 from lagbench.errors import LagbenchError
-from tests.benchmarks import (
-    consumer_rate,
-    dag_overhead,
-    lag_scaler,
-    many_pods,
-    pod_start,
-    producer_rate,
-    rebalance_dip,
-    simulate,
-    spark_pipeline,
-)
-from tests.benchmarks.figures import Figure
-from tests.benchmarks.machine import describe_machine
-from tests.benchmarks.table import as_json, print_figures, print_machine
+from tests.benchmarks import kafka_rates, lag_scaler, pod_start, simulate, spark_pipeline
+from tests.benchmarks.figures import Figure, print_figures, print_machine
 
 MEASUREMENTS: Mapping[str, Callable[[float], Iterator[Figure]]] = {
-    module.NAME: module.measure
-    for module in (
-        producer_rate,
-        consumer_rate,
-        rebalance_dip,
-        spark_pipeline,
-        pod_start,
-        many_pods,
-        dag_overhead,
-        lag_scaler,
-        simulate,
-    )
+    "producer": kafka_rates.measure_producer,
+    "consumers": kafka_rates.measure_consumers,
+    "spark": spark_pipeline.measure,
+    "pods": pod_start.measure,
+    "scaler": lag_scaler.measure,
+    "simulate": simulate.measure,
 }
 
 
 def main() -> int:
     """Measure what was asked for; print each table as soon as it is there."""
-    options = _parser().parse_args()
-    signal.signal(signal.SIGTERM, _leave)  # so that children and folders are cleaned up
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", choices=MEASUREMENTS, help=", ".join(MEASUREMENTS)
+    )
+    parser.add_argument(
+        "--scale", type=_share, default=1.0, help="shorter and smaller: 0.05 for a quick try"
+    )
+    options = parser.parse_args()
+    # So that children and folders are cleaned up.
+    signal.signal(signal.SIGTERM, lambda signum, _frame: sys.exit(128 + signum))
     console = Console(width=None if sys.stdout.isatty() else 140)
-    machine = describe_machine()
-    print_machine(console, machine)
-    figures: dict[str, list[Figure]] = {}
+    print_machine(console)
+    has_failed = False
     for name in options.only or MEASUREMENTS:
         began_at = time.monotonic()
-        figures[name] = _measured(name, options.scale)
-        print_figures(console, name, figures[name], time.monotonic() - began_at)
-    if options.json is not None:
-        content = as_json(machine, options.scale, figures)
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        console.print(f"figures in {options.json}")
-    return int(any(figure.has_failed for found in figures.values() for figure in found))
+        figures = _measured(name, options.scale)
+        has_failed |= any(figure.has_failed for figure in figures)
+        print_figures(console, name, figures, time.monotonic() - began_at)
+    return int(has_failed)
 
 
 def _measured(name: str, scale: float) -> list[Figure]:
@@ -78,22 +60,6 @@ def _measured(name: str, scale: float) -> list[Figure]:
         said = str(error) if isinstance(error, LagbenchError) else repr(error)
         found.append(Figure(name, None, "", None, said, has_failed=True))
     return found
-
-
-def _leave(signum: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(128 + signum)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument(
-        "--only", nargs="+", metavar="NAME", choices=MEASUREMENTS, help=", ".join(MEASUREMENTS)
-    )
-    parser.add_argument(
-        "--scale", type=_share, default=1.0, help="shorter and smaller: 0.05 for a quick try"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
-    return parser
 
 
 def _share(text: str) -> float:

@@ -21,7 +21,6 @@ from lagbench.project import PROJECT_ROOT
 from tests.benchmarks.figures import Figure, at_most
 from tests.benchmarks.stage import create_topics, open_stage
 
-NAME = "pods"
 STARTS = 7
 FEWEST_STARTS = 2
 MANY = 12
@@ -29,16 +28,6 @@ PARTITIONS = 12
 AIM_SECONDS = 0.5
 _LIMIT_SECONDS = 60.0
 _CONSUMER = PROJECT_ROOT / "k8s" / "base" / "consumer" / "deployment.yaml"
-# Answers any request; without http.server, whose import alone takes 60 ms.
-_TRIVIAL = """
-import os, socket
-server = socket.create_server(("127.0.0.1", int(os.environ["PORT_HTTP"])))
-while True:
-    client, _ = server.accept()
-    client.recv(4096)
-    client.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n")
-    client.close()
-"""
 Manifest = dict[str, Any]
 
 
@@ -52,7 +41,7 @@ class PodStart:
 
 
 def measure(scale: float) -> Iterator[Figure]:
-    """Yield start and readiness of one pod, and of eleven at once, for both workloads."""
+    """Yield start and readiness of one pod, and of eleven at once."""
     starts = max(round(STARTS * scale), FEWEST_STARTS)
     names = RunNames("pod-start")
     with open_stage() as stage:
@@ -65,17 +54,16 @@ def measure(scale: float) -> Iterator[Figure]:
             localkube.await_serving()
             kube = Kube.from_kubeconfig(files.kubeconfig)
             kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            yield from _workload(kube, "trivial", _trivial(), starts)
             target = RunTarget(names, broker.bootstrap_servers)
             base = yaml.safe_load(_CONSUMER.read_text(encoding="utf-8"))
             consumer = consumer_for_run(base, target, ConsumerSettings(), replicas=0)
-            yield from _workload(kube, "consumer", consumer, starts)
+            yield from _workload(kube, consumer, starts)
             kube.close()
         finally:
             localkube.stop()
 
 
-def _workload(kube: Kube, what: str, manifest: Manifest, starts: int) -> Iterator[Figure]:
+def _workload(kube: Kube, manifest: Manifest, starts: int) -> Iterator[Figure]:
     kube.apply(manifest)
     name = manifest["metadata"]["name"]
     alone = []
@@ -86,8 +74,8 @@ def _workload(kube: Kube, what: str, manifest: Manifest, starts: int) -> Iterato
     many = _scaled(kube, name, manifest, MANY)
     _scale_down(kube, name, manifest)
     kube.delete("Deployment", name)
-    yield from _figures(f"{what}, 0 to 1", alone, f"of {starts} starts")
-    yield from _figures(f"{what}, 1 to {MANY}", many, f"of {len(many)} pods at once")
+    yield from _figures("0 to 1", alone, f"of {starts} starts")
+    yield from _figures(f"1 to {MANY}", many, f"of {len(many)} pods at once")
 
 
 def _figures(what: str, starts: list[PodStart], note: str) -> Iterator[Figure]:
@@ -138,24 +126,3 @@ def _pods(kube: Kube, manifest: Manifest) -> list[Manifest]:
 def _selector(manifest: Manifest) -> str:
     labels = manifest["spec"]["selector"]["matchLabels"]
     return ",".join(f"{key}={value}" for key, value in labels.items())
-
-
-def _trivial() -> Manifest:
-    labels = {"app": "trivial"}
-    container = {
-        "name": "main",
-        "image": "lagbench",
-        "command": ["python", "-c", _TRIVIAL],
-        "ports": [{"name": "http", "containerPort": 8080}],
-        "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 1},
-    }
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "trivial", "namespace": NAMESPACE},
-        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
-    }

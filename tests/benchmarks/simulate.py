@@ -14,7 +14,6 @@ from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 from tests.benchmarks.figures import Figure, at_least
 
-NAME = "simulate"
 AIM_SIMULATED_SECONDS_PER_SECOND = 200_000
 PARTITIONS = 24
 DAY_SECONDS = 6 * 3600.0

@@ -1,4 +1,7 @@
-"""The pipeline on a large run: rows a second, wall time of its parts, peak memory."""
+"""The pipeline on a large run: rows a second, wall time of its parts, peak memory.
+
+Nobody consumes: the ledger of consumers that processed the whole stream once is written directly.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pyspark
+from confluent_kafka import Producer
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
+from lagbench.core.scenario.event_stream import BLOCK_EVENTS, EventBlock, EventStream, partitions_of
 from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.telemetry.records_of_programs import PartitionsAssigned, PodStopped
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.java import driver_options, find_java
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
 from lagbench.errors import NotReady
-from lagbench.programs.producer.producer_settings import read_settings
+from lagbench.programs.consumer.ledger import encode_batch, ledger_schema
+from lagbench.programs.consumer.work_queues import PartitionWork, Writes
+from lagbench.programs.producer.producer_settings import ProducerSettings, read_settings
 from tests.benchmarks.figures import Figure, at_most
 from tests.benchmarks.load import Sent, send_load
 from tests.benchmarks.stage import Stage, create_topics, open_stage
-from tests.benchmarks.synthetic_ledger import report_pods, write_ledger
 
-NAME = "spark"
 EVENTS = 20_000_000
 FEWEST_EVENTS = 100_000
 PARTITIONS = 24
@@ -35,6 +43,12 @@ MASTER = "local[2]"
 DRIVER_MEMORY = "2g"
 _GIB = 1024**3
 _LIMIT_SECONDS = 1800.0
+PODS = 12
+BATCH_ROWS = 5000
+_BLOCKS_AT_ONCE = 16
+_STARTED_AFTER_NS = 3_000_000
+_DONE_AFTER_NS = 5_000_000
+_FLUSH_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +109,8 @@ def _fill(stage: Stage, broker: Broker, names: RunNames, events: int) -> Sent:
     sent = send_load(stage, broker, names, flags, within_seconds=_LIMIT_SECONDS)
     started_at = sent.started.stream_started_at
     flags += ["--run-id", names.run_id, "--bootstrap-servers", broker.bootstrap_servers]
-    report_pods(broker.bootstrap_servers, names, PARTITIONS, at=started_at)
-    rows = write_ledger(read_settings(flags, {}), names, PARTITIONS, stream_started_at=started_at)
+    _report_pods(broker.bootstrap_servers, names, PARTITIONS, at=started_at)
+    rows = _write_ledger(read_settings(flags, {}), names, PARTITIONS, stream_started_at=started_at)
     if rows != sent.finished.acked:
         raise NotReady(f"{rows:,} ledger rows for {sent.finished.acked:,} acknowledged events")
     return sent
@@ -166,3 +180,103 @@ def _tree_bytes(pid: int) -> int:
         except (psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError):
             continue  # it has ended since the listing
     return total
+
+
+def _pod_of(partition: int) -> str:
+    """Return the pod that owns a partition from beginning to end."""
+    return f"consumer-{partition % PODS:02}"
+
+
+def _write_ledger(
+    settings: ProducerSettings, names: RunNames, partitions: int, *, stream_started_at: int
+) -> int:
+    """Write the ledger of the stream that ``settings`` describe; returns its rows.
+
+    Offsets are known without reading: the producer is idempotent and fills each partition in the
+    order of seq.
+    """
+    works = [PartitionWork(number, f"member-{_pod_of(number)}") for number in range(partitions)]
+    schemas = [ledger_schema(w.partition, _pod_of(w.partition), w.member_id) for w in works]
+    producer = Producer(
+        {
+            "bootstrap.servers": settings.flags.bootstrap_servers,
+            "enable.idempotence": True,
+            "compression.type": "lz4",
+            "linger.ms": 5,
+        }
+    )
+    next_offset = [0] * partitions
+    for events in _chunks(settings):
+        where = partitions_of(events["entity_id"], partitions)
+        order = np.argsort(where, kind="stable")
+        borders = np.searchsorted(where[order], np.arange(partitions + 1))
+        for work, schema, first, end in zip(works, schemas, borders, borders[1:], strict=False):
+            for start in range(first, end, BATCH_ROWS):
+                rows = events[order[start : min(start + BATCH_ROWS, end)]]
+                planned_at = stream_started_at + rows["planned_offset_ns"]
+                offset = next_offset[work.partition]
+                writes = Writes(
+                    work,
+                    np.arange(offset, offset + rows.size, dtype=np.int64),
+                    rows,
+                    planned_at + _STARTED_AFTER_NS,
+                    planned_at + _DONE_AFTER_NS,
+                )
+                _send(producer, names, work.partition, encode_batch([writes], schema))
+                next_offset[work.partition] += rows.size
+    if left := producer.flush(_FLUSH_SECONDS):
+        raise NotReady(f"{left} ledger records were not acknowledged")
+    return sum(next_offset)
+
+
+def _report_pods(bootstrap_servers: str, names: RunNames, partitions: int, *, at: int) -> None:
+    """Tell the telemetry who owned what from ``at`` on, and that every pod drained."""
+    log = TelemetryLog(bootstrap_servers, names.telemetry_topic)
+    for pod in {_pod_of(number) for number in range(partitions)}:
+        owned = [number for number in range(partitions) if _pod_of(number) == pod]
+        log.send(
+            PartitionsAssigned(
+                at=at,
+                source=pod,
+                member_id=f"member-{pod}",
+                partitions=owned,
+                owned=owned,
+                is_incremental=True,
+                rebalance=1,
+            )
+        )
+        log.send(
+            PodStopped(
+                at=at,
+                source=pod,
+                reason="SIGTERM",
+                is_graceful=True,
+                abandoned=0,
+                processed_total=0,
+            )
+        )
+    if log.flush(_FLUSH_SECONDS):
+        raise NotReady("the pods' telemetry was not acknowledged")
+
+
+def _chunks(settings: ProducerSettings) -> Iterator[EventBlock]:
+    stream = EventStream(
+        settings.load,
+        settings.keys,
+        seed=settings.flags.seed,
+        producer_id=settings.flags.producer_id,
+    )
+    step = BLOCK_EVENTS * _BLOCKS_AT_ONCE
+    for first in range(0, settings.load.total, step):
+        yield stream.events(first, first + step)
+
+
+def _send(producer: Producer, names: RunNames, partition: int, value: bytes) -> None:
+    while True:
+        try:
+            producer.produce(names.processed_topic, value, partition.to_bytes(4, "big"))
+        except BufferError:
+            producer.poll(0.05)
+        else:
+            producer.poll(0)
+            return

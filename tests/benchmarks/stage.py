@@ -8,14 +8,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 from typing import TypeVar
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.adapters.process.processes import GroupReaper, end_process, is_alive, start_tied
+from lagbench.adapters.kafka.telemetry_topic import first_record
+from lagbench.adapters.process.processes import GroupReaper, end_process, start_tied
 from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.telemetry.records_of_programs import StreamFinished, StreamStarted
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady, StillWaiting
 
@@ -33,25 +35,21 @@ class Child:
     process: Popen[bytes]
     log: Path
 
-    @property
-    def pid(self) -> int:
-        """The process id, also of the process group."""
-        return self.process.pid
-
-    def log_tail(self) -> str:
-        """Return the last lines that the child wrote."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join(f"  | {line}" for line in lines[-_LOG_TAIL_LINES:])
+    def require_success(self) -> None:
+        """Raise ``NotReady`` with the last lines of the log if it ended with another code."""
+        if self.process.returncode not in (None, 0):
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            tail = "\n".join(f"  | {line}" for line in lines[-_LOG_TAIL_LINES:])
+            raise NotReady(f"{self.name} ended with code {self.process.returncode}:\n{tail}")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Stage:
     """Starts what a measurement needs; all of it ends with the block of ``open_stage``."""
 
     folder: Path
     _ends: ExitStack
     _reaper: GroupReaper
-    _children: dict[str, Child] = field(default_factory=dict)
 
     def start_broker(self) -> Broker:
         """Return a running broker with an empty log."""
@@ -72,79 +70,57 @@ class Stage:
                 command, log=output, env={**os.environ, **(environment or {})}, cwd=self.folder
             )
         child = Child(name, process, log)
-        self._children[name] = child
-        self._reaper.watch(child.pid)
+        self._reaper.watch(process.pid)
         self._ends.callback(self.end, child)
         return child
 
     def start_program(
-        self,
-        name: str,
-        module: str,
-        arguments: Sequence[str],
-        environment: Mapping[str, str] | None = None,
+        self, name: str, module: str, flags: Sequence[str], environment: Mapping[str, str]
     ) -> Child:
         """Start ``python -m module`` as a child."""
-        return self.start(name, [sys.executable, "-m", module, *arguments], environment)
-
-    def ask_to_end(self, child: Child) -> None:
-        """Send SIGTERM and return at once; the child's end is expected from now on."""
-        self._children.pop(child.name, None)
-        if is_alive(child.pid):
-            child.process.terminate()
+        return self.start(name, [sys.executable, "-m", module, *flags], environment)
 
     def end(self, child: Child) -> None:
         """End a child and wait for it; no effect when it has ended."""
-        self._children.pop(child.name, None)
-        end_process(child.pid, grace_seconds=_END_GRACE_SECONDS)
+        end_process(child.process.pid, grace_seconds=_END_GRACE_SECONDS)
         child.process.wait(timeout=10)
-        self._reaper.forget(child.pid)
+        self._reaper.forget(child.process.pid)
 
     def finish(
         self, child: Child, *, within_seconds: float, watch: Callable[[], None] = lambda: None
     ) -> None:
-        """Wait for a child to end by itself, calling ``watch`` again and again meanwhile.
-
-        :raises NotReady: it ended with another code than 0.
-        """
-        self._children.pop(child.name, None)  # its end is no surprise
+        """Wait until a child ends by itself, with code 0; ``watch`` is called meanwhile."""
 
         def has_ended() -> bool:
             watch()
             return child.process.poll() is not None
 
-        self.await_true(has_ended, f"the end of {child.name}", within_seconds=within_seconds)
-        code = child.process.returncode
-        if code != 0:
-            raise NotReady(f"{child.name} ended with code {code}:\n{child.log_tail()}")
+        await_true(has_ended, f"the end of {child.name}", within_seconds=within_seconds)
+        child.require_success()
 
-    def await_true(
-        self,
-        look: Callable[[], Seen | None],
-        what: str,
-        *,
-        within_seconds: float,
-        every_seconds: float = 0.2,
-    ) -> Seen:
-        """Return the first value of ``look`` that counts as true.
 
-        :raises NotReady: a child ended meanwhile.
-        :raises StillWaiting: the time was over first.
-        """
-        gives_up_at = time.monotonic() + within_seconds
-        while True:
-            seen = look()
-            if seen:
-                return seen
-            for child in self._children.values():
-                if child.process.poll() is not None:
-                    raise NotReady(
-                        f"waiting for {what}, {child.name} ended with code "
-                        f"{child.process.returncode}:\n{child.log_tail()}"
-                    )
-            if time.monotonic() > gives_up_at:
-                raise StillWaiting(f"not within {within_seconds:.0f} s: {what}; saw {seen!r}")
-            time.sleep(every_seconds)
+def await_true(
+    look: Callable[[], Seen | None],
+    what: str,
+    *,
+    within_seconds: float,
+    every_seconds: float = 0.2,
+    needs: Sequence[Child] = (),
+) -> Seen:
+    """Return the first value of ``look`` that counts as true.
+
+    :raises NotReady: a child of ``needs`` failed meanwhile.
+    :raises StillWaiting: the time was over first.
+    """
+    gives_up_at = time.monotonic() + within_seconds
+    while not (seen := look()):
+        for child in needs:
+            child.process.poll()
+            child.require_success()
+        if time.monotonic() > gives_up_at:
+            raise StillWaiting(f"not within {within_seconds:.0f} s: {what}; saw {seen!r}")
+        time.sleep(every_seconds)
+    return seen
 
 
 @contextmanager
@@ -165,3 +141,35 @@ def create_topics(broker: Broker, names: RunNames, partitions: int) -> None:
     }
     with KafkaAdmin(broker.bootstrap_servers) as admin:
         admin.create_topics([TopicSpec(name, count) for name, count in counts.items()])
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The first and the last word of a producer."""
+
+    started: StreamStarted
+    finished: StreamFinished
+
+    @property
+    def seconds(self) -> float:
+        """From planned offset 0 to the last acknowledgement."""
+        return (self.finished.at - self.started.stream_started_at) / 1e9
+
+
+def send_load(
+    stage: Stage, broker: Broker, names: RunNames, flags: Sequence[str], *, within_seconds: float
+) -> Sent:
+    """Run the real producer on the run's topics to its end.
+
+    :raises NotReady: an event was not acknowledged, or the telemetry topic lacks its report.
+    """
+    servers, topic = broker.bootstrap_servers, names.telemetry_topic
+    flags = ["--run-id", names.run_id, "--bootstrap-servers", servers, *flags]
+    module, environment = "lagbench.programs.producer", {"POD_NAME": "producer"}
+    child = stage.start_program(f"producer-{names.run_id}", module, flags, environment)
+    stage.finish(child, within_seconds=within_seconds)
+    started = first_record(servers, topic, StreamStarted)
+    finished = first_record(servers, topic, StreamFinished)
+    if started is None or finished is None:
+        raise NotReady(f"{topic} lacks the producer's stream_started or stream_finished")
+    return Sent(started, finished)
