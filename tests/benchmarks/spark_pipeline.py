@@ -30,8 +30,7 @@ from lagbench.programs.consumer.ledger import encode_batch, ledger_schema
 from lagbench.programs.consumer.work_queues import PartitionWork, Writes
 from lagbench.programs.producer.producer_settings import ProducerSettings, read_settings
 from tests.benchmarks.figures import Figure, at_most
-from tests.benchmarks.load import Sent, send_load
-from tests.benchmarks.stage import Stage, create_topics, open_stage
+from tests.benchmarks.stage import Sent, Stage, create_topics, open_stage, send_load
 
 EVENTS = 20_000_000
 FEWEST_EVENTS = 100_000

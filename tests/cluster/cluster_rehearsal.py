@@ -16,6 +16,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import ON_A_CLUSTER, WORKLOADS
@@ -111,6 +113,20 @@ def left_behind(rig: Rig, broker: Broker, home: ClusterRehearsal) -> list[str]:
         names = [*admin.topic_names(), *admin.group_ids()]
     left += [name for name in names if home.folder().name in name]
     return left + [" ".join(process.cmdline()) for process in home.processes()]
+
+
+def kubeconfig_of(rig: Rig, namespace: str, account: str, path: Path) -> Path:
+    """Write a kubeconfig with a token of the account, whose context is ``CONTEXT``."""
+    token = kubectl(rig, "-n", namespace, "create", "token", account).strip()
+    config = yaml.safe_load(rig.kubeconfig.read_text())
+    config["users"] = [{"name": account, "user": {"token": token}}]
+    cluster = config["clusters"][0]["name"]
+    context = {"cluster": cluster, "user": account, "namespace": namespace}
+    config["contexts"] = [{"name": CONTEXT, "context": context}]
+    config["current-context"] = CONTEXT
+    path.write_text(yaml.safe_dump(config))
+    path.chmod(0o600)
+    return path
 
 
 def kubectl(rig: Rig, *arguments: str) -> str:

@@ -1,15 +1,11 @@
 """Live answers to the manifests of ``policy_cases``, beside what ``lagbench policy check`` says.
 
-``python -m tests.cluster.rig python -m tests.cluster.policy_agreement`` prints them as a table.
-
 A file is applied from top to bottom in a namespace of its own; the live API server with KEDA's
 webhook is the oracle: no expected answer is written down anywhere.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -81,7 +77,12 @@ class Agreement:
 def read_cases(folder: Path = CASES) -> tuple[Case, ...]:
     """Return every document of every file."""
     return tuple(
-        Case(path.stem, number, _about(text), parse_yaml(text, where=str(path)))
+        Case(
+            path.stem,
+            number,
+            text.partition("\n")[0].removeprefix("#").strip(),
+            parse_yaml(text, where=str(path)),
+        )
         for path in sorted(folder.glob("*.yaml"))
         for number, text in enumerate(path.read_text().split(_SEPARATOR), start=1)
     )
@@ -232,41 +233,8 @@ def _scaled_object(name: str, target: Mapping[str, Any], trigger: str) -> dict[s
     }
 
 
-def _about(text: str) -> str:
-    return text.partition("\n")[0].removeprefix("#").strip()
-
-
 def _namespace(subject: str) -> str:
     return f"policy-{subject}"
-
-
-def markdown(rows: Sequence[Agreement]) -> Iterator[str]:
-    """Yield the table, line by line, with a summary below it."""
-    yield "| subject | case | live | `policy check` | warnings |"
-    yield "|---|---|---|---|---|"
-    for row in rows:
-        mode = "" if row.field_validation == "Strict" else " (unknown fields allowed)"
-        about = row.case.about.replace("|", "\\|").rstrip(".") + mode
-        warnings = "same" if row.has_same_warnings else "differ"
-        live = _answer(row.live.is_accepted, row.live.code, row.live.warnings)
-        ours = _answer(row.ours.is_accepted, row.ours.code, row.ours.warnings)
-        yield f"| {row.case.subject} | {about} | {live} | {ours} | {warnings} |"
-    yield ""
-    stored = sum(row.live.is_accepted for row in rows)
-    same = sum(row.has_same_answer for row in rows)
-    warned_same = sum(row.has_same_warnings for row in rows)
-    yield (
-        f"{len(rows)} requests with {len({str(row.case) for row in rows})} manifests: {stored} "
-        f"stored, {len(rows) - stored} refused. Same answer: {same}. Same warnings: {warned_same}."
-    )
-
-
-def _answer(is_accepted: bool, code: int, warnings: Sequence[str]) -> str:
-    if not is_accepted:
-        return f"refused ({code})"
-    if not warnings:
-        return "stored"
-    return f"stored, {len(warnings)} warning{'s' if len(warnings) > 1 else ''}"
 
 
 def differences(rows: Sequence[Agreement]) -> Iterator[str]:
@@ -285,9 +253,3 @@ def differences(rows: Sequence[Agreement]) -> Iterator[str]:
 def admit_strict(row: Agreement) -> bool:
     """Return what the review must say: it reads as kubectl sends, strictly."""
     return row.live.is_accepted and row.field_validation == "Strict"
-
-
-if __name__ == "__main__":
-    found = list(agreements(LiveApi(Path(os.environ["KUBECONFIG"])), read_cases()))
-    sys.stdout.writelines(f"{line}\n" for line in markdown(found))
-    sys.stderr.writelines(f"{line}\n" for line in differences(found))

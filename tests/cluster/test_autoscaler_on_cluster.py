@@ -22,7 +22,7 @@ from lagbench.core.keda.object.scaled_object_spec import PAUSED
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
-from tests.cluster.rig.images import PAUSE
+from tests.cluster.lagging_group import idle_consumers, scaled_object
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl
@@ -54,7 +54,7 @@ def namespace(rig: Rig) -> Iterator[Kube]:
 def kube(rig: Rig, namespace: Kube, lag: LagControl) -> Iterator[Kube]:
     """Provide the namespace with one pod of a Deployment, and no lag."""
     lag.set_lag(0)
-    namespace.apply(deployment())
+    namespace.apply(idle_consumers(NAMESPACE, 1, name=TARGET))
     yield namespace
     with_gone = namespace.get("ScaledObject", TARGET)
     if with_gone:
@@ -78,7 +78,7 @@ def test_its_pod_scales_while_keda_runs_and_keeps_off(
     rig: Rig, kube: Kube, apps: client.AppsV1Api, lag: LagControl, tmp_path: Path
 ) -> None:
     """With the rights of its manifests: 40 records of lag give 4 pods, 44 too, 45 give 5, 0 one."""
-    kube.apply(scaled_object(lag, MARKS))
+    kube.apply(policy(lag, MARKS))
     for item in rendered(rig, tmp_path):
         kube.apply(item)
     try:
@@ -109,11 +109,11 @@ def test_it_ends_when_keda_is_let_back_in(
     rig: Rig, kube: Kube, lag: LagControl, tmp_path: Path
 ) -> None:
     """The pause goes while the mark stays: exit code 3 and the way out; KEDA has its HPA again."""
-    kube.apply(scaled_object(lag, MARKS))
+    kube.apply(policy(lag, MARKS))
     running = started(rig, tmp_path)
     eventually(lambda: conditions_of(kube).get("Ready") == "True", "Ready")
 
-    kube.apply(scaled_object(lag, {SCALED_BY: CONTROLLER}))
+    kube.apply(policy(lag, {SCALED_BY: CONTROLLER}))
 
     code, said = ended(running, tmp_path)
     assert code == ExitCode.NOT_READY
@@ -125,10 +125,10 @@ def test_it_works_without_keda_once_its_hpa_is_gone(
     rig: Rig, kube: Kube, apps: client.AppsV1Api, lag: LagControl, tmp_path: Path
 ) -> None:
     """An HPA that a stopped KEDA left is rejected by its name; without it the lag decides."""
-    kube.apply(scaled_object(lag, {}))
+    kube.apply(policy(lag, {}))
     eventually(lambda: kube.list("HorizontalPodAutoscaler"), "KEDA's HPA")
     with rig.without_keda():
-        kube.apply(scaled_object(lag, MARKS))
+        kube.apply(policy(lag, MARKS))
         refused = ended(started(rig, tmp_path), tmp_path)
         kube.delete("HorizontalPodAutoscaler", f"keda-hpa-{TARGET}")
         running = started(rig, tmp_path)
@@ -199,51 +199,15 @@ def ended(
     return code, str(json.loads(last)["event"])
 
 
-def scaled_object(lag: LagControl, annotations: dict[str, str]) -> dict[str, Any]:
+def policy(lag: LagControl, annotations: dict[str, str]) -> dict[str, Any]:
     """Return a ScaledObject that moves in one step both ways."""
-    at_once = {
-        "stabilizationWindowSeconds": 0,
-        "policies": [{"type": "Pods", "value": 100, "periodSeconds": 1}],
-    }
-    trigger = {
+    metadata = {
         "bootstrapServers": lag.bootstrap_servers,
         "topic": lag.topic,
         "consumerGroup": lag.group,
         "lagThreshold": str(THRESHOLD),
     }
-    return {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": {"name": TARGET, "namespace": NAMESPACE, "annotations": annotations},
-        "spec": {
-            "scaleTargetRef": {"name": TARGET},
-            "pollingInterval": 5,
-            "minReplicaCount": 1,
-            "maxReplicaCount": PARTITIONS,
-            "advanced": {
-                "horizontalPodAutoscalerConfig": {
-                    "behavior": {"scaleUp": at_once, "scaleDown": at_once}
-                }
-            },
-            "triggers": [{"type": "kafka", "metadata": trigger}],
-        },
-    }
-
-
-def deployment() -> dict[str, Any]:
-    """Return pods that do nothing."""
-    container = {"name": "main", "image": PAUSE, "imagePullPolicy": "Never"}
-    labels = {"app": TARGET}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": TARGET, "namespace": NAMESPACE},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
-            },
-        },
-    }
+    trigger = {"type": "kafka", "metadata": metadata}
+    found = scaled_object(NAMESPACE, TARGET, trigger, at_once=1, maxReplicaCount=PARTITIONS)
+    found["metadata"]["annotations"] = annotations
+    return found

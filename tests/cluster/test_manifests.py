@@ -92,19 +92,6 @@ def test_the_namespace_admits_every_pod(cluster: Rig, overlay: str) -> None:
     assert len(done.stdout.splitlines()) == len(pods) > 0
 
 
-def test_the_namespace_refuses_a_pod_that_is_root(cluster: Rig) -> None:
-    """The profile is enforced, not only announced: the other tests rely on it."""
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "root", "namespace": NAMESPACE},
-        "spec": {"containers": [{"name": "root", "image": "root:1"}]},
-    }
-
-    with pytest.raises(AssertionError, match="violates PodSecurity"):
-        dry_run(cluster, [pod])
-
-
 def test_another_namespace_is_one_line_in_each_file(cluster: Rig, tmp_path: Path) -> None:
     """With `namespace` changed no object, subject or right names the old one."""
     shutil.copytree(K8S, tmp_path / "k8s")
@@ -124,40 +111,6 @@ def test_another_namespace_is_one_line_in_each_file(cluster: Rig, tmp_path: Path
     assert unscoped == {"Namespace"}
     subjects = [s["namespace"] for item in rendered for s in item.get("subjects", [])]
     assert set(subjects) == {"spikes"}
-
-
-@pytest.mark.parametrize("key", ["NAMESPACE", "IMAGE", "KAFKA_BOOTSTRAP_SERVERS"])
-def test_a_setting_may_be_left_out(cluster: Rig, key: str, tmp_path: Path) -> None:
-    """Without its line in the file both parts of the overlay render as many objects as with it."""
-    shutil.copytree(K8S, tmp_path / "k8s")
-    settings = tmp_path / "k8s/overlays/context/settings/settings.env"
-    lines = settings.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if not line.startswith(f"{key}=")]
-    settings.write_text("".join(kept))
-
-    for part in ("", "workloads"):
-        folder = Path("overlays/context") / part
-        with_it = render(cluster, K8S / folder)
-        without = render(cluster, tmp_path / "k8s" / folder)
-
-        assert len(kept) == len(lines) - 1
-        assert len(without) == len(with_it)
-
-
-@pytest.mark.parametrize("storage_class", ["none", "fast", ""])
-def test_the_storage_class_is_for_runs_to_read(
-    cluster: Rig, storage_class: str, tmp_path: Path
-) -> None:
-    """Whatever it says, what stands before a run has no claim, and the claim to try no class."""
-    shutil.copytree(K8S, tmp_path / "k8s")
-    context = tmp_path / "k8s/overlays/context"
-    with (context / "settings/settings.env").open("a") as file:
-        file.write(f"STORAGE_CLASS={storage_class}\n")
-
-    rendered = [i for p in ("", "workloads") for i in render(cluster, context / p)]
-
-    claims = [item for item in rendered if item["kind"] == "PersistentVolumeClaim"]
-    assert ["storageClassName" in claim["spec"] for claim in claims] == [False]
 
 
 def test_the_runners_kubeconfig_can_run_a_cell_and_no_more(cluster: Rig, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.project import PROJECT_ROOT
-from tests.cluster.rig.images import PAUSE
+from tests.cluster.lagging_group import idle_consumers, scaled_object
 from tests.cluster.rig.rig import Rig
 from tests.dashboard_file import dashboard_queries
 from tests.eventually import eventually
@@ -21,6 +21,15 @@ ADDRESSES = {
     "keda-operator.keda.svc:8080": "127.0.0.1:8080",
     "keda-metrics-apiserver.keda.svc:8080": "127.0.0.1:8082",
 }
+ALL_DAY = {
+    "type": "cron",
+    "metadata": {
+        "timezone": "Etc/UTC",
+        "start": "0 0 * * *",
+        "end": "59 23 * * *",
+        "desiredReplicas": "1",
+    },
+}
 # Nobody listens there.
 AWAY = {
     "type": "metrics-api",
@@ -32,8 +41,8 @@ def test_the_dashboards_queries_on_keda_have_values(rig: Rig, tmp_path: Path) ->
     """Operator and adapter are scraped; each query finds the ScaledObject, and its legend."""
     kube = Kube.from_kubeconfig(str(rig.kubeconfig), namespace=NAMESPACE)
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    for manifest in (_deployment(), _scaled_object()):
-        kube.apply(manifest)
+    kube.apply(idle_consumers(NAMESPACE, 1, name=NAME))
+    kube.apply(scaled_object(NAMESPACE, NAME, ALL_DAY, AWAY, maxReplicaCount=2))
     queries = [query for query in dashboard_queries() if query.is_of_keda]
 
     with running_prometheus(CONFIG, tmp_path / "prometheus", ADDRESSES) as prometheus:
@@ -61,41 +70,3 @@ def test_the_dashboards_queries_on_keda_have_values(rig: Rig, tmp_path: Path) ->
     kube.close()
     assert len(queries) == 5
     assert firing == {"ScalerErrors"}
-
-
-def _deployment() -> dict[str, Any]:
-    """Return a pod that does nothing."""
-    container = {"name": "main", "image": PAUSE, "imagePullPolicy": "Never"}
-    labels = {"app": NAME}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": NAME, "namespace": NAMESPACE},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
-
-
-def _scaled_object() -> dict[str, Any]:
-    """Return a ScaledObject with a trigger that needs the time of day only, and one that fails."""
-    trigger = {
-        "timezone": "Etc/UTC",
-        "start": "0 0 * * *",
-        "end": "59 23 * * *",
-        "desiredReplicas": "1",
-    }
-    return {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": {"name": NAME, "namespace": NAMESPACE},
-        "spec": {
-            "scaleTargetRef": {"name": NAME},
-            "pollingInterval": 5,
-            "minReplicaCount": 1,
-            "maxReplicaCount": 2,
-            "triggers": [{"type": "cron", "metadata": trigger}, AWAY],
-        },
-    }

@@ -26,27 +26,18 @@ from lagbench.core.telemetry.records_of_recorder import ReadGap, ReplicaSample
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
 from lagbench.results.observed_run import RECORDS_FILE, read_records
-from tests.cluster.cluster_rehearsal import kubectl
-from tests.cluster.lagging_group import idle_consumers
+from tests.cluster.cluster_rehearsal import CONTEXT, kubeconfig_of, kubectl
+from tests.cluster.lagging_group import idle_consumers, scaled_object
 from tests.cluster.live_admission import LiveApi
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 from tests.integration.observe.foreign_group import foreign_group
 
-PLACE, ACCOUNT, CONTEXT = "observed", "observer", "observed"
+PLACE, ACCOUNT = "observed", "observer"
 GROUP, TOPIC = "shop", "orders"
-_CRON = {"timezone": "UTC", "start": "0 6 * * *", "end": "0 7 * * *", "desiredReplicas": "2"}
-_POLICY = {
-    "apiVersion": "keda.sh/v1alpha1",
-    "kind": "ScaledObject",
-    "metadata": {"name": "shop", "namespace": PLACE},
-    "spec": {
-        "minReplicaCount": 1,
-        "maxReplicaCount": 3,
-        "scaleTargetRef": {"name": CONSUMER_DEPLOYMENT},
-        "triggers": [{"type": "cron", "metadata": _CRON}],
-    },
-}
+_POLICY = scaled_object(
+    PLACE, "shop", scaleTargetRef={"name": CONSUMER_DEPLOYMENT}, maxReplicaCount=3
+)
 
 
 @dataclass(frozen=True)
@@ -104,7 +95,11 @@ def observed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Obs
     broker.start()
     try:
         with foreign_group(broker.bootstrap_servers, GROUP, TOPIC):
-            yield Observed(rig, _kubeconfig(rig, folder), broker.bootstrap_servers)
+            yield Observed(
+                rig,
+                kubeconfig_of(rig, PLACE, ACCOUNT, folder / "observer.kubeconfig"),
+                broker.bootstrap_servers,
+            )
     finally:
         broker.stop()
         kubectl(rig, "delete", "namespace", PLACE, "--wait=false")
@@ -116,21 +111,6 @@ def documented_role() -> dict[str, Any]:
     (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     role: dict[str, Any] = yaml.safe_load(block)
     return role
-
-
-def _kubeconfig(rig: Rig, folder: Path) -> Path:
-    """Write a kubeconfig with the account's token."""
-    token = kubectl(rig, "-n", PLACE, "create", "token", ACCOUNT).strip()
-    config = yaml.safe_load(rig.kubeconfig.read_text())
-    config["users"] = [{"name": ACCOUNT, "user": {"token": token}}]
-    cluster = config["clusters"][0]["name"]
-    context = {"cluster": cluster, "user": ACCOUNT, "namespace": PLACE}
-    config["contexts"] = [{"name": CONTEXT, "context": context}]
-    config["current-context"] = CONTEXT
-    path = folder / "observer.kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    path.chmod(0o600)
-    return path
 
 
 def test_the_documented_rights_only_read() -> None:

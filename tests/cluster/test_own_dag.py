@@ -5,7 +5,6 @@ The example Dag of the docs restarts the Deployment on the real Kubernetes, and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,7 @@ import yaml
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.embedded.broker import Broker
-from tests.cluster.cluster_rehearsal import kubectl
+from tests.cluster.cluster_rehearsal import kubeconfig_of, kubectl
 from tests.cluster.rig.rig import Rig
 from tests.integration.guarded_deployment import (
     CONF,
@@ -90,13 +89,7 @@ def _account(rig: Rig, folder: Path) -> Path:
     manifest = folder / "account.yaml"
     manifest.write_text(yaml.safe_dump_all(objects))
     kubectl(rig, "apply", "-f", str(manifest))
-    token = kubectl(rig, "-n", NAMESPACE, "create", "token", ACCOUNT).strip()
-    found = json.loads(kubectl(rig, "config", "view", "--minify", "--flatten", "--raw", "-o=json"))
-    for user in found["users"]:
-        user["user"] = {"token": token}
-    path = folder / "guard.kubeconfig"
-    path.write_text(json.dumps(found))
-    return path
+    return kubeconfig_of(rig, NAMESPACE, ACCOUNT, folder / "guard.kubeconfig")
 
 
 def _pods(shop: Shop) -> set[str]:

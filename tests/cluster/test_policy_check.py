@@ -21,13 +21,12 @@ from lagbench.cli.policy_command import CANNOT_RUN
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, NAMESPACE
 from lagbench.errors import ExitCode
 from tests.cluster.cluster_rehearsal import CONTEXT, kubectl, stand_up
-from tests.cluster.lagging_group import idle_consumers
+from tests.cluster.lagging_group import CRON, idle_consumers, scaled_object
 from tests.cluster.live_admission import LiveApi
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 
 _LIMIT_SECONDS = 180
-_CRON = {"timezone": "UTC", "start": "0 6 * * *", "end": "0 7 * * *", "desiredReplicas": "2"}
 
 
 @dataclass(frozen=True)
@@ -80,17 +79,7 @@ def checker(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chec
 
 def policy(name: str, *, target: str = CONSUMER_DEPLOYMENT, **spec: Any) -> dict[str, Any]:
     """Return a ScaledObject."""
-    return {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "minReplicaCount": 1,
-            "scaleTargetRef": {"name": target},
-            "triggers": [{"type": "cron", "metadata": _CRON}],
-            **spec,
-        },
-    }
+    return scaled_object(NAMESPACE, name, **{"scaleTargetRef": {"name": target}, **spec})
 
 
 def test_a_second_scaled_object_on_one_target_is_refused(checker: Checker) -> None:
@@ -140,7 +129,7 @@ def test_a_kind_that_no_operator_serves_is_refused(checker: Checker) -> None:
 
 def test_a_missing_right_is_named(checker: Checker) -> None:
     """The runner may not read log-ins: exit code 3 with verb and resource, no answer."""
-    trigger = {"type": "cron", "metadata": _CRON, "authenticationRef": {"name": "login"}}
+    trigger = {**CRON, "authenticationRef": {"name": "login"}}
 
     code, printed, error = checker.check(policy("second", triggers=[trigger]))
 

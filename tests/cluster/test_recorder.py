@@ -43,6 +43,7 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReplicasChanged,
 )
 from lagbench.embedded.broker import Broker
+from tests.cluster.lagging_group import scaled_object
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
@@ -118,25 +119,17 @@ def others(target: RunTarget) -> list[dict[str, Any]]:
 def policy(names: RunNames, servers: str) -> dict[str, Any]:
     """Return a ScaledObject that goes to three replicas in one step."""
     at_once = {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}
-    trigger = {
+    advanced = {"horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": at_once}}}
+    metadata = {
         "bootstrapServers": servers,
         "topic": names.events_topic,
         "consumerGroup": names.group,
         "lagThreshold": str(THRESHOLD),
     }
-    return {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": {"name": "consumer", "namespace": NAMESPACE},
-        "spec": {
-            "scaleTargetRef": {"name": "consumer"},
-            "pollingInterval": 5,
-            "minReplicaCount": 1,
-            "maxReplicaCount": REPLICAS,
-            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": at_once}}},
-            "triggers": [{"type": "kafka", "metadata": trigger}],
-        },
-    }
+    trigger = {"type": "kafka", "metadata": metadata}
+    return scaled_object(
+        NAMESPACE, "consumer", trigger, maxReplicaCount=REPLICAS, advanced=advanced
+    )
 
 
 def test_the_reaction_chain_of_a_real_cluster_is_whole(

@@ -25,6 +25,7 @@ from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.cluster_rehearsal import CONTEXT, ClusterRehearsal, kubectl, rehearsal_on
 from tests.cluster.fault_bystanders import BUILT_IN, objects
+from tests.cluster.lagging_group import scaled_object
 from tests.cluster.rig.rig import Rig
 
 FOREIGN = "orders-scaler"
@@ -43,7 +44,8 @@ def home(
 
 def test_a_foreign_scaled_object_is_named(rig: Rig, home: ClusterRehearsal) -> None:
     """A ScaledObject of somebody else on the consumers: exit 3 with its name, and it stays."""
-    kubectl(rig, "apply", "-f", str(_manifest(home.root, _foreign_scaled_object())))
+    foreign = scaled_object(NAMESPACE, FOREIGN, scaleTargetRef={"name": CONSUMER_DEPLOYMENT})
+    kubectl(rig, "apply", "-f", str(_manifest(home.root, foreign)))
     versions = "-o=jsonpath={.metadata.generation} {.spec}"
     before = kubectl(rig, "-n", NAMESPACE, "get", "scaledobject", FOREIGN, versions)
 
@@ -174,24 +176,6 @@ def _refusal(rig: Rig, home: ClusterRehearsal) -> str:
     assert not (home.root / "state" / "airflow").exists()
     assert home.processes() == []
     return " ".join(printed.split())
-
-
-def _foreign_scaled_object() -> dict[str, object]:
-    trigger = {
-        "type": "cron",
-        "metadata": {
-            "timezone": "UTC",
-            "start": "0 6 * * *",
-            "end": "0 7 * * *",
-            "desiredReplicas": "2",
-        },
-    }
-    return {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": {"name": FOREIGN, "namespace": NAMESPACE},
-        "spec": {"scaleTargetRef": {"name": CONSUMER_DEPLOYMENT}, "triggers": [trigger]},
-    }
 
 
 def _lease(spec: dict[str, object]) -> dict[str, object]:

@@ -13,10 +13,7 @@ import pytest
 from tests.compose.prepare import prepare
 
 NOT_READY = 3
-# In the order of a user's day: one stack serves them all, and the last ones take it down.
-SUITE = tuple(
-    f"tests/compose/test_{name}.py" for name in ("start", "rehearsal", "images", "restart", "end")
-)
+SUITE = "tests/compose"
 
 
 def main(arguments: list[str]) -> int:
@@ -26,7 +23,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"{reason}\n")
         return NOT_READY
     named = any(Path(argument.split("::")[0]).exists() for argument in arguments)
-    return int(pytest.main([*(() if named else SUITE), "--verbose", *arguments]))
+    return int(pytest.main([*(() if named else (SUITE,)), "--verbose", *arguments]))
 
 
 if __name__ == "__main__":

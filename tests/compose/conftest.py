@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.compose.engine.engine import Engine
-from tests.compose.engine.machine import Machine
 from tests.compose.engine.needs import problem
 from tests.compose.rehearsal import Rehearsed, rehearse
 from tests.compose.stack import Stack
@@ -15,13 +14,7 @@ from tests.compose.stand_ins.images import build_stand_ins
 
 
 @pytest.fixture(scope="session")
-def machine_before() -> Machine:
-    """Provide what this machine had before the engine."""
-    return Machine.now()
-
-
-@pytest.fixture(scope="session")
-def engine(machine_before: Machine) -> Iterator[Engine]:
+def engine() -> Iterator[Engine]:
     """Provide a running engine without images."""
     if (reason := problem()) is not None:
         pytest.fail(f"no engine can run here: {reason}")

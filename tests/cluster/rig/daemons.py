@@ -37,14 +37,6 @@ class Daemons:
         self._reaper.watch(process.pid)
         self._running[name] = process
 
-    def pid(self, name: str) -> int:
-        """Return a running daemon's process id."""
-        return self._running[name].pid
-
-    def ended(self) -> list[str]:
-        """Return the daemons that ended by themselves."""
-        return [name for name, process in self._running.items() if process.poll() is not None]
-
     def stop(self, name: str, *, grace_seconds: float = 10.0) -> None:
         """End one daemon and forget it."""
         process = self._running.pop(name)

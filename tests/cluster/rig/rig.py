@@ -126,11 +126,6 @@ class Rig:
         self.daemons.stop("keda-operator")
         self._start_keda_operator()
 
-    def restart_kubelet(self) -> None:
-        """End the kubelet and start it again; it finds its pods running."""
-        self.daemons.stop("kubelet")
-        node.start_kubelet(self.daemons, self.binaries, self.credentials, self.folder)
-
     def down(self) -> None:
         """Remove what has containers, then end every process."""
         try:
