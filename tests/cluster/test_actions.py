@@ -20,7 +20,6 @@ from tests.cluster.rig.rig import Rig
 from tests.e2e.rehearsal import DATA
 
 pytestmark = pytest.mark.timeout(2700)
-
 SCENARIO = DATA / "scenarios" / "actions_on_cluster.yaml"
 POLICY = DATA / "policies" / "scaler-tiny.yaml"
 

@@ -28,7 +28,6 @@ from tests.integration.guarded_deployment import (
 from tests.integration.pod_manifests import NAMESPACE
 
 pytestmark = pytest.mark.timeout(2700)
-
 ACCOUNT = "guard"
 RIGHTS: list[dict[str, Any]] = [
     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "patch"]},

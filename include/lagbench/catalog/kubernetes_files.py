@@ -22,7 +22,6 @@ from lagbench.errors import WrongInput
 from lagbench.shown import looks_secret
 
 _TAG = "tag:yaml.org,2002:"
-
 _TRUTHS = {"y": True, "yes": True, "true": True, "on": True}
 
 _TRUTHS |= {"n": False, "no": False, "false": False, "off": False}
@@ -34,9 +33,7 @@ _BOOLEANS = {
 }
 
 _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
-
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-
 _NOT_IN_JSON = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
@@ -120,14 +117,10 @@ def _items(document: Any) -> list[Any]:
 
 
 _KINDS = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "ConfigMap": "v1", "Secret": "v1"}
-
 _COLLECTION = re.compile(r"(list|dict)\[(?:str, )?(\w+)\]")
-
 _MISSING = re.compile(r"Invalid value for `(\w+)`, must not be `None`")
-
 _QUANTITIES = {"requests", "limits", "overhead", "sizeLimit", "divisor"}
 """The OpenAPI calls them strings; the API server also takes numbers."""
-
 _MOST = 2**31 - 1
 
 _LOWEST = {
@@ -145,9 +138,7 @@ _LOWEST = {
 
 _ABSENT = {"name": ("",), "key": ("",), "mount_path": ("",)}
 """The empty text is none, where a name is meant."""
-
 _VARIABLE = re.compile(r"[ -<>-~]+")  # printable, without =
-
 _PORTS = {"containerPort": 65_535, "port": 65_535}
 
 

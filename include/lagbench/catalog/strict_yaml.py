@@ -19,16 +19,11 @@ from lagbench.shown import HIDDEN
 
 MOST_BYTES = 2**20
 """Of a file; an object of Kubernetes has no more."""
-
 MOST_DEPTH = 100
-
 MOST_VALUES = 100_000
 """With all aliases and merges (``<<``) expanded."""
-
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
-
 _TAGS = ("binary", "omap", "pairs", "set", "timestamp")
-
 _NOT_JSON = {f"tag:yaml.org,2002:{name}" for name in _TAGS}
 
 
@@ -78,11 +73,8 @@ def _beyond(event: Any, problem: str) -> yaml.constructor.ConstructorError:
 
 
 _BOOL, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:float"
-
 _DATE, _NULL = "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:null"
-
 _BOOL_WORDS = re.compile(r"true|True|TRUE|false|False|FALSE")
-
 _FLOAT_TEXT = re.compile(
     r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )

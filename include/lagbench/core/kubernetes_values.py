@@ -58,7 +58,6 @@ def metric_milli(value: float) -> int:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 NS_PER_SECOND = 1_000_000_000
 
 
@@ -80,7 +79,6 @@ def floor_to_second_ns(at_ns: int) -> int:
 
 HPA_SYNC_SECONDS = 15
 """Time between two syncs of an HPA (``--horizontal-pod-autoscaler-sync-period``)."""
-
 HPA_TOLERANCE = 0.1
 """A metric within this share of its target changes nothing
 (``--horizontal-pod-autoscaler-tolerance``)."""

@@ -21,7 +21,6 @@ _TIME = text(
     pattern=r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})",
     description="an instant such as 2026-01-05T08:00:00Z",
 )
-
 _OWNER = {**dict.fromkeys(("apiVersion", "kind", "name", "uid"), text())}
 
 METADATA = entry(
@@ -43,11 +42,8 @@ _EXPORTED = (
     *("creationTimestamp", "deletionTimestamp", "generation", "managedFields"),
     *("resourceVersion", "selfLink", "uid"),
 )
-
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-
 _SUBDOMAIN_LENGTH, LABEL_LENGTH = 253, 63
 
 

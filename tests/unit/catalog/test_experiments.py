@@ -14,7 +14,6 @@ from tests.unit.catalog.test_catalog import scenario_file
 from lagbench.catalog.catalog import checked_cell, load_policy
 from lagbench.catalog.catalog_files import (
     POLICIES_VARIABLE,
-    catalog_folder,
     list_experiments,
     list_policies,
     policies_folder,
@@ -28,24 +27,17 @@ from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
 
 
-def test_the_folder_holds_experiments_only() -> None:
-    """Files of findings are beside their findings."""
-    files = (catalog_folder() / "experiments").rglob("*")
-    names = sorted(path.name for path in files if path.is_file())
-
-    assert names == [f"{name}.yaml" for name in list_experiments()]
-    assert {"aa_quick_spike", "rebalance_dip"} <= set(list_experiments())
-
-
 @pytest.mark.parametrize("name", list_experiments())
 def test_every_cell_can_run(name: str) -> None:
-    """Each cell's scenario and policy are valid, with every number of pairs that is allowed."""
+    """Each cell is valid, and no more measures are compared than its pairs can show to differ."""
     experiment = load_experiment(name)
     cells = check_experiment(experiment)
 
     assert set(cells) == {cell.name for cell in experiment.cells}
     for pairs in (1, 2, 6) if experiment.kind == "identity" else (6, 8, 12):
         assert draw_schedule(experiment, pairs=pairs).pairs == pairs
+    assert decidability_note(experiment, experiment.pairs) is None
+    assert experiment.is_noise_floor == (experiment.schedule is not None)
 
 
 @pytest.mark.parametrize("name", list_experiments())
@@ -73,36 +65,14 @@ def test_the_hours_are_those_of_the_runs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list_experiments())
-def test_every_experiment_has_its_rows(name: str) -> None:
-    """The reference lists it, and the findings say what it shows, or that it has not run yet."""
+def test_every_experiment_has_its_rows_and_its_result(name: str) -> None:
+    """The reference lists it, the findings say what it shows, and its result is beside its page."""
     for page in ("docs/reference.md", "docs/findings/README.md"):
         text = (PROJECT_ROOT / page).read_text(encoding="utf-8")
         assert re.search(rf"`(lagbench experiment )?{name}`(, `\w+`)* \|", text), page
-
-
-@pytest.mark.parametrize("name", list_experiments())
-def test_the_pairs_can_decide_what_is_compared(name: str) -> None:
-    """No experiment compares more measures than its pairs can show to differ."""
-    experiment = load_experiment(name)
-
-    assert decidability_note(experiment, experiment.pairs) is None
-
-
-def test_the_dip_is_compared_with_enough_pairs() -> None:
-    """With six pairs only one measure can be shown to differ, and the file compares one."""
-    experiment = load_experiment("rebalance_dip")
-
-    assert experiment.pairs == 6
-    assert list(experiment.bounds) == ["rebalance_dip_percent"]
-    assert [cell.expects for cell in experiment.cells] == ["pass", "fail"]
-
-
-def test_the_noise_floor_is_repeated_each_week() -> None:
-    """Its cells are the same, and it has a schedule."""
-    experiment = load_experiment("aa_quick_spike")
-
-    assert experiment.is_noise_floor
-    assert experiment.schedule == "0 5 * * 0"
+    rows = [line for line in text.splitlines() if line[:1] == "|"]
+    assert any(f"]({name}/" in row and f"experiment {name}`" in row for row in rows)
+    assert (PROJECT_ROOT / "docs/findings" / name / "result.md").is_file()
 
 
 @pytest.mark.parametrize(
@@ -179,16 +149,6 @@ def test_a_file_of_the_catalog_has_its_own_name(
     with pytest.raises(WrongInput, match="one of: other"):
         load_experiment("absent")
     assert load_experiment(file).name == "tiny"
-
-
-@pytest.mark.parametrize("name", list_experiments())
-def test_each_experiment_of_the_lab_has_its_page_and_row(name: str) -> None:
-    """Each one has run to its end, and its result lies beside the row's page."""
-    findings = PROJECT_ROOT / "docs/findings"
-    rows = [line for line in (findings / "README.md").read_text().splitlines() if line[:1] == "|"]
-
-    assert (findings / name / "result.md").is_file()
-    assert any(f"]({name}/" in row and f"experiment {name}`" in row for row in rows)
 
 
 @pytest.fixture
@@ -296,46 +256,31 @@ def test_every_policy_is_a_complete_manifest_of_one_name(path: Path) -> None:
     assert manifest["spec"]["scaleTargetRef"]["name"] == "consumer"
 
 
-def test_a_field_that_keda_would_refuse_is_refused(tmp_path: Path) -> None:
-    """The article's minReplicas is no field of a ScaledObject; the right name is suggested."""
-    found = policy_refusal(tmp_path, policy_like("lag-quick", minReplicas=3))
-
-    assert (found.field, found.value) == ("spec.minReplicas", 3)
-    assert "minReplicaCount" in found.allowed
-
-
-def test_keda_names_in_an_hpa_are_refused(tmp_path: Path) -> None:
-    """An HPA has minReplicas, not minReplicaCount."""
-    found = policy_refusal(tmp_path, policy_like("cpu-only", minReplicaCount=3))
-
-    assert found.field == "spec.minReplicaCount"
-    assert "minReplicas" in found.allowed
-
-
 @pytest.mark.parametrize(
-    ("name", "spec", "field"),
+    ("name", "spec", "field", "allowed"),
     [
-        ("lag-quick", {"minReplicaCount": 13}, "spec.minReplicaCount"),
-        ("cpu-only", {"minReplicas": 13}, "spec.maxReplicas"),
-        ("lag-quick", {"scaleTargetRef": {"name": "other"}}, "spec.scaleTargetRef"),
-        ("cpu-only", {"metrics": [{"type": "Pods"}]}, "spec.metrics[0].type"),
+        ("lag-quick", {"minReplicas": 3}, "spec.minReplicas", "minReplicaCount"),
+        ("cpu-only", {"minReplicaCount": 3}, "spec.minReplicaCount", "minReplicas"),
+        ("lag-quick", {"minReplicaCount": 13}, "spec.minReplicaCount", ""),
+        ("cpu-only", {"minReplicas": 13}, "spec.maxReplicas", ""),
+        ("lag-quick", {"scaleTargetRef": {"name": "other"}}, "spec.scaleTargetRef", ""),
+        ("cpu-only", {"metrics": [{"type": "Pods"}]}, "spec.metrics[0].type", ""),
         (
             "lag-quick",
             {"triggers": [{"type": "rabbitmq", "metadata": {}}]},
             "spec.triggers[0].type",
+            "",
         ),
-        ("lag-quick", {"triggers": []}, "spec.triggers"),
+        ("lag-quick", {"triggers": []}, "spec.triggers", ""),
     ],
 )
 def test_a_policy_that_cannot_work_is_refused(
-    tmp_path: Path, name: str, spec: dict[str, Any], field: str
+    tmp_path: Path, name: str, spec: dict[str, Any], field: str, allowed: str
 ) -> None:
-    """Minimum above maximum, another target, an unsupported trigger or metric are named."""
-    assert policy_refusal(tmp_path, policy_like(name, **spec)).field == field
+    """Names of the other kind, minimum above maximum, another target, what is not supported."""
+    found = policy_refusal(tmp_path, policy_like(name, **spec))
 
-
-def test_another_kind_is_no_policy(tmp_path: Path) -> None:
-    """Only a ScaledObject or an HPA is a policy."""
-    found = policy_refusal(tmp_path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}})
-
-    assert (found.field, found.value) == ("kind", "ConfigMap")
+    assert found.field == field
+    assert allowed in found.allowed
+    of_another_kind = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}
+    assert policy_refusal(tmp_path, of_another_kind).field == "kind"

@@ -50,7 +50,6 @@ def test_a_merged_mapping_may_be_merged_into_a_third() -> None:
 ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
 )
-
 MERGES = "a0: &a0 {x: 1}\n" + "".join(
     f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 9)
 )
@@ -197,7 +196,6 @@ def test_the_items_of_a_list_are_objects(text: str, kinds: list[str]) -> None:
 
 
 CONTAINER = "spec.template.spec.containers[0]"
-
 GRACE = "spec.template.spec.terminationGracePeriodSeconds"
 
 FILE = """

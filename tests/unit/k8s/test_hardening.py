@@ -13,18 +13,23 @@ from tests.unit.k8s.program_imports import K8S, base_objects, pod_spec, workload
 from lagbench.programs.lag_scaler.lag_scaler_options import parse_options
 
 WORKLOADS = workloads()
-
 RUN_ONCE = {"Job/producer", "Job/actions"}
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_pods_meet_the_restricted_profile(name: str) -> None:
-    """Not as root, default seccomp, no new privileges, no capabilities, nothing written to /."""
+    """Not as root, default seccomp, no new privileges, no capabilities, nothing written to /.
+
+    A pod without an account of its own gets no token, and no empty folder fills its node.
+    """
     pod = pod_spec(WORKLOADS[name])
 
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert ("serviceAccountName" in pod) != (pod.get("automountServiceAccountToken") is False)
+    for volume in pod.get("volumes") or ():
+        assert "emptyDir" not in volume or volume["emptyDir"]["sizeLimit"], volume["name"]
     for container in pod["containers"]:
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
@@ -34,16 +39,22 @@ def test_pods_meet_the_restricted_profile(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_pods_say_what_they_need_and_may_take(name: str) -> None:
-    """Requests for CPU and memory, a limit on memory above its request, none on CPU."""
-    for container in pod_spec(WORKLOADS[name])["containers"]:
-        resources = container["resources"]
+def test_containers_say_what_they_need_and_may_take(name: str) -> None:
+    """Requests, a limit on memory above its request, none on CPU; a version as image's tag.
 
-        assert set(resources["requests"]) == {"cpu", "memory"}
-        assert set(resources["limits"]) == {"memory"}
-        assert _mebibytes(resources["limits"]["memory"]) > _mebibytes(
-            resources["requests"]["memory"]
-        )
+    A reference to a variable further down would stay unexpanded.
+    """
+    for container in pod_spec(WORKLOADS[name])["containers"]:
+        requests, limits = container["resources"]["requests"], container["resources"]["limits"]
+        assert (set(requests), set(limits)) == ({"cpu", "memory"}, {"memory"})
+        assert _mebibytes(limits["memory"]) > _mebibytes(requests["memory"])
+        tag = container["image"].rpartition(":")[2]
+        assert any(character.isdigit() for character in tag), container["image"]
+        known: set[str] = set()
+        for entry in container.get("env") or ():
+            named = {part.split(")")[0] for part in entry.get("value", "").split("$(")[1:]}
+            assert named <= known, entry["name"]
+            known.add(entry["name"])
 
 
 @pytest.mark.parametrize("name", sorted(set(WORKLOADS) - RUN_ONCE))
@@ -56,14 +67,6 @@ def test_servers_are_probed_patiently(name: str) -> None:
         assert patience >= 30
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_tokens_are_only_where_an_account_is(name: str) -> None:
-    """A pod without an account of its own gets no token of the API."""
-    pod = pod_spec(WORKLOADS[name])
-
-    assert ("serviceAccountName" in pod) != (pod.get("automountServiceAccountToken") is False)
-
-
 @pytest.mark.parametrize(
     "name", ["Job/producer", "Job/actions", "Deployment/recorder", "Deployment/lagbench-lag-scaler"]
 )
@@ -73,33 +76,6 @@ def test_autoscalers_of_nodes_leave_pods_alone_that_a_run_cannot_restart(name: s
 
     assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
     assert annotations["karpenter.sh/do-not-disrupt"] == "true"
-
-
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_images_are_pinned(name: str) -> None:
-    """Each image has a version as its tag."""
-    for container in pod_spec(WORKLOADS[name])["containers"]:
-        tag = container["image"].rpartition(":")[2]
-
-        assert any(character.isdigit() for character in tag), container["image"]
-
-
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_no_pod_fills_its_node(name: str) -> None:
-    """Each empty folder has a limit."""
-    for volume in pod_spec(WORKLOADS[name]).get("volumes") or ():
-        assert "emptyDir" not in volume or volume["emptyDir"]["sizeLimit"], volume["name"]
-
-
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_variables_name_only_earlier_ones(name: str) -> None:
-    """A reference to a variable further down would stay unexpanded."""
-    for container in pod_spec(WORKLOADS[name])["containers"]:
-        known: set[str] = set()
-        for entry in container.get("env") or ():
-            named = {part.split(")")[0] for part in entry.get("value", "").split("$(")[1:]}
-            assert named <= known, entry["name"]
-            known.add(entry["name"])
 
 
 def test_rights_are_named_one_by_one() -> None:

@@ -15,43 +15,26 @@ from lagbench.errors import WrongInput
 
 EMBEDDED = "embedded"
 """The target on this machine, without a cluster."""
-
 NO_STORAGE = "none"
 """As storage class: store nothing; the lag scaler's windows and the checkpoint of a consumer on
 Spark end with their pods."""
-
 NAMESPACE_FIELD = "namespace"  # the Kubernetes provider's own
-
 SERVERS_FIELD = "lagbench_bootstrap_servers"
-
 IMAGE_FIELD = "lagbench_image"
-
 SPARK_IMAGE_FIELD = "lagbench_spark_image"
-
 PULL_SECRET_FIELD = "lagbench_image_pull_secret"  # noqa: S105 - a field's name
-
 STORAGE_CLASS_FIELD = "lagbench_storage_class"
-
 REPLICATION_FIELD = "lagbench_replication_factor"
-
 ALIASES_FIELD = "lagbench_metric_aliases"
-
 KAFKA_SETTINGS_FIELD = "lagbench_kafka_secret"
-
 KAFKA_SETTINGS_KEY = "client.properties"
 """The key of the Secret with librdkafka's settings; files that they name are its other keys."""
-
 KAFKA_SETTINGS_FOLDER = "/etc/lagbench/kafka"
 """Where pods of a run have that Secret as files."""
-
 _SUBDOMAIN = r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
-
 _PORT = r"0*([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])"
-
 _SERVER = rf"\s*(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):{_PORT}\s*"
-
 _IMAGE = (r"[A-Za-z0-9][A-Za-z0-9._:/@-]*", "an image reference")
-
 _SECRET = (_SUBDOMAIN, "a Secret's name")
 
 _ALLOWED: Mapping[str, tuple[str, str]] = {

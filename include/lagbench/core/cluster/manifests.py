@@ -27,10 +27,8 @@ from lagbench.core.scenario.stream_start import StartDelay
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 Manifest = dict[str, Any]
-
 GRACE_MARGIN_SECONDS = 10
 """Added to the shutdown timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
-
 _AS_COMMITTED = ClusterSettings()
 _KAFKA_VOLUME = "kafka-settings"
 _OWN_KINDS = {

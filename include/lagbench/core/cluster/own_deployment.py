@@ -19,9 +19,7 @@ from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
 
 POD_SPEC = "spec.template.spec"
-
 POD_VARIABLE = "LAGBENCH_POD"
-
 LEDGER_VARIABLE = "LAGBENCH_LEDGER_TOPIC"
 
 
@@ -231,9 +229,7 @@ def _outline(value: object) -> object:
 
 
 OWN_KAFKA_SECRET = "consumer-kafka"  # noqa: S105 - the name of an object
-
 _VOLUME = "lagbench-kafka"
-
 _DEFAULTS = {"security.protocol": "plaintext"}
 """Of librdkafka: a Kafka without any setting has it, too."""
 

@@ -35,7 +35,6 @@ from lagbench.core.scenario.stream_tail import tail_of
 from lagbench.errors import WrongInput
 
 SCALED_OBJECT, HPA = "ScaledObject", "HorizontalPodAutoscaler"
-
 POLICY_KINDS = (SCALED_OBJECT, HPA)
 
 
@@ -144,7 +143,6 @@ _OTHER_NAMESPACE = (
     "the embedded bench: on a cluster KEDA is in a namespace of its own, where the run's account "
     "has no rights"
 )
-
 _OWN_BROKER = (
     "the embedded bench with its own broker: elsewhere no right allows to stop a broker, and its "
     "clients follow the addresses that it advertises, around any proxy"
@@ -229,7 +227,6 @@ def _wrong(
 
 
 _CYCLE = ("get", "list", "create", "patch", "delete")
-
 _WATCH = ("get", "list", "watch")
 """Granted by the recorder's Role: an account can grant only rights that it has itself."""
 
@@ -270,7 +267,6 @@ RUN_RIGHTS = (
 
 CLAIM_RIGHT = Right("", "persistentvolumeclaims", ("get", "create"))
 """For what outlives its pod: the lag scaler's windows, the checkpoint of a consumer on Spark."""
-
 SECRET_RIGHT = Right("", "secrets", ("create",))
 """For a consumer on Spark, whose pods know each other by a Secret; who creates may not read."""
 

@@ -21,7 +21,6 @@ _REFUSALS = frozenset(
 )
 
 _ENFORCED = "pod-security.kubernetes.io/enforce"
-
 _VIOLATION = re.compile(
     r'would violate PodSecurity "(?P<level>[^":]+:[^"]+)": (?P<fields>.+)', re.DOTALL
 )

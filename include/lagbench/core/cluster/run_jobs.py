@@ -122,7 +122,6 @@ def broker_proxy_for_run(
 
 
 _FOLDER, _KEY = "/etc/lagbench/samples", "samples"
-
 SAMPLES_FILE = f"{_FOLDER}/{_KEY}"
 """The path of the samples in the producer's pod."""
 

@@ -17,13 +17,9 @@ from lagbench.shown import looks_secret
 
 PREFIX = "lagbench_"
 """Keys of the connection's extra that start so are ours; all others are the provider's."""
-
 MASTERS = "local, local[N], local[*], spark://HOST:PORT, k8s://https://HOST:PORT"
-
 _ON_CLUSTERS_ONLY = ("spark_jobs", "runs", "python", "bootstrap_servers")
-
 _ON_KUBERNETES_ONLY = ("image", "runs_claim", "service_account", "s3_secret", "kubeconfig")
-
 _FOR_S3_ONLY = ("s3_endpoint", "s3_region", "s3_secret")
 
 
@@ -204,20 +200,14 @@ def _problems(
 
 CODE_ZIP = "lagbench-spark.zip"
 """The package of the jobs and what of lagbench they import, beside the entry script."""
-
 DEFAULT_NAMESPACE = "lagbench"
-
 DEFAULT_SERVICE_ACCOUNT = "spark"  # k8s/base/spark
 
 # Where k8s/images/spark.Dockerfile puts them; the connector is among the image's own jars.
 _IMAGE_JOBS = "local:///opt/lagbench/spark_jobs"
-
 _IMAGE_PYTHON = "/opt/lagbench/bin/python"
-
 _VOLUME = "persistentVolumeClaim.runs"
-
 _START_SECONDS = 20 * 60
-
 _SECONDS_PER_MILLION = 2 * 60
 
 

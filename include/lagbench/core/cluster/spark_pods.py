@@ -34,7 +34,6 @@ from lagbench.shared_with_spark.spark_job import SECRET_VARIABLE
 
 CHECKPOINT_MOUNT = "/checkpoint"
 """Of the driver's volume on a cluster. The driver alone writes there: workers need no access."""
-
 _SECRET_KEY = "secret"  # noqa: S105 - a name
 
 

@@ -19,7 +19,6 @@ from lagbench.core.scenario.profiles import LONGEST_SECONDS
 
 Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
 """``consumer`` is KIP-848: the broker assigns."""
-
 RebalanceProtocol = Literal["eager", "cooperative", "consumer"]
 """``eager``: every member gives up all its partitions; else a rebalance moves single ones."""
 
@@ -32,13 +31,10 @@ _PROTOCOLS: Mapping[str, RebalanceProtocol] = {
 
 CLASSIC_SESSION_SECONDS = 10.0
 """The default of lagbench's own consumer (``--session-timeout-ms``), for the classic protocols."""
-
 BROKERS_SESSION_SECONDS = 45.0
 """Kafka's default of group.consumer.session.timeout.ms, used by the new protocol."""
-
 CLIENTS_SESSION_SECONDS = 45.0
 """Kafka's default of ``session.timeout.ms``: a dead member of other code stays that long."""
-
 LONGEST_SESSION_SECONDS = max(CLASSIC_SESSION_SECONDS, BROKERS_SESSION_SECONDS)
 """The longest session of lagbench's own members."""
 
@@ -64,15 +60,11 @@ def rejected_move(before: Balancer, after: Balancer) -> str | None:
 
 RunState = Literal["lag_drained"]
 """``lag_drained``: after the last spike, the lag is what a group at rest has."""
-
 MOST_PARTITIONS = 1000
-
 ROLLOUT_SECONDS = 600.0
 """The longest that a rollout of the consumers may take."""
-
 AROUND_SECONDS = 60.0
 """For the begin and the end of the last action: a pod's restart, the player's own end."""
-
 Drawn = TypeVar("Drawn")
 
 ActionKind = Literal[

@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict
 from lagbench.errors import WrongInput
 
 FOLDERS_VARIABLE, FIELDS_VARIABLE = "LAGBENCH_ALLOWED_FOLDERS", "LAGBENCH_ALLOWED_FIELDS"
-
 EACH = "*"
 """In the name of a field: each element of a list."""
 

@@ -23,11 +23,8 @@ from lagbench.core.scenario.conf_limits import StrictModel
 from lagbench.core.scenario.own_consumer import OWN_FIELDS, LevelName
 
 _NO_WORK = "committed offsets do not show which messages were processed, nor when"
-
 _STEPS = "committed offsets move in steps, one for each commit, not as the work is done"
-
 _NO_OWNERS = "only lagbench's own consumers report which of them owned a partition"
-
 _NO_REPORT = "only lagbench's own consumers report messages that they give up"
 
 _OF_OWNERS: Mapping[str, str] = dict.fromkeys(
@@ -133,11 +130,8 @@ def level_of(name: LevelName) -> AccountingLevel:
 SPARK_MASTER = "spark-stream-master"
 """Deployment and Service. Not ``spark-master``: a Service of that name would give each pod a
 variable SPARK_MASTER_PORT with a URL, which Spark takes for its port."""
-
 SPARK_MASTER_PORT = 7077
-
 SPARK_DRIVER = "spark-stream-driver"
-
 LEAST_HEAP_MEBIBYTES = 450
 """Spark rejects an executor with less: 1.5 times its reserve of 300 MiB."""
 
@@ -177,13 +171,10 @@ class SparkFlags(StrictModel):
 
 PYTHON_SIDE_MEBIBYTES = 160
 """Of one task's Python process with its libraries; 120 to 175 measured."""
-
 JVM_SIDE_MEBIBYTES = 350
 """Of an executor beside its heap, of the worker's own JVM and of the pod's program."""
-
 DRIVER_SIDE_MEBIBYTES = 350
 """Of the driver beside its heap: Python and the rest of the JVM."""
-
 MASTER_MEBIBYTES = 256
 
 
@@ -219,17 +210,11 @@ class SparkConsumer(SparkFlags):
 
 
 KindName = Literal["stand-in", "spark", "own"]
-
 _NO_GROUP = "Spark's consumers join no group: Spark itself assigns partitions to tasks"
-
 _NO_MEMBERS = "the group of a Spark consumer has no members, so nothing rebalances"
-
 _OWN_SETTING = "only with consumer.kind spark"
-
 _ONLY_OWN: Mapping[str, str] = dict.fromkeys(OWN_FIELDS, "only with consumer.kind own")
-
 _YOUR_CODE = "your own code decides it"
-
 _YOUR_MANIFEST = "your manifest says it"
 
 

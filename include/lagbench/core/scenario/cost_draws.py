@@ -14,11 +14,8 @@ from lagbench.core.scenario.message_costs import MOST_MS, LognormalCost, Process
 from lagbench.shared_with_spark.event import Events
 
 Nanoseconds = npt.NDArray[np.int64]
-
 Words = npt.NDArray[np.uint64]
-
 _NS_PER_MS = 1_000_000
-
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 # Acklam's rational approximation of the normal quantile, relative error below 1.2e-9.
@@ -26,22 +23,18 @@ _MIDDLE_ABOVE = (
     *(-3.969683028665376e01, 2.209460984245205e02, -2.759285104469687e02),
     *(1.383577518672690e02, -3.066479806614716e01, 2.506628277459239e00),
 )
-
 _MIDDLE_BELOW = (
     *(-5.447609879822406e01, 1.615858368580409e02, -1.556989798598866e02),
     *(6.680131188771972e01, -1.328068155288572e01, 1.0),
 )
-
 _TAIL_ABOVE = (
     *(-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e00),
     *(-2.549732539343734e00, 4.374664141464968e00, 2.938163982698783e00),
 )
-
 _TAIL_BELOW = (
     *(7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e00),
     *(3.754408661907416e00, 1.0),
 )
-
 _TAIL_SHARE = 0.02425
 
 

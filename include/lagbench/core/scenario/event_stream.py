@@ -24,11 +24,8 @@ Floats = npt.NDArray[np.float64]
 
 # ln 2 split so that k * _LN2_HIGH is exact for the exponents of a double.
 _LN2_HIGH = 6.93147180369123816490e-01
-
 _LN2_LOW = 1.90821492927058770002e-10
-
 _SQRT_HALF = 0.7071067811865476
-
 _ATANH_TERMS = tuple(1.0 / odd for odd in range(23, 0, -2))
 
 _EXP_TERMS = (
@@ -86,9 +83,7 @@ _NEAR_ONE = 1e-9
 # Ranks whose partitions are looked up one by one for the expected shares; at s = 1.1 over 5 M
 # the higher ranks hold 10 % of the events, spread over 4.7 M entities, so they are even to 0.1 %.
 _COUNTED_RANKS = 1 << 18
-
 _UINT32 = np.uint64(0xFFFFFFFF)
-
 EntityIds = npt.NDArray[np.uint64]
 
 
@@ -236,9 +231,7 @@ BLOCK_EVENTS = 8192
 # Half of the payload is random and half filler: lz4 then stores about half of each record, in a
 # batch of one and in a batch of hundreds, as it does with records of text.
 _RANDOM_WORDS = 14
-
 _FILLER = b"."
-
 EventBlock = npt.NDArray[np.void]
 
 

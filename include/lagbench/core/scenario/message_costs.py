@@ -22,9 +22,7 @@ from lagbench.core.scenario.conf_limits import StrictModel
 
 MOST_MS = 60_000.0
 """The longest wait of one message; a draw above it is cut to it."""
-
 _MOST_P99 = 14.0  # times the mean; beyond e^(z²/2) = 14.96 no lognormal has it
-
 _P99_DEVIATIONS = 2.3263478740408408
 """Standard deviations of a normal distribution up to its 99th percentile."""
 
@@ -90,7 +88,6 @@ def _kind(value: Any) -> str:
 
 NUMBER = "number"
 """The part of an error's place that says: given as a number."""
-
 ProcessCost = LognormalCost | MixtureCost
 
 ProcessMs = Annotated[
@@ -101,7 +98,6 @@ ProcessMs = Annotated[
 ]
 
 MOST_FACTOR = 1000.0
-
 Instants = npt.NDArray[np.int64]
 
 

@@ -30,9 +30,7 @@ from lagbench.core.scenario.profiles import (
 from lagbench.errors import WrongInput
 
 NS = NS_PER_SECOND
-
 StepKind = Literal["spike_start", "spike_end", "change"]
-
 Instants = npt.NDArray[np.int64]
 
 

@@ -16,11 +16,9 @@ from lagbench.errors import WrongInput
 
 LONGEST_SECONDS = 86_400
 """Of a stream, and of each of its periods."""
-
 MOST_PROFILE_CHARACTERS = 125_000
 """Of a profile as text: on Linux no variable of a program is longer than 128 KiB, and the producer
 gets its other settings in the same one."""
-
 MOST_PER_SECOND = 1_000_000
 """The highest rate of a stream; one producer sends a third of it."""
 
@@ -145,12 +143,9 @@ def _require_peak(field: str, rate: float, of: str, factor: float) -> None:
 
 
 _COLUMNS = ["second", "rate"]
-
 _MARKED_COLUMNS = [*_COLUMNS, "spike"]
-
 MOST_ROWS = 10_000
 """A day in steps of 10 s has 8,640."""
-
 _NUMBER = re.compile(r"\s*[0-9.eE+-]+\s*")  # float takes digits of every script, and 1_000
 
 

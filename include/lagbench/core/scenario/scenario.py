@@ -41,15 +41,11 @@ from lagbench.core.scenario.payload import Payload, payload_problems
 from lagbench.core.scenario.profiles import BurstyProfile, Profile, StepProfile
 
 MAX_SEED = 2**63 - 1
-
 COMMIT_SECONDS = 1.0
 """The time between two commits of a stand-in; its traffic is the lag at rest."""
-
 OWN_COMMIT_SECONDS = 5.0
 """The same of a user's consumer: the default of the clients' automatic commits."""
-
 CommitMode = Literal["auto", "manual", "transactional"]
-
 Workload = Literal["Deployment", "StatefulSet"]
 
 
@@ -340,9 +336,7 @@ class Scenario(StrictModel):
 
 
 FIELD = "second_group"
-
 _PARTS = ("consumer", "slos")
-
 _ACTIONS_ON_ALL_GROUPS: frozenset[ActionKind] = frozenset(
     {"broker_restart", "autoscaler_down", "grow_partitions"}
 )

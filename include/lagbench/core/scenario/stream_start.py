@@ -17,7 +17,6 @@ from lagbench.errors import WrongInput
 
 DEFAULT_START_SECONDS = 1.2
 """A pod's time from creation to Ready when each pod was an interpreter of its own."""
-
 START_SPREAD = 0.25
 """A pod's delay is drawn evenly from the mean +- this share of it."""
 

@@ -32,7 +32,6 @@ from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 
 TAIL_MARGIN_SECONDS = 120.0
 """Added to the waits for drain and settling: time between the waiting tasks, and one retry."""
-
 RESTING_LAG_SECONDS = 2.0
 """At rest the lag consists of the arrivals since the last commit: consumers commit once a second,
 and a commit follows the answer of the ledger."""

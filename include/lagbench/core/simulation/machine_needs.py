@@ -18,18 +18,15 @@ from lagbench.core.simulation.plan import Plan
 
 # quick_spike: 12 pods at 500/s took 0.037 cores each, 0.009 of them at rest.
 _POD_AT_REST = 0.009
-
 _POD_AT_500 = 0.028
 
 # quick_spike: broker 0.20 cores at rest and 0.38 at 6,000/s.
 _BROKER_AT_REST = 0.20
-
 _BROKER_AT_6000 = 0.18
 
 # lab_full_spike, in cores of the reference machine: 0.03 to 0.04 a pod and 0.28 to 0.31 for the
 # broker while lag builds up, 0.02 and 0.30 while 24 pods drain it.
 _POD_BEHIND = 0.04
-
 _BROKER_BEHIND = 0.31
 
 # Flat out the producer sends 200,000/s and more on one core.
@@ -37,7 +34,6 @@ _PRODUCER_PER_MESSAGE = 1 / 200_000
 
 # localkube 0.015, recorder 0.01, autoscaler, and the Airflow that waits for the run.
 _OTHERS = 0.1
-
 _RECORDER = 0.01
 
 

@@ -14,13 +14,10 @@ from lagbench.errors import WrongInput
 # Medians of 100 samples of 10 s in runs of spark_consumer (6 partitions, a batch each 2 s).
 _DRIVER_CORES = 0.15
 """Of driver and master."""
-
 _WORKER_CORES = 0.01
 """Of a worker's JVM and the pod's program."""
-
 _PARTITION_CORES = 0.05
 """Of a task in each batch: executors and their Python took 0.30 with two workers and with four."""
-
 WORKER_START_CORE_SECONDS = 8
 """Of two JVMs until the first task has ended: two workers at once took 15 seconds of a core."""
 

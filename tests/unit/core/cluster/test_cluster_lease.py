@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lagbench.catalog.catalog import load_policy, load_scenario
+from lagbench.catalog.catalog import load_policy
 from lagbench.core.cluster.cluster_settings import ClusterSettings, cluster_settings
 from lagbench.core.cluster.lease import (
     AROUND_THE_LOAD_SECONDS,
@@ -28,16 +28,14 @@ from lagbench.core.cluster.policy_manifest import (
 )
 from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_instant_ns
 from lagbench.core.scenario.actions import KillPod, actions_seconds
+from lagbench.core.scenario.consumer_kinds import KindName
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
 
 NOW = "2026-11-21T12:00:00Z"
-
 NOW_NS = parse_instant_ns(NOW)
-
 MINE, THEIRS = "here-1a2b3c4d", "there-5e6f7081"
-
 CLAIM = LeaseClaim(MINE, "quick-spike-1", 3600)
 
 
@@ -135,74 +133,46 @@ def test_renewing_ones_own(run_id: str, acquired_at: str) -> None:
 
 
 def test_the_message_names_all_that_one_needs() -> None:
-    """Holder, run, since, until, and the command that frees it."""
+    """Holder, run, since, until, and the command that frees it; of one made by hand its holder."""
     reported = held_message(lease_record(lease()), "spikes")
 
     for named in (THEIRS, "standard-1", "2026-11-21T11:00:00Z", "2026-11-21T13:00:00Z"):
         assert named in reported
     assert "kubectl -n spikes delete lease lagbench" in reported
-
-
-def test_a_message_about_a_lease_made_by_hand() -> None:
-    """It names the holder, and no instant."""
     bare = {"metadata": {"name": "lagbench"}, "spec": {"holderIdentity": "upgrade"}}
-
     reported = held_message(lease_record(bare), "spikes")
-
     assert "spikes: upgrade" in reported
     assert not any(sign.isdigit() for sign in reported)
 
 
-def test_the_longest_run() -> None:
-    """Two waits of the load's length, two for the drain, one for settling, and what is around.
-
-    Each wait is tried three times at most, and waits again each time.
-    """
-    scenario = Scenario.model_validate(
+def calm(rate: float, seconds: float) -> Scenario:
+    """Return a scenario with steady load, a wait of 100 s for the drain and of 50 s to settle."""
+    profile = {"kind": "steady", "rate_per_second": rate, "duration_seconds": seconds}
+    return Scenario.model_validate(
         {
             "name": "calm",
             "description": "steady",
             "partitions": 1,
-            "profile": {"kind": "steady", "rate_per_second": 1, "duration_seconds": 90.5},
+            "profile": profile,
             "policy": "lag-default",
             "timeouts": {"drain_seconds": 100, "settle_seconds": 50},
         }
     )
 
+
+def test_the_longest_run() -> None:
+    """Two waits of the load's length, two for the drain, one for settling, and what is around.
+
+    Each wait is tried three times at most, and waits again each time. Each million messages, with
+    those of the longest tail, adds three tries of two minutes, and the wait for actions three.
+    """
     # 91 messages, and at most 270 in a tail: three tries of 0.12 ms each for the accounting
-    assert longest_run_seconds(scenario) == 1294 + AROUND_THE_LOAD_SECONDS
-
-
-def test_actions_make_a_run_longer() -> None:
-    """The wait for them counts as often as it is tried."""
-    scenario = load_scenario("quick_spike")
-    actions = (KillPod(kind="kill_pod", at="lag_drained"),)
-    acting = scenario.model_copy(update={"actions": actions})
-
-    added = longest_run_seconds(acting) - longest_run_seconds(scenario)
-
-    assert added == TRIES * actions_seconds(actions, scenario.timeouts.drain_seconds)
-
-
-def test_the_longest_run_follows_its_messages() -> None:
-    """Each million messages adds three tries of two minutes for the accounting."""
-    seconds = [
-        longest_run_seconds(
-            Scenario.model_validate(
-                {
-                    "name": "calm",
-                    "description": "steady",
-                    "partitions": 1,
-                    "profile": {"kind": "steady", "rate_per_second": rate, "duration_seconds": 100},
-                    "policy": "lag-default",
-                    "timeouts": {"drain_seconds": 100, "settle_seconds": 80},
-                }
-            )
-        )
-        for rate in (2_500, 5_000)
-    ]
-
-    assert seconds[1] - seconds[0] == 3 * 120
+    assert longest_run_seconds(calm(1, 90.5)) == 1294 + AROUND_THE_LOAD_SECONDS
+    slow, quick = (longest_run_seconds(calm(rate, 130)) for rate in (2_500, 5_000))
+    assert quick - slow == 3 * 120
+    scenario, actions = calm(1, 90.5), (KillPod(kind="kill_pod", at="lag_drained"),)
+    acting = longest_run_seconds(scenario.model_copy(update={"actions": actions}))
+    assert acting - longest_run_seconds(scenario) == TRIES * actions_seconds(actions, 100)
 
 
 WHERE = "kubernetes_default"
@@ -273,12 +243,13 @@ BASE = PROJECT_ROOT / "k8s" / "base"
 
 
 def granted(path: str) -> set[tuple[str, str, str]]:
-    """Return group, resource (with its part) and verb of each right of the file's only Role."""
+    """Return group, resource (with its part) and verb of each right on any name that a file has."""
     objects: list[dict[str, Any]] = list(yaml.safe_load_all((BASE / path).read_text()))
     (role,) = [item for item in objects if item["kind"] == "Role"]
     return {
         (group, resource, verb)
         for rule in role["rules"]
+        if not rule.get("resourceNames")
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -294,9 +265,12 @@ def asked() -> set[tuple[str, str, str]]:
     }
 
 
-def test_the_runner_may_do_what_a_run_asks_for() -> None:
-    """The committed Role of the account ``runner`` grants every right that is checked."""
-    assert asked() - granted("runner/rbac.yaml") == set()
+def test_the_runner_may_do_what_a_run_asks_for_and_no_more() -> None:
+    """On every object of a kind, of a second group too; its namespace it can only look at."""
+    runner = granted("runner/rbac.yaml")
+
+    assert asked() - runner == set()
+    assert runner - asked() == {("", "namespaces", "get")}
 
 
 def test_the_check_covers_what_the_recorder_is_granted() -> None:
@@ -304,47 +278,27 @@ def test_the_check_covers_what_the_recorder_is_granted() -> None:
     assert granted("recorder/rbac.yaml") - asked() == set()
 
 
-def test_the_runner_may_do_nothing_else_in_its_namespace() -> None:
-    """Beyond what a run asks for, it may look at its namespace."""
-    unasked = granted("runner/rbac.yaml") - asked()
-
-    assert unasked == {("", "namespaces", "get")}
-
-
-def test_the_runner_may_not_lift_the_profile_of_its_namespace() -> None:
-    """It reads the namespace and changes nothing of it; a Role reaches no other namespace."""
-    rights = granted("runner/rbac.yaml")
-
-    assert {verb for _, resource, verb in rights if resource == "namespaces"} == {"get"}
-
-
 @pytest.mark.parametrize(
-    ("policy", "storage_class", "is_asked"),
+    ("policy", "kinds", "storage_class", "is_asked"),
     [
-        ("persistent-lag", None, True),
-        ("persistent-lag", "fast", True),
-        ("persistent-lag", "none", False),
-        ("lag-default", None, False),
-        (None, None, False),
+        ("persistent-lag", (), None, True),
+        ("persistent-lag", (), "fast", True),
+        ("persistent-lag", (), "none", False),
+        ("lag-default", (), None, False),
+        (None, (), None, False),
+        (None, ("spark",), None, True),
+        (None, ("spark",), "none", False),
     ],
 )
-def test_the_lag_scaler_needs_a_claim(
-    policy: str | None, storage_class: str | None, is_asked: bool
+def test_what_outlives_its_pod_needs_a_claim(
+    policy: str | None, kinds: tuple[KindName, ...], storage_class: str | None, is_asked: bool
 ) -> None:
-    """Claims for storage are asked about where a run makes one: the others need no such right."""
+    """The lag scaler's windows and Spark's checkpoint, where anything is stored; Spark a Secret."""
     cluster = ClusterSettings(storage_class=storage_class)
+    manifests = [] if policy is None else [load_policy(policy).manifest]
 
-    rights = rights_of_run(cluster, [] if policy is None else [load_policy(policy).manifest])
+    rights = rights_of_run(cluster, manifests, kinds)
 
     assert (CLAIM_RIGHT in rights) is is_asked
-    assert SECRET_RIGHT not in rights
+    assert (SECRET_RIGHT in rights) is bool(kinds)
     assert set(RUN_RIGHTS) <= set(rights)
-
-
-@pytest.mark.parametrize(("storage_class", "is_asked"), [(None, True), ("none", False)])
-def test_a_consumer_on_spark_needs_a_claim(storage_class: str | None, *, is_asked: bool) -> None:
-    """Its checkpoint outlives the driver's pod, where the cluster stores anything; and a Secret."""
-    rights = rights_of_run(ClusterSettings(storage_class=storage_class), [], {"spark"})
-
-    assert (CLAIM_RIGHT in rights) is is_asked
-    assert SECRET_RIGHT in rights

@@ -47,15 +47,10 @@ from lagbench.programs.recorder.recorder_settings import parse_options as parse_
 from lagbench.programs.tcp_proxy.orders import parse_settings
 
 NAMES = RunNames("quick-spike-1")
-
 TARGET = RunTarget(NAMES, "127.0.0.1:19092")
-
 CLUSTER = ClusterSettings(namespace="spikes", image="example.com/programs:1", storage_class="fast")
-
 ELSEWHERE = RunTarget(NAMES, "kafka:9092", CLUSTER)
-
 CONSUMER, RECORDER = workload("Deployment", "consumer"), workload("Deployment", "recorder")
-
 SCALER = workload("Deployment", "lagbench-lag-scaler")
 
 
@@ -291,7 +286,6 @@ def test_lag_is_drained_after_the_last_spike_marked_or_not(mark: bool | None) ->
 
 
 PROXIED_RUN = RunNames("quick-spike-1")
-
 PROXIED = RunTarget(PROXIED_RUN, "127.0.0.1:19092")
 
 

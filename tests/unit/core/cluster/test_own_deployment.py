@@ -23,11 +23,8 @@ from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
 
 SECRET = "kafka-login"  # noqa: S105 - the name of an object
-
 DATA = PROJECT_ROOT / "tests/data/own_consumers"
-
 TARGET = RunTarget(RunNames("spike-1"), "127.0.0.1:9092")
-
 PLAIN = KafkaSettings({"bootstrap.servers": "127.0.0.1:9092"})
 
 SECURED = KafkaSettings(

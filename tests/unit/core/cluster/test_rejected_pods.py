@@ -28,11 +28,8 @@ from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
 
 RECORDED = PROJECT_ROOT / "tests/data/refused_pods"
-
 ENFORCE, WARN = "pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/warn"
-
 FIELDS = "runAsNonRoot != true (pod must set securityContext.runAsNonRoot=true)"
-
 WARNING = f'would violate PodSecurity "restricted:latest": {FIELDS}'
 
 
@@ -60,29 +57,31 @@ def test_a_refusal_has_its_reason_and_its_words(name: str, named: str) -> None:
     assert named in refusal
 
 
-def test_a_replica_set_that_cannot_be_created_is_a_refusal() -> None:
-    """A quota on ReplicaSets leaves no ReplicaSet whose condition could say so."""
-    condition = {
-        "type": "Progressing",
-        "status": "False",
-        "reason": "ReplicaSetCreateError",
-        "message": "full",
-    }
-
-    assert refused_pods({"status": {"conditions": [condition]}}) == "ReplicaSetCreateError: full"
-
-
 @pytest.mark.parametrize(
-    "changes", [{"status": "False"}, {"reason": "FailedDelete"}, {"type": "Available"}]
+    ("changes", "found"),
+    [
+        ({"status": "False"}, None),
+        ({"reason": "FailedDelete"}, None),
+        ({"type": "Available"}, None),
+        (  # a quota on ReplicaSets leaves none whose condition could say so
+            {
+                "type": "Progressing",
+                "status": "False",
+                "reason": "ReplicaSetCreateError",
+                "message": "full",
+            },
+            "ReplicaSetCreateError: full",
+        ),
+    ],
 )
-def test_another_condition_is_no_refusal(changes: dict[str, str]) -> None:
+def test_only_some_conditions_are_a_refusal(changes: dict[str, str], found: str | None) -> None:
     """Pods that cannot be deleted, or a failure that is over, keep no pod from its start."""
     deployment = recorded("pod_security")
     for condition in deployment["status"]["conditions"]:
         if condition["type"] == "ReplicaFailure":
             condition.update(changes)
 
-    assert refused_pods(deployment) is None
+    assert refused_pods(deployment) == found
     assert refused_pods({}) is None
 
 
@@ -151,12 +150,10 @@ def test_a_limit_range_limits_containers_by_default_or_max(
 
 
 NAMES = RunNames("quick-spike-1")
-
 TARGET = RunTarget(NAMES, "127.0.0.1:19092")
 
 
 CLUSTER = ClusterSettings(namespace="spikes", image="example.com/programs:1", storage_class="fast")
-
 ELSEWHERE = RunTarget(NAMES, "kafka:9092", CLUSTER)
 
 
@@ -201,13 +198,9 @@ def test_a_prometheus_trigger_asks_for_the_run_s_group(is_embedded: bool) -> Non
     }
 
 
-def test_an_hpa_is_a_policy_too() -> None:
-    """An HPA gets the same name and annotations."""
+def test_only_a_scaled_object_or_an_hpa_is_a_policy() -> None:
+    """An HPA gets the same name; anything else is rejected by its kind."""
     assert policy_for_run(HPA, TARGET)["metadata"]["name"] == "consumer"
-
-
-def test_other_kinds_are_no_policy() -> None:
-    """Anything but a ScaledObject or an HPA is rejected by its kind."""
     with pytest.raises(WrongInput) as refused:
         policy_for_run(workload("Deployment", "consumer"), TARGET)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.unit.core.cluster.consumer_pod import read_by
-from tests.unit.k8s.program_imports import base_objects as base_objects_of_spark_consumer
+from tests.unit.k8s.program_imports import base_objects as committed_objects
 from tests.unit.k8s.program_imports import pod_spec, workloads
 
 from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
@@ -26,7 +26,6 @@ from lagbench.core.cluster.manifests import (
     recorder_for_run,
 )
 from lagbench.core.cluster.policy_manifest import (
-    RUN_RIGHTS,
     asks_lag_scaler,
     asks_prometheus,
     policy_for_run,
@@ -58,27 +57,22 @@ from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 from lagbench_enrich.session import parse_options
 
 FIRST = RunTarget(RunNames("quick-spike-1"), "127.0.0.1:19092")
-
 SECOND = RunTarget(FIRST.names.second, "127.0.0.1:19092")
-
 ACCOUNTS = ("ServiceAccount", "Role", "RoleBinding")
 
-Make = Callable[[RunTarget], Manifest]
 
-
-def workloads_of_second_group_manifests(target: RunTarget) -> list[Manifest]:
+def workloads_of(target: RunTarget) -> list[Manifest]:
     """Return every Deployment that a group has its own of."""
-    made: list[Make] = [
-        lambda t: consumer_for_run(
-            base_manifest("consumer", "Deployment"), t, ConsumerSettings(), replicas=2
-        ),
-        lambda t: recorder_for_run(base_manifest("recorder", "Deployment"), t),
-        lambda t: lag_scaler_for_run(base_manifest("lag-scaler", "Deployment"), t),
-        lambda t: prometheus_for_run(
-            base_manifest("prometheus", "Deployment"), t, scraped_address="127.0.0.1:1"
-        ),
+    consumer, recorder, scaler, prometheus = (
+        base_manifest(name, "Deployment")
+        for name in ("consumer", "recorder", "lag-scaler", "prometheus")
+    )
+    return [
+        consumer_for_run(consumer, target, ConsumerSettings(), replicas=2),
+        recorder_for_run(recorder, target),
+        lag_scaler_for_run(scaler, target),
+        prometheus_for_run(prometheus, target, scraped_address="127.0.0.1:1"),
     ]
-    return [make(target) for make in made]
 
 
 def companions(target: RunTarget) -> list[Manifest]:
@@ -94,26 +88,18 @@ def selectors(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
         yield selector.get("matchLabels", selector)
 
 
-def fits(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Return whether pods with the labels are selected."""
-    return selector.items() <= labels.items()
-
-
 def test_no_selector_of_one_group_fits_pods_of_the_other() -> None:
     """Each workload, Service and budget selects pods of its own group, and none of the other."""
+    pods = {
+        target: [one["spec"]["template"]["metadata"]["labels"] for one in workloads_of(target)]
+        for target in (FIRST, SECOND)
+    }
     for own, other in ((FIRST, SECOND), (SECOND, FIRST)):
-        mine = [
-            made["spec"]["template"]["metadata"]["labels"]
-            for made in workloads_of_second_group_manifests(own)
-        ]
-        theirs = [
-            made["spec"]["template"]["metadata"]["labels"]
-            for made in workloads_of_second_group_manifests(other)
-        ]
-        for manifest in (*workloads_of_second_group_manifests(own), *companions(own)):
+        for manifest in (*workloads_of(own), *companions(own)):
             for selector in selectors(manifest):
-                assert any(fits(selector, labels) for labels in mine), manifest["metadata"]
-                assert not any(fits(selector, labels) for labels in theirs), manifest["metadata"]
+                fits = selector.items()
+                assert any(fits <= labels.items() for labels in pods[own]), manifest["metadata"]
+                assert not any(fits <= labels.items() for labels in pods[other]), manifest
 
 
 def test_no_object_of_one_group_replaces_one_of_the_other() -> None:
@@ -121,7 +107,7 @@ def test_no_object_of_one_group_replaces_one_of_the_other() -> None:
     first, second = (
         {
             (made["kind"], made["metadata"]["name"])
-            for made in (*workloads_of_second_group_manifests(target), *companions(target))
+            for made in (*workloads_of(target), *companions(target))
             if made["kind"] not in ACCOUNTS
         }
         for target in (FIRST, SECOND)
@@ -142,7 +128,7 @@ def test_the_lag_scaler_s_windows_are_its_group_s() -> None:
 
 def test_the_programs_of_the_second_group_use_its_names() -> None:
     """Consumer and recorder read group, ledger and telemetry; the events are those of the run."""
-    consumer, recorder, *_ = workloads_of_second_group_manifests(SECOND)
+    consumer, recorder, *_ = workloads_of(SECOND)
     names = SECOND.names
 
     worker, observer = read_by(parse_consumer, consumer), read_by(parse_recorder, recorder)
@@ -195,23 +181,8 @@ def test_a_policy_of_the_second_group_scales_and_reads_its_own(
     assert asks_prometheus(made) == asks_prometheus(given)
 
 
-def test_the_runner_s_role_is_not_bound_to_names() -> None:
-    """Its rights hold for every object of a kind, so also for those of the second group."""
-    role = base_manifest("runner", "Role")
-    granted = {
-        (group, resource.partition("/")[0])
-        for rule in role["rules"]
-        if not rule.get("resourceNames")
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-    }
-    assert {(right.group, right.resource) for right in RUN_RIGHTS} <= granted
-
-
 TARGET = RunTarget(RunNames("one-run"), "kafka:9092")
-
 PLACE = SparkPlace("spark://master:7077", "4.2.0", checkpoint="file:///run/checkpoint", jars="a,b")
-
 BASE = workloads()
 
 SETTINGS = ConsumerSettings.model_validate(
@@ -281,9 +252,7 @@ def test_a_cluster_gives_the_pods_their_image_and_the_checkpoint_its_volume() ->
     (mounted,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "checkpoint")
     assert mounted["mountPath"] == CHECKPOINT_MOUNT
     claims = {
-        o["metadata"]["name"]
-        for o in base_objects_of_spark_consumer()
-        if o["kind"] == "PersistentVolumeClaim"
+        o["metadata"]["name"] for o in committed_objects() if o["kind"] == "PersistentVolumeClaim"
     }
     assert _checkpoint_volume(pod)["persistentVolumeClaim"]["claimName"] in claims
 
@@ -307,27 +276,20 @@ def test_a_registry_without_sparks_image_is_refused() -> None:
     refuse_kind_on_cluster(checked_cell("quick_spike").scenario, own)
 
 
-@pytest.mark.parametrize("is_driver", [False, True], ids=["daemon", "driver"])
-def test_a_pod_with_another_spark_is_rejected(*, is_driver: bool) -> None:
-    """Before a JVM starts."""
-    if is_driver:
-        container = pod_spec(_driver(ClusterSettings()))["containers"][0]
-        read: Callable[..., object] = parse_options
-    else:
-        container, read = pod_spec(_workers())["containers"][0], parse_settings
-    variables = {**_environment(container), "SPARK_STREAM_VERSION": "3.5.0"}
-
-    with pytest.raises(WrongInput, check=lambda error: error.field == "SPARK_STREAM_VERSION"):
-        read(container["args"], variables)
-
-
-def test_a_pod_without_a_secret_is_rejected() -> None:
-    """An empty one would let everybody in."""
-    container = pod_spec(_workers())["containers"][0]
-    variables = {**_environment(container), "_SPARK_AUTH_SECRET": ""}
-
-    with pytest.raises(WrongInput, check=lambda error: error.field == "_SPARK_AUTH_SECRET"):
-        parse_settings(container["args"], variables)
+@pytest.mark.parametrize(
+    ("variable", "value"), [("SPARK_STREAM_VERSION", "3.5.0"), ("_SPARK_AUTH_SECRET", "")]
+)
+def test_a_pod_with_another_spark_or_no_secret_is_rejected(variable: str, value: str) -> None:
+    """Before a JVM starts; an empty secret would let everybody in."""
+    for pod, read in (
+        (pod_spec(_driver(ClusterSettings())), parse_options),
+        (pod_spec(_workers()), parse_settings),
+    ):
+        container = pod["containers"][0]
+        if (variable, read) == ("_SPARK_AUTH_SECRET", parse_options):
+            continue  # the daemons hold the door
+        with pytest.raises(WrongInput, check=lambda error: error.field == variable):
+            read(container["args"], {**_environment(container), variable: value})  # type: ignore[operator]
 
 
 def _driver(cluster: ClusterSettings) -> dict[str, Any]:
@@ -342,7 +304,6 @@ def _checkpoint_volume(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 CELL = checked_cell("quick_spike")
-
 SPARK = checked_cell("spark_consumer").scenario
 
 
@@ -376,12 +337,10 @@ def test_every_pod_of_a_run_pulls_its_image_with_the_log_in() -> None:
 
 SETTINGS_OF_PODS = "kafka-login"
 
-NAMES = RunNames("quick-spike-1")
-
 
 def test_every_pod_has_the_secret_as_a_folder_and_the_file_by_name() -> None:
     """Consumers and recorder have the volume once, read only, and the variable that names it."""
-    target = RunTarget(NAMES, "kafka:9093", ClusterSettings(kafka_secret=SETTINGS_OF_PODS))
+    target = RunTarget(FIRST.names, "kafka:9093", ClusterSettings(kafka_secret=SETTINGS_OF_PODS))
     committed = base_manifest("consumer", "Deployment")
     once = consumer_for_run(committed, target, ConsumerSettings(), replicas=1)
     twice = consumer_for_run(once, target, ConsumerSettings(), replicas=1)
@@ -397,23 +356,18 @@ def test_every_pod_has_the_secret_as_a_folder_and_the_file_by_name() -> None:
         assert named[CONFIG_VARIABLE] == "/etc/lagbench/kafka/client.properties"
 
 
-TARGET_PODS_OF_A_CLUSTER = RunTarget(
-    RunNames("spike-1"), "kafka:9092", ClusterSettings(namespace="spikes")
-)
-
-
-def test_the_producer_finds_them_as_a_file() -> None:
+def test_the_producer_finds_samples_as_a_file() -> None:
     """The volume is the run's ConfigMap, and its key at the mounted path is the file."""
     job = base_manifest("producer", "Job")
-    samples = samples_for_run(b"\xff\n", TARGET_PODS_OF_A_CLUSTER)
+    samples = samples_for_run(b"\xff\n", TARGET)
 
-    pod = with_samples_mounted(job, TARGET_PODS_OF_A_CLUSTER)["spec"]["template"]["spec"]
+    pod = with_samples_mounted(job, TARGET)["spec"]["template"]["spec"]
 
     (volume,) = pod["volumes"]
     (mount,) = pod["containers"][0]["volumeMounts"]
     ((key, text),) = samples["binaryData"].items()
     assert base64.b64decode(text) == b"\xff\n"
-    assert samples["metadata"]["labels"] == {RUN_ID_LABEL: "spike-1"}
+    assert samples["metadata"]["labels"] == {RUN_ID_LABEL: "one-run"}
     assert volume == {"name": mount["name"], "configMap": {"name": samples["metadata"]["name"]}}
     assert f"{mount['mountPath']}/{key}" == SAMPLES_FILE
     assert "volumes" not in job["spec"]["template"]["spec"]

@@ -55,6 +55,9 @@ def test_quick_spike_meets_the_ceiling_and_the_skew() -> None:
     assert found.disk_bytes == found.most_messages * 280
     # 15 s of 500/s are 15 thresholds of 500; lag then rests at 1 s, at any rate.
     assert (found.loop_gain, found.standing_lag_seconds) == (15, 1)
+    free = plan("quick_spike", consumer__process_ms="0")
+    assert (free.pod_rate, free.pods_needed_at_peak) == (math.inf, 1)
+    assert (free.is_saturated, free.standing_lag_seconds) == (False, None)
 
 
 def test_the_spikes_of_a_trace_are_planned() -> None:
@@ -90,21 +93,16 @@ def test_replica_counts_at_which_the_tolerance_stops_a_scale_out(
     assert plan_cell(scenario, policy).sticking_replicas == sticking
 
 
-def test_more_replicas_than_partitions_leak_one_through_the_cap() -> None:
+def test_more_replicas_than_partitions_add_no_capacity() -> None:
     """With KEDA's cap on, a maximum above the partitions means one surplus replica."""
     cell = checked_cell("quick_spike", overrides={"allow_overscale": "true"})
-    found = plan_cell(cell.scenario, changed(cell.policy, maxReplicaCount=13))
+    capped = plan_cell(cell.scenario, changed(cell.policy, maxReplicaCount=13))
+    free = plan("quick_spike", "lag-overscale-2p", allow_overscale="true")
 
-    assert (found.leaks_one_replica, found.useful_replicas) == (True, 12)
-    assert any("integer division" in warning for warning in found.warnings)
-
-
-def test_overscaling_adds_no_capacity() -> None:
-    """24 replicas on 12 partitions can do what 12 can."""
-    found = plan("quick_spike", "lag-overscale-2p", allow_overscale="true")
-
-    assert not found.leaks_one_replica
-    assert (found.max_replicas, found.useful_replicas, found.capacity_per_second) == (24, 12, 6000)
+    assert (capped.leaks_one_replica, capped.useful_replicas) == (True, 12)
+    assert any("integer division" in warning for warning in capped.warnings)
+    assert not free.leaks_one_replica
+    assert (free.max_replicas, free.useful_replicas, free.capacity_per_second) == (24, 12, 6000)
 
 
 def test_a_policy_on_cpu_is_taken_to_stay_at_its_floor() -> None:
@@ -113,14 +111,6 @@ def test_a_policy_on_cpu_is_taken_to_stay_at_its_floor() -> None:
 
     assert (found.capacity_per_second, found.loop_gain) == (1000, None)
     assert "its 2 replicas" in found.warnings[0]
-
-
-def test_without_cost_a_pod_has_no_limit() -> None:
-    """process_ms 0 means that one pod is enough."""
-    found = plan("quick_spike", consumer__process_ms="0")
-
-    assert (found.pod_rate, found.pods_needed_at_peak) == (math.inf, 1)
-    assert (found.is_saturated, found.standing_lag_seconds) == (False, None)
 
 
 @pytest.mark.parametrize(
@@ -223,12 +213,6 @@ def test_a_lag_in_seconds_is_lag() -> None:
     assert not any("read lag" in warning for warning in found.warnings)
 
 
-def plan_of(scenario: str, **overrides: str) -> Plan:
-    """Return the plan of a scenario of the catalog with its own policy."""
-    cell = checked_cell(scenario, overrides=overrides)
-    return plan_cell(cell.scenario, cell.policy)
-
-
 @pytest.mark.parametrize(
     ("scenario", "low", "high"),
     [
@@ -239,8 +223,8 @@ def plan_of(scenario: str, **overrides: str) -> Plan:
 )
 def test_the_cores_of_a_scenario(scenario: str, low: float, high: float) -> None:
     """The rule of thumb is near what was measured, and two cores carry it."""
-    assert low < cores_needed(plan_of(scenario)) < high
-    assert cannot_carry(plan_of(scenario), 2, speed=0.85) == ""
+    assert low < cores_needed(plan(scenario)) < high
+    assert cannot_carry(plan(scenario), 2, speed=0.85) == ""
 
 
 @pytest.mark.parametrize(
@@ -258,36 +242,26 @@ def test_work_needs_cores(
     scenario: str, more: dict[str, str], less: dict[str, str], cores: float | None
 ) -> None:
     """The work of cpu_ms, and Spark's tasks, come on top."""
-    with_work = plan_of(scenario, **more)
+    with_work = plan(scenario, **more)
     done = min(with_work.peak_rate, with_work.capacity_per_second)
 
-    added = cores_needed(with_work) - cores_needed(plan_of(scenario, **less))
+    added = cores_needed(with_work) - cores_needed(plan(scenario, **less))
     assert added == pytest.approx(done / 1000 if cores is None else cores)
 
 
 def test_a_machine_that_lacks_cores_is_reported_how_many() -> None:
     """The text has the need, the peak and what is there; slower cores are worth less."""
-    text = cannot_carry(plan_of("standard_spike"), 1)
+    text = cannot_carry(plan("standard_spike"), 1)
 
     assert "60,000/s" in text
     assert " 1" in text.split(",")[-1]
-    assert cannot_carry(plan_of("quick_spike"), 2, speed=0.6) == ""
-    assert cannot_carry(plan_of("quick_spike"), 2, speed=0.25)
-
-
-def test_more_load_needs_more_cores() -> None:
-    """Twice the rate needs more than the rate, and less than twice of it."""
-    once, twice = (
-        cores_needed(plan_of("standard_spike", **{"profile.rate_per_second": rate}))
-        for rate in ("3000", "6000")
-    )
-
-    assert once < twice < 2 * once
+    assert cannot_carry(plan("quick_spike"), 2, speed=0.6) == ""
+    assert cannot_carry(plan("quick_spike"), 2, speed=0.25)
 
 
 def test_the_code_of_an_own_consumer_is_not_counted() -> None:
     """Nobody knows its cost: broker and producer are left."""
-    own = plan_of("own_consumer")
+    own = plan("own_consumer")
 
     assert cores_needed(own) < cores_needed(replace(own, is_own=False)) - 0.1
     assert cannot_carry(own, 1) == ""
@@ -341,6 +315,6 @@ def test_a_threshold_below_the_saw_is_warned_of(
     overrides: dict[str, str], is_warned_of: bool
 ) -> None:
     """At 1,500/s two workers' batches publish more than the policy's lagThreshold lets them."""
-    warnings = plan_of("spark_consumer", **overrides).warnings
+    warnings = plan("spark_consumer", **overrides).warnings
 
     assert any("saw" in text for text in warnings) is is_warned_of

@@ -16,12 +16,11 @@ from lagbench.core.scenario.consumer_kinds import (
     BATCH_OVERHEAD_SECONDS,
     KINDS,
     LEVELS,
-    AccountingLevel,
     batch_seconds,
     level_of,
     published_lag_seconds,
 )
-from lagbench.core.scenario.own_consumer import client_pattern, filled_in, new_variables
+from lagbench.core.scenario.own_consumer import client_pattern, new_variables
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario, Slos
 
 SCENARIO: dict[str, Any] = {
@@ -33,25 +32,15 @@ SCENARIO: dict[str, Any] = {
 }
 
 ENV = {"KAFKA": "{bootstrap_servers}", "TOPIC": "{topic}", "GROUP": "{group}"}
-
 OWN: dict[str, Any] = {"kind": "own", "manifest": "x.yaml", "accounting": "commits", "env": ENV}
-
 SPARK = {"kind": "spark"}
-
 PAYLOAD, KEYED = {"file": "x"}, {"file": "x", "key_field": "id"}
-
 POISON = {"effect": "fail", "key_rank": 1, "from_seconds": 0, "for_seconds": 5}
-
 KILL: dict[str, Any] = {"kind": "kill_pod", "at_seconds": 1}
-
 SLOW = {"kind": "slow_downstream", "at_seconds": 20, "for_seconds": 10, "factor": 3}
-
 CUT: dict[str, Any] = {"kind": "broker_unreachable", "at_seconds": 20, "for_seconds": 10}
-
 OUTAGE = {"kind": "broker_restart", "at_seconds": 20, "for_seconds": 5}
-
 RESTART: dict[str, Any] = {"kind": "rolling_restart", "at_seconds": 1}
-
 GROWTH = {"kind": "grow_partitions", "at_seconds": 5, "partitions": 8}
 
 
@@ -111,7 +100,16 @@ CONSUMERS: list[tuple[dict[str, Any], str]] = [
     (OWN | {"kind": "stand-in"}, "consumer.manifest"),
 ]
 
+STEP = {
+    "kind": "step",
+    "rate_per_second": 10,
+    "spike_mult": 0.5,
+    "before_seconds": 1,
+    "spike_hold_seconds": 1,
+    "after_seconds": 1,
+}
 TOGETHER: list[tuple[dict[str, Any], str]] = [
+    ({"profile": STEP}, "profile.spike_mult"),
     ({"consumer": {"process_ms": 0}, "actions": [SLOW]}, "actions.0.kind"),
     ({"consumer": {"cpu_ms": 1}, "actions": [SLOW]}, "actions.0.kind"),
     ({"consumer": SPARK, "actions": [CUT]}, "actions.0.kind"),
@@ -175,20 +173,16 @@ def test_what_fits_together_is_taken(fields: dict[str, Any]) -> None:
     assert Scenario.model_validate(SCENARIO | fields)
 
 
-SCENARIO_CONSUMER_KINDS: dict[str, Any] = {
-    "name": "one",
-    "description": "one",
-    "partitions": 6,
-    "profile": {"kind": "steady", "rate_per_second": 100, "duration_seconds": 10},
-    "policy": "lag-spark",
-}
-
-
-@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-def test_the_table_names_fields_that_are_there(kind: Any) -> None:
-    """SLOs that are not asked and settings that are not taken exist under these names."""
-    assert set(kind.not_asked) <= set(Slos.model_fields)
-    assert set(kind.not_taken) <= set(ConsumerSettings.model_fields)
+def test_the_tables_name_fields_that_are_there() -> None:
+    """SLOs that are not asked or judged, and settings that are not taken, have these names."""
+    slos, settings = set(Slos.model_fields), set(ConsumerSettings.model_fields)
+    for kind in KINDS.values():
+        assert set(kind.not_asked) <= slos
+        assert set(kind.not_taken) <= settings
+    for level in LEVELS.values():
+        assert set(level.cannot_judge) <= slos
+        limits = Slos.model_validate(level.default_limits())
+        assert not any(getattr(limits, name) for name in level.cannot_judge)
 
 
 def test_a_batch_takes_its_overhead_and_its_share_of_the_capacity() -> None:
@@ -208,25 +202,6 @@ def test_published_lag_is_a_saw_of_batch_and_interval() -> None:
     assert ConsumerSettings().lag_at_rest_seconds(500, 2) == 1.0
 
 
-OF_WORK = {"lost", "duplicated", "reordered", "time_lag_p95_seconds", "standstill_seconds"}
-
-
-@pytest.mark.parametrize("level", LEVELS.values(), ids=list(LEVELS))
-def test_a_level_names_slos_that_are_there(level: AccountingLevel) -> None:
-    """What a level cannot judge is a field of the SLOs, and its default limit is none."""
-    assert set(level.cannot_judge) <= set(Slos.model_fields)
-    limits = Slos.model_validate(level.default_limits())
-    assert not any(getattr(limits, name) for name in level.cannot_judge)
-
-
-def test_a_limit_of_the_user_stays() -> None:
-    """The user's own limit is kept, so that the verdict can say that it cannot be judged."""
-    limits = level_of("commits").with_default_limits({"lost": 0})
-
-    assert limits["lost"] == 0
-    assert limits["duplicated"] is None
-
-
 def test_the_sentence_names_what_is_missing() -> None:
     """It leaves out what can be judged, and what the user asked for."""
     level = level_of("output")
@@ -240,17 +215,7 @@ def test_the_sentence_names_what_is_missing() -> None:
 
 def scenario(consumer: dict[str, Any], **fields: Any) -> Scenario:
     """Return a checked scenario."""
-    return Scenario.model_validate(
-        {
-            "name": "one",
-            "description": "one",
-            "partitions": 6,
-            "profile": {"kind": "steady", "rate_per_second": 100, "duration_seconds": 10},
-            "policy": "lag-quick",
-            "consumer": consumer,
-            **fields,
-        }
-    )
+    return Scenario.model_validate({**SCENARIO, "consumer": consumer, **fields})
 
 
 def test_the_default_limits_are_those_of_the_level_also_when_it_is_read_again() -> None:
@@ -260,13 +225,6 @@ def test_the_default_limits_are_those_of_the_level_also_when_it_is_read_again() 
     assert (found.slos.lost, found.slos.duplicated, found.slos.flips) == (0, None, 0)
     written = yaml.safe_dump(found.model_dump(mode="json"))
     assert Scenario.model_validate(yaml.safe_load(written)) == found
-
-
-def test_placeholders_are_filled_in_and_doubled_braces_stay() -> None:
-    """A JSON text can be an argument."""
-    text = '{{"topic": "{topic}"}}'
-
-    assert filled_in(text, {"topic": "orders"}) == '{"topic": "orders"}'
 
 
 def test_a_client_id_names_its_pod() -> None:

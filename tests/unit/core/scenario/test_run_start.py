@@ -294,26 +294,13 @@ def test_the_scenario_knows_the_sizes_of_its_samples() -> None:
     assert of_one.sha256 != of_other.sha256
 
 
-_SCENARIO = {
-    "name": "x",
-    "description": "x",
-    "partitions": 4,
-    "policy": "lag-default",
-    "profile": {"kind": "steady", "rate_per_second": 10, "duration_seconds": 60},
-}
-
-_POISON = {"key_rank": 1, "effect": "fail", "from_seconds": 1, "for_seconds": 2}
-
-_GROWTH = {"kind": "grow_partitions", "at_seconds": 5, "partitions": 8}
-
-
 def test_a_cluster_refuses_samples_that_no_config_map_holds() -> None:
     """The embedded bench takes more."""
     payload = {"file": "orders.jsonl", "file_bytes": 1_000_001}
-    scenario = Scenario.model_validate({**_SCENARIO, "payload": payload})
+    scenario = Scenario.model_validate({**DATA, "payload": payload})
 
     with pytest.raises(WrongInput, check=lambda error: error.field == "payload.file"):
         refuse_kind_on_cluster(scenario, ClusterSettings())
 
-    fits = Scenario.model_validate({**_SCENARIO, "payload": {**payload, "file_bytes": 1_000_000}})
+    fits = Scenario.model_validate({**DATA, "payload": {**payload, "file_bytes": 1_000_000}})
     refuse_kind_on_cluster(fits, ClusterSettings())

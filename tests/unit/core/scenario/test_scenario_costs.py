@@ -25,7 +25,6 @@ from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.shared_with_spark.event import EVENT_DTYPE, Events
 
 LOGNORMAL = {"kind": "lognormal", "mean_ms": 20, "p99_ms": 80}
-
 MIXTURE = {"kind": "mixture", "parts": [{"share": 0.9, "ms": 1}, {"share": 0.1, "ms": 51}]}
 
 
@@ -143,13 +142,10 @@ def test_work_never_goes_back(instants: list[int]) -> None:
 
 
 MS = 1_000_000
-
 TWENTY_MS = LognormalCost(kind="lognormal", mean_ms=20, p99_ms=80)
-
 ONE_IN_TEN = MixtureCost(
     kind="mixture", parts=(CostPart(share=0.9, ms=1), CostPart(share=0.1, ms=51))
 )
-
 RECORDED = [9686070, 18440200, 4313254, 15888084]
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.catalog.catalog import checked_cell, load_scenario
-from lagbench.catalog.catalog_files import list_scenarios
+from lagbench.catalog.catalog import load_scenario
 from lagbench.core.scenario.event_stream import (
     EntityOrder,
     EventStream,
@@ -24,7 +23,6 @@ from lagbench.core.scenario.event_stream import (
 )
 from lagbench.core.scenario.offered_load import (
     OfferedLoad,
-    Segment,
     Spike,
     load_spikes,
     offered_load,
@@ -58,36 +56,27 @@ def periods(load: OfferedLoad, floor: float | None = 1000) -> list[tuple[float, 
     return [(spike.start_seconds, spike.end_seconds) for spike in found]
 
 
-def test_a_steps_spike_is_its_own_even_below_the_floors_rate() -> None:
-    """The profile says what the spike is."""
-    profile = StepProfile(
-        kind="step",
-        rate_per_second=10,
-        spike_mult=5,
-        before_seconds=8,
-        spike_hold_seconds=20,
-        after_seconds=4,
-    )
-
-    assert load_spikes(offered_load(profile), started_replicas=1, pod_rate=1000) == (
-        Spike(8, 28, 10, 50),
-    )
+STEP_OF_TEN = StepProfile(
+    kind="step",
+    rate_per_second=10,
+    spike_mult=5,
+    before_seconds=8,
+    spike_hold_seconds=20,
+    after_seconds=4,
+)
+BURSTS = BurstyProfile(
+    kind="bursty", rate_per_second=10, quiet_seconds=5, spike_hold_seconds=2, bursts=2
+)
+STEADY = SteadyProfile(kind="steady", rate_per_second=5000, duration_seconds=100)
 
 
-def test_each_burst_is_a_spike() -> None:
-    """However short the quiet between two of them."""
-    profile = BurstyProfile(
-        kind="bursty", rate_per_second=10, quiet_seconds=5, spike_hold_seconds=2, bursts=2
-    )
-
-    assert periods(offered_load(profile)) == [(5, 7), (12, 14)]
-
-
-def test_a_steady_load_has_none() -> None:
-    """Also where the floor cannot take it."""
-    profile = SteadyProfile(kind="steady", rate_per_second=5000, duration_seconds=100)
-
-    assert periods(offered_load(profile)) == []
+@pytest.mark.parametrize(
+    ("profile", "found"),
+    [(STEP_OF_TEN, [(8, 28)]), (BURSTS, [(5, 7), (12, 14)]), (STEADY, [])],
+)
+def test_a_profile_says_what_its_spikes_are(profile: Any, found: list[tuple[float, float]]) -> None:
+    """Even below the floor's rate, and none where the floor cannot take a steady load."""
+    assert periods(offered_load(profile)) == found
 
 
 @pytest.mark.parametrize(
@@ -111,10 +100,11 @@ def test_a_trace_has_spikes_where_the_floor_cannot_follow(
 
 
 def test_a_spike_of_a_trace_knows_its_rates() -> None:
-    """The rate before it, and the highest in it."""
+    """The rate before it, and the highest in it; a pod without a limit has no spike."""
     load = trace((0, 500), (20, 1500), (40, 4500), (60, 1200), (80, 300), (90, 0))
 
     assert load_spikes(load, started_replicas=1, pod_rate=1000) == (Spike(20, 80, 500, 4500),)
+    assert periods(load, floor=None) == []
 
 
 def test_a_trace_that_marks_its_spikes_is_taken_at_its_word() -> None:
@@ -123,11 +113,6 @@ def test_a_trace_that_marks_its_spikes_is_taken_at_its_word() -> None:
 
     assert periods(trace(*rows, marks="0100")) == [(20, 21)]
     assert periods(trace(*rows, marks="0000")) == []
-
-
-def test_records_that_cost_nothing_are_never_too_many() -> None:
-    """A pod without a limit has none that a rate could exceed."""
-    assert periods(OfferedLoad((Segment(0, 1e6),), 60, marks_spikes=False), floor=None) == []
 
 
 STEP = {
@@ -169,22 +154,6 @@ def test_the_planned_window_is_the_same_stream_with_and_without_a_tail() -> None
     assert with_tail[: planned.total].tobytes() == alone.tobytes()
     first = int(with_tail["planned_offset_ns"][planned.total])
     assert planned.duration_ns < first <= planned.duration_ns + 1e9 / 777.7 + 1
-
-
-@pytest.mark.parametrize("name", list_scenarios())
-def test_the_catalogs_streams_keep_their_instants(name: str) -> None:
-    """Around the end of each planned window, where the tail begins, no instant moves."""
-    cell = checked_cell(name)
-    planned = offered_load(cell.scenario.profile)
-    started = cell.policy.limits.started_replicas
-    tail = tail_of(cell.scenario, started_replicas=started) or Tail(planned.base_rate, 10)
-    whole, total = tail.after(planned), planned.total
-
-    assert (
-        whole.planned_times(total - 10_000, total) == planned.planned_times(total - 10_000, total)
-    ).all()
-    assert whole.planned_count_at(planned.duration_ns) == total
-    assert [step.at_ns for step in whole.steps] == [step.at_ns for step in planned.steps]
 
 
 def test_a_digest_is_of_the_planned_window_alone() -> None:
@@ -235,22 +204,16 @@ def test_lag_at_rest_is_never_zero_under_load() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "floor", "at_rest"),
-    [(900, 2, (2, 2)), (900, 0, (1, 2)), (1600, 2, (2, 4)), (9000, 2, (2, 12))],
+    [(900, 2, (2, 2)), (900, 0, (1, 2)), (1600, 2, (2, 4)), (9000, 2, (2, 12)), (None, 0, (0, 0))],
 )
 def test_replicas_at_rest_hold_the_base_load(
-    rate: float, floor: int, at_rest: tuple[int, int]
+    rate: float | None, floor: int, at_rest: tuple[int, int]
 ) -> None:
-    """The floor, at least one pod, and up to what the load needs where the floor cannot do it."""
-    found = resting_replicas(
-        scenario(STEP), Tail(rate, 10), floor_replicas=floor, ceiling_replicas=12
-    )
+    """The floor, at least one pod, and up to what the load needs; without load the floor."""
+    tail = None if rate is None else Tail(rate, 10)
+    found = resting_replicas(scenario(STEP), tail, floor_replicas=floor, ceiling_replicas=12)
 
     assert found == at_rest
-
-
-def test_without_load_the_policy_rests_at_its_floor() -> None:
-    """Also at 0."""
-    assert resting_replicas(scenario(STEP), None, floor_replicas=0, ceiling_replicas=12) == (0, 0)
 
 
 @pytest.mark.parametrize("s", [0.0, 0.7, 1.0, 1.1, 2.5])
@@ -268,15 +231,6 @@ def test_draws_have_zipf_frequencies(s: float, entities: int) -> None:
     assert ranks.max() < entities
     # One grid step, and the head's integral at a table of 1024 ranks.
     assert np.abs(found - expected).max() < 1e-5
-
-
-def test_probabilities_of_all_ranks_sum_to_one() -> None:
-    """The tail's integral stands for its ranks to 1e-7."""
-    ranks = np.arange(200_000)
-
-    total = ZipfRanks(Keys(entities=200_000)).probability(ranks).sum()
-
-    assert total == pytest.approx(1.0, abs=1e-7)
 
 
 @given(entities=st.integers(1, 3_000), seed=st.integers(0, 2**63 - 1))
@@ -306,13 +260,6 @@ def test_shares_are_those_of_a_long_sample() -> None:
     assert shares.sum() == pytest.approx(1.0)
     assert np.abs(shares - sampled).max() < 0.002
     assert shares.max() == pytest.approx(0.164, abs=0.001)
-
-
-def test_uniform_keys_spread_evenly() -> None:
-    """With s = 0 no partition stands out."""
-    shares = partition_shares(Keys(entities=1_000_000, zipf_s=0), 24, 1)
-
-    assert shares == pytest.approx(np.full(24, 1 / 24), rel=0.05)
 
 
 NS = 1_000_000_000
@@ -357,20 +304,14 @@ def test_the_window_ends_with_the_planned_window() -> None:
     assert key.until_offset_ns == 85 * NS
 
 
-def test_a_key_that_hangs_fails_nothing() -> None:
-    """Its messages are processed, later."""
-    scenario = poisoned(effect="hang")
+def test_a_key_that_hangs_fails_nothing_and_no_poison_is_none() -> None:
+    """Messages that hang are processed, later."""
+    hanging, without = poisoned(effect="hang"), load_scenario("quick_spike")
 
-    assert failing_seqs(scenario) is None
-    assert len(poisoned_seqs(scenario)) > 10
-
-
-def test_without_poison_nothing_is_poisoned() -> None:
-    """That is the default."""
-    scenario = load_scenario("quick_spike")
-
-    assert (poisoned_key(scenario), failing_seqs(scenario)) == (None, None)
-    assert np.array_equal(poisoned_seqs(scenario), [])
+    assert failing_seqs(hanging) is None
+    assert len(poisoned_seqs(hanging)) > 10
+    assert (poisoned_key(without), failing_seqs(without)) == (None, None)
+    assert not len(poisoned_seqs(without))
 
 
 @pytest.mark.parametrize(

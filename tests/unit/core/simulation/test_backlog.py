@@ -95,26 +95,21 @@ def test_a_partition_without_a_pod_keeps_all_that_arrives() -> None:
     assert lags_at(backlog, 6.0) == pytest.approx([0, 100])
 
 
-def test_committed_offsets_stand_still_between_two_commits() -> None:
-    """With commits at whole seconds the committed offset at 3.7 s is what was done at 3 s."""
-    backlog = backlog_of([100])
-    own(backlog, -5.0, [0, 0])
+@pytest.mark.parametrize(
+    ("rates", "phase", "second", "end", "committed"),
+    [
+        ([100], 0.0, 3.7, 185, 150),  # what was done at 3 s
+        ([100, 40], 0.5, 10.4, 508, 475),  # at 9.5 s, when the rate was another
+    ],
+)
+def test_committed_offsets_stand_still_between_two_commits(
+    rates: list[float], phase: float, second: float, end: int, committed: int
+) -> None:
+    """With commits at each whole second and the phase."""
+    backlog = backlog_of(rates)
+    own(backlog, -5.0, [0, 0], phase=phase)
 
-    end, committed = backlog.offsets_at(3.7)
-
-    assert end.tolist() == [185, 185]
-    assert committed.tolist() == [150, 150]
-
-
-def test_a_commit_may_lie_before_the_last_change_of_rates() -> None:
-    """At 10.4 s the last commit with phase 0.5 was at 9.5 s, when the rate was another."""
-    backlog = backlog_of([100, 40])
-    own(backlog, -5.0, [0, 0], phase=0.5)
-
-    end, committed = backlog.offsets_at(10.4)
-
-    assert end.tolist() == [508, 508]
-    assert committed.tolist() == [475, 475]
+    assert [found.tolist() for found in backlog.offsets_at(second)] == [[end] * 2, [committed] * 2]
 
 
 def test_who_gives_a_partition_up_commits_it() -> None:
@@ -193,20 +188,25 @@ def waited(until: float, *, planned_seconds: float = 20.0) -> TimeLag:
     return time_lag_seconds(traffic, instants, lags[:, None], planned_seconds)
 
 
-def test_a_message_waits_for_those_before_it() -> None:
+@pytest.mark.parametrize(
+    ("until", "planned_seconds", "p50", "p99"),
+    [
+        (60.0, 20.0, 10.0, 19.8),
+        (60.0, 10.0, 5.0, 9.9),  # of the planned window alone
+        (39.9, 20.0, 10.0, 19.8),  # all but the last quarter of a percent are done
+        (39.0, 20.0, 10.0, None),  # more than 1 % are not
+    ],
+)
+def test_a_message_waits_for_those_before_it(
+    until: float, planned_seconds: float, p50: float, p99: float | None
+) -> None:
     """The wait grows by a second a second: half wait up to 10 s, one in a hundred above 19.8 s."""
-    assert waited(60.0) == pytest.approx((10.0, 19.8), abs=0.02)
+    found = waited(until, planned_seconds=planned_seconds)
 
-
-def test_only_messages_of_the_planned_window_count() -> None:
-    """Of the first 10 s the last hundredth waits above 9.9 s."""
-    assert waited(60.0, planned_seconds=10.0).p99 == pytest.approx(9.9, abs=0.02)
-
-
-def test_messages_that_are_not_done_leave_it_unknown() -> None:
-    """At 39.9 s all but the last quarter of a percent are done; at 39 s more than 1 % are not."""
-    assert waited(39.9).p99 == pytest.approx(19.8, abs=0.02)
-    assert waited(39.0) == pytest.approx((10.0, None), abs=0.02)
+    assert found == pytest.approx((p50, p99), abs=0.02)
+    nothing = Traffic(OfferedLoad((Segment(0.0, 0.0),), 10.0), np.ones(1))
+    none = time_lag_seconds(nothing, np.array([0.0, 10.0]), np.zeros((2, 1)), 10.0)
+    assert none == (None, None)
 
 
 def test_partitions_count_by_their_messages() -> None:
@@ -220,14 +220,6 @@ def test_partitions_count_by_their_messages() -> None:
     slow = np.array([[0.0, 0.0], [0.0, 200.0], [0.0, 0.0]])
     # Nothing of it is done before 10 s, then 20/s: the message of second t is done at 10 + t.
     assert time_lag_seconds(traffic, instants, slow, 10.0).p99 == pytest.approx(10.0)
-
-
-def test_no_message_has_no_wait() -> None:
-    """Without load there is nothing to measure."""
-    traffic = Traffic(OfferedLoad((Segment(0.0, 0.0),), 10.0), np.ones(1))
-    lags = np.zeros((2, 1))
-
-    assert time_lag_seconds(traffic, np.array([0.0, 10.0]), lags, 10.0) == (None, None)
 
 
 def test_the_oldest_message_decides() -> None:
@@ -320,26 +312,18 @@ def test_pods_that_are_not_ready_leave_first_then_the_youngest() -> None:
     assert fleet._backlog.owners == [0, 0, 0, 0]
 
 
-def test_a_pod_beyond_the_partitions_gets_none() -> None:
-    """The fifth pod on four partitions is Ready and never assigned."""
-    fleet = fleet_of(4)
+def test_pods_beyond_the_partitions_own_none_and_none_own_nothing() -> None:
+    """The fifth pod on four partitions is Ready and never assigned; at zero nobody owns any."""
+    five, none = fleet_of(4), fleet_of(2)
 
-    fleet.set_replicas(5, 10.0, "hpa")
-    fleet.advance(20.0)
+    five.set_replicas(5, 10.0, "hpa")
+    none.set_replicas(0, 10.0, "keda")
+    for fleet in (five, none):
+        fleet.advance(20.0)
 
-    assert fleet.ready_count == 5
-    assert fleet.pods[4].assigned_at is None
-
-
-def test_at_zero_pods_nobody_owns_anything() -> None:
-    """Scaled to zero, every partition is without an owner."""
-    fleet = fleet_of(2)
-
-    fleet.set_replicas(0, 10.0, "keda")
-    fleet.advance(20.0)
-
-    assert fleet._backlog.owners == [-1, -1, -1, -1]
-    assert [(step.before, step.after) for step in fleet.steps] == [(2, 0)]
+    assert (five.ready_count, five.pods[4].assigned_at) == (5, None)
+    assert none._backlog.owners == [-1, -1, -1, -1]
+    assert [(step.before, step.after) for step in none.steps] == [(2, 0)]
 
 
 @given(

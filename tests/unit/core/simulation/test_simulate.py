@@ -267,21 +267,16 @@ def on_cpu() -> CheckedPolicy:
     return check_policy(hpa, where="tried")
 
 
-def test_cpu_does_not_see_the_lag() -> None:
-    """Consumers that wait use little CPU: an HPA on 70 % stays where it is."""
-    cell = simulate(scenario(), on_cpu())
+def test_cpu_sees_the_work_that_burns_it_and_not_the_lag() -> None:
+    """Consumers that wait use little; at 2 ms of CPU a message the spike asks for all pods."""
+    waiting = simulate(scenario(), on_cpu())
+    consumer = ConsumerSettings(process_ms=0, cpu_ms=2, cpu_request_millicores=1000)
+    burning = simulate(scenario().model_copy(update={"consumer": consumer}), on_cpu())
 
-    assert cell.measures.replica_changes == 0
-    assert cell.measures.peak_lag_records == pytest.approx(300_000)
-
-
-def test_cpu_sees_the_work_that_burns_it() -> None:
-    """At 2 ms of CPU a message 300/s a pod are 600 millicores of 1,000; the spike asks for all."""
-    burning = ConsumerSettings(process_ms=0, cpu_ms=2, cpu_request_millicores=1000)
-    cell = simulate(scenario().model_copy(update={"consumer": burning}), on_cpu())
-
-    assert counts(cell)[0] == 2
-    assert cell.measures.max_replicas == 12
+    assert waiting.measures.replica_changes == 0
+    assert waiting.measures.peak_lag_records == pytest.approx(300_000)
+    assert counts(burning)[0] == 2  # 300/s a pod are 600 millicores of 1,000
+    assert burning.measures.max_replicas == 12
 
 
 def test_a_cron_window_in_the_stream_is_open_there_at_any_start() -> None:
@@ -334,51 +329,29 @@ def test_the_range_over_the_phases_holds_what_quick_spike_was_measured_at() -> N
 
 
 def test_a_known_phase_leaves_little_of_the_range() -> None:
-    """With the HPA's sync at 9 s the peak is one number, except for the pods' start-up times."""
+    """With the HPA's sync at 9 s the peak is one number, except for the pods' start-up times.
+
+    A scenario that fixes the phase is predicted as if the run had recorded it.
+    """
     cell = checked_cell("quick_spike")
+    fixed = checked_cell("quick_spike", overrides={"hpa_sync_at_seconds": "9"})
 
     found = predict(cell.scenario, cell.policy, hpa_sync_at_seconds=9.0)
 
     lag = found.measures["peak_lag_records"]
     assert found.hpa_sync_at_seconds == 9.0
     assert (lag.high or 0) - (lag.low or 0) < 2_000
+    assert predict(fixed.scenario, fixed.policy) == found
 
 
-def test_a_scenario_that_fixes_the_phase_has_that_phase() -> None:
-    """It is predicted as if the run had recorded it."""
-    free = checked_cell("quick_spike")
-    fixed = checked_cell("quick_spike", overrides={"hpa_sync_at_seconds": "9"})
+def test_what_no_phase_has_is_missing() -> None:
+    """Without a spike there is no reaction and no drain; at a minute a message nothing drains."""
+    steady = predicted("steady").measures
+    stuck = predicted("quick_spike", consumer__process_ms="60000").measures["drain_seconds"]
 
-    known = predict(free.scenario, free.policy, hpa_sync_at_seconds=9.0)
-    assert predict(fixed.scenario, fixed.policy) == known
-
-
-def test_the_same_cell_gives_the_same_prediction() -> None:
-    """Nothing in it is drawn by a clock."""
-    assert predicted("bursty") == predicted("bursty")
-
-
-def test_a_steady_load_has_neither_reaction_nor_drain() -> None:
-    """Without a spike no phase has a value, and none is invented."""
-    of = predicted("steady").measures
-
-    assert (of["reaction_seconds"].median, of["reaction_seconds"].missing) == (None, PHASES)
-    assert of["drain_seconds"].median is None
-    assert of["max_replicas"].high == 2
-
-
-def test_two_pods_that_do_not_see_lag_gain_what_they_cannot_do() -> None:
-    """6,000/s against 1,000/s for 60 s leave 300,000 messages."""
-    lag = predicted("quick_spike", "cpu-only").measures["peak_lag_records"]
-
-    assert (lag.high or 0) <= 300_000 * 1.02
-
-
-def test_a_backlog_that_cannot_drain_has_no_drain() -> None:
-    """At a minute a message no phase drains."""
-    drain = predicted("quick_spike", consumer__process_ms="60000").measures["drain_seconds"]
-
-    assert (drain.median, drain.missing) == (None, PHASES)
+    for found in (steady["reaction_seconds"], steady["drain_seconds"], stuck):
+        assert (found.median, found.missing) == (None, PHASES)
+    assert steady["max_replicas"].high == 2
 
 
 def test_a_residual_is_measured_minus_predicted() -> None:

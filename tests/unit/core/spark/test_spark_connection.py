@@ -20,7 +20,6 @@ from lagbench.core.cluster.spark_connection import (
 from lagbench.errors import WrongInput
 
 WHERE = "connection spark_default"
-
 ON_A_VOLUME = {"lagbench_image": "i:1", "lagbench_runs": "/mnt/runs", "lagbench_runs_claim": "runs"}
 
 
