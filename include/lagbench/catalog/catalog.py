@@ -199,10 +199,7 @@ def policy_file(name_or_path: str | Path) -> Path:
 
 
 def read_objects(names_or_paths: Sequence[str]) -> tuple[str, list[Any]]:
-    """Return the objects in the files of policies, and the files' names for a message.
-
-    ``-`` is the standard input. The items of a List are objects of their own.
-    """
+    """Return the objects in the files of policies, and the files' names for a message."""
     places, objects = [], []
     for name in names_or_paths:
         if name == "-":
@@ -262,10 +259,7 @@ def checked_cell(
     overrides: Mapping[str, str] | None = None,
     limits: ConfLimits | None = None,
 ) -> Cell:
-    """Return scenario and policy, each checked and both together; ``policy`` replaces its own.
-
-    :param limits: as for ``load_scenario``.
-    """
+    """Return scenario and policy, each checked and both together; ``policy`` replaces its own."""
     _require_place("policy", policy or "", limits)
     loaded = load_scenario(scenario, overrides, limits)
     path = policy_file(loaded.policy if policy is None else policy)

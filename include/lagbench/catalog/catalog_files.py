@@ -61,10 +61,7 @@ def file_name(name_or_path: str) -> str:
 
 
 def resolved(name: str, given: str | Path) -> Path:
-    """Return the file that a path leads to, its links followed.
-
-    :param name: of the field, for the message.
-    """
+    """Return the file that a path leads to, its links followed."""
     try:
         return Path(given).resolve()
     except (OSError, RuntimeError, ValueError) as error:
@@ -73,10 +70,7 @@ def resolved(name: str, given: str | Path) -> Path:
 
 
 def find_file(name_or_path: str | Path, folder: Path, what: str) -> Path:
-    """Return the file: a path when it looks like one, else a name in ``folder``.
-
-    :param what: what is looked for, in one word, for the message.
-    """
+    """Return the file: a path when it looks like one, else a name in ``folder``."""
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or is_path(text):
         return Path(text)

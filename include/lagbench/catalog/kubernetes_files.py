@@ -94,10 +94,7 @@ for _name in ("bool", "int", "float"):
 
 
 def parse_objects(text: str, *, where: str, is_private: bool = False) -> list[Any]:
-    """Return the documents as kubectl would send them, the items of a List one by one.
-
-    :param is_private: a message shows no line of it.
-    """
+    """Return the documents as kubectl would send them, the items of a List one by one."""
     found = parse_documents(
         text.removeprefix("\ufeff"), where=where, loader=_KubernetesLoader, is_private=is_private
     )
@@ -143,12 +140,7 @@ _PORTS = {"containerPort": 65_535, "port": 65_535}
 
 
 def typed_objects(documents: Sequence[Any], *, where: str) -> list[Any]:
-    """Return the documents with their workloads, ConfigMaps and Secrets as the API server has them.
-
-    Other documents stay as they are. A workload may lack its selector.
-
-    :raises WrongInput: names the first field of another type than Kubernetes', by its place.
-    """
+    """Return the documents, workloads, ConfigMaps and Secrets as the API server has them."""
     return [_typed(one, where) for one in documents]
 
 

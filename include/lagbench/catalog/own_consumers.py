@@ -35,10 +35,7 @@ _QUOTES = ("'", '"')
 
 
 def with_own_files(scenario: Scenario, scenario_file: Path) -> Scenario:
-    """Return the scenario with its consumer's files by their whole paths, and the manifest's hash.
-
-    :raises WrongInput: a file cannot be read, or the manifest is not one Deployment.
-    """
+    """Return the scenario with its consumer's files by whole paths, and the manifest's hash."""
     consumer = scenario.consumer
     if consumer.kind != "own" or consumer.manifest is None:
         return scenario
@@ -88,10 +85,7 @@ def read_environment(consumer: ConsumerSettings) -> Mapping[str, str]:
 
 
 def require_own_consumer(scenario: Scenario, *, on: ClusterSettings | KafkaSettings) -> None:
-    """Reject a consumer that the target cannot honour, before anything starts.
-
-    :param on: the settings of the cluster, or those of the embedded bench's Kafka.
-    """
+    """Reject a consumer that the target cannot honour, before anything starts."""
     consumer = scenario.consumer
     if consumer.kind != "own" or consumer.manifest is None:
         return

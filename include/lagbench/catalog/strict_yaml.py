@@ -81,10 +81,7 @@ _FLOAT_TEXT = re.compile(
 
 
 class StrictLoader(BoundedLoader):
-    """A safe loader with the scalars of YAML 1.2 that rejects a key given twice.
-
-    Each key is the text as it is written: ``1: x`` has the key ``"1"``.
-    """
+    """A safe loader with the scalars of YAML 1.2 that rejects a key given twice."""
 
     def __init__(self, stream: str) -> None:
         """Begin with no merge done."""
@@ -186,10 +183,7 @@ def parse_documents(
     loader: type[StrictLoader] = StrictLoader,
     is_private: bool = False,
 ) -> list[Any]:
-    """Return the documents in ``text`` except empty ones; ``WrongInput`` as for one document.
-
-    :param is_private: a message shows no line of it.
-    """
+    """Return the documents in ``text`` except empty ones; ``WrongInput`` as for one document."""
     found = _read(lambda: list(yaml.load_all(text, Loader=loader)), text, where, is_private)
     return [document for document in found if document is not None]
 

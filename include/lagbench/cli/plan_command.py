@@ -46,8 +46,7 @@ def plan(
     from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.catalog.catalog import checked_cell, parse_settings
-    from lagbench.core.simulation.machine_needs import cannot_carry
-    from lagbench.core.simulation.plan import disk_bytes, plan_cell
+    from lagbench.core.simulation.plan import cannot_carry, disk_bytes, plan_cell
     from lagbench.core.simulation.prediction import predict
     from lagbench.core.simulation.simulate import is_simulated
 

@@ -93,10 +93,7 @@ def entry(properties: Mapping[str, Schema], *required: str) -> Schema:
 
 
 def _children(value: Any, schema: Schema, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yield place, value and schema of what is in a value; False: the schema has no such field.
-
-    Where the schema wants something else, it knows no field of what is there either.
-    """
+    """Yield place, value and schema of what is in a value; False: the schema has no such field."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield f"{path}[{index}]", item, schema.get("items", entry({}))

@@ -15,8 +15,7 @@ from lagbench.adapters.process.processor_speed import Processor, this_processor
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.core.cluster.policy_manifest import asks_prometheus
-from lagbench.core.simulation.machine_needs import cores_needed
-from lagbench.core.simulation.plan import plan_cell
+from lagbench.core.simulation.plan import cores_needed, plan_cell
 from lagbench.embedded.bench_state import BenchFiles, BenchState
 from lagbench.embedded.bench_status import status_of
 from lagbench.embedded.broker import NEEDED_DISK_BYTES, free_disk_bytes

@@ -25,10 +25,14 @@ from lagbench.core.cluster.manifests import (
     companion_for_run,
     recorder_for_run,
 )
-from lagbench.core.cluster.rejected_pods import imposed_cpu_limits, sets_cpu_limit
 from lagbench.core.cluster.run_jobs import actions_job_for_run, swapped_policy_for_run
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
-from lagbench.core.workload_state import is_ready, selector_string
+from lagbench.core.workload_state import (
+    imposed_cpu_limits,
+    is_ready,
+    selector_string,
+    sets_cpu_limit,
+)
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.airflow_supervisor import is_airflow
 from lagbench.programs.live.run_follower import LONGEST_SECONDS

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lagbench.adapters.kube.kube import Kube, Manifest
-from lagbench.core.cluster.rejected_pods import refused_pods, violated_level
-from lagbench.core.workload_state import is_ready, repeated_ends
+from lagbench.core.workload_state import is_ready, refused_pods, repeated_ends, violated_level
 from lagbench.errors import NotReady, PodsEnded, PodsRefused, WrongInput
 
 READY_TIMEOUT_SECONDS = 60.0

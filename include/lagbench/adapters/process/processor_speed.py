@@ -14,7 +14,7 @@ from dataclasses import dataclass
 _LOOPS = 15
 _ADDITIONS = 100_000
 _REFERENCE_SECONDS = 0.0026
-"""One loop on the machine on which core/plan/machine_needs.py was measured, while it was quiet."""
+"""One loop on the machine on which core/simulation/plan.py was measured, while it was quiet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,10 +77,7 @@ class ClusterSettings:
 
 
 def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSettings:
-    """Return the settings among a connection's ``fields``; the other fields are the provider's.
-
-    An empty field counts as absent. ``WrongInput`` names ``where`` and the field.
-    """
+    """Return the settings among a connection's ``fields``; the other fields are the provider's."""
     found: dict[str, str] = {}
     for field, (pattern, allowed) in _ALLOWED.items():
         text = str(fields.get(field) or "").strip()

@@ -175,11 +175,7 @@ def recorder_for_run(
     observed_pids: Mapping[str, int] | None = None,
     is_embedded: bool = False,
 ) -> Manifest:
-    """Return the recorder's Deployment; without a kubeconfig it uses its service account.
-
-    ``observed_pids`` names processes of the embedded bench whose cost it samples. There the metrics
-    also have the names of other exporters; on a cluster only if its settings request them.
-    """
+    """Return the recorder's Deployment; without a kubeconfig it uses its service account."""
     asked = target.cluster.metric_aliases
     settings = {
         **group_settings(target),
@@ -217,10 +213,7 @@ def lag_scaler_for_run(
 
 
 def companion_for_run(companion: Mapping[str, Any], target: RunTarget) -> Manifest:
-    """Return a workload's companion object with the run's label, so that it ends with the run.
-
-    A disruption budget covers only the run's pods, because others may have the same ``app``.
-    """
+    """Return a workload's companion object with the run's label, so that it ends with the run."""
     manifest = for_group(companion, target.names)
     named(manifest, manifest["metadata"]["name"], target)
     if manifest.get("kind") == "PodDisruptionBudget":

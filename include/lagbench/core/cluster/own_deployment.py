@@ -14,7 +14,7 @@ from typing import Any
 
 from lagbench.core.cluster.cluster_settings import KAFKA_SETTINGS_FOLDER, KAFKA_SETTINGS_KEY
 from lagbench.core.cluster.manifests import Manifest, RunTarget, named, set_environment
-from lagbench.core.scenario.own_consumer import KAFKA_CONFIG, KAFKA_PREFIX, OwnTexts, own_texts
+from lagbench.core.scenario.own_consumer import KAFKA_CONFIG, KAFKA_PREFIX, filled_in
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
 
@@ -56,10 +56,7 @@ class OwnDeployment:
 def own_deployment(
     documents: Sequence[Any], *, where: str, container: str | None = None
 ) -> OwnDeployment:
-    """Return the one Deployment in a file's documents.
-
-    ``WrongInput`` names what is missing or is there twice, by its place.
-    """
+    """Return the one Deployment in a file's documents."""
 
     def refuse(place: str, value: object, allowed: str) -> WrongInput:
         return WrongInput(where=where, field=place, value=value, allowed=allowed)
@@ -115,13 +112,21 @@ def own_consumer_for_cluster(
     manifest = as_workload(own, target, replicas=replicas)
     pod = manifest["spec"]["template"]["spec"]
     container = next(one for one in pod["containers"] if one["name"] == own.container["name"])
-    ports = {str(port.get("name", "")): port["containerPort"] for port in _ports(own)}
-    ports |= {str(port["containerPort"]): port["containerPort"] for port in _ports(own)}
+    ports = {
+        str(port[alias]): str(port["containerPort"])
+        for port in own.container.get("ports") or []
+        if isinstance(port, Mapping) and isinstance(port.get("containerPort"), int)
+        for alias in ("name", "containerPort")
+        if alias in port
+    }
     secret, file = target.cluster.kafka_secret or OWN_KAFKA_SECRET, None
-    if settings.kafka_told:
-        file = mount_kafka_settings(pod, container, secret)
-    texts = ContainerValues({name: str(port) for name, port in ports.items()}, secret, file)
-    write_texts(own, container, target, settings, texts)
+    if settings.kafka_told:  # the settings of the cluster's Kafka, and the files that they name
+        volume = {"name": _VOLUME, "secret": {"secretName": secret, "defaultMode": 0o444}}
+        mount = {"name": _VOLUME, "mountPath": KAFKA_SETTINGS_FOLDER, "readOnly": True}
+        pod["volumes"] = [*(pod.get("volumes") or []), volume]
+        container["volumeMounts"] = [*(container.get("volumeMounts") or []), mount]
+        file = f"{KAFKA_SETTINGS_FOLDER}/{KAFKA_SETTINGS_KEY}"
+    write_texts(own, container, target, settings, ContainerValues(ports, secret, file))
     return manifest
 
 
@@ -168,18 +173,40 @@ def write_texts(
     A variable replaces that of the manifest. ``$(LAGBENCH_POD)`` is the pod's name, so it is the
     first variable; those of Kafka's log-in follow.
     """
-    texts = _texts(own, target, settings, values)
-    variables = dict(texts.env)
+    names, told = target.names, settings_told(settings)
+    known = {
+        "bootstrap_servers": target.bootstrap_servers,
+        "topic": names.events_topic,
+        "group": names.group,
+        "output_topic": names.processed_topic,
+        "ledger_topic": names.processed_topic,
+        "pod": f"$({POD_VARIABLE})",
+        **{f"port.{name}": port for name, port in values.ports.items()},
+        **{f"{KAFKA_PREFIX}{name}": f"$({_variable(name)})" for name in told},
+    }
+    if values.kafka_config is not None:
+        known[KAFKA_CONFIG] = values.kafka_config
+    try:
+        variables = {name: filled_in(text, known) for name, text in settings.env.items()}
+        arguments = [filled_in(text, known) for text in settings.args]
+    except KeyError as missing:
+        ports = ", ".join(sorted(name for name in values.ports if name)) or "it has none"
+        allowed = f"the port of {{{missing.args[0]}}}: {ports}"
+        raise own.refuse(f"{own.place}.ports", None, allowed) from missing
     if settings.accounting == "ledger":
-        variables[LEDGER_VARIABLE] = target.names.processed_topic
-    pod = {"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    login = kafka_variables(settings, values.kafka_secret)
-    written = {POD_VARIABLE, *(one["name"] for one in login)}
+        variables[LEDGER_VARIABLE] = names.processed_topic
+    first: list[dict[str, Any]] = [
+        {"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    ]
+    for name in told:
+        reference = {"secretKeyRef": {"name": values.kafka_secret, "key": name}}
+        first.append({"name": _variable(name), "valueFrom": reference})
+    written = {one["name"] for one in first}
     kept = [one for one in container.get("env") or [] if one.get("name") not in written]
-    container["env"] = [pod, *login, *kept]
+    container["env"] = [*first, *kept]
     set_environment(container, variables)
-    if texts.args:
-        container["args"] = [*(container.get("args") or []), *texts.args]
+    if arguments:
+        container["args"] = [*(container.get("args") or []), *arguments]
 
 
 def set_own_variables(containers: Sequence[dict[str, Any]], values: Mapping[str, str]) -> None:
@@ -187,36 +214,6 @@ def set_own_variables(containers: Sequence[dict[str, Any]], values: Mapping[str,
     for container in containers:
         if any(one["name"] == POD_VARIABLE for one in container.get("env") or []):
             set_environment(container, values)
-
-
-def _texts(
-    own: OwnDeployment, target: RunTarget, settings: ConsumerSettings, given: ContainerValues
-) -> OwnTexts:
-    names = target.names
-    values = {
-        "bootstrap_servers": target.bootstrap_servers,
-        "topic": names.events_topic,
-        "group": names.group,
-        "output_topic": names.processed_topic,
-        "ledger_topic": names.processed_topic,
-        "pod": f"$({POD_VARIABLE})",
-        **{f"port.{name}": port for name, port in given.ports.items()},
-        **kafka_texts(settings, given.kafka_config),
-    }
-    try:
-        return own_texts(settings, values)
-    except KeyError as missing:
-        known = ", ".join(sorted(name for name in given.ports if name)) or "it has none"
-        place = f"{own.place}.ports"
-        raise own.refuse(place, None, f"the port of {{{missing.args[0]}}}: {known}") from missing
-
-
-def _ports(own: OwnDeployment) -> list[Mapping[str, Any]]:
-    return [
-        port
-        for port in own.container.get("ports") or []
-        if isinstance(port, Mapping) and isinstance(port.get("containerPort"), int)
-    ]
 
 
 def _outline(value: object) -> object:
@@ -285,32 +282,6 @@ def require_kafka_secret(consumer: ConsumerSettings, secret: str | None) -> None
                 value=f"{{{name}}}",
                 allowed="with KAFKA_SECRET in the target's settings, which names the Secret",
             )
-
-
-def kafka_variables(consumer: ConsumerSettings, secret: str) -> list[dict[str, Any]]:
-    """Return a variable for each setting: the key of its name in ``secret``."""
-    return [
-        {
-            "name": _variable(name),
-            "valueFrom": {"secretKeyRef": {"name": secret, "key": name}},
-        }
-        for name in settings_told(consumer)
-    ]
-
-
-def kafka_texts(consumer: ConsumerSettings, config_file: str | None) -> dict[str, str]:
-    """Return what each placeholder of the log-in becomes."""
-    texts = {f"{KAFKA_PREFIX}{name}": f"$({_variable(name)})" for name in settings_told(consumer)}
-    return texts if config_file is None else {**texts, KAFKA_CONFIG: config_file}
-
-
-def mount_kafka_settings(pod: dict[str, Any], container: dict[str, Any], secret: str) -> str:
-    """Mount the Secret with the settings of a cluster's Kafka; return the path of its file."""
-    volume = {"name": _VOLUME, "secret": {"secretName": secret, "defaultMode": 0o444}}
-    mount = {"name": _VOLUME, "mountPath": KAFKA_SETTINGS_FOLDER, "readOnly": True}
-    pod["volumes"] = [*(pod.get("volumes") or []), volume]
-    container["volumeMounts"] = [*(container.get("volumeMounts") or []), mount]
-    return f"{KAFKA_SETTINGS_FOLDER}/{KAFKA_SETTINGS_KEY}"
 
 
 def _variable(setting: str) -> str:

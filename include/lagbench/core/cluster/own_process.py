@@ -74,12 +74,7 @@ def own_consumer_as_process(
     folder: str,
     kafka: KafkaSettings,
 ) -> OwnProcess:
-    """Return the workload of the embedded bench.
-
-    :param environment: what ``consumer.env_file`` has; it stands for the cluster's Secrets.
-    :param folder: in which the command runs: that of the manifest's file.
-    :param kafka: the settings of the run's Kafka, for the placeholders of its log-in.
-    """
+    """Return the workload of the embedded bench."""
     kafka.require(settings)
     work = _Adaptation(own, settings, environment, list(own.notes))
     workload = as_workload(own, target, replicas=replicas)

@@ -197,10 +197,7 @@ def _refuse(scenario: Scenario, kinds: Collection[ActionKind], place: str) -> No
 def check_actions(
     scenario: Scenario, policies: Sequence[Mapping[str, Any]], *, started_replicas: int
 ) -> None:
-    """Reject actions without load or without a target.
-
-    :param policies: the manifests of the run's policy, and of those that actions swap in.
-    """
+    """Reject actions without load or without a target."""
     seconds = offered_load(scenario.profile).duration_seconds
     has_tail = tail_of(scenario, started_replicas=started_replicas) is not None
     for number, action in enumerate(scenario.actions):
@@ -276,10 +273,7 @@ def rights_of_run(
     policies: Sequence[Mapping[str, Any]],
     kinds: Collection[KindName] = (),
 ) -> tuple[Right, ...]:
-    """Return the rights that a run under the ``policies`` needs; empty: they are not known yet.
-
-    :param kinds: of the run's consumers.
-    """
+    """Return the rights that a run under the ``policies`` needs; empty: they are not known yet."""
     is_on_spark = "spark" in kinds
     makes_claim = is_on_spark or any(map(asks_lag_scaler, policies))
     is_stored = makes_claim and cluster.storage_class != NO_STORAGE

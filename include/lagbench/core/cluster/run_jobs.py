@@ -32,12 +32,7 @@ def producer_job_for_run(
     starts_at_ns: int | None = None,
     payload_file: str | None = None,
 ) -> Manifest:
-    """Return the producer's Job under the run's one name, so that creating it twice is a conflict.
-
-    With a ``tail`` the base load continues until the Job is deleted. The stream starts at
-    ``starts_at_ns`` (unix ns), None: as soon as it can. ``payload_file`` has the samples of a
-    scenario with a payload.
-    """
+    """Return the producer's Job; with a ``tail`` base load continues until it is deleted."""
     settings: dict[str, Any] = {
         "profile_json": profile_content(scenario.profile),
         "partitions": scenario.partitions,
@@ -73,10 +68,7 @@ def actions_job_for_run(
     *,
     policies: Mapping[int, Manifest] | None = None,
 ) -> Manifest:
-    """Return the player's Job, under one name for each run: creating it twice is a conflict.
-
-    :param policies: new policies as a run applies them, by the number of their action.
-    """
+    """Return the player's Job, under one name for each run: creating it twice is a conflict."""
     load = offered_load(scenario.profile)
     started = limits.started_replicas
     pod_rate = scenario.consumer.pod_rate_per_second

@@ -118,10 +118,7 @@ class SparkSettings(BaseModel):
 
     @classmethod
     def read(cls, where: str, extra: Mapping[str, Any]) -> Self:
-        """Take lagbench's keys out of a connection's extra.
-
-        :raises WrongInput: one of lagbench's keys is unknown, or its value is invalid.
-        """
+        """Take lagbench's keys out of a connection's extra."""
         ours = {k.removeprefix(PREFIX): v for k, v in extra.items() if k.startswith(PREFIX)}
         unknown = sorted(ours.keys() - cls.model_fields.keys())
         if unknown:
@@ -144,10 +141,7 @@ class SparkSettings(BaseModel):
 
 
 def place_of(where: str, master: str) -> SparkPlace:
-    """Return where a master runs Spark.
-
-    :raises WrongInput: the bench has no way to run Spark there.
-    """
+    """Return where a master runs Spark."""
     for place, pattern in _MASTERS.items():
         if pattern.fullmatch(master):
             return place
@@ -157,10 +151,7 @@ def place_of(where: str, master: str) -> SparkPlace:
 def check_fit(
     where: str, place: SparkPlace, settings: SparkSettings, *, deploy_mode: str | None
 ) -> None:
-    """Reject settings that cannot work where Spark runs.
-
-    :raises WrongInput: with the setting, its value and what is allowed.
-    """
+    """Reject settings that cannot work where Spark runs."""
     for name, value, allowed in _problems(place, settings, deploy_mode):
         raise WrongInput(where=where, field=name, value=value, allowed=allowed)
 

@@ -116,10 +116,7 @@ def spark_consumer_for_run(
     *,
     replicas: int,
 ) -> list[Manifest]:
-    """Return master, workers and driver in the order of their start.
-
-    :param base: returns the committed Deployment of a folder.
-    """
+    """Return master, workers and driver in the order of their start."""
     settings = scenario.consumer
     return [
         spark_master_for_run(base(SPARK_MASTER), target, place),
@@ -140,10 +137,7 @@ def spark_consumer_for_run(
 
 
 def spark_secret_for_run(service: Mapping[str, Any], target: RunTarget, secret: str) -> Manifest:
-    """Return the Secret that lets the run's pods of Spark know each other.
-
-    :param service: as the API server has it.
-    """
+    """Return the Secret that lets the run's pods of Spark know each other."""
     manifest: Manifest = {"apiVersion": "v1", "kind": "Secret"}
     metadata = named(manifest, _secret_name(target), target)
     owner = {key: service["metadata"][key] for key in ("name", "uid")}

@@ -154,10 +154,7 @@ class RollingRestart(ActionBase):
 
 
 class SlowDownstream(LastingAction):
-    """Each downstream write costs ``factor`` times ``consumer.process_ms`` for ``for_seconds``.
-
-    The consumers know its time from their start, so it begins at a second of the stream.
-    """
+    """Each downstream write costs ``factor`` times ``consumer.process_ms`` for ``for_seconds``."""
 
     kind: Literal["slow_downstream"]
     factor: float = Field(gt=1, le=MOST_FACTOR, description="cost of a write, as a multiple")
@@ -187,11 +184,7 @@ class BrokerRestart(LastingAction):
 
 
 class GrowPartitions(ActionBase):
-    """The events topic gets more partitions, permanently: Kafka cannot remove them.
-
-    Each message goes by the number that is planned for its instant, so it begins at a second of
-    the stream.
-    """
+    """The events topic gets more partitions, permanently: Kafka cannot remove them."""
 
     kind: Literal["grow_partitions"]
     partitions: int = Field(
@@ -264,10 +257,7 @@ def downstream_pace(actions: Sequence[ActionBase]) -> DownstreamPace:
 def action_problems(
     actions: Sequence[ActionBase], *, partitions: int, workload: str, kind: str
 ) -> Iterator[str]:
-    """Yield what is wrong with the actions of a run, whose consumers are of a ``kind``.
-
-    :param partitions: of the topic at the start.
-    """
+    """Yield what is wrong with the actions of a run, whose consumers are of a ``kind``."""
     for number, action in enumerate(actions):
         place = f"actions.{number}"
         yield from (f"{place}.{problem}" for problem in _begin_problems(action))

@@ -66,11 +66,7 @@ class AccountingLevel:
         return {**self.default_limits(), **given}
 
     def judged_without(self, names: Iterable[str], *, but: Collection[str] = ()) -> str:
-        """Return the first sentence of a verdict: what this level leaves unjudged.
-
-        :param names: the SLOs of the verdict.
-        :param but: SLOs that have a limit although they cannot be judged.
-        """
+        """Return the first sentence of a verdict: what this level leaves unjudged."""
         known = set(names) - set(but)
         missing = [name for name in self.cannot_judge if name in known]
         return f"judged without: {', '.join(missing)} ({self.text})" if missing else ""
@@ -247,10 +243,7 @@ class ConsumerKind:
         return self.has_members and self.has_reports
 
     def problems(self, given: Collection[str], actions: Collection[ActionKind]) -> Iterator[str]:
-        """Yield the settings and actions that this kind does not take.
-
-        :param given: names of the fields of ``consumer`` that differ from their default.
-        """
+        """Yield the settings and actions that this kind does not take."""
         of_kind = f"with consumer.kind {self.name}"
         for name, reason in self.not_taken.items():
             if name in given:

@@ -92,10 +92,7 @@ class OfferedLoad:
 
     @cached_property
     def steps(self) -> tuple[RateStep, ...]:
-        """Return the instants where the rate changes, and the end of a spike that ends the stream.
-
-        A spike's start and end have kinds of their own; any other change is a ``change``.
-        """
+        """Return where the rate changes, and the end of a spike that ends the stream."""
         found: list[RateStep] = []
         for index, (before, after) in enumerate(
             zip(self.segments, self.segments[1:], strict=False)
@@ -117,11 +114,7 @@ class OfferedLoad:
         return tuple(found)
 
     def with_tail(self, rate_per_second: float, seconds: float) -> OfferedLoad:
-        """Return this load, the planned window, then ``rate_per_second`` for ``seconds``.
-
-        The events of this load keep their seqs and instants, because those of a segment depend
-        only on the load before its end.
-        """
+        """Return this load, the planned window, then ``rate_per_second`` for ``seconds``."""
         tail = Segment(self.duration_seconds, rate_per_second)
         ends_at = float(_decimal(self.duration_seconds) + _decimal(seconds))
         return OfferedLoad((*self.segments, tail), ends_at, marks_spikes=self.marks_spikes)

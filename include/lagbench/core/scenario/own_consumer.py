@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -210,19 +209,3 @@ def client_pattern(client_id: str, pod: str) -> re.Pattern[str]:
 def new_variables(action: RollingRestart) -> dict[str, str]:
     """Return what the action's ``env`` gives the new pods."""
     return {name: filled_in(text, {}) for name, text in action.env.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class OwnTexts:
-    """The variables and arguments of a consumer, with their placeholders filled in."""
-
-    env: Mapping[str, str]
-    args: tuple[str, ...]
-
-
-def own_texts(own: OwnConsumer, values: Mapping[str, str]) -> OwnTexts:
-    """Return the variables and arguments with their values."""
-    return OwnTexts(
-        env={name: filled_in(text, values) for name, text in own.env.items()},
-        args=tuple(filled_in(text, values) for text in own.args),
-    )

@@ -150,10 +150,7 @@ _NUMBER = re.compile(r"\s*[0-9.eE+-]+\s*")  # float takes digits of every script
 
 
 def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
-    """Return the rows of a trace; the last row's second ends the stream.
-
-    Blank lines and lines that begin with ``#`` are skipped. ``WrongInput`` names the line.
-    """
+    """Return the rows of a trace; the last row's second ends the stream."""
 
     def refuse(field: str, value: object, allowed: str) -> WrongInput:
         return WrongInput(where=where, field=field, value=value, allowed=allowed)

@@ -51,11 +51,7 @@ _SCENARIO_CHARACTERS = 28
 
 
 def new_run_id(scenario: str, *, planned_at: datetime, unique_digits: str) -> str:
-    """Return the id of a run of ``scenario``: scenario, UTC instant, digits; it sorts by time.
-
-    :param planned_at: in UTC.
-    :param unique_digits: four, drawn for each run, because two may be planned in the same second.
-    """
+    """Return the id of a run of ``scenario``: scenario, UTC instant, digits; it sorts by time."""
     name = scenario.replace("_", "-")[:_SCENARIO_CHARACTERS].rstrip("-")
     return f"{name}-{planned_at:%Y%m%d-%H%M%S}-{unique_digits}"
 

@@ -133,11 +133,7 @@ class ConsumerSettings(OwnConsumer, ConsumerFlags):
     )
 
     def lag_at_rest_seconds(self, rate: float, pods: int) -> float:
-        """Return the seconds of traffic that lag shows at its highest while ``pods`` keep up.
-
-        A stand-in commits about once a second; Spark publishes once a batch. At a ``rate``
-        (messages per second) above what the pods can do, Spark's is infinite.
-        """
+        """Return the seconds of traffic that lag shows at its highest while ``pods`` keep up."""
         if self.kind == "own":
             return OWN_COMMIT_SECONDS
         if self.kind != "spark":
@@ -364,10 +360,7 @@ def with_fields_of_first(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shared_actions(actions: Sequence[ActionBase]) -> dict[int, int]:
-    """Return the actions that act on all groups: number in the run -> number in the second group.
-
-    The second group's scenario has only these, so they have other numbers there.
-    """
+    """Return the numbers, in the run and in the second group, of actions on all groups."""
     on_all = _ACTIONS_ON_ALL_GROUPS
     numbers = [number for number, action in enumerate(actions) if action.kind in on_all]
     return {number: place for place, number in enumerate(numbers)}

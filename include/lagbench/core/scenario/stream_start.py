@@ -55,10 +55,7 @@ def mean_start_seconds(settings: ConsumerSettings) -> float:
 
 
 def stream_start_at_ns(*, sync_at_ns: int, phase_seconds: float, earliest_ns: int) -> int:
-    """Return the first instant from ``earliest_ns`` on with a sync ``phase_seconds`` after it.
-
-    :param sync_at_ns: a known sync (unix ns); further ones come every 15 s.
-    """
+    """Return the first instant from ``earliest_ns`` on with a sync ``phase_seconds`` after it."""
     period_ns = round(HPA_SYNC_SECONDS * NS_PER_SECOND)
     first = sync_at_ns - round(phase_seconds * NS_PER_SECOND)
     return earliest_ns + (first - earliest_ns) % period_ns

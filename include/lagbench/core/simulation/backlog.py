@@ -130,10 +130,7 @@ class Backlog:
         starts_at: float,
         pace: DownstreamPace | None = None,
     ) -> None:
-        """Start empty at ``starts_at`` (seconds; the stream starts at 0) with no owners.
-
-        ``pod_rate`` is that of a pod whose downstream is not slow; without a ``pace`` it never is.
-        """
+        """Start empty at ``starts_at`` (seconds; the stream starts at 0) with no owners."""
         self._traffic = traffic
         self._full_pod_rate = self._pod_rate = min(pod_rate, _UNBOUNDED_RATE)
         self._paces = deque(pace.changes if pace is not None else ())
@@ -181,11 +178,7 @@ class Backlog:
     def set_owners(
         self, second: float, owners: Sequence[int], commit_phases: Mapping[int, float]
     ) -> None:
-        """Give each partition to the pod of that number, or to ``NOBODY``.
-
-        A pod that gives up a partition commits it first. ``commit_phases``: when in the interval
-        each pod commits.
-        """
+        """Give each partition to the pod of that number, or to ``NOBODY``."""
         self.advance(second)
         arrived = self._traffic.count_at(second)
         touched: set[int] = set()
@@ -210,10 +203,7 @@ class Backlog:
                 del self._held[pod], self._empty_at[pod]
 
     def grow(self, second: float, shares: Reals) -> None:
-        """Have as many partitions as ``shares`` from ``second`` on; new ones have no owner.
-
-        Records that wait in a partition stay there: only new ones follow the new shares.
-        """
+        """Have as many partitions as ``shares`` from ``second`` on; new ones have no owner."""
         self.advance(second)
         for partition in range(len(self._shares)):
             if self._lag[partition] or self._growth[partition]:

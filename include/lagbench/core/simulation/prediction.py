@@ -91,12 +91,7 @@ def predict(
     environment: SimulatedEnvironment | None = None,
     swapped: Mapping[int, CheckedPolicy] | None = None,
 ) -> Prediction:
-    """Return the prediction for a cell; ``hpa_sync_at_seconds`` is the one known phase.
-
-    The scenario's own fixed phase is one, too.
-
-    :raises WrongInput: the simulator cannot play the policy.
-    """
+    """Return the prediction for a cell; ``hpa_sync_at_seconds`` is the one known phase."""
     around, waits = environment or SimulatedEnvironment(), scenario.timeouts
     if waits.drain_seconds > around.tail_seconds:  # watched as long as a run waits
         around = replace(around, tail_seconds=waits.drain_seconds + waits.settle_seconds)

@@ -123,13 +123,7 @@ def _placed(
 
 
 class _Played:
-    """The autoscaler in force, and the actions that are to come.
-
-    A killed pod starts again in place: its partitions wait until the session of the dead member
-    ends. Without an autoscaler nothing decides, and it starts again without a memory. New
-    partitions have no owner until the group finds them. Of a swap the HPA keeps its memory, if both
-    policies are KEDA's. The backlog itself follows a slow downstream.
-    """
+    """The autoscaler in force, and the actions that are to come."""
 
     def __init__(
         self,

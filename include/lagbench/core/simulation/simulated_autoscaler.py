@@ -1,7 +1,4 @@
-"""KEDA and the HPA over the simulated world, put together from a policy as the live ones are.
-
-The scalers read the world; the rules that they apply are the live ones.
-"""
+"""KEDA and the HPA over the simulated world, put together from a policy as the live ones are."""
 
 from __future__ import annotations
 
@@ -149,10 +146,7 @@ class SimulatedAutoscaler:
         self.clocks.append(SimulatedClock(first_at, period, act, is_shown))
 
     def _build(self, trigger: Trigger) -> Scaler:
-        """Return the trigger's scaler.
-
-        :raises WrongInput: nothing in the simulated world says what the trigger reads.
-        """
+        """Return the trigger's scaler."""
         parameters, world = trigger.parameters, self._world
         spec = trigger_metric_spec(trigger)
         sampled_lag = TRIGGER_TYPES[trigger.type].sampled_lag

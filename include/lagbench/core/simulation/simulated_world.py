@@ -185,10 +185,7 @@ class Fleet:
             self._stop(len(self._alive) - replicas, second)
 
     def kill(self, numbers: Sequence[int], second: float, *, for_seconds: float) -> None:
-        """Let the partitions of these pods wait for ``for_seconds``; the pods start again.
-
-        A rebalance in between gives each partition an owner earlier.
-        """
+        """Let the partitions of these pods wait for ``for_seconds``; the pods start again."""
         killed = set(numbers)
         kept = [NOBODY if owner in killed else owner for owner in self._working]
         self._give(second, kept)
@@ -197,10 +194,7 @@ class Fleet:
             self._plan(second + for_seconds, "resume", self._version)
 
     def grow(self, second: float) -> None:
-        """Take in partitions that the backlog has got; a member finds them at its next look.
-
-        Each looks at its own phase, and the first one to find them makes the group rebalance.
-        """
+        """Take in partitions that the backlog has got; a member finds them at its next look."""
         more = [NOBODY] * (len(self._backlog.owners) - len(self._working))
         self._target, self._working = [*self._target, *more], [*self._working, *more]
         looks_in = self._environment.metadata_seconds / (self.ready_count + 1)

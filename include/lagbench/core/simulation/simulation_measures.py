@@ -38,10 +38,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class SimulationMeasures:
-    """The measures of one simulated cell; None: the question does not arise, or never came true.
-
-    A number that a run has, too, has the name of that measure (``core.measures.NAMED``).
-    """
+    """The measures of one simulated cell; None: the question does not arise, or never came true."""
 
     replica_changes: int
     flips: int

@@ -79,11 +79,7 @@ def spark_warnings(
 def check_spark_fit(
     scenario: Scenario, policy: CheckedPolicy, *, memory_mebibytes: int | None = None
 ) -> None:
-    """Reject workers that have no partition at the floor, or no memory.
-
-    :param memory_mebibytes: that this machine has free; None: the pods run elsewhere.
-    :raises WrongInput: names the field.
-    """
+    """Reject workers that have no partition at the floor, or no memory."""
     consumer, limits = scenario.consumer, policy.limits
     if consumer.kind != "spark":
         return

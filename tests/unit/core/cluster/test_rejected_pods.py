@@ -14,15 +14,15 @@ from lagbench.core.cluster.manifests import (
     RunTarget,
 )
 from lagbench.core.cluster.policy_manifest import policy_for_run
-from lagbench.core.cluster.rejected_pods import (
+from lagbench.core.scenario.run_names import (
+    BOOTSTRAP_ANNOTATION,
+    RunNames,
+)
+from lagbench.core.workload_state import (
     imposed_cpu_limits,
     refused_pods,
     sets_cpu_limit,
     violated_level,
-)
-from lagbench.core.scenario.run_names import (
-    BOOTSTRAP_ANNOTATION,
-    RunNames,
 )
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT

@@ -15,8 +15,7 @@ from lagbench.catalog.catalog import Cell, checked_cell
 from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
 from lagbench.core.scenario.event_stream import partition_of_key
 from lagbench.core.scenario.stream_tail import Tail
-from lagbench.core.simulation.machine_needs import cannot_carry, cores_needed
-from lagbench.core.simulation.plan import Plan, plan_cell
+from lagbench.core.simulation.plan import Plan, cannot_carry, cores_needed, plan_cell
 from lagbench.core.simulation.spark_needs import check_spark_fit
 from lagbench.errors import WrongInput
 
