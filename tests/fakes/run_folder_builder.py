@@ -20,7 +20,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.telemetry.records import encode_record
 from lagbench.core.telemetry.records_of_programs import Record
 from tests.fakes import spike_records, spike_tables
-from tests.fakes.spike_simulation import Simulation, SpikeStory
+from tests.fakes.spike_simulation import Outcome, Simulation, SpikeStory
 
 EPOCH = 1_795_262_702_000_000_000
 """The stream's start, 2026-11-21T12:05:02Z."""
@@ -139,15 +139,20 @@ def quick_spike_run() -> RunContent:
 
 
 @cache
+def simulated_spike() -> Outcome:
+    """Return the course of the simulated run."""
+    return Simulation(SpikeStory(), EPOCH).run()
+
+
+@cache
 def _simulated() -> RunContent:
-    story = SpikeStory()
-    outcome = Simulation(story).run()
+    out = simulated_spike()
     return RunContent(
         manifest=spike_tables.manifest(EPOCH, RUN_ID),
-        fence=spike_tables.fence(story, outcome, EPOCH),
-        accounting=spike_tables.accounting(story, outcome),
-        tables=spike_tables.tables(story, outcome, EPOCH),
-        records=spike_records.records(story, outcome, EPOCH),
+        fence=spike_tables.fence(out),
+        accounting=spike_tables.accounting(out),
+        tables=spike_tables.tables(out),
+        records=spike_records.records(out),
     )
 
 

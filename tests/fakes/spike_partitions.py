@@ -7,9 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from tests.fakes.run_folder_builder import EPOCH
-from tests.fakes.spike_simulation import Simulation, SpikeStory
-from tests.fakes.spike_tables import done_by_partition
+from tests.fakes.run_folder_builder import simulated_spike
 
 BIN_NS = 100_000_000
 MESSAGE_SECONDS = 0.002
@@ -17,15 +15,14 @@ MESSAGE_SECONDS = 0.002
 
 def write_by_partition(folder: RunFolder) -> None:
     """Write the table as Spark would, and what a message costs."""
-    story = SpikeStory()
-    outcome = Simulation(story).run()
-    offered, done = np.array(outcome.offered), done_by_partition(story, outcome)
-    bins = np.tile(np.arange(len(offered))[:, None], (1, story.partitions))
+    out = simulated_spike()
+    offered, partitions = np.array(out.offered), out.story.partitions
+    bins = np.tile(np.arange(len(offered))[:, None], (1, partitions))
     columns = {
-        "partition": np.tile(np.arange(story.partitions), len(offered)),
-        "at": EPOCH + bins.ravel() * BIN_NS,
+        "partition": np.tile(np.arange(partitions), len(offered)),
+        "at": out.epoch + bins.ravel() * BIN_NS,
         "offered": offered.ravel(),
-        "processed": done.ravel(),
+        "processed": out.done_by_partition.ravel(),
         "lost": np.zeros(offered.size, np.int64),
     }
     table = folder.table("timeline_by_partition")

@@ -7,11 +7,14 @@ It is no model to predict from: the HPA is a few lines, the group hands over in 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+Ints = npt.NDArray[np.int64]
 STEP_SECONDS = 0.1
+STEPS_PER_SECOND = round(1 / STEP_SECONDS)
 SYNC_SECONDS = 15.0
 
 
@@ -46,6 +49,11 @@ class SpikeStory:
         in_spike = 0 <= second - self.before_seconds < self.hold_seconds
         return self.base_rate * (self.spike_mult if in_spike else 1)
 
+    def proposal(self, lag: int) -> int:
+        """Return what the HPA proposes at a lag, which KEDA caps at the partitions."""
+        capped = min(lag, self.partitions * self.lag_threshold)
+        return max(self.floor, min(self.ceiling, -(-capped // self.lag_threshold)))
+
 
 @dataclass
 class Pod:
@@ -75,15 +83,47 @@ class GroupEvent:
 
 @dataclass
 class Outcome:
-    """The events and samples of the course."""
+    """The events and samples of the course; ``epoch``: the stream's start in unix nanoseconds."""
 
+    story: SpikeStory
+    epoch: int
     seconds: list[float] = field(default_factory=list)
-    offered: list[npt.NDArray[np.int64]] = field(default_factory=list)  # per partition
+    offered: list[Ints] = field(default_factory=list)  # per partition
     done: list[dict[str, dict[int, int]]] = field(default_factory=list)  # pod, partition: count
     pods: list[Pod] = field(default_factory=list)
     events: list[GroupEvent] = field(default_factory=list)
     syncs: list[tuple[float, int, int, int]] = field(default_factory=list)  # lag, before, after
     wanted: list[tuple[float, int]] = field(default_factory=list)
+
+    def at(self, second: float) -> int:
+        """Return unix nanoseconds of ``second`` of the stream, exact to the microsecond."""
+        return self.epoch + round(second * 1e6) * 1000
+
+    @cached_property
+    def done_by_partition(self) -> Ints:
+        """Records done as [step, partition]."""
+        done = np.zeros((len(self.seconds), self.story.partitions), dtype=np.int64)
+        for index, step in enumerate(self.done):
+            for partitions in step.values():
+                for partition, count in partitions.items():
+                    done[index, partition] += count
+        return done
+
+    @cached_property
+    def ends(self) -> Ints:
+        """End offsets as [second, partition]."""
+        return self._by_second(np.stack(self.offered), trail_steps=0)
+
+    @cached_property
+    def committed(self) -> Ints:
+        """The next offset to read as [second, partition]: commits trail the work by 0.5 s."""
+        return self._by_second(self.done_by_partition, trail_steps=5)
+
+    def _by_second(self, counts: Ints, *, trail_steps: int) -> Ints:
+        sums = np.vstack([np.zeros_like(counts[:1]), np.cumsum(counts, axis=0)])
+        steps = np.arange(int(self.story.end_seconds) + 1) * STEPS_PER_SECOND - trail_steps
+        found: Ints = sums[np.maximum(steps, 0)]
+        return found
 
 
 def partition_shares(partitions: int) -> npt.NDArray[np.float64]:
@@ -100,10 +140,10 @@ LEFTOVER_SECONDS = 10.0
 class Simulation:
     """Steps the story; ``run`` returns the outcome."""
 
-    def __init__(self, story: SpikeStory) -> None:
+    def __init__(self, story: SpikeStory, epoch: int) -> None:
         """Start with ``story.floor`` pods that hold all partitions."""
         self.story = story
-        self.out = Outcome()
+        self.out = Outcome(story, epoch)
         self.backlog = np.zeros(story.partitions, dtype=np.int64)
         self.carry = np.zeros(story.partitions)
         self.shares = partition_shares(story.partitions)
@@ -223,8 +263,7 @@ class Simulation:
     def _sync(self, second: float) -> None:
         story, lag, before = self.story, int(self.backlog.sum()), self.wanted
         self.next_sync = round(self.next_sync + SYNC_SECONDS, 3)
-        capped = min(lag, story.partitions * story.lag_threshold)
-        proposal = max(story.floor, min(story.ceiling, -(-capped // story.lag_threshold)))
+        proposal = story.proposal(lag)
         self.proposals.append((second, proposal))
         recent = [n for at, n in self.proposals if at > second - story.down_window_seconds]
         if proposal > before:

@@ -8,15 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tests.fakes.spike_simulation import STEP_SECONDS, Outcome, SpikeStory
+from tests.fakes.spike_simulation import STEP_SECONDS, Outcome
 
 Rows = list[tuple[Any, ...]]
-STEPS_PER_SECOND = round(1 / STEP_SECONDS)
-
-
-def instant(epoch: int, second: float) -> int:
-    """Return unix nanoseconds of ``second`` of the stream, exact to the microsecond."""
-    return epoch + round(second * 1e6) * 1000
 
 
 def manifest(epoch: int, run_id: str) -> dict[str, Any]:
@@ -49,116 +43,86 @@ def manifest(epoch: int, run_id: str) -> dict[str, Any]:
     }
 
 
-def done_by_partition(story: SpikeStory, outcome: Outcome) -> npt.NDArray[np.int64]:
-    """Return records done as [step, partition]."""
-    done = np.zeros((len(outcome.seconds), story.partitions), dtype=np.int64)
-    for index, step in enumerate(outcome.done):
-        for partitions in step.values():
-            for partition, count in partitions.items():
-                done[index, partition] += count
-    return done
-
-
-def committed_by_second(story: SpikeStory, outcome: Outcome) -> npt.NDArray[np.int64]:
-    """Return the next offset to read as [second, partition]: commits trail the work by 0.5 s."""
-    done = np.cumsum(done_by_partition(story, outcome), axis=0)
-    ends = [max(0, second * STEPS_PER_SECOND - 5) for second in range(int(story.end_seconds) + 1)]
-    rows = [np.zeros(story.partitions, dtype=np.int64) if e == 0 else done[e - 1] for e in ends]
-    return np.stack(rows)
-
-
-def end_by_second(story: SpikeStory, outcome: Outcome) -> npt.NDArray[np.int64]:
-    """Return end offsets as [second, partition]."""
-    offered = np.cumsum(np.stack(outcome.offered), axis=0)
-    seconds = range(int(story.end_seconds) + 1)
-    rows = [
-        np.zeros(story.partitions, dtype=np.int64) if s == 0 else offered[s * STEPS_PER_SECOND - 1]
-        for s in seconds
-    ]
-    return np.stack(rows)
-
-
-def tables(story: SpikeStory, outcome: Outcome, epoch: int) -> dict[str, Rows]:
+def tables(out: Outcome) -> dict[str, Rows]:
     """Return every small table of the run."""
     return {
-        "timeline": _timeline(story, outcome, epoch),
-        "timeline_by_pod": _timeline_by_pod(outcome, epoch),
-        "partition_gaps": _partition_gaps(outcome, epoch),
-        "lag": _lag(story, outcome, epoch),
-        "replicas": _replicas(story, outcome, epoch),
-        "latency": _latency(story, outcome, epoch),
+        "timeline": _timeline(out),
+        "timeline_by_pod": _timeline_by_pod(out),
+        "partition_gaps": _partition_gaps(out),
+        "lag": _lag(out),
+        "replicas": replicas(out),
+        "latency": _latency(out),
         "bad_messages": [],
     }
 
 
-def _timeline(story: SpikeStory, outcome: Outcome, epoch: int) -> Rows:
-    done = done_by_partition(story, outcome).sum(axis=1)
+def _timeline(out: Outcome) -> Rows:
+    done = out.done_by_partition.sum(axis=1)
     return [
-        (instant(epoch, second), int(offered.sum()), int(count), 0)
-        for second, offered, count in zip(outcome.seconds, outcome.offered, done, strict=True)
+        (out.at(second), int(offered.sum()), int(count), 0)
+        for second, offered, count in zip(out.seconds, out.offered, done, strict=True)
     ]
 
 
-def _timeline_by_pod(outcome: Outcome, epoch: int) -> Rows:
+def _timeline_by_pod(out: Outcome) -> Rows:
     counts: Counter[tuple[int, str]] = Counter()
-    for second, step in zip(outcome.seconds, outcome.done, strict=True):
+    for second, step in zip(out.seconds, out.done, strict=True):
         for pod, partitions in step.items():
             counts[(int(second), pod)] += sum(partitions.values())
-    return [(instant(epoch, at), pod, count) for (at, pod), count in sorted(counts.items())]
+    return [(out.at(at), pod, count) for (at, pod), count in sorted(counts.items())]
 
 
-def _partition_gaps(outcome: Outcome, epoch: int) -> Rows:
+def _partition_gaps(out: Outcome) -> Rows:
     last: dict[int, tuple[str, float]] = {}
     rows: Rows = []
-    for second, step in zip(outcome.seconds, outcome.done, strict=True):
+    for second, step in zip(out.seconds, out.done, strict=True):
         for pod, partitions in sorted(step.items()):
             for partition in sorted(partitions):
                 known = last.get(partition)
                 if known is not None and known[0] != pod:
                     gap = round(second - known[1], 3)
-                    bounds = (instant(epoch, known[1]), instant(epoch, second))
+                    bounds = (out.at(known[1]), out.at(second))
                     rows.append((partition, known[0], pod, *bounds, gap))
                 last[partition] = (pod, second)
     return rows
 
 
-def _lag(story: SpikeStory, outcome: Outcome, epoch: int) -> Rows:
-    ends, committed = end_by_second(story, outcome), committed_by_second(story, outcome)
+def _lag(out: Outcome) -> Rows:
+    ends, committed = out.ends, out.committed
     rows: Rows = []
-    for second in range(int(story.end_seconds) + 1):
-        for partition in range(story.partitions):
+    for second in range(int(out.story.end_seconds) + 1):
+        for partition in range(out.story.partitions):
             end, commit = int(ends[second, partition]), int(committed[second, partition])
-            rows.append((instant(epoch, second), partition, end, commit, max(0, end - commit)))
+            rows.append((out.at(second), partition, end, commit, max(0, end - commit)))
     final = [int(end) for end in ends[-1]]
-    at = instant(epoch, story.end_seconds + 2)  # all commits are in
+    at = out.at(out.story.end_seconds + 2)  # all commits are in
     return rows + [(at, partition, end, end, 0) for partition, end in enumerate(final)]
 
 
-def _replicas(story: SpikeStory, outcome: Outcome, epoch: int) -> Rows:
+def replicas(out: Outcome) -> Rows:
+    """Return instant, wanted, present and ready replicas of each second."""
     rows: Rows = []
-    for second in range(-3, int(story.end_seconds) + 3):
-        wanted = [count for at, count in outcome.wanted if at <= max(second, 0)][-1]
-        here = [
-            p for p in outcome.pods if p.created <= second and (p.gone is None or second < p.gone)
-        ]
-        ready = sum(p.created + story.ready_after_seconds <= second for p in here)
-        rows.append((instant(epoch, second), wanted, len(here), ready))
+    for second in range(-3, int(out.story.end_seconds) + 3):
+        wanted = [count for at, count in out.wanted if at <= max(second, 0)][-1]
+        here = [p for p in out.pods if p.created <= second and (p.gone is None or second < p.gone)]
+        ready = sum(p.created + out.story.ready_after_seconds <= second for p in here)
+        rows.append((out.at(second), wanted, len(here), ready))
     return rows
 
 
-def _waits(story: SpikeStory, outcome: Outcome) -> dict[int, npt.NDArray[np.float64]]:
+def _waits(out: Outcome) -> dict[int, npt.NDArray[np.float64]]:
     """Return done_at - planned_at of every record, by the second in which it was done."""
-    done = done_by_partition(story, outcome)
-    offered = np.cumsum(np.stack(outcome.offered), axis=0)
+    done = out.done_by_partition
+    offered = np.cumsum(np.stack(out.offered), axis=0)
     total = np.cumsum(done, axis=0)
     waits: dict[int, list[npt.NDArray[np.float64]]] = {}
-    for partition in range(story.partitions):
+    for partition in range(out.story.partitions):
         for index in np.flatnonzero(done[:, partition]):
             count = int(done[index, partition])
             offsets = np.arange(int(total[index, partition]) - count, int(total[index, partition]))
             planned = np.searchsorted(offered[:, partition], offsets, side="right")
-            seconds = (index - planned) * STEP_SECONDS + story.process_ms / 1000
-            waits.setdefault(int(outcome.seconds[index]), []).append(seconds)
+            seconds = (index - planned) * STEP_SECONDS + out.story.process_ms / 1000
+            waits.setdefault(int(out.seconds[index]), []).append(seconds)
     return {second: np.concatenate(waits[second]) for second in sorted(waits)}
 
 
@@ -166,34 +130,33 @@ def _quantiles(values: npt.NDArray[np.float64]) -> tuple[float, ...]:
     return tuple(round(float(q), 4) for q in np.percentile(values, [50, 95, 99, 100]))
 
 
-def _latency(story: SpikeStory, outcome: Outcome, epoch: int) -> Rows:
+def _latency(out: Outcome) -> Rows:
     return [
-        (instant(epoch, second), len(values), *_quantiles(values))
-        for second, values in _waits(story, outcome).items()
+        (out.at(second), len(values), *_quantiles(values)) for second, values in _waits(out).items()
     ]
 
 
-def fence(story: SpikeStory, outcome: Outcome, epoch: int) -> dict[str, Any]:
+def fence(out: Outcome) -> dict[str, Any]:
     """Return the fence: everything is consumed."""
-    ends = {str(p): int(end) for p, end in enumerate(end_by_second(story, outcome)[-1])}
+    ends = {str(p): int(end) for p, end in enumerate(out.ends[-1])}
     return {
         "events": ends,
         "processed": {str(partition): 900 + partition for partition in range(6)},
         "telemetry": {"0": 4321},
         "committed": dict(ends),
-        "fenced_at": instant(epoch, story.end_seconds + 4),
+        "fenced_at": out.at(out.story.end_seconds + 4),
     }
 
 
-def accounting(story: SpikeStory, outcome: Outcome) -> dict[str, Any]:
+def accounting(out: Outcome) -> dict[str, Any]:
     """Return the accounting of a run in which nothing went wrong."""
-    ends = end_by_second(story, outcome)[-1]
+    ends = out.ends[-1]
     total = int(ends.sum())
     by_pod: Counter[str] = Counter()
-    for step in outcome.done:
+    for step in out.done:
         for pod, partitions in step.items():
             by_pod[pod] += sum(partitions.values())
-    all_waits = np.concatenate(list(_waits(story, outcome).values()))
+    all_waits = np.concatenate(list(_waits(out).values()))
     none = ("lost", "duplicated", "duplicated_messages", "reordered", "zombie", "not_yet_consumed",
             "produced_twice", "not_in_log", "not_in_log_excused", "unknown_message", "expired",
             "log_holes", "produced_failed", "produced_unknown", "foreign", "processed_foreign",

@@ -30,9 +30,7 @@ _KIND = ("keda.sh", "v1alpha1")
 _NOT_FOUND = 404
 
 
-def install_keda(
-    daemons: Daemons, binaries: Binaries, credentials: Credentials, *, log_level: str = "info"
-) -> None:
+def install_keda(daemons: Daemons, binaries: Binaries, credentials: Credentials) -> None:
     """Apply KEDA's definitions, start its three programs, and wait until metrics are served."""
     authority = Authority.create("keda-ca", credentials.folder)
     hosts = ["localhost", "127.0.0.1", NODE_ADDRESS]
@@ -54,7 +52,7 @@ def install_keda(
         daemon="kube-apiserver",
     )
     apply.all(_objects(bundle))
-    start_operator(daemons, binaries, credentials, log_level=log_level)
+    start_operator(daemons, binaries, credentials)
     start_adapter(daemons, binaries, credentials)
     start_webhooks(daemons, binaries, credentials)
     apply.all(_webhook_configuration(binaries.webhook_manifests, bundle))
@@ -117,15 +115,13 @@ def _drop_finalizers(objects: client.CustomObjectsApi, plural: str) -> None:
             raise
 
 
-def start_operator(
-    daemons: Daemons, binaries: Binaries, credentials: Credentials, *, log_level: str = "info"
-) -> None:
+def start_operator(daemons: Daemons, binaries: Binaries, credentials: Credentials) -> None:
     """Start the operator and wait until it serves the adapter."""
     daemons.start(
         "keda-operator",
         [
             binaries.path("keda-operator"),
-            f"--zap-log-level={log_level}",
+            "--zap-log-level=info",
             "--zap-encoder=json",
             "--zap-time-encoding=rfc3339nano",
             "--enable-cert-rotation=false",

@@ -32,16 +32,15 @@ class Rig:
     binaries: Binaries
     daemons: Daemons
     credentials: Credentials
-    keda_log_level: str
 
     @classmethod
-    def up(cls, folder: Path, binaries: Binaries, *, keda_log_level: str = "info") -> Rig:
+    def up(cls, folder: Path, binaries: Binaries) -> Rig:
         """Start everything; on a failure nothing is left."""
         folder.mkdir(parents=True, exist_ok=True)
         daemons = Daemons(folder / "logs")
         try:
             credentials = issue_credentials(folder / "pki", node.NODE)
-            rig = cls(folder, binaries, daemons, credentials, keda_log_level)
+            rig = cls(folder, binaries, daemons, credentials)
             start_control_plane(daemons, binaries, credentials, folder)
             rig.install_keda()
             node.start_node(daemons, binaries, credentials, folder)
@@ -102,7 +101,7 @@ class Rig:
         try:
             yield
         finally:
-            self._start_keda_operator()
+            keda.start_operator(self.daemons, self.binaries, self.credentials)
             keda.start_adapter(self.daemons, self.binaries, self.credentials)
             keda.wait_until_served(self.daemons, self.credentials)
 
@@ -117,14 +116,12 @@ class Rig:
 
     def install_keda(self) -> None:
         """Put KEDA on the cluster."""
-        keda.install_keda(
-            self.daemons, self.binaries, self.credentials, log_level=self.keda_log_level
-        )
+        keda.install_keda(self.daemons, self.binaries, self.credentials)
 
     def restart_keda_operator(self) -> None:
         """End KEDA's operator and start it again; it has forgotten everything but its objects."""
         self.daemons.stop("keda-operator")
-        self._start_keda_operator()
+        keda.start_operator(self.daemons, self.binaries, self.credentials)
 
     def down(self) -> None:
         """Remove what has containers, then end every process."""
@@ -132,8 +129,3 @@ class Rig:
             node.clear_node(self.daemons, self.credentials, self.folder)
         finally:
             self.daemons.stop_all()
-
-    def _start_keda_operator(self) -> None:
-        keda.start_operator(
-            self.daemons, self.binaries, self.credentials, log_level=self.keda_log_level
-        )
