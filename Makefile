@@ -143,7 +143,7 @@ format: install ## Format and fix what can be fixed.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: install ## Measure producer, consumers, Spark, pod start, lag scaler, simulator (minutes).
+bench: install ## Measure producer, consumers, Spark, lag scaler (minutes).
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
 pictures: install ## Take the pictures of README and docs anew from a run: RUN=runs/ID (needs Debian's chromium).

@@ -15,16 +15,14 @@ from collections.abc import Callable, Iterator, Mapping
 from rich.console import Console
 
 from lagbench.errors import LagbenchError
-from tests.benchmarks import kafka_rates, lag_scaler, pod_start, simulate, spark_pipeline
+from tests.benchmarks import kafka_rates, lag_scaler, spark_pipeline
 from tests.benchmarks.figures import Figure, print_figures, print_machine
 
 MEASUREMENTS: Mapping[str, Callable[[float], Iterator[Figure]]] = {
     "producer": kafka_rates.measure_producer,
     "consumers": kafka_rates.measure_consumers,
     "spark": spark_pipeline.measure,
-    "pods": pod_start.measure,
     "scaler": lag_scaler.measure,
-    "simulate": simulate.measure,
 }
 
 

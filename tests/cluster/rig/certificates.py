@@ -1,4 +1,4 @@
-"""The rig's certificates: three authorities, and one pair per server and client."""
+"""The rig's certificates and kubeconfigs: three authorities, a pair per server and client."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -87,6 +88,33 @@ def write_key_pair(folder: Path, name: str) -> Pair:
     )
     _write_key(private, key)
     return Pair(public, private)
+
+
+def write_kubeconfig(path: Path, *, server: str, authority: Path, client: Pair) -> Path:
+    """Write a kubeconfig with one context, ``rig``."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": "rig",
+                "cluster": {"server": server, "certificate-authority": str(authority)},
+            }
+        ],
+        "users": [
+            {
+                "name": "client",
+                "user": {
+                    "client-certificate": str(client.certificate),
+                    "client-key": str(client.key),
+                },
+            }
+        ],
+        "contexts": [{"name": "rig", "context": {"cluster": "rig", "user": "client"}}],
+        "current-context": "rig",
+    }
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return path
 
 
 def _builder(

@@ -11,9 +11,8 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from tests.cluster.rig.binaries import Binaries
-from tests.cluster.rig.certificates import Authority, Pair, write_key_pair
+from tests.cluster.rig.certificates import Authority, Pair, write_key_pair, write_kubeconfig
 from tests.cluster.rig.daemons import Daemons
-from tests.cluster.rig.kubeconfig import write_kubeconfig
 from tests.cluster.rig.network import NODE_ADDRESS, POD_NETWORK, SERVICE_NETWORK
 
 _ETCD = "http://127.0.0.1:2379"

@@ -6,14 +6,12 @@ Its services have no pods behind them: their EndpointSlices name the node's addr
 from __future__ import annotations
 
 import base64
-import functools
 import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 from kubernetes import client, config
-from kubernetes.client.exceptions import ApiException
 
 from tests.cluster.rig.api_objects import Applier, api_service, is_served, service
 from tests.cluster.rig.binaries import Binaries
@@ -26,8 +24,6 @@ NAMESPACE = "keda"
 _ADAPTER_PORT, _WEBHOOK_PORT, _OPERATOR_PORT = 6444, 9443, 9666
 _ADAPTER, _WEBHOOKS = "keda-metrics-apiserver", "keda-admission-webhooks"
 _METRICS_GROUP = "external.metrics.k8s.io"
-_KIND = ("keda.sh", "v1alpha1")
-_NOT_FOUND = 404
 
 
 def install_keda(daemons: Daemons, binaries: Binaries, credentials: Credentials) -> None:
@@ -66,53 +62,6 @@ def wait_until_served(daemons: Daemons, credentials: Credentials) -> None:
         lambda: is_served(credentials.admin, f"v1beta1.{_METRICS_GROUP}"),
         daemon="keda-adapter",
     )
-
-
-def uninstall_keda(daemons: Daemons, credentials: Credentials) -> None:
-    """Leave a cluster that has never seen KEDA, and none of its objects."""
-    api = config.new_client_from_config(str(credentials.admin))
-    hooks = client.AdmissionregistrationV1Api(api)
-    for item in hooks.list_validating_webhook_configuration().items:
-        hooks.delete_validating_webhook_configuration(item.metadata.name)
-    definitions = client.ApiextensionsV1Api(api)
-
-    def is_gone(name: str) -> bool:
-        _drop_finalizers(client.CustomObjectsApi(api), name.split(".", 1)[0])
-        found = definitions.list_custom_resource_definition().items
-        return name not in [item.metadata.name for item in found]
-
-    # Scaled objects first: the operator needs the definitions that they refer to.
-    names = [item.metadata.name for item in definitions.list_custom_resource_definition().items]
-    for name in sorted(names, key=lambda name: not name.startswith("scaled")):
-        definitions.delete_custom_resource_definition(name)
-        daemons.wait(f"the end of {name}", functools.partial(is_gone, name), daemon="keda-operator")
-    client.ApiregistrationV1Api(api).delete_api_service(f"v1beta1.{_METRICS_GROUP}")
-    for name in ("keda-webhooks", "keda-adapter", "keda-operator"):
-        daemons.stop(name)
-
-
-def _drop_finalizers(objects: client.CustomObjectsApi, plural: str) -> None:
-    """Let objects end whose definition is going, whoever wanted to hold them.
-
-    A finalizer of a test's own making is taken off by nobody, and an operator that has just been
-    started was seen to leave KEDA's on for more than a minute.
-    """
-    if not plural.startswith("scaled"):
-        return
-    try:
-        items = objects.list_cluster_custom_object(*_KIND, plural)["items"]
-        for metadata in [item["metadata"] for item in items]:
-            if metadata.get("deletionTimestamp") and metadata.get("finalizers"):
-                objects.patch_namespaced_custom_object(
-                    *_KIND,
-                    metadata["namespace"],
-                    plural,
-                    metadata["name"],
-                    {"metadata": {"finalizers": []}},
-                )
-    except ApiException as error:
-        if error.status != _NOT_FOUND:  # gone meanwhile: the object, or its definition
-            raise
 
 
 def start_operator(daemons: Daemons, binaries: Binaries, credentials: Credentials) -> None:

@@ -42,7 +42,7 @@ class Rig:
             credentials = issue_credentials(folder / "pki", node.NODE)
             rig = cls(folder, binaries, daemons, credentials)
             start_control_plane(daemons, binaries, credentials, folder)
-            rig.install_keda()
+            keda.install_keda(daemons, binaries, credentials)
             node.start_node(daemons, binaries, credentials, folder)
             start_metrics_server(daemons, binaries, credentials)
         except BaseException:
@@ -104,19 +104,6 @@ class Rig:
             keda.start_operator(self.daemons, self.binaries, self.credentials)
             keda.start_adapter(self.daemons, self.binaries, self.credentials)
             keda.wait_until_served(self.daemons, self.credentials)
-
-    @contextmanager
-    def without_keda_installed(self) -> Iterator[None]:
-        """Take KEDA off the cluster with its definitions for the time of the block."""
-        keda.uninstall_keda(self.daemons, self.credentials)
-        try:
-            yield
-        finally:
-            self.install_keda()
-
-    def install_keda(self) -> None:
-        """Put KEDA on the cluster."""
-        keda.install_keda(self.daemons, self.binaries, self.credentials)
 
     def restart_keda_operator(self) -> None:
         """End KEDA's operator and start it again; it has forgotten everything but its objects."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import WrongInput
@@ -36,22 +37,30 @@ _PORT = r"0*([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5
 _SERVER = rf"\s*(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):{_PORT}\s*"
 _IMAGE = (r"[A-Za-z0-9][A-Za-z0-9._:/@-]*", "an image reference")
 _SECRET = (_SUBDOMAIN, "a Secret's name")
-
-_ALLOWED: Mapping[str, tuple[str, str]] = {
-    NAMESPACE_FIELD: (r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "a DNS label"),
-    SERVERS_FIELD: (f"{_SERVER}(,{_SERVER})*", "host:port, several separated by commas"),
-    IMAGE_FIELD: _IMAGE,
-    SPARK_IMAGE_FIELD: _IMAGE,
-    STORAGE_CLASS_FIELD: (_SUBDOMAIN, f"the name of a storage class, or {NO_STORAGE}"),
+_FIELDS: Mapping[str, tuple[str, str, str]] = {
+    NAMESPACE_FIELD: ("namespace", r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "a DNS label"),
+    SERVERS_FIELD: (
+        "bootstrap_servers",
+        f"{_SERVER}(,{_SERVER})*",
+        "host:port, several separated by commas",
+    ),
+    IMAGE_FIELD: ("image", *_IMAGE),
+    SPARK_IMAGE_FIELD: ("spark_image", *_IMAGE),
+    STORAGE_CLASS_FIELD: (
+        "storage_class",
+        _SUBDOMAIN,
+        f"the name of a storage class, or {NO_STORAGE}",
+    ),
     REPLICATION_FIELD: (
+        "replication_factor",
         r"[1-9]\d{0,3}",
         "a number of brokers, or nothing for the broker's default",
     ),
-    KAFKA_SETTINGS_FIELD: _SECRET,
-    PULL_SECRET_FIELD: _SECRET,
-    ALIASES_FIELD: ("on|off", "on or off"),
+    KAFKA_SETTINGS_FIELD: ("kafka_secret", *_SECRET),
+    PULL_SECRET_FIELD: ("image_pull_secret", *_SECRET),
+    ALIASES_FIELD: ("metric_aliases", "on|off", "on or off"),
 }
-"""The values that Kubernetes and Kafka take in each field, as a pattern and in words."""
+"""The setting of each field, and the values that Kubernetes and Kafka take, also in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +87,15 @@ class ClusterSettings:
 
 def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSettings:
     """Return the settings among a connection's ``fields``; the other fields are the provider's."""
-    found: dict[str, str] = {}
-    for field, (pattern, allowed) in _ALLOWED.items():
+    found: dict[str, Any] = {}
+    for field, (name, pattern, allowed) in _FIELDS.items():
         text = str(fields.get(field) or "").strip()
         if text and not re.fullmatch(pattern, text):
             raise WrongInput(where=where, field=field, value=text, allowed=allowed)
         if text:
-            found[field] = text
-    factor, aliases = found.get(REPLICATION_FIELD), found.get(ALIASES_FIELD)
-    return ClusterSettings(
-        namespace=found.get(NAMESPACE_FIELD, NAMESPACE),
-        bootstrap_servers=found.get(SERVERS_FIELD),
-        image=found.get(IMAGE_FIELD),
-        storage_class=found.get(STORAGE_CLASS_FIELD),
-        replication_factor=None if factor is None else int(factor),
-        metric_aliases=None if aliases is None else aliases == "on",
-        spark_image=found.get(SPARK_IMAGE_FIELD),
-        kafka_secret=found.get(KAFKA_SETTINGS_FIELD),
-        image_pull_secret=found.get(PULL_SECRET_FIELD),
-    )
+            found[name] = text
+    if "replication_factor" in found:
+        found["replication_factor"] = int(found["replication_factor"])
+    if "metric_aliases" in found:
+        found["metric_aliases"] = found["metric_aliases"] == "on"
+    return ClusterSettings(**found)

@@ -1,12 +1,8 @@
-"""List each accounting level: what is known of the messages of a group that is not lagbench's.
+"""List the kinds of consumers and the levels of accounting: what each cannot have or judge.
 
 lagbench's own consumers write a ledger and report what they do, so every SLO can be judged. Of
-other code less is known. A level names the source of what is known, and the SLOs that this source
-cannot judge. Such an SLO has no limit by default, and the verdict names it first. If the user gives
-it a limit, the run is undetermined.
-
-This table is the one place for what differs between levels. Kinds of consumers are in
-``consumer_kind.py``.
+other code a level names what is known. An SLO that it cannot judge has no limit by default, and
+the verdict names it first; with a limit of the user the run is undetermined.
 """
 
 from __future__ import annotations

@@ -270,11 +270,7 @@ class Spike:
 
 
 def load_spikes(
-    load: OfferedLoad,
-    *,
-    started_replicas: int,
-    pod_rate: float | None,
-    sync_seconds: float = HPA_SYNC_SECONDS,
+    load: OfferedLoad, *, started_replicas: int, pod_rate: float | None
 ) -> tuple[Spike, ...]:
     """Return the spikes of ``load`` in order of time.
 
@@ -286,8 +282,8 @@ def load_spikes(
         return tuple(_spike(load, *period) for period in _joined(marked, 0.0))
     floor = started_replicas * (pod_rate or math.inf)
     above = ((start, end) for start, end, part in _parts(load) if part.rate_per_second > floor)
-    periods = _joined(above, sync_seconds)
-    return tuple(_spike(load, *s) for s in periods if s[1] - s[0] >= sync_seconds)
+    periods = _joined(above, HPA_SYNC_SECONDS)
+    return tuple(_spike(load, *s) for s in periods if s[1] - s[0] >= HPA_SYNC_SECONDS)
 
 
 def _parts(load: OfferedLoad) -> Iterator[tuple[float, float, Segment]]:
