@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import KafkaException
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +38,16 @@ CONSUMER: dict[str, Any] = {
 }
 
 
+OWN = {
+    "name": "mine",
+    "description": "mine",
+    "partitions": 6,
+    "profile": {"kind": "steady", "rate_per_second": 100, "duration_seconds": 10},
+    "policy": "lag-quick",
+    "consumer": {**CONSUMER, "manifest": "own.yaml", "env_file": str(DATA / "secret.env")},
+}
+
+
 def scenario(
     folder: Path,
     manifest: str,
@@ -49,15 +56,8 @@ def scenario(
 ) -> Scenario:
     """Return the scenario of a file that names the manifest."""
     file = folder / "mine.yaml"
-    content = {
-        "name": "mine",
-        "description": "mine",
-        "partitions": 6,
-        "profile": {"kind": "steady", "rate_per_second": 100, "duration_seconds": 10},
-        "policy": "lag-quick",
-        "consumer": {**CONSUMER, "manifest": manifest, **(consumer or {})},
-        "actions": list(actions),
-    }
+    of_consumer = {**CONSUMER, "manifest": manifest, **(consumer or {})}
+    content = {**OWN, "consumer": of_consumer, "actions": list(actions)}
     file.write_text(yaml.safe_dump(content))
     return load_scenario(file)
 
@@ -234,65 +234,6 @@ def test_placeholders_and_switches_are_no_secrets(tmp_path: Path) -> None:
     assert found.consumer.env == env
 
 
-CODE = PROJECT_ROOT / "include" / "catalog" / "consumers" / "after_advice.py"
-
-ENVIRONMENT = {
-    "KAFKA_BROKERS": "127.0.0.1:1",
-    "CLIENT_ID": "orders-1",
-    "GROUP_ID": "orders",
-    "ORDERS_TOPIC": "orders",
-    "PRICES_TOPIC": "prices",
-}
-
-
-@pytest.fixture
-def example_of_own_consumer_files(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the example's module, for a broker that nobody runs."""
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    found = importlib.util.spec_from_file_location("after_advice", CODE)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    monkeypatch.setitem(module.SETTINGS, "message.timeout.ms", 100)
-    monkeypatch.setitem(module.SETTINGS, "log_level", 0)
-    return module
-
-
-def test_a_price_that_cannot_be_delivered_is_not_committed(
-    example_of_own_consumer_files: ModuleType,
-) -> None:
-    """The producer's queue is empty then, too; the process ends, and another prices the order."""
-    orders: Any = example_of_own_consumer_files.Orders()
-    order = {"error": None, "value": b"{}", "key": b"1", "headers": [], "topic": "orders"}
-    message = {**order, "partition": 0, "offset": 7}
-    orders._take(SimpleNamespace(**{name: lambda v=value: v for name, value in message.items()}))
-
-    with pytest.raises(KafkaException):
-        orders._settle()
-
-    assert orders._next == {("orders", 0): 8}
-    orders._consumer.close()
-
-
-MANIFESTS = PROJECT_ROOT / "tests/data/own_consumers"
-
-OWN = {
-    "name": "mine",
-    "description": "mine",
-    "partitions": 6,
-    "profile": {"kind": "steady", "rate_per_second": 100, "duration_seconds": 10},
-    "policy": "lag-quick",
-    "consumer": {
-        "kind": "own",
-        "accounting": "commits",
-        "env": {"KAFKA": "{bootstrap_servers}", "TOPIC": "{topic}", "GROUP": "{group}"},
-        "manifest": "own.yaml",
-        "env_file": str(MANIFESTS / "secret.env"),
-    },
-}
-
 ODD = st.sampled_from(
     [
         *(None, True, 0, -1, 1.5, -0.0, 5e-324, 1e300, 10**30, 10**400, float("inf")),
@@ -374,7 +315,7 @@ def test_an_edited_manifest_is_taken_or_refused(
 ) -> None:
     """Each is an ordinary one; the plan reads it, then one machine and a cluster do."""
     folder = tmp_path_factory.getbasetemp()
-    documents = list(yaml.safe_load_all((MANIFESTS / f"{manifest}.yaml").read_text()))
+    documents = list(yaml.safe_load_all((DATA / f"{manifest}.yaml").read_text()))
     (folder / "own.yaml").write_text(yaml.safe_dump_all(edited(documents, drawn)))
     (folder / "mine.yaml").write_text(yaml.safe_dump(OWN))
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.cluster.rig import program_image, spark_image
 from tests.unit.core.cluster.consumer_pod import options_of
 from tests.unit.k8s.program_imports import (
     INCLUDE,
@@ -181,19 +180,6 @@ def test_what_exports_metrics_is_scraped(name: str) -> None:
     assert [rule["source_labels"] for rule in dropped] == [["__meta_kubernetes_pod_phase"]]
 
 
-def test_keda_is_scraped_by_the_names_of_its_services() -> None:
-    """That takes no right in KEDA's namespace, and none is given."""
-    jobs = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))["scrape_configs"]
-    (keda,) = [job for job in jobs if job["job_name"] == "keda"]
-    documents = yaml.safe_load_all(CLUSTER.with_name("rbac.yaml").read_text(encoding="utf-8"))
-
-    assert {part["labels"]["app"]: part["targets"] for part in keda["static_configs"]} == {
-        "keda-operator": ["keda-operator.keda.svc:8080"],
-        "keda-metrics-apiserver": ["keda-metrics-apiserver.keda.svc:8080"],
-    }
-    assert {item["metadata"]["namespace"] for item in documents} == {"lagbench"}
-
-
 def pod_labels(kind: str, names: RunNames) -> dict[str, str]:
     """Return the labels of a group's pods."""
     target, committed = RunTarget(names, "127.0.0.1:19092"), base_manifest(kind, "Deployment")
@@ -342,53 +328,3 @@ def _named(path: Path) -> set[str]:
 
 def _versions(path: Path) -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9-]+)==([^\s;\\]+)", path.read_text(), re.MULTILINE))
-
-
-IMAGES_RIG_IMAGES = PROJECT_ROOT / "k8s" / "images"
-BOTH = [("programs", program_image), ("spark", spark_image)]
-
-# Where things are: the libraries have a folder of their own there, and no virtual environment.
-PLACES = {"PATH", "PYTHONPATH", "JAVA_HOME", "SPARK_HOME"}
-
-PLACES |= {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}
-
-
-@pytest.mark.parametrize(("name", "rig"), BOTH)
-def test_both_run_as_the_same_user_in_the_same_environment(name: str, rig: Any) -> None:
-    """User, working folder and every variable that is no place are equal."""
-    text = _joined(name)
-    given = dict(re.findall(r"\b([A-Z_]+)=(\S+)", " ".join(_last_stage(text, "ENV"))))
-    there = dict(item.split("=", 1) for item in rig.SETTINGS["Env"])
-
-    assert _last_stage(text, "USER")[-1] == rig.SETTINGS["User"]
-    assert _last_stage(text, "WORKDIR")[-1] == rig.SETTINGS["WorkingDir"]
-    assert {k: v for k, v in given.items() if k not in PLACES} == {
-        k: v for k, v in there.items() if k not in PLACES
-    }
-
-
-@pytest.mark.parametrize(("name", "rig"), BOTH)
-def test_the_rig_has_what_the_dockerfile_copies(name: str, rig: Any) -> None:
-    """Code that the Dockerfile copies is below a folder that the rig copies; the lock is one."""
-    copied = [
-        source
-        for words in re.findall(r"^COPY (?!--)(.+)$", _joined(name), re.MULTILINE)
-        for source in words.split()[:-1]
-    ]
-    code = [source for source in copied if not source.startswith("k8s/images/")]
-    folders = [Path(source) for source in rig.SOURCES.values()]
-
-    assert code
-    assert [c for c in code if not any(Path(c).is_relative_to(f) for f in folders)] == []
-    assert f"k8s/images/{name}.txt" in copied
-    assert IMAGES_RIG_IMAGES / f"{name}.txt" == rig.REQUIREMENTS
-
-
-def _joined(name: str) -> str:
-    """Return a Dockerfile with continued lines as one."""
-    return (IMAGES_RIG_IMAGES / f"{name}.Dockerfile").read_text().replace("\\\n", " ")
-
-
-def _last_stage(text: str, instruction: str) -> list[str]:
-    stage = text[text.rindex("\nFROM ") :]
-    return re.findall(rf"^{instruction} (.+)$", stage, re.MULTILINE)

@@ -271,19 +271,6 @@ def test_the_overlay_makes_no_claim() -> None:
     assert read("")["resources"] == ["../../base/namespace", "../../base/runner"]
 
 
-def test_the_overlay_has_no_object_of_the_whole_cluster_but_the_namespace() -> None:
-    """An object of the cluster has one name: a second namespace would take it from the first."""
-    folders = [CONTEXT / resource for resource in read("")["resources"]]
-    objects = [
-        found
-        for folder in folders
-        for file in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
-        for found in yaml.safe_load_all((folder / file).read_text())
-    ]
-
-    assert {o["kind"] for o in objects if "namespace" not in o["metadata"]} == {"Namespace"}
-
-
 def test_the_own_controllers_image_can_be_named() -> None:
     """A cluster of yours takes it from a registry of yours, as all others."""
     path = K8S / "base/autoscaler-instead-of-keda/kustomization.yaml"
