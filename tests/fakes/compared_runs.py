@@ -24,6 +24,7 @@ def write_run(
     reaction: float = 20.0,
     created_at: int = 1,
     verdict: Any = "pass",
+    reason: str = "so it is",
     machine: dict[str, Any] | None = None,
     scenario: dict[str, Any] | None = None,
 ) -> RunFolder:
@@ -45,6 +46,6 @@ def write_run(
     )
     measures = folder.read_json(folder.measures) | {"seed": seed, "policy": policy}
     folder.write_json(folder.measures, measures)
-    judged = Verdict(run_id=run_id, status=verdict, reasons=("so it is",), slos=())
+    judged = Verdict(run_id=run_id, status=verdict, reasons=(reason,), slos=())
     folder.write_json(folder.verdict, judged.model_dump(mode="json"))
     return folder

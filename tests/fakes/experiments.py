@@ -10,8 +10,7 @@ import yaml
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare.experiment import Experiment, PlannedRun
 from lagbench.core.simulation.prediction import Prediction, RunPrediction
-from lagbench.core.verdict.verdict import Verdict
-from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes import compared_runs
 from tests.fakes.run_folder_builder import SCENARIO_YAML
 
 BASE: dict[str, Any] = {
@@ -45,35 +44,23 @@ def write_run(
     cores: int = 2,
 ) -> RunFolder:
     """Write the folder of a run of the schedule that has ended."""
-    good = quick_spike_measures()
-    folder = RunFolder.create(f"{run.key.replace('_', '-')}-{attempt}", root)
-    measures = good.model_copy(
-        update={
-            "run_id": folder.run_id,
-            "seed": run.seed,
-            "reaction": good.reaction.model_copy(update={"assigned_seconds": reaction}),
-        }
+    balancer = "range" if run.cell == "eager" else "cooperative-sticky"
+    folder = compared_runs.write_run(
+        root,
+        f"{run.key.replace('_', '-')}-{attempt}",
+        seed=run.seed,
+        policy="lag-fast",
+        reaction=reaction,
+        created_at=began_at,
+        verdict=verdict,
+        reason="why",
+        machine={"cores": cores},
+        scenario={"consumer": yaml.safe_load(SCENARIO_YAML)["consumer"] | {"balancer": balancer}},
     )
-    scenario = yaml.safe_load(SCENARIO_YAML) | {"seed": run.seed}
-    scenario["consumer"]["balancer"] = "range" if run.cell == "eager" else "cooperative-sticky"
-    manifest = {
-        "created_at": began_at,
-        "policy": "lag-fast",
-        "machine": {"cores": cores},
-        "cell": {"policy": "p", "target": "t"},
-    }
-    folder.write_json(folder.manifest, manifest)
-    folder.write_text(folder.scenario, yaml.safe_dump(scenario))
-    folder.write_json(folder.measures, measures.model_dump(mode="json"))
-    judged = Verdict(run_id=folder.run_id, status=verdict, reasons=("why",), slos=())  # type: ignore[arg-type]
-    folder.write_json(folder.verdict, judged.model_dump(mode="json"))
     if phase is not None:
-        made = RunPrediction(before=None, after=_predicted(phase))
+        known = Prediction(
+            phases=1, hpa_sync_at_seconds=phase, measures={}, settled_seconds=1, watched_seconds=1
+        )
+        made = RunPrediction(before=None, after=known)
         folder.write_json(folder.prediction, made.model_dump(mode="json"))
     return folder
-
-
-def _predicted(phase: float) -> Prediction:
-    return Prediction(
-        phases=1, hpa_sync_at_seconds=phase, measures={}, settled_seconds=1, watched_seconds=1
-    )
