@@ -1,6 +1,6 @@
 """Setup: the rig with the overlay ``ci`` and a broker. One rehearsal, with the runner's rights.
 
-1. ``lagbench run --target context:…`` on the tiny scenario, started by another namespace's side.
+1. ``lagbench run --target context:…`` on the tiny scenario, while the namespace's Leases are watched.
 2. Read verdict, accounting, reaction chain, the HPA as taken up. 3. Look for anything left.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,11 @@ import pytest
 
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_ANNOTATION
 from lagbench.embedded.broker import Broker
-from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, left_behind, rehearsal_on
-from tests.cluster.fault_bystanders import MADE_BY_CONTROLLERS, objects
+from tests.cluster.cluster_rehearsal import ClusterRehearsal, left_behind, rehearsal_on
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 
 pytestmark = [pytest.mark.measured, pytest.mark.timeout(2700)]
-NEIGHBOUR = "neighbour"
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +35,11 @@ def home(
 
 @pytest.fixture(scope="module")
 def finished(rig: Rig, home: ClusterRehearsal) -> dict[str, Any]:
-    """Run once for all tests of the module, with a neighbour's objects in the cluster."""
-    kubectl(rig, "create", "namespace", NEIGHBOUR)
-    kubectl(rig, "-n", NEIGHBOUR, "create", "configmap", "theirs", "--from-literal=a=b")
-    eventually(
-        lambda: neighbours(rig).keys() >= MADE_BY_CONTROLLERS, "what controllers make for it"
-    )
-    before = neighbours(rig)
+    """Run once for all tests of the module."""
     seen: list[dict[str, Any]] = []
     with watched_leases(rig, home.root / "leases.json", seen):
         exit_code = home.finish(home.start_run(options=home.target_options))
-    return {"exit_code": exit_code, "output": home.output(), "before": before, "leases": seen}
+    return {"exit_code": exit_code, "output": home.output(), "leases": seen}
 
 
 @contextmanager
@@ -69,11 +61,6 @@ def watched_leases(rig: Rig, file: Path, seen: list[dict[str, Any]]) -> Iterator
         event, end = decoder.raw_decode(text)
         seen.append(event)
         text = text[end:].strip()
-
-
-def neighbours(rig: Rig) -> Mapping[str, str]:
-    """Return what the neighbour has, with versions that any write would change."""
-    return objects(rig, NEIGHBOUR, kinds="configmaps,serviceaccounts")
 
 
 def test_the_rehearsal_passes_on_a_real_cluster(
@@ -132,8 +119,3 @@ def test_nothing_is_left_in_the_cluster(
 ) -> None:
     """No object with a run's label, no Lease, topic, group or process stays behind."""
     assert left_behind(rig, rig_broker, home) == []
-
-
-def test_other_namespaces_are_untouched(rig: Rig, finished: dict[str, Any]) -> None:
-    """A neighbour's objects have the versions that they had before."""
-    assert neighbours(rig) == finished["before"]

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -184,3 +185,22 @@ def _write(folder: RunFolder, name: str, table: pa.Table) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, directory / "part-00000.parquet")
     (directory / "_SUCCESS").touch()
+
+
+def write_by_partition(folder: RunFolder) -> None:
+    """Write the table ``timeline_by_partition``, and what a message costs."""
+    out = simulated_spike()
+    offered, partitions = np.array(out.offered), out.story.partitions
+    bins = np.tile(np.arange(len(offered))[:, None], (1, partitions))
+    columns = {
+        "partition": np.tile(np.arange(partitions), len(offered)),
+        "at": out.epoch + bins.ravel() * 100_000_000,
+        "offered": offered.ravel(),
+        "processed": out.done_by_partition.ravel(),
+        "lost": np.zeros(offered.size, np.int64),
+    }
+    table = folder.table("timeline_by_partition")
+    table.mkdir(parents=True)
+    pq.write_table(pa.table(columns), table / "part-00000.parquet")
+    accounting = folder.read_json(folder.accounting)
+    folder.write_json(folder.accounting, {**accounting, "message_seconds": 0.002})

@@ -130,17 +130,12 @@ def load_scenario(
     try:
         scenario = Scenario.model_validate(data)
         require_numbers(scenario, data, where=where)
+        _require_few_partitions(scenario, where)
     except ValidationError as error:
         problem = wrong_file(error, data, where=where)
         raise _of_setting(problem, overrides or {}) from error
     except WrongInput as problem:
         raise _of_setting(problem, overrides or {}) from problem
-    if scenario.partitions > MOST_PARTITIONS:
-        allowed = f"1 to {MOST_PARTITIONS} for a rehearsal"
-        wrong = WrongInput(
-            where=where, field="partitions", value=scenario.partitions, allowed=allowed
-        )
-        raise _of_setting(wrong, overrides or {})
     characters = len(profile_text(scenario.profile))
     if characters > MOST_PROFILE_CHARACTERS:
         most = f"{MOST_PROFILE_CHARACTERS:,}"
@@ -180,6 +175,12 @@ def _with_samples(scenario: Scenario, scenario_file: Path) -> Scenario:
         partition_shares=sample_shares(samples, scenario.partitions),
     )
     return scenario.model_copy(update={"payload": known.model_copy(update={"file": str(path)})})
+
+
+def _require_few_partitions(scenario: Scenario, where: str) -> None:
+    if scenario.partitions > MOST_PARTITIONS:
+        value, allowed = scenario.partitions, f"1 to {MOST_PARTITIONS} for a rehearsal"
+        raise WrongInput(where=where, field="partitions", value=value, allowed=allowed)
 
 
 def _require_poisoned_messages(scenario: Scenario, where: str) -> None:
@@ -273,15 +274,7 @@ def checked_cell(
         [checked.manifest, *(one.policy.manifest for one in swapped.values())],
         started_replicas=checked.limits.started_replicas,
     )
-    return Cell(
-        scenario=loaded,
-        policy_name=path.stem,
-        policy=checked,
-        scenario_text=_text_of(loaded),
-        policy_text=text,
-        swapped=swapped,
-        second=second,
-    )
+    return Cell(loaded, path.stem, checked, _text_of(loaded), text, swapped, second)
 
 
 def _text_of(scenario: Scenario) -> str:
@@ -304,13 +297,7 @@ def _second(scenario: Scenario, policy: str | None, of_first: CheckedPolicy) -> 
         seen.model_copy(update={"hpa_sync_at_seconds": scenario.hpa_sync_at_seconds}), checked
     )
     require_one_start(of_first.manifest, checked.manifest, where=checked.where)
-    return Cell(
-        scenario=seen,
-        policy_name=path.stem,
-        policy=checked,
-        scenario_text=_text_of(seen),
-        policy_text=text,
-    )
+    return Cell(seen, path.stem, checked, _text_of(seen), text)
 
 
 def _swapped(scenario: Scenario) -> dict[int, SwappedPolicy]:

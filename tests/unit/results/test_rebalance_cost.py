@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
-from tests.fakes.spike_partitions import write_by_partition
+from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run, write_by_partition
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.telemetry import records_of_programs as actions

@@ -9,9 +9,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fakes.group_story import SECOND, change, sample, samples, scaled, watched_step
 from tests.fakes.group_story import SECOND as SECOND_SELF_MADE
-from tests.fakes.group_story import change
-from tests.fakes.replica_records import SECOND, sample, samples, scaled, watched_step
 
 from lagbench.core.measures.replica_changes import (
     baseline_at_floor,
