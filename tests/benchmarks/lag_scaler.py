@@ -1,9 +1,6 @@
 """What the lag scaler costs and how fast it answers, for 1, 100 and 1,000 different objects.
 
-Server, callers and broker share the machine. The Go original, one configuration for all objects,
-on a machine like this: 1,000 objects at 200 calls/s p50 0.5 ms, p99 2.4 ms, 10 % of a core,
-19 MiB; with 240 partitions p99 70 ms; with 2,400 it missed 98 % of 3 s deadlines; flat out 3,101
-calls/s with one caller and 6,222 with 16; one broker request for each partition and sample.
+Server, callers and broker share the machine.
 """
 
 from __future__ import annotations
@@ -31,19 +28,16 @@ from tests.benchmarks.stage import Child, Stage, await_true, open_stage
 
 GROUPS = 50
 PARTITIONS = 24
-MANY_PARTITIONS = 2_400
 OBJECT_COUNTS = (1, 100, 1_000)
 CALLS_PER_SECOND = 200
 INTERVAL_SECONDS = 10
 PACED_SECONDS = 40.0
 SHORTEST_SECONDS = 12.0
-FLAT_OUT_SECONDS = 6.0
 RECORDS_PER_PARTITION = 20
 AIM_P99_MS = 5.0
 AIM_CORE_PERCENT = 25.0
 AIM_PSS_MIB = 150.0
 AIM_REQUESTS_PER_SAMPLE = 2.0
-ORIGINAL_PER_SECOND = {1: 3_101, 16: 6_222}
 _LIMIT_SECONDS = 90.0
 _MIB = 1024**2
 
@@ -138,20 +132,6 @@ class Caller:
         _run_all([threading.Thread(target=work, args=(n,)) for n in range(PACED_CALLERS)])
         return calls
 
-    def flat_out(self, objects: Sequence[ScaledObject], callers: int, seconds: float) -> Calls:
-        """Call GetMetrics without a pause from so many threads."""
-        calls = Calls()
-        ends_at = time.monotonic() + seconds
-
-        def work(number: int) -> None:
-            index = number
-            while time.monotonic() < ends_at:
-                self._call(calls, objects[index % len(objects)], 1)
-                index += callers
-
-        _run_all([threading.Thread(target=work, args=(n,)) for n in range(callers)])
-        return calls
-
     def _call(self, calls: Calls, item: ScaledObject, index: int) -> None:
         method = "GetMetrics" if index % 2 else "IsActive"
         request: Any = item.get_metrics if index % 2 else item.is_active
@@ -171,30 +151,22 @@ def _run_all(threads: Sequence[threading.Thread]) -> None:
         thread.join()
 
 
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    """A topic for each group, or one topic for all groups."""
-
-    broker: Broker
-    topics: tuple[str, ...]
-    partitions: int
-
-    def objects(self, count: int) -> list[ScaledObject]:
-        """Return different objects: no two share a group and a rule."""
-        return [
-            ScaledObject.of(
-                f"object-{number}",
-                {
-                    "bootstrapServers": self.broker.bootstrap_servers,
-                    "topic": self.topics[number % GROUPS % len(self.topics)],
-                    "consumerGroup": f"bench-group-{number % GROUPS}",
-                    "lagThreshold": str(5 + number // GROUPS),
-                    "sustainSeconds": str(60 + number // GROUPS),
-                    "samplingInterval": str(INTERVAL_SECONDS),
-                },
-            )
-            for number in range(count)
-        ]
+def _objects(broker: Broker, count: int) -> list[ScaledObject]:
+    """Return different objects: no two share a group and a rule."""
+    return [
+        ScaledObject.of(
+            f"object-{number}",
+            {
+                "bootstrapServers": broker.bootstrap_servers,
+                "topic": f"bench-{number % GROUPS}",
+                "consumerGroup": f"bench-group-{number % GROUPS}",
+                "lagThreshold": str(5 + number // GROUPS),
+                "sustainSeconds": str(60 + number // GROUPS),
+                "samplingInterval": str(INTERVAL_SECONDS),
+            },
+        )
+        for number in range(count)
+    ]
 
 
 def measure(scale: float) -> Iterator[Figure]:
@@ -202,33 +174,29 @@ def measure(scale: float) -> Iterator[Figure]:
     seconds = max(PACED_SECONDS * scale, SHORTEST_SECONDS)
     with open_stage() as stage:
         broker = stage.start_broker()
-        few = _prepare(broker, [f"bench-{number}" for number in range(GROUPS)], PARTITIONS)
+        _prepare(broker)
         for count in OBJECT_COUNTS:
-            yield from _paced(stage, few, count, seconds)
-        yield from _flat_out(stage, few, max(FLAT_OUT_SECONDS * scale, 2.0))
-        many = _prepare(broker, ["bench-many"], MANY_PARTITIONS)
-        yield from _paced(stage, many, OBJECT_COUNTS[-1], seconds)
+            yield from _paced(stage, broker, count, seconds)
 
 
-def _prepare(broker: Broker, topics: list[str], partitions: int) -> _Setting:
-    """Create and fill the topics; every group has lag in each partition, and commits."""
+def _prepare(broker: Broker) -> None:
+    """Create and fill a topic for each group, which has lag in each partition, and commits."""
+    topics = [f"bench-{number}" for number in range(GROUPS)]
     with KafkaAdmin(broker.bootstrap_servers, timeout_seconds=_LIMIT_SECONDS) as admin:
-        admin.create_topics([TopicSpec(name, partitions) for name in topics])
+        admin.create_topics([TopicSpec(name, PARTITIONS) for name in topics])
     settings = {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50, "log_level": 2}
     producer = Producer(settings)
     for name in topics:
-        for number in range(partitions):
+        for number in range(PARTITIONS):
             for _ in range(RECORDS_PER_PARTITION):
                 producer.produce(name, b"x", partition=number)
             producer.poll(0)
     if producer.flush(_LIMIT_SECONDS):
         raise TimeoutError("the records were not written in time")
     client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    for group in range(GROUPS):
-        name = topics[group % len(topics)]
-        offsets = [TopicPartition(name, number, 1) for number in range(partitions)]
+    for group, name in enumerate(topics):
+        offsets = [TopicPartition(name, number, 1) for number in range(PARTITIONS)]
         _commit(client, ConsumerGroupTopicPartitions(f"bench-group-{group}", offsets))
-    return _Setting(broker, tuple(topics), partitions)
 
 
 def _commit(client: AdminClient, wanted: ConsumerGroupTopicPartitions) -> None:
@@ -277,8 +245,8 @@ def _server(stage: Stage) -> Iterator[_Server]:
         child.log.unlink(missing_ok=True)
 
 
-def _paced(stage: Stage, setting: _Setting, count: int, seconds: float) -> Iterator[Figure]:
-    objects = setting.objects(count)
+def _paced(stage: Stage, broker: Broker, count: int, seconds: float) -> Iterator[Figure]:
+    objects = _objects(broker, count)
     groups = min(count, GROUPS)
     with _server(stage) as server:
         caller = Caller(server.port)
@@ -299,7 +267,7 @@ def _paced(stage: Stage, setting: _Setting, count: int, seconds: float) -> Itera
         sent = server.metric("lagbench_scaler_broker_requests_total") - sent
         samples = server.metric("lagbench_scaler_samples_total") - samples
         caller.close()
-    what = f"{count:,} objects x {setting.partitions:,}"
+    what = f"{count:,} objects x {PARTITIONS}"
     yield from _latencies(what, calls)
     yield Figure(f"{what}: CPU", cpu_percent, "% of a core", at_most(AIM_CORE_PERCENT))
     yield Figure(f"{what}: PSS", pss_mib, "MiB", at_most(AIM_PSS_MIB))
@@ -319,19 +287,6 @@ def _latencies(what: str, calls: Calls) -> Iterator[Figure]:
             aim = at_most(AIM_P99_MS) if share == 99 else None
             yield Figure(f"{what}: {method} p{share}", value, "ms", aim, note)
     yield Figure(f"{what}: failed calls", float(len(calls.errors)), "", at_most(0))
-
-
-def _flat_out(stage: Stage, setting: _Setting, seconds: float) -> Iterator[Figure]:
-    objects = setting.objects(OBJECT_COUNTS[-1])
-    with _server(stage) as server:
-        caller = Caller(server.port)
-        caller.first_answers(objects, within_seconds=_LIMIT_SECONDS)
-        for callers, original in ORIGINAL_PER_SECOND.items():
-            calls = caller.flat_out(objects, callers, seconds)
-            note = f"the original: {original:,}, called by Go; here Python calls as well"
-            rate = calls.count / seconds
-            yield Figure(f"GetMetrics flat out, {callers} callers", rate, "1/s", None, note)
-        caller.close()
 
 
 def _cpu_seconds(processes: list[psutil.Process]) -> float:

@@ -1,6 +1,6 @@
 """Setup: the rig with the overlay ``ci`` and a broker. One rehearsal, with the runner's rights.
 
-1. ``lagbench run --target context:…`` on the tiny scenario, while the namespace's Leases are watched.
+1. ``lagbench run --target context:…`` on the tiny scenario; its Leases are watched.
 2. Read verdict, accounting, reaction chain, the HPA as taken up. 3. Look for anything left.
 """
 
