@@ -12,6 +12,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.unit.catalog.test_catalog import scenario_file
 
 from lagbench.catalog.catalog import checked_cell, load_scenario
 from lagbench.catalog.catalog_files import catalog_folder, list_scenarios
@@ -38,14 +39,7 @@ CONSUMER: dict[str, Any] = {
 }
 
 
-OWN = {
-    "name": "mine",
-    "description": "mine",
-    "partitions": 6,
-    "profile": {"kind": "steady", "rate_per_second": 100, "duration_seconds": 10},
-    "policy": "lag-quick",
-    "consumer": {**CONSUMER, "manifest": "own.yaml", "env_file": str(DATA / "secret.env")},
-}
+OWN = {**CONSUMER, "manifest": "own.yaml", "env_file": str(DATA / "secret.env")}
 
 
 def scenario(
@@ -55,11 +49,8 @@ def scenario(
     actions: Sequence[object] = (),
 ) -> Scenario:
     """Return the scenario of a file that names the manifest."""
-    file = folder / "mine.yaml"
     of_consumer = {**CONSUMER, "manifest": manifest, **(consumer or {})}
-    content = {**OWN, "consumer": of_consumer, "actions": list(actions)}
-    file.write_text(yaml.safe_dump(content))
-    return load_scenario(file)
+    return load_scenario(scenario_file(folder, consumer=of_consumer, actions=list(actions)))
 
 
 @pytest.mark.parametrize(
@@ -317,8 +308,8 @@ def test_an_edited_manifest_is_taken_or_refused(
     folder = tmp_path_factory.getbasetemp()
     documents = list(yaml.safe_load_all((DATA / f"{manifest}.yaml").read_text()))
     (folder / "own.yaml").write_text(yaml.safe_dump_all(edited(documents, drawn)))
-    (folder / "mine.yaml").write_text(yaml.safe_dump(OWN))
+    path = scenario_file(folder, consumer=OWN)
 
     for on in (KafkaSettings(), ClusterSettings()):
         with suppress(WrongInput):
-            require_own_consumer(load_scenario(folder / "mine.yaml"), on=on)
+            require_own_consumer(load_scenario(path), on=on)

@@ -251,6 +251,14 @@ def read(old: str, new: str) -> Any:
         ("name: orders}", "labels: {tier: 1}}", "metadata.labels.tier", 1, '"1"'),
         ("{name: orders}", "[]", "metadata", "a list", "a mapping"),
         ("  template:", "  temlate:", "spec.template", None, "required"),
+        (
+            "  template:",
+            "  minReadySeconds: -1\n  template:",
+            "spec.minReadySeconds",
+            -1,
+            "from 0 to",
+        ),
+        ("spec:\n", "spec:\n  strategy: a\n", "spec.strategy", "a", "a mapping of"),
         ("apps/v1", "extensions/v1beta1", "apiVersion", "extensions/v1beta1", "apps/v1"),
     ],
 )

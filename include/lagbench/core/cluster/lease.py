@@ -4,16 +4,12 @@ A run starts by deleting every object with a run's label, so a namespace holds o
 Within one Airflow the Dag ensures this; between Airflows the Lease does. For an Airflow it is
 
 * free, if there is none or it names no holder;
-* its own, if it names this Airflow: the run that took it is the same one, or has ended or died;
-* expired, if ``renewTime`` plus ``leaseDurationSeconds``, the longest that the run can take, has
-  passed: a machine that died holds it no longer;
+* its own, if it names this Airflow, whose run is the same one, or has ended or died;
+* expired, if ``renewTime`` plus ``leaseDurationSeconds``, the longest a run can take, has passed;
 * held in every other case, even if it has no end: a person created it, or broke it.
 
-Instants are those of the API server, from the ``Date`` header of its answers, both when they are
-written and when they are compared, so that clocks of two machines are never compared. (client-go
-instead watches for a whole duration whether the Lease changes: here that would take hours.) The
-Lease is not free because no object of the run is left: a run takes the Lease before it creates its
-first object.
+Instants are those of the API server, from the ``Date`` header of its answers, so that clocks of two
+machines are never compared.
 """
 
 from __future__ import annotations

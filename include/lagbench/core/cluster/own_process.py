@@ -268,32 +268,24 @@ def _names_of_port(port: object, ports: list[Mapping[str, Any]]) -> Iterator[str
 
 
 def _rollout(own: OwnDeployment) -> dict[str, Any]:
-    """Return how the Deployment's pods are replaced, checked as a cluster would check it."""
+    """Return how the pods are replaced, checked as a cluster would; types were checked before."""
     spec = own.deployment["spec"]
     found = {name: spec[name] for name in ("strategy", "minReadySeconds") if spec.get(name)}
-    ready, strategy = found.get("minReadySeconds", 0), found.get("strategy", {})
-    if not _is_count(ready):
-        raise own.refuse("spec.minReadySeconds", ready, "whole seconds from 0 on")
-    if not isinstance(strategy, Mapping):
-        raise own.refuse("spec.strategy", strategy, "a type, and rollingUpdate")
+    strategy = found.get("strategy", {})
     kind, rolling = strategy.get("type", "RollingUpdate"), strategy.get("rollingUpdate") or {}
     if kind not in ("RollingUpdate", "Recreate"):
         raise own.refuse("spec.strategy.type", kind, "RollingUpdate or Recreate")
     place, limits = "spec.strategy.rollingUpdate", ("maxSurge", "maxUnavailable")
-    if not isinstance(rolling, Mapping) or (rolling and kind == "Recreate"):
+    if rolling and kind == "Recreate":
         raise own.refuse(place, rolling, "maxSurge and maxUnavailable, with type RollingUpdate")
     for name in limits:
         limit = rolling.get(name, 0)
-        if not _is_count(limit) and not (isinstance(limit, str) and _SHARE.fullmatch(limit)):
+        if not (_SHARE.fullmatch(limit) if isinstance(limit, str) else limit >= 0):
             raise own.refuse(f"{place}.{name}", limit, "whole pods from 0 on, or a share like 25%")
     if all(rolling.get(name, "25%") in (0, "0%") for name in limits):
         most = rolling["maxUnavailable"]
         raise own.refuse(f"{place}.maxUnavailable", most, "not 0 as maxSurge is")
     return found
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _note_the_rest(work: _Adaptation, folder: str) -> None:

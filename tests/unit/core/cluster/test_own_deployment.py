@@ -368,8 +368,6 @@ def test_strategy_and_ready_time_are_kept(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"minReadySeconds": -1}, "spec.minReadySeconds"),
-        ({"strategy": "Recreate"}, "spec.strategy"),
         ({"strategy": {"type": "Rolling"}}, "spec.strategy.type"),
         ({"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}}, "rollingUpdate"),
         ({"strategy": {"rollingUpdate": {"maxSurge": "some"}}}, "rollingUpdate.maxSurge"),
