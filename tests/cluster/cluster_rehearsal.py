@@ -70,7 +70,7 @@ def stand_up(
     kubeconfig = folder / "runner.kubeconfig"
     script = PROJECT_ROOT / "k8s" / "runner-kubeconfig.sh"
     context = kubectl(rig, "config", "current-context").strip()
-    _run(rig, [str(script), context, namespace, str(kubeconfig)])
+    asked(rig, [str(script), context, namespace, str(kubeconfig)])
     (folder / "settings.env").write_text(
         f"NAMESPACE={namespace}\nSTORAGE_CLASS=none\nKAFKA_BOOTSTRAP_SERVERS={bootstrap_servers}\n"
     )
@@ -130,11 +130,14 @@ def kubeconfig_of(rig: Rig, namespace: str, account: str, path: Path) -> Path:
 
 
 def kubectl(rig: Rig, *arguments: str) -> str:
-    """Run kubectl as the administrator."""
-    return _run(rig, [rig.binaries.path("kubectl"), *arguments])
+    """Run kubectl as the administrator; return what it printed."""
+    return asked(rig, [rig.kubectl, *arguments]).stdout
 
 
-def _run(rig: Rig, command: list[str]) -> str:
+def asked(
+    rig: Rig, command: list[str], *, given: str = "", code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that finds the cluster and its kubectl; it must end with ``code``."""
     environment = {
         **os.environ,
         "KUBECONFIG": str(rig.kubeconfig),
@@ -143,14 +146,16 @@ def _run(rig: Rig, command: list[str]) -> str:
     done = subprocess.run(
         command,
         env=environment,
+        input=given,
         check=False,
         capture_output=True,
         text=True,
         timeout=_KUBECTL_LIMIT_SECONDS,
     )
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} gave {done.returncode}:\n{done.stderr[-2000:]}")
-    return done.stdout
+    if done.returncode != code:
+        said = done.stderr[-2000:]
+        raise AssertionError(f"{' '.join(command)} gave {done.returncode}:\n{said}")
+    return done
 
 
 @contextmanager

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,23 +13,13 @@ import pytest
 
 from lagbench.core.cluster.policy_manifest import ONLY_EMBEDDED
 from lagbench.core.scenario.actions import ActionKind
-from lagbench.embedded.broker import Broker
-from tests.cluster.cluster_rehearsal import ClusterRehearsal, lag_scaler_has_a_name, rehearsal_on
+from tests.cluster.cluster_rehearsal import ClusterRehearsal, lag_scaler_has_a_name
 from tests.cluster.rig.rig import Rig
 from tests.e2e.rehearsal import DATA
 
 pytestmark = pytest.mark.timeout(2700)
 SCENARIO = DATA / "scenarios" / "actions_on_cluster.yaml"
 POLICY = DATA / "policies" / "scaler-tiny.yaml"
-
-
-@pytest.fixture(scope="module")
-def home(
-    rig: Rig, rig_broker: Broker, program_image: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ClusterRehearsal]:
-    """Provide a home on the rig."""
-    with rehearsal_on(rig, rig_broker, tmp_path_factory.mktemp("home")) as home:
-        yield home
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,15 +31,6 @@ from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS
 
 pytestmark = pytest.mark.timeout(2700)
 KILLED = RunNames("killed-run")
-
-
-@pytest.fixture(scope="module")
-def home(
-    rig: Rig, rig_broker: Broker, program_image: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ClusterRehearsal]:
-    """Provide a home on the rig."""
-    with rehearsal_on(rig, rig_broker, tmp_path_factory.mktemp("down")) as home:
-        yield home
 
 
 def test_down_cleans_up_the_clusters_that_it_has_opened(

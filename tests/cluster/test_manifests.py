@@ -14,13 +14,13 @@ import pytest
 import yaml
 
 from lagbench.project import PROJECT_ROOT
+from tests.cluster.cluster_rehearsal import asked
 from tests.cluster.rig.rig import Rig
 
 K8S = PROJECT_ROOT / "k8s"
 OVERLAYS = ["kind", "ci", "context"]
 COMPONENTS = sorted(path.name for path in (K8S / "components").iterdir())
 NAMESPACE = "lagbench"
-_CALL_LIMIT_SECONDS = 180
 
 
 @pytest.fixture(scope="module")
@@ -116,13 +116,7 @@ def test_another_namespace_is_one_line_in_each_file(cluster: Rig, tmp_path: Path
 def test_the_runners_kubeconfig_can_run_a_cell_and_no_more(cluster: Rig, tmp_path: Path) -> None:
     """The script's file applies workloads and a policy, and may not look beyond its namespace."""
     file = tmp_path / "runner.kubeconfig"
-    subprocess.run(
-        [str(K8S / "runner-kubeconfig.sh"), "rig", NAMESPACE, str(file)],
-        env=_environment(cluster),
-        check=True,
-        capture_output=True,
-        timeout=_CALL_LIMIT_SECONDS,
-    )
+    asked(cluster, [str(K8S / "runner-kubeconfig.sh"), "rig", NAMESPACE, str(file)])
     as_runner = ["--kubeconfig", str(file)]
     wanted = render(cluster, K8S / "overlays/kind/workloads")
     claims = [item for item in wanted if item["kind"] == "PersistentVolumeClaim"]
@@ -169,22 +163,7 @@ def kubectl(
     rig: Rig, *arguments: str, given: str = "", code: int = 0
 ) -> subprocess.CompletedProcess[str]:
     """Run the kubectl that was built with the cluster."""
-    done = subprocess.run(
-        [rig.binaries.path("kubectl"), *arguments],
-        env=_environment(rig),
-        input=given,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=_CALL_LIMIT_SECONDS,
-    )
-    assert done.returncode == code, f"kubectl {' '.join(arguments)}: {done.stderr}"
-    return done
-
-
-def _environment(rig: Rig) -> dict[str, str]:
-    path = f"{rig.binaries.folder}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "KUBECONFIG": str(rig.kubeconfig), "PATH": path}
+    return asked(rig, [rig.kubectl, *arguments], given=given, code=code)
 
 
 def _pod(workload: dict[str, Any]) -> dict[str, Any]:

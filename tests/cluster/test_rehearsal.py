@@ -17,20 +17,11 @@ import pytest
 
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_ANNOTATION
 from lagbench.embedded.broker import Broker
-from tests.cluster.cluster_rehearsal import ClusterRehearsal, left_behind, rehearsal_on
+from tests.cluster.cluster_rehearsal import ClusterRehearsal, left_behind
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 
 pytestmark = [pytest.mark.measured, pytest.mark.timeout(2700)]
-
-
-@pytest.fixture(scope="module")
-def home(
-    rig: Rig, rig_broker: Broker, program_image: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ClusterRehearsal]:
-    """Provide a home on the rig."""
-    with rehearsal_on(rig, rig_broker, tmp_path_factory.mktemp("home")) as home:
-        yield home
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
-from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, left_behind, rehearsal_on
+from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, left_behind
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 
@@ -21,20 +20,7 @@ pytestmark = pytest.mark.timeout(2700)
 
 
 @pytest.fixture(scope="module")
-def home(
-    rig: Rig,
-    rig_broker: Broker,
-    program_image: str,
-    spark_image: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[ClusterRehearsal]:
-    """Provide a home on the rig."""
-    with rehearsal_on(rig, rig_broker, tmp_path_factory.mktemp("spark-home")) as home:
-        yield home
-
-
-@pytest.fixture(scope="module")
-def exit_code(home: ClusterRehearsal) -> int:
+def exit_code(home: ClusterRehearsal, spark_image: str) -> int:
     """Run once for all tests of the module."""
     return home.finish(home.start_run(options=home.target_options, is_on_spark=True))
 
