@@ -1,4 +1,4 @@
-"""The consumers' Deployment, its components, and the grace period that a shutdown needs."""
+"""Components of the consumers' Deployment, scraped labels, and what images hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every pod of k8s/base runs with as little as it needs."""
+"""Pods of k8s/base run with as little as they need; ports, rights and overlays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark image's entry point, with programs that print how they were called."""
+"""The Spark image's entry point, the pods of Spark, and versions that belong together."""
 
 from __future__ import annotations
 

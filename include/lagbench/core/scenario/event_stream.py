@@ -1,8 +1,8 @@
-"""Logarithm and exponential that give the same bits on every machine.
+"""Generate the seeded stream: Zipf keys, their partitions, events and payloads, poisoned ones.
 
-numpy's and libm's differ in the last bit between CPUs and versions. These use only operations that
-IEEE 754 rounds exactly (+ - * / and scaling by powers of two), so a seeded stream built on them is
-byte-identical everywhere. Relative error below 4e-16 for log, 1e-15 for exp (tested).
+A seed gives the same bytes on every machine: numpy's and libm's logarithms differ in the last bit
+between CPUs and versions, so those here use only what IEEE 754 rounds exactly (+ - * / and scaling
+by powers of two). Relative error below 4e-16 for log, 1e-15 for exp (tested).
 """
 
 from __future__ import annotations

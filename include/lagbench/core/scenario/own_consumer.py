@@ -1,7 +1,6 @@
 """Define the settings of an own consumer: a Deployment that the user brings, and its variables.
 
-The values of ``env`` and ``args`` hold placeholders, which the run fills in. ``{{`` and ``}}`` are
-plain braces.
+Placeholders in ``env`` and ``args`` are filled in by the run; ``{{`` and ``}}`` are plain braces.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Define the assumptions of a simulation, each with its source: durations and phases."""
+"""Simulate what an autoscaler acts on: pods and their group, and the assumptions about them."""
 
 from __future__ import annotations
 

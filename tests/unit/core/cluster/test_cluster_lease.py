@@ -1,4 +1,4 @@
-"""Whose turn it is in a namespace, on the API server's clock."""
+"""Whose turn it is in a namespace, its settings, and the rights of a run."""
 
 from __future__ import annotations
 

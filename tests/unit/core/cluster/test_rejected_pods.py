@@ -1,4 +1,4 @@
-"""Why Kubernetes creates no pods, from statuses of Kubernetes 1.34 and its warnings."""
+"""Why Kubernetes creates no pods (statuses of 1.34), and the policy of a run."""
 
 from __future__ import annotations
 

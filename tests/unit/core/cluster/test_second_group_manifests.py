@@ -1,4 +1,4 @@
-"""Manifests of a run with two consumer groups, from the committed ones."""
+"""Manifests of a run with two groups, on Spark, and on a cluster with log-ins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions of a scenario: their models, their draw, their limits."""
+"""Actions of a scenario, growing topics, and the second group."""
 
 from __future__ import annotations
 

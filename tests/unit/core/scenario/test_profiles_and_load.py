@@ -1,4 +1,4 @@
-"""The peak of a profile is bounded, whatever it is the product of."""
+"""Profiles and traces, and the load that they offer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The id of a run and the names made from it."""
+"""Ids and names of a run, its start, what a conf may name, and a user's samples."""
 
 from __future__ import annotations
 

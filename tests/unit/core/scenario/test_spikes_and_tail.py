@@ -1,4 +1,4 @@
-"""The spikes of a load: marked, by rule, or none."""
+"""Spikes and tail of a load, the stream of its keys, and poisoned ones."""
 
 from __future__ import annotations
 
