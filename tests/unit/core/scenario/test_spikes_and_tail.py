@@ -154,6 +154,7 @@ def test_the_planned_window_is_the_same_stream_with_and_without_a_tail() -> None
     assert with_tail[: planned.total].tobytes() == alone.tobytes()
     first = int(with_tail["planned_offset_ns"][planned.total])
     assert planned.duration_ns < first <= planned.duration_ns + 1e9 / 777.7 + 1
+    assert planned.with_tail(1000, 10).steps == planned.steps  # at the same rate none is added
 
 
 def test_a_digest_is_of_the_planned_window_alone() -> None:
