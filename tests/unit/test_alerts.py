@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.unit.grafana.exported_metrics import OF_KEDA, exported_alias_names, exported_names
+from tests.fakes.exported_metrics import OF_KEDA, exported_alias_names, exported_names
 
 from lagbench.alerts import AlertRule, committed_text, rules_of_bench, rules_of_policy
 from lagbench.catalog.catalog import policy_file
