@@ -14,8 +14,8 @@ from lagbench.core.compare.cell_history import (
     best_split,
     by_cell,
     cell_history,
-    flat_manifest,
 )
+from lagbench.core.compare.cell_identity import flat_manifest
 from lagbench.core.compare.compare import Bound
 from lagbench.core.compare.pair_statistics import Interval, Looks, holm, sign_flip_p, t_quantile
 from lagbench.core.significance import PLANNED_LOOKS, SIGNIFICANCE, floor_of
