@@ -191,18 +191,6 @@ def test_a_rule_fires_in_its_state_and_in_no_other(where: str, tmp_path: Path) -
     assert {name for item in CASES for name in item.fires} == {rule.name for rule in rules}
 
 
-def test_promtool_reports_when_a_rule_is_silent(tmp_path: Path) -> None:
-    """The test above can fail: a state that is called calm and is not, is found."""
-    rules = rules_of_bench()
-    wrong = case("called calm", inactive=f"1x{SCRAPES}")
-    series = series_of_the_bench({**CALM, **wrong.changes})
-
-    found = _promtool([_promtool_test(wrong, series, rules, is_bench=True)], rules, tmp_path)
-
-    assert found.returncode != 0
-    assert "NoMetricAndNoFallback" in found.stdout + found.stderr
-
-
 def _promtool_test(
     item: Case, series: Mapping[str, str], rules: Sequence[AlertRule], *, is_bench: bool
 ) -> dict[str, Any]:
