@@ -9,8 +9,14 @@ import pytest
 from pydantic import ValidationError
 from tests.fakes.experiments import experiment
 
-from lagbench.core.compare.experiment import ExpectedValue, PlannedRun, draw_schedule
-from lagbench.core.compare.experiment_progress import Progress, RunRecord, RunVerdict
+from lagbench.core.compare.experiment import (
+    ExpectedValue,
+    PlannedRun,
+    Progress,
+    RunRecord,
+    RunVerdict,
+    draw_schedule,
+)
 from lagbench.errors import WrongInput
 
 
