@@ -124,19 +124,13 @@ def test_undetermined_and_invalid_runs_are_left_out_and_named() -> None:
     assert cell_history(rows_of([1.0], verdict="undetermined"), BOUNDS).segments == ()
 
 
-def test_runs_are_grouped_by_cell() -> None:
-    """A run whose folder does not show its cell is in none."""
+def test_runs_are_grouped_by_cell_and_manifests_flat() -> None:
+    """A run whose folder does not show its cell is in none; what is not known is left out."""
     rows = [*rows_of([1, 2]), *rows_of([3], cell="d"), *rows_of([4], cell=None)]
-
     assert {cell: len(found) for cell, found in by_cell(rows).items()} == {"c": 2, "d": 1}
 
-
-def test_a_manifest_is_flat_by_dotted_names() -> None:
-    """Nested values keep their path; what is not known is left out."""
-    assert flat_manifest({"machine": {"cores": 2, "processor": None}, "lock": "x"}) == {
-        "machine.cores": "2",
-        "lock": "x",
-    }
+    flat = flat_manifest({"machine": {"cores": 2, "processor": None}, "lock": "x"})
+    assert flat == {"machine.cores": "2", "lock": "x"}
 
 
 def by_definition(values: np.ndarray, at: int) -> float:
@@ -230,17 +224,15 @@ def test_no_plan_spends_more_than_alpha(looks: tuple[int, ...]) -> None:
     assert sum(plan.alpha_at(n) // floor_of(n) * floor_of(n) for n in looks) <= SIGNIFICANCE
 
 
-@pytest.mark.parametrize("pairs", [1, 7, 13])
-def test_a_look_outside_the_plan_is_refused(pairs: int) -> None:
-    """A test "until it is significant" has no plan."""
-    with pytest.raises(WrongInput) as refused:
-        PLAN.alpha_at(pairs)
-
-    assert (refused.value.field, refused.value.value) == ("pairs", pairs)
-
-
 @pytest.mark.parametrize("looks", [(), (8, 6), (6, 6), (1, 6), (6, 41)])
 def test_a_plan_that_cannot_be_tested_is_refused(looks: tuple[int, ...]) -> None:
-    """Empty, not ascending, one pair, or more than the exact test can count."""
+    """Empty, not ascending, one pair, or more than the exact test can count.
+
+    A test "until it is significant" has no plan: a look outside of it is refused, too.
+    """
     with pytest.raises(WrongInput, match="looks"):
         Looks(looks)
+    for pairs in (1, 7, 13):
+        with pytest.raises(WrongInput) as refused:
+            PLAN.alpha_at(pairs)
+        assert (refused.value.field, refused.value.value) == ("pairs", pairs)
