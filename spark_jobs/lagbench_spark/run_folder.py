@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +39,7 @@ class Fence:
     processed: dict[int, int]
     telemetry: dict[int, int]
     committed: dict[int, int | None]
-    stream_started_at: int | None = None
+    stream_started_at: int | None
     fenced_at: int | None = None
     identity_run_id: str | None = None
     """The run that messages name in their identity header; None: the value has the identity."""
@@ -63,14 +62,30 @@ def parse_fence(content: Mapping[str, Any]) -> Fence:
 
     :raises UnreadableRun: a part is missing or is not a mapping of partition to offset.
     """
+
+    def offsets(name: str) -> dict[int, int]:
+        return {int(partition): int(offset) for partition, offset in content[name].items()}
+
+    def instant(name: str) -> int | None:
+        return None if content.get(name) is None else int(content[name])
+
     try:
-        fence = msgspec.convert(content, Fence, strict=False, str_keys=True)
-    except msgspec.ValidationError as error:
+        committed = content["committed"].items()
+        return Fence(
+            events=offsets("events"),
+            processed=offsets("processed"),
+            telemetry=offsets("telemetry"),
+            committed={int(p): None if at is None else int(at) for p, at in committed},
+            stream_started_at=instant("stream_started_at"),
+            fenced_at=instant("fenced_at") or None,
+            identity_run_id=content.get("identity_run_id"),
+            accounting=content.get("accounting"),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnreadableRun(
-            f"the fence lacks or garbles a part: {error}; it needs events, processed, telemetry "
-            'and committed, each as {"partition": offset}'
+            f"the fence lacks or garbles {error}; it needs events, processed, telemetry and "
+            'committed, each as {"partition": offset}'
         ) from error
-    return replace(fence, fenced_at=fence.fenced_at or None)
 
 
 @dataclass(frozen=True, slots=True)

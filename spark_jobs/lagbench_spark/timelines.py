@@ -135,8 +135,7 @@ def _latency(lags: pa.Table) -> Iterator[dict[str, Any]]:
 def _readings(texts: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return rows of ``schemas.LAG`` and of ``schemas.REPLICAS``.
 
-    What is no reading, or has numbers that cannot be, is left out. A failed reading is absent: a
-    gap stays a gap.
+    A garbled record is left out. A failed reading is absent: a gap stays a gap.
     """
     of_lag, of_replicas = list[dict[str, Any]](), list[dict[str, Any]]()
     for text in texts:
