@@ -11,13 +11,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.nights import measures_with
 from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live.live_line import LiveCell, LiveLine, LiveSlo, encode_line
 from lagbench.core.measures.doubts.doubts_of_policy import EVERYTHING, Doubt
 from lagbench.core.measures.evidence.observed_group import Observation
-from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.consumer_kinds import level_of
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.slo import SloResult, SloStatus
@@ -176,12 +176,6 @@ GOOD = quick_spike_measures()
 OPEN = Verdict(run_id=GOOD.run_id, status="undetermined", reasons=("no fence",), slos=())
 
 
-def changed(**parts: dict[str, Any]) -> Measures:
-    """Return the measures of quick_spike with other values of some parts."""
-    found = {part: getattr(GOOD, part).model_copy(update=of) for part, of in parts.items()}
-    return GOOD.model_copy(update=found)
-
-
 def text(found: list[NextStep]) -> str:
     """Return all steps as one text."""
     return "\n".join(f"{step.do}; {step.because}; {step.command}" for step in found)
@@ -233,7 +227,7 @@ def test_advice_names_what_limits_the_run(
     parts: dict[str, Any], limits: dict[str, Any], told: list[str], not_told: str
 ) -> None:
     """Each failed SLO leads to the part of the system that ruled it."""
-    measures = changed(**parts)
+    measures = measures_with(**parts)
     slos = Slos(drain_seconds=120).model_copy(update=limits)
 
     found = text(next_steps(measures, judge(measures, slos)))
@@ -245,7 +239,7 @@ def test_advice_names_what_limits_the_run(
 def test_a_run_that_holds_leads_to_its_price_and_lost_messages_come_first() -> None:
     """A pass has one step: look for something cheaper, in the simulator."""
     (step,) = next_steps(GOOD, judge(GOOD, Slos(drain_seconds=120)))
-    lost = changed(accounting={"lost": 3})
+    lost = measures_with(accounting={"lost": 3})
     first, *_ = next_steps(lost, judge(lost, Slos(drain_seconds=120, reaction_seconds=5)))
 
     assert step.command == "lagbench simulate quick_spike --policy lag-fast --seeds 20"
@@ -303,7 +297,7 @@ def test_an_observed_group_gets_no_command_on_a_scenario() -> None:
     seen = Observation(group="shop", topic="orders", pod_rate_per_second=100)
     update = {"observation": seen, "accounting_level": "commits", "scenario": "observed"}
     limits = Slos.model_validate(level_of("commits").default_limits())
-    run = changed(scaling={"flips": 3, "self_made_flips": 3}).model_copy(update=update)
+    run = measures_with(scaling={"flips": 3, "self_made_flips": 3}).model_copy(update=update)
     open_run = run.model_copy(update={"doubts": (TWO_TABLES,)})
 
     failed = next_steps(run, judge(run, limits.model_copy(update={"flips": 0})))
@@ -320,7 +314,7 @@ def test_the_balancer_of_a_users_consumer_is_not_a_setting_of_the_scenario() -> 
     limits = Slos.model_validate({**level_of("output").default_limits(), "standstill_seconds": 0.1})
     still = {"group_seconds": 9.0, "group_low_seconds": 8.9, "group_high_seconds": 9.1}
     own = {"consumer_kind": "own", "accounting_level": "output"}
-    run = changed(standstill=still).model_copy(update=own)
+    run = measures_with(standstill=still).model_copy(update=own)
 
     found = text(next_steps(run, judge(run, limits)))
 

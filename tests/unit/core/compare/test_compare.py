@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.measured_run import changed, quick_spike_measures
+from tests.fakes.nights import measures_with
 
 from lagbench.core.compare.compare import (
     BOUNDS,
@@ -20,11 +21,6 @@ from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.errors import WrongInput
 
 GOOD = quick_spike_measures()
-
-
-def changed(part: str, **fields: Any) -> Measures:
-    """Return the good run's measures with ``fields`` of ``part`` changed."""
-    return GOOD.model_copy(update={part: getattr(GOOD, part).model_copy(update=fields)})
 
 
 @pytest.mark.parametrize(
@@ -119,13 +115,9 @@ def test_a_regression_reads_as_above_what_is_allowed(
     assert f" {before:.10g} (at most" in found.reasons[0]
 
 
-CALM = quick_spike_measures()
-
-
 def run(reaction: float | None) -> Measures:
     """Return a run with this reaction."""
-    part = CALM.reaction.model_copy(update={"assigned_seconds": reaction})
-    return CALM.model_copy(update={"reaction": part})
+    return changed("reaction", assigned_seconds=reaction)
 
 
 def noise(differences: Sequence[float | None]) -> MeasureNoise | None:
@@ -169,14 +161,11 @@ def run_of_compare_pairs(
     seed: int, *, reaction: float | None = 20.0, lost: int = 0, pod_minutes: float | None = 10.0
 ) -> Measures:
     """Return the measures of one run."""
-    return GOOD.model_copy(
-        update={
-            "seed": seed,
-            "reaction": GOOD.reaction.model_copy(update={"assigned_seconds": reaction}),
-            "scaling": GOOD.scaling.model_copy(update={"pod_minutes": pod_minutes}),
-            "accounting": GOOD.accounting.model_copy(update={"lost": lost}),
-        }
-    )
+    return measures_with(
+        reaction={"assigned_seconds": reaction},
+        scaling={"pod_minutes": pod_minutes},
+        accounting={"lost": lost},
+    ).model_copy(update={"seed": seed})
 
 
 def pairs_of(differences: Sequence[float | None]) -> list[Pair]:
