@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.dashboard_file import committed_rules
 from tests.integration.prometheus_process import debian_program
 
 from lagbench.alerts import (
@@ -18,7 +19,6 @@ from lagbench.alerts import (
     RuleGroup,
     as_yaml,
     rule_file,
-    rules_of_bench,
     rules_of_policy,
 )
 from lagbench.catalog.catalog import policy_file
@@ -178,7 +178,7 @@ def policy() -> dict[str, Any]:
 def test_a_rule_fires_in_its_state_and_in_no_other(where: str, tmp_path: Path) -> None:
     """Each rule has a state in which it fires alone, and states beside it in which none does."""
     is_bench = where == "on the bench"
-    rules = rules_of_bench() if is_bench else rules_of_policy(policy(), where="test")
+    rules = committed_rules() if is_bench else rules_of_policy(policy(), where="test")
     tests = []
     for item in CASES:
         state = {**CALM, **item.changes}
