@@ -1,4 +1,4 @@
-"""The committed dashboard: its queries, and the metrics that they name."""
+"""The committed dashboard, its queries and the metrics that they name; and the alert rules."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
+from lagbench.alerts import AlertRule
 from lagbench.project import PROJECT_ROOT
 
 DASHBOARD_FILE = PROJECT_ROOT / "include" / "grafana" / "lagbench.json"
@@ -62,3 +65,20 @@ def dashboard_queries() -> Sequence[DashboardQuery]:
         for note in dashboard["annotations"]["list"]
     ]
     return [*of_panels, *of_annotations]
+
+
+def committed_rules() -> list[AlertRule]:
+    """Return the alert rules for any run."""
+    text = (PROJECT_ROOT / "k8s/base/monitoring/alerts.yml").read_text(encoding="utf-8")
+    (group,) = yaml.safe_load(text)["groups"]
+    return [
+        AlertRule(
+            rule["alert"],
+            rule["labels"]["severity"],
+            int(rule["for"].removesuffix("s")),
+            rule["expr"],
+            rule["annotations"]["summary"],
+            rule["annotations"]["description"],
+        )
+        for rule in group["rules"]
+    ]

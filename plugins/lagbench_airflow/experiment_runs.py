@@ -9,8 +9,8 @@ from typing import Any
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.catalog.catalog_files import from_any_folder
 from lagbench.catalog.experiments import check_experiment, load_experiment
+from lagbench.core.compare.experiment import RunRecord
 from lagbench.core.compare.experiment_page import shown_row
-from lagbench.core.compare.experiment_progress import RunRecord
 from lagbench.errors import NotReady
 from lagbench.results.executions import (
     conclude,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -12,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lagbench.core.telemetry.records import TelemetryRecord, decode_record
+from lagbench.core.telemetry.records import decode_record
 from lagbench.core.telemetry.records_of_recorder import LagSample, ReplicaSample
 from lagbench_spark import schemas
 from lagbench_spark.judge import BIN_NS, SECOND_NS
@@ -40,13 +39,8 @@ def timelines(
     yield "timeline_by_pod", schemas.TIMELINE_BY_POD, by_pod
     yield "timeline_by_partition", schemas.TIMELINE_BY_PARTITION, timeline_by_partition(bins)
     yield "partition_gaps", schemas.PARTITION_GAPS, found["gaps"]
-    readings = [*_readings(samples)]
-    yield "lag", schemas.LAG, pa.Table.from_pylist([*_lag_rows(readings)], schemas.LAG)
-    replicas = [
-        {"at": found.at, "spec": found.spec, "current": found.current, "ready": found.ready}
-        for found in readings
-        if isinstance(found, ReplicaSample)
-    ]
+    lag, replicas = _readings(samples)
+    yield "lag", schemas.LAG, pa.Table.from_pylist(lag, schemas.LAG)
     yield "replicas", schemas.REPLICAS, pa.Table.from_pylist(replicas, schemas.REPLICAS)
     latency = [*_latency(_within(found["lags"], window).sort_by("at"))]
     yield "latency", schemas.LATENCY, pa.Table.from_pylist(latency, schemas.LATENCY)
@@ -138,30 +132,33 @@ def _latency(lags: pa.Table) -> Iterator[dict[str, Any]]:
         yield {"at": int(at[first]), "count": round(weight[first:end].sum()), **named}
 
 
-def _readings(texts: Iterable[str]) -> Iterator[TelemetryRecord]:
-    """Return the recorder's readings; what is none, or has numbers that cannot be, is left out."""
+def _readings(texts: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return rows of ``schemas.LAG`` and of ``schemas.REPLICAS``.
+
+    A garbled record is left out. A failed reading is absent: a gap stays a gap.
+    """
+    of_lag, of_replicas = list[dict[str, Any]](), list[dict[str, Any]]()
     for text in texts:
         try:
             record = decode_record(text)
             if isinstance(record, LagSample):
-                pa.array([record.at, *chain(*record.partitions)], pa.int64())
-                pa.array([partition for partition, _, _ in record.partitions], pa.int32())
+                rows = [
+                    {
+                        "at": record.at,
+                        "partition": partition,
+                        "end_offset": end,
+                        "committed": committed,
+                        # Offsets are read in sequence: a commit in between is no negative lag.
+                        "lag": None if committed is None else max(end - committed, 0),
+                    }
+                    for partition, end, committed in record.partitions
+                ]
+                pa.Table.from_pylist(rows, schemas.LAG)
+                of_lag += rows
             elif isinstance(record, ReplicaSample):
-                pa.array([record.spec, record.current, record.ready], pa.int32())
+                row = {name: getattr(record, name) for name in schemas.REPLICAS.names}
+                pa.Table.from_pylist([row], schemas.REPLICAS)
+                of_replicas.append(row)
         except (msgspec.DecodeError, ValueError, OverflowError):
             continue
-        yield record
-
-
-def _lag_rows(samples: Iterable[TelemetryRecord]) -> Iterator[dict[str, Any]]:
-    """Return rows of ``schemas.LAG``. A failed reading is absent: a gap stays a gap."""
-    for sample in samples:
-        for partition, end, committed in sample.partitions if isinstance(sample, LagSample) else ():
-            yield {
-                "at": sample.at,
-                "partition": partition,
-                "end_offset": end,
-                "committed": committed,
-                # Offsets are read in sequence: a commit in between gives no negative lag.
-                "lag": None if committed is None else max(end - committed, 0),
-            }
+    return of_lag, of_replicas

@@ -262,3 +262,78 @@ def drop_lag(run: TamperedRun, from_seconds: float, until_seconds: float) -> Non
         return None if from_seconds <= run.seconds(row["at"]) < until_seconds else row
 
     run.edit_rows("lag", edit)
+
+
+Damage = Callable[[TamperedRun], object]
+
+
+def both(*damages: Damage) -> Damage:
+    """Return several changes as one."""
+    return lambda run: [damage(run) for damage in damages]
+
+
+def rows(table: str, edit: Callable[[TamperedRun, Row], Row | None]) -> Damage:
+    """Return a change of the rows of a table."""
+    return lambda run: run.edit_rows(table, lambda row: edit(run, row))
+
+
+def records(kind: str, edit: Callable[[TamperedRun, Row], Row | None]) -> Damage:
+    """Return a change of the records of a kind."""
+    return lambda run: run.edit_records(lambda record: edit(run, record), kind)
+
+
+def dropped(*kinds: str, from_seconds: float = -1e9, until_seconds: float = 1e9) -> Damage:
+    """Return a change that leaves records out."""
+    span = {"from_seconds": from_seconds, "until_seconds": until_seconds}
+    return lambda run: run.drop_records(*kinds, **span)
+
+
+def edited(
+    from_seconds: float, until_seconds: float, **fields: object
+) -> Callable[[TamperedRun, Row], Row]:
+    """Return an edit that sets fields in [from_seconds, until_seconds)."""
+
+    def edit(run: TamperedRun, row: Row) -> Row:
+        is_inside = from_seconds <= run.seconds(row["at"]) < until_seconds
+        return {**row, **fields} if is_inside else row
+
+    return edit
+
+
+Expected = Mapping[str, Any]
+"""Status by SLO, or status and value; and what else a row states: see ``check``."""
+
+
+def check(
+    run: TamperedRun,
+    expected: Expected,
+    damage: Damage | None = None,
+    limits: Mapping[str, Any] | None = None,
+) -> None:
+    """Make the change, set the limits, judge the run, and compare with what is expected.
+
+    Beside SLOs: ``run`` is the status; ``doubts`` are all codes, ``doubt`` is one of them;
+    ``invalid`` is part of a reason why the run is invalid, ``why`` of that of an SLO; ``agreed``:
+    judged as if all parts of the folder agreed.
+    """
+    if damage is not None:
+        damage(run)
+    if limits:
+        run.set_slos(**limits)
+    slos = dict(expected)
+    status, invalid, why = slos.pop("run", None), slos.pop("invalid", None), slos.pop("why", "")
+    codes, code = slos.pop("doubts", None), slos.pop("doubt", None)
+    found = {doubt.code for doubt in run.measure().doubts}
+    verdict = run.judge_beyond_doubt() if slos.pop("agreed", False) else judge_run(run.folder)
+
+    assert status in (None, verdict.status), verdict.reasons
+    assert codes in (None, found)
+    assert code is None or code in found
+    if invalid is not None:
+        assert any(invalid in reason for reason in verdict.invalid), verdict.invalid
+        assert {result.status for result in verdict.slos} <= {"undetermined", "not_judged"}
+    for name, stated in slos.items():
+        result = slo(verdict, name)
+        whole = (stated, result.value) if isinstance(stated, str) else stated
+        assert (result.status, result.value) == whole, name
+        assert why in result.reason

@@ -15,7 +15,12 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.dashboard_file import DashboardQuery, committed_dashboard, dashboard_queries
+from tests.dashboard_file import (
+    DashboardQuery,
+    committed_dashboard,
+    committed_rules,
+    dashboard_queries,
+)
 from tests.eventually import WAIT_SECONDS, eventually
 from tests.integration.localkube_process import running_localkube
 from tests.integration.prometheus_process import (
@@ -30,7 +35,6 @@ from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.alerts import rules_of_bench
 from lagbench.core.cluster.manifests import (
     RunTarget,
     companion_for_run,
@@ -184,7 +188,7 @@ def test_the_alert_rules_are_evaluated(run: DashboardRun) -> None:
         "every rule evaluated once",
     )
 
-    assert {rule.name for rule in loaded} == {rule.name for rule in rules_of_bench()}
+    assert {rule.name for rule in loaded} == {rule.name for rule in committed_rules()}
     assert {rule.health for rule in loaded} == {"ok"}
 
 

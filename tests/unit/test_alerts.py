@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.unit.grafana.exported_metrics import OF_KEDA, exported_alias_names, exported_names
+from tests.dashboard_file import committed_rules
+from tests.fakes.exported_metrics import OF_KEDA, exported_alias_names, exported_names
 
-from lagbench.alerts import AlertRule, committed_text, rules_of_bench, rules_of_policy
+from lagbench.alerts import AlertRule, rules_of_policy
 from lagbench.catalog.catalog import policy_file
 from lagbench.cli import main
 from lagbench.errors import ExitCode
@@ -197,7 +198,6 @@ def test_prometheus_finds_the_rules_where_they_are_put() -> None:
     compose = yaml.safe_load((PROJECT_ROOT / "docker-compose.yaml").read_text())
     files = {made["name"]: made["files"] for made in kustomization["configMapGenerator"]}
 
-    assert (MONITORING / "alerts.yml").read_text(encoding="utf-8") == committed_text()
     assert config["rule_files"] == of_compose["rule_files"] == ["alerts.yml"]
     assert "alerts.yml" in files["prometheus"]
     mounted = "./k8s/base/monitoring/alerts.yml:/etc/prometheus/alerts.yml:ro"
@@ -209,7 +209,7 @@ def test_the_rules_of_the_bench_ask_what_the_bench_exports_for_each_group() -> N
 
     A target of the HPA alone does not say whether it counts records, so no rule uses it.
     """
-    found = {rule.name: rule.expr for rule in rules_of_bench()}
+    found = {rule.name: rule.expr for rule in committed_rules()}
     names = {name for expr in found.values() for name in _METRIC.findall(expr)}
 
     assert found.keys() == ON_LAG | ON_OBJECT

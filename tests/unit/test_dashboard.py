@@ -11,19 +11,14 @@ from tests.dashboard_file import (
     committed_dashboard,
     dashboard_queries,
 )
-from tests.unit.grafana.exported_metrics import OF_KEDA, OF_PROMETHEUS, exported_names
+from tests.fakes.exported_metrics import OF_KEDA, OF_PROMETHEUS, exported_names
 
-from lagbench.grafana import COLUMNS, dashboard_text
 from lagbench.project import PROJECT_ROOT
 
 QUERIES = dashboard_queries()
+COLUMNS = 24  # of a dashboard of Grafana
 
 MONITORING = PROJECT_ROOT / "k8s" / "base" / "monitoring"
-
-
-def test_the_committed_file_is_what_the_code_draws() -> None:
-    """``python -m lagbench.grafana`` was run after the last change."""
-    assert DASHBOARD_FILE.read_text(encoding="utf-8") == dashboard_text()
 
 
 def test_queries_name_metrics_that_are_exported_and_variables_of_the_dashboard() -> None:

@@ -10,71 +10,34 @@ import yaml
 from lagbench.errors import WrongInput
 from lagbench.shown import HIDDEN, looks_secret, shown
 
+SECRETS = """
+    DB_PASSWORD PGPASSWORD dbPassword MYSQL_PWD API_TOKEN AWS_SECRET_ACCESS_KEY APIKEY apiKey
+    PRIVATE_KEY KEY SSL_KEY SENTRY_DSN SASL_JAAS_CONFIG AZURE_CONNECTION_STRING CREDENTIALS
+    spark.hadoop.fs.s3a.secret.key spark.ssl.keyPassword consumer.env.DB_PASSWORD
+    AIRFLOW__CORE__FERNET_KEY keyfile.data DB_PASS DBPWD GITHUB_PAT AUTHORIZATION
+    SLACK_WEBHOOK_URL basic.auth.user.info ssl.key.pem
+    spark.kubernetes.executor.secretXYZ.password
+"""
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "DB_PASSWORD",
-        "PGPASSWORD",
-        "dbPassword",
-        "MYSQL_PWD",
-        "API_TOKEN",
-        "AWS_SECRET_ACCESS_KEY",
-        "APIKEY",
-        "apiKey",
-        "PRIVATE_KEY",
-        "KEY",
-        "SSL_KEY",
-        "SENTRY_DSN",
-        "SASL_JAAS_CONFIG",
-        "AZURE_CONNECTION_STRING",
-        "CREDENTIALS",
-        "spark.hadoop.fs.s3a.secret.key",
-        "spark.ssl.keyPassword",
-        "consumer.env.DB_PASSWORD",
-        "AIRFLOW__CORE__FERNET_KEY",
-        "keyfile.data",
-        "DB_PASS",
-        "DBPWD",
-        "GITHUB_PAT",
-        "AUTHORIZATION",
-        "SLACK_WEBHOOK_URL",
-        "basic.auth.user.info",
-        "ssl.key.pem",
-        "spark.kubernetes.executor.secretXYZ.password",
-    ],
-)
+
+@pytest.mark.parametrize("name", SECRETS.split())
 def test_a_secret_is_known_by_its_name(name: str) -> None:
     """Of a variable, of a setting, of a field, in each way of writing."""
     assert looks_secret(name)
     assert shown("s3cr3t", name=name) == HIDDEN
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "PWD",
-        "OLDPWD",
-        "KEY_DESERIALIZER",
-        "SPRING_KAFKA_CONSUMER_KEY_DESERIALIZER",
-        "TOKENIZERS_PARALLELISM",
-        "KEYSTORE",
-        "DATABASE_URL",
-        "LAGBENCH_TOKEN_DURATION",
-        "PASSWORD_FILE",
-        "PARTITION_KEY",
-        "DEDUPE_KEY",
-        "ConsumerKey",
-        "MAX_TOKENS",
-        "TOKEN_BUCKET_RATE",
-        "ENABLE_AUTH",
-        "PASSWORDLESS",
-        "spark.sql.sources.partitionKeys",
-        "payload.key_field",
-        "spark.kubernetes.authenticate.submission.oauthTokenFile",
-        "spark.hadoop.fs.s3a.aws.credentials.provider",
-    ],
-)
+PLACES = """
+    PWD OLDPWD KEY_DESERIALIZER SPRING_KAFKA_CONSUMER_KEY_DESERIALIZER TOKENIZERS_PARALLELISM
+    KEYSTORE DATABASE_URL LAGBENCH_TOKEN_DURATION PASSWORD_FILE PARTITION_KEY DEDUPE_KEY
+    ConsumerKey MAX_TOKENS TOKEN_BUCKET_RATE ENABLE_AUTH PASSWORDLESS
+    spark.sql.sources.partitionKeys payload.key_field
+    spark.kubernetes.authenticate.submission.oauthTokenFile
+    spark.hadoop.fs.s3a.aws.credentials.provider
+"""
+
+
+@pytest.mark.parametrize("name", PLACES.split())
 def test_what_says_where_a_secret_lies_is_none(name: str) -> None:
     """A file of a token, the class that reads a key."""
     assert not looks_secret(name)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from lagbench.adapters.runs.experiment_folder import ExperimentFolder
     from lagbench.catalog.catalog import Cell
     from lagbench.cli.rehearsal import Rehearse
-    from lagbench.core.compare.experiment import Experiment, PlannedRun, Schedule
-    from lagbench.core.compare.experiment_progress import Progress
+    from lagbench.core.compare.experiment import Experiment, PlannedRun, Progress, Schedule
     from lagbench.core.compare.experiment_result import ExperimentResult
 
 LONGEST_HOURS = 1000
@@ -141,7 +140,7 @@ class _Asked:
     @property
     def progress(self) -> Progress:
         """Return the runs of the execution to continue; none are done if there is none."""
-        from lagbench.core.compare.experiment_progress import Progress
+        from lagbench.core.compare.experiment import Progress
         from lagbench.results.executions import read_progress
 
         if self.unfinished is None:

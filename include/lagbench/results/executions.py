@@ -13,9 +13,15 @@ from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.core.compare.comparable import ComparedRun
-from lagbench.core.compare.experiment import Experiment, PlannedRun, draw_schedule
+from lagbench.core.compare.experiment import (
+    Execution,
+    Experiment,
+    PlannedRun,
+    Progress,
+    RunRecord,
+    draw_schedule,
+)
 from lagbench.core.compare.experiment_page import as_figure, as_markdown
-from lagbench.core.compare.experiment_progress import Execution, Progress, RunRecord
 from lagbench.core.compare.experiment_result import (
     ExperimentResult,
     judge_experiment,

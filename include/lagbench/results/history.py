@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
-from lagbench.core.compare.cell_history import HistoryRow, by_cell, cell_history, flat_manifest
+from lagbench.core.compare.cell_history import HistoryRow, by_cell, cell_history
+from lagbench.core.compare.cell_identity import flat_manifest
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX
 from lagbench.core.verdict.verdict import Verdict

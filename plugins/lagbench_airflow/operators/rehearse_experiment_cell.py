@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk.exceptions import AirflowException
 
-from lagbench.core.compare.experiment_progress import MOST_ATTEMPTS
+from lagbench.core.compare.experiment import MOST_ATTEMPTS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

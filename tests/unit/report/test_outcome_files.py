@@ -11,14 +11,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
-from tests.fakes.run_folder_builder import quick_spike_run
+from tests.fakes.nights import measures_with
 from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live.live_line import LiveCell, LiveLine, LiveSlo, encode_line
 from lagbench.core.measures.doubts.doubts_of_policy import EVERYTHING, Doubt
 from lagbench.core.measures.evidence.observed_group import Observation
-from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.consumer_kinds import level_of
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.slo import SloResult, SloStatus
@@ -109,27 +108,13 @@ def test_each_status_has_its_element(
     assert suite.findtext("system-out") == ("12 replicas\na gap" if "notes" in changes else None)
 
 
-def test_a_run_that_can_no_longer_be_measured_keeps_no_page_of_its_pass(tmp_path: Path) -> None:
-    """Its verdict is undetermined, junit.xml counts an error, and the page of the pass is gone."""
-    folder = quick_spike_run().write(tmp_path)
-    assert report_again(folder).status == "pass"
-    shutil.rmtree(folder.table("lag"))
-
-    with pytest.raises(NotReady):
-        report_again(folder)
-
-    assert folder.read_json(folder.verdict)["status"] == "undetermined"
-    assert 'errors="1"' in folder.junit.read_text()
-    assert not folder.report.exists()
-
-
 @pytest.mark.parametrize("is_second", [False, True])
 def test_no_group_keeps_a_page_of_an_earlier_verdict(tmp_path: Path, *, is_second: bool) -> None:
     """Where one group cannot be measured, the page of each is as new as its verdict, or gone."""
     folder = two_groups(tmp_path)
     second = folder.second
     assert second is not None
-    report_again(folder)
+    assert report_again(folder).status == "pass"
     for group in folder.groups:
         group.write_text(group.report, "the page of a pass")
         group.write_json(group.verdict, {"status": "pass of before"})
@@ -143,13 +128,9 @@ def test_no_group_keeps_a_page_of_an_earlier_verdict(tmp_path: Path, *, is_secon
 
     assert not lost.report.exists()
     assert 'errors="1"' in lost.junit.read_text()
-    assert _status(lost) == "undetermined"
-    assert _status(other) == ("undetermined" if is_second else "pass")
+    statuses = [group.read_json(group.verdict)["status"] for group in (lost, other)]
+    assert statuses == ["undetermined", "undetermined" if is_second else "pass"]
     assert not other.report.exists() or "the page of a pass" not in other.report.read_text()
-
-
-def _status(folder: RunFolder) -> str:
-    return str(folder.read_json(folder.verdict)["status"])
 
 
 CELL = LiveCell(
@@ -169,6 +150,7 @@ CELL = LiveCell(
 def test_the_page_says_how_far_the_run_came(tmp_path: Path) -> None:
     """The last second and phase that were reported; a line that was cut off is left out."""
     folder = RunFolder.create("run-1", tmp_path)
+    assert stopped_run(folder).text.startswith("stopped before its stream began")
     phases = [("inject_spike", "finished"), ("lag_drained", "started"), ("lag_drained", "progress")]
     lines = [json.dumps({"at": 10**18, "name": n, "state": s, "detail": ""}) for n, s in phases]
     folder.phases.write_text("\n".join([*lines, '{"at": 1']))
@@ -187,24 +169,11 @@ def test_the_page_says_how_far_the_run_came(tmp_path: Path) -> None:
     assert not folder.verdict.exists()
 
 
-def test_a_run_that_never_began_its_stream_says_so(tmp_path: Path) -> None:
-    """There is nothing but its folder."""
-    folder = RunFolder.create("run-1", tmp_path)
-
-    assert stopped_run(folder).text.startswith("stopped before its stream began")
-
-
 TWO_TABLES = Doubt(code="lag_table", about=EVERYTHING, text="two tables differ")
 
 GOOD = quick_spike_measures()
 
 OPEN = Verdict(run_id=GOOD.run_id, status="undetermined", reasons=("no fence",), slos=())
-
-
-def changed(**parts: dict[str, Any]) -> Measures:
-    """Return the measures of quick_spike with other values of some parts."""
-    found = {part: getattr(GOOD, part).model_copy(update=of) for part, of in parts.items()}
-    return GOOD.model_copy(update=found)
 
 
 def text(found: list[NextStep]) -> str:
@@ -258,7 +227,7 @@ def test_advice_names_what_limits_the_run(
     parts: dict[str, Any], limits: dict[str, Any], told: list[str], not_told: str
 ) -> None:
     """Each failed SLO leads to the part of the system that ruled it."""
-    measures = changed(**parts)
+    measures = measures_with(**parts)
     slos = Slos(drain_seconds=120).model_copy(update=limits)
 
     found = text(next_steps(measures, judge(measures, slos)))
@@ -267,29 +236,21 @@ def test_advice_names_what_limits_the_run(
     assert not_told not in found
 
 
-def test_a_run_that_holds_leads_to_its_price() -> None:
+def test_a_run_that_holds_leads_to_its_price_and_lost_messages_come_first() -> None:
     """A pass has one step: look for something cheaper, in the simulator."""
     (step,) = next_steps(GOOD, judge(GOOD, Slos(drain_seconds=120)))
-
-    assert step.command == "lagbench simulate quick_spike --policy lag-fast --seeds 20"
-
-
-def test_lost_messages_come_before_speed() -> None:
-    """A run that loses messages and reacts late is first told of the messages."""
-    lost = changed(accounting={"lost": 3})
-
+    lost = measures_with(accounting={"lost": 3})
     first, *_ = next_steps(lost, judge(lost, Slos(drain_seconds=120, reaction_seconds=5)))
 
+    assert step.command == "lagbench simulate quick_spike --policy lag-fast --seeds 20"
     assert ("commit" in first.do, "messages lost" in first.because) == (True, True)
 
 
 def test_no_command_on_the_second_group_acts_on_the_first() -> None:
     """A dip changes the second group's balancer, and no simulation of the first is proposed."""
     dipped = judge(GOOD, Slos(drain_seconds=120, rebalance_dip_percent=1))
-    passed = judge(GOOD, Slos(drain_seconds=120))
-
+    (step,) = next_steps(GOOD, judge(GOOD, Slos(drain_seconds=120)), is_second=True)
     after_dip = text(next_steps(GOOD, dipped, is_second=True))
-    (step,) = next_steps(GOOD, passed, is_second=True)
 
     assert "--set=second_group.consumer.balancer=consumer" in after_dip
     assert "--set=consumer.balancer" not in after_dip
@@ -336,7 +297,7 @@ def test_an_observed_group_gets_no_command_on_a_scenario() -> None:
     seen = Observation(group="shop", topic="orders", pod_rate_per_second=100)
     update = {"observation": seen, "accounting_level": "commits", "scenario": "observed"}
     limits = Slos.model_validate(level_of("commits").default_limits())
-    run = changed(scaling={"flips": 3, "self_made_flips": 3}).model_copy(update=update)
+    run = measures_with(scaling={"flips": 3, "self_made_flips": 3}).model_copy(update=update)
     open_run = run.model_copy(update={"doubts": (TWO_TABLES,)})
 
     failed = next_steps(run, judge(run, limits.model_copy(update={"flips": 0})))
@@ -353,7 +314,7 @@ def test_the_balancer_of_a_users_consumer_is_not_a_setting_of_the_scenario() -> 
     limits = Slos.model_validate({**level_of("output").default_limits(), "standstill_seconds": 0.1})
     still = {"group_seconds": 9.0, "group_low_seconds": 8.9, "group_high_seconds": 9.1}
     own = {"consumer_kind": "own", "accounting_level": "output"}
-    run = changed(standstill=still).model_copy(update=own)
+    run = measures_with(standstill=still).model_copy(update=own)
 
     found = text(next_steps(run, judge(run, limits)))
 

@@ -19,7 +19,6 @@ from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.spark_measures import spark_measures
 from lagbench.core.telemetry.records_of_programs import SparkBatch, SparkDriverStarted
 from lagbench.report import page
-from lagbench.report import page as assets
 from lagbench.report.page import content_security_policy, write_report
 from lagbench.results.gate import COMPARISON_FILE, GateRecord
 from lagbench.results.measure_run import judge_run, measure_run
@@ -65,25 +64,11 @@ def test_the_page_needs_no_network_and_can_be_mailed(folder: RunFolder) -> None:
     assert write_report(folder).read_text() == html
 
 
-def test_the_page_separates_pod_time_in_the_planned_window_from_that_after_it(
-    folder: RunFolder,
-) -> None:
-    """Both parts of the pod time are in the table of scaling, each with its window."""
-    html = write_report(folder).read_text()
-    scaling = Measures.model_validate(folder.read_json(folder.measures)).scaling
-
-    for window, minutes in (
-        ("in the planned window", scaling.pod_minutes),
-        ("after it", scaling.pod_minutes_after),
-    ):
-        assert minutes is not None
-        assert re.search(f'{window}[^<]*</td><td class="n">{minutes:.1f}<', html)
-
-
 def test_the_page_answers_in_order(folder: RunFolder) -> None:
     """Did it hold, why, what did it cost, what next; the step to take stands at the top too.
 
-    The SLOs' table has all of them, and begins with those that decided the verdict.
+    The SLOs' table has all of them, and begins with those that decided the verdict. The rate at
+    which lag built up stands in the tile of the peak, and with its two ends above the drain.
     """
     verdict = folder.read_json(folder.verdict)
     verdict["slos"][-1]["status"] = "fail"
@@ -92,19 +77,16 @@ def test_the_page_answers_in_order(folder: RunFolder) -> None:
     html = write_report(folder).read_text()
 
     assert re.findall(r'<h2 id="([a-z]+)"', html) == ["held", "why", "cost", "next", "trust"]
-    assert "Next: " in html
     assert re.findall(r'<td class="status ([a-z_]+)">', html)[0] == "fail"
-    links = folder.read_json(folder.measures)["reaction"]["links"]
-    assert [each["title"] for each in (*verdict["slos"], *links) if each["title"] not in html] == []
-
-
-def test_the_page_states_how_fast_lag_built_up(folder: RunFolder) -> None:
-    """The rate stands in the tile of the peak, and with its two ends above the drain."""
-    html = write_report(folder).read_text()
-
-    assert "built up at 5,015/s" in html
+    measures = Measures.model_validate(folder.read_json(folder.measures))
+    titles = [each["title"] for each in verdict["slos"]]
+    titles += [link.title for link in measures.reaction.links]
+    for shown in ("Next: ", "built up at 5,015/s", "(+14.3 s)", *titles):
+        assert shown in html
     assert re.search(r"5,015 [^<]* 297 [^<]* 70,508 [^<]* 14\.0 s", html)
-    assert "(+14.3 s)" in html
+    inside, after = measures.scaling.pod_minutes, measures.scaling.pod_minutes_after
+    for window, minutes in (("in the planned window", inside), ("after it", after)):
+        assert re.search(f'{window}[^<]*</td><td class="n">{minutes:.1f}<', html)
 
 
 def test_a_run_without_tables_still_has_a_page(folder: RunFolder) -> None:
@@ -244,41 +226,27 @@ PUBLISHED = {
 ROOM = resources.files("lagbench.report")
 
 
-def test_the_library_is_the_published_one() -> None:
-    """No file of uPlot was changed, and there is no other."""
-    files = {
-        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in ROOM.joinpath("vendor/uplot").iterdir()
-    }
+def test_scripts_and_styles_are_all_and_ours_or_published() -> None:
+    """No file of uPlot was changed; a script or style that is not listed would never be read."""
+    vendor = ROOM.joinpath("vendor/uplot").iterdir()
+    files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in vendor}
 
     assert files == PUBLISHED
+    for folder, names in (("scripts", page.SCRIPTS), ("styles", page.STYLES)):
+        found = {file.name.split(".")[0] for file in ROOM.joinpath(folder).iterdir()}
+        assert found == set(names)
 
 
-@pytest.mark.parametrize(
-    ("folder", "names"), [("scripts", assets.SCRIPTS), ("styles", assets.STYLES)]
-)
-def test_every_file_is_part_of_the_page(folder: str, names: tuple[str, ...]) -> None:
-    """A script or style that is not listed would never be read."""
-    assert {file.name.split(".")[0] for file in ROOM.joinpath(folder).iterdir()} == set(names)
-
-
-def test_nothing_is_loaded_from_elsewhere() -> None:
-    """No address but that of the library, whose licence goes along; no text ends its element."""
-    text = assets.scripts() + assets.styles()
+def test_nothing_is_loaded_from_elsewhere_and_no_text_becomes_markup() -> None:
+    """No address but that of the library, whose licence goes along; nothing is evaluated."""
+    text = page.scripts() + page.styles()
+    ours = "\n".join(file.read_text() for file in ROOM.joinpath("scripts").iterdir())
 
     assert "Permission is hereby granted, free of charge" in text
     addresses = set(re.findall(r"https?://[^\s\"')]+", text))
     assert addresses == {"https://github.com/leeoniya/uPlot", "http://www.w3.org/2000/svg"}
     assert not re.search(r"\b(fetch|XMLHttpRequest|WebSocket|importScripts)\b|@import|url\(", text)
     assert not re.search("</(script|style)", text, re.IGNORECASE)
-
-
-def test_ours_make_no_markup_from_text() -> None:
-    """Names reach the page as text: nothing is set as HTML, nothing is evaluated."""
-    ours = "\n".join(
-        file.read_text(encoding="utf-8") for file in ROOM.joinpath("scripts").iterdir()
-    )
-
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", ours
     )
@@ -288,7 +256,7 @@ def test_the_policy_names_the_exact_text() -> None:
     """A browser runs a script only if its hash is in the policy."""
     digest = base64.b64encode(hashlib.sha256(b"go()").digest()).decode()
 
-    policy = assets.content_security_policy(["go()"], ["a {}"])
+    policy = content_security_policy(["go()"], ["a {}"])
 
     assert f"script-src 'sha256-{digest}';" in policy
     assert policy.startswith("default-src 'none'; ")

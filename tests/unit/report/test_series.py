@@ -50,25 +50,23 @@ def drawn(series: RunSeries, **changed: Any) -> RunSeries:
 
 
 def test_a_table_gives_back_its_samples(folder: RunFolder, measures: Measures) -> None:
-    """The coded instants of lag are those of its samples to the millisecond, the values exact."""
+    """The coded instants of lag are those of its samples to the millisecond, the values exact.
+
+    The CPU of the consumers has a mean and a highest line in cores, over the whole run.
+    """
     series = read_series(folder, measures)
+    tables = block(series, measures)["tables"]
 
-    found = block(series, measures)["tables"]["lag"]
-
-    milliseconds = np.rint(series.lines["lag"]["total"].seconds * 1000).astype(int).tolist()
-    assert list(accumulate(found["ms"])) == milliseconds
-    assert found["columns"]["total"] == series.lines["lag"]["total"].values.tolist()
-    assert found["columns"]["hottest"] == series.lines["lag"]["hottest"].values.tolist()
-
-
-def test_the_cpu_of_the_consumers_has_two_lines(folder: RunFolder, measures: Measures) -> None:
-    """Mean and highest in cores, over the whole run."""
-    found = block(read_series(folder, measures), measures)["tables"]["cpu"]
-
-    known = {value for value in found["columns"]["mean"] if value is not None}
+    total, hottest = (series.lines["lag"][name] for name in ("total", "hottest"))
+    milliseconds = np.rint(total.seconds * 1000).astype(int).tolist()
+    assert list(accumulate(tables["lag"]["ms"])) == milliseconds
+    values = {"total": total.values.tolist(), "hottest": hottest.values.tolist()}
+    assert tables["lag"]["columns"] == values
+    cpu = tables["cpu"]
+    known = {value for value in cpu["columns"]["mean"] if value is not None}
     assert known == {0.03}  # as each pod of the story reports
-    assert len(found["columns"]["highest"]) == len(found["ms"])
-    assert sum(found["ms"]) > 270_000  # the stream ends 280 s after its spike
+    assert len(cpu["columns"]["highest"]) == len(cpu["ms"])
+    assert sum(cpu["ms"]) > 270_000  # the stream ends 280 s after its spike
 
 
 def test_a_reading_that_failed_breaks_the_line(tmp_path: Path) -> None:
@@ -118,42 +116,36 @@ def test_a_second_without_a_finished_message_breaks_the_time_lag(tmp_path: Path)
 
 
 def test_events_stand_on_the_same_axis(folder: RunFolder, measures: Measures) -> None:
-    """Spike, rebalances, replica changes and actions are milliseconds since the spike."""
+    """Spike, rebalances, replica changes and actions are milliseconds since the spike.
+
+    What never ended has no end: a chart draws it to its right edge, and its start would be an
+    instant.
+    """
     start = measures.load.first_spike_started_at or 0
     action = PlayedAction(
         number=0, kind="kill_pod", started_at=start + 30 * SECOND, ended_at=start + 31 * SECOND
     )
-    never = PlayedAction(number=1, kind="pause_pod", problem="was not played")
-    acted = measures.model_copy(update={"actions": (action, never)})
+    stuck = PlayedAction(number=1, kind="pause_pod", started_at=start + SECOND, problem="no end")
+    never = PlayedAction(number=2, kind="pause_pod", problem="was not played")
+    first, *others = measures.rebalances.episodes
+    episodes = (first.model_copy(update={"ended_at": None}), *others)
+    rebalances = measures.rebalances.model_copy(update={"episodes": episodes})
+    acted = measures.model_copy(
+        update={"actions": (action, stuck, never), "rebalances": rebalances}
+    )
 
     events = block(read_series(folder, acted), acted)["events"]
 
     assert events["spikes"] == [{"name": "spike", "start": 0, "end": 60_000}]
-    assert events["actions"] == [{"name": "kill pod", "start": 30_000, "end": 31_000}]
-    assert len(events["episodes"]) == measures.rebalances.count
+    assert events["actions"] == [
+        {"name": "kill pod", "start": 30_000, "end": 31_000},
+        {"name": "pause pod", "start": 1000, "end": None},
+    ]
+    assert [episode["end"] is None for episode in events["episodes"]] == [True] + [False] * (
+        measures.rebalances.count - 1
+    )
     steps = [(change["before"], change["after"]) for change in events["changes"]]
     assert steps == [(2, 6), (6, 10), (10, 12), (12, 7), (7, 2)]
-
-
-def test_what_never_ended_has_no_end(folder: RunFolder, measures: Measures) -> None:
-    """A rebalance that left a partition without an owner, and an action without an end, stay open.
-
-    A chart draws an end that is null at its right edge, and its start would be an instant.
-    """
-    first, *others = measures.rebalances.episodes
-    stuck = first.model_copy(update={"ended_at": None})
-    rebalances = measures.rebalances.model_copy(update={"episodes": (stuck, *others)})
-    start = measures.load.first_spike_started_at or 0
-    action = PlayedAction(
-        number=0, kind="pause_pod", started_at=start + SECOND, problem="began and never ended"
-    )
-    seen = measures.model_copy(update={"rebalances": rebalances, "actions": (action,)})
-
-    events = block(read_series(folder, seen), seen)["events"]
-
-    assert events["episodes"][0]["end"] is None
-    assert all(episode["end"] is not None for episode in events["episodes"][1:])
-    assert events["actions"] == [{"name": "pause pod", "start": 1000, "end": None}]
 
 
 def test_a_name_cannot_end_the_script(folder: RunFolder, measures: Measures) -> None:
@@ -223,21 +215,10 @@ def test_a_consumer_of_which_only_commits_are_known_is_drawn_by_them(tmp_path: P
     run.edit_rows("timeline", without_work)
     after = read_series(run.folder, measures.model_copy(update={"accounting_level": "commits"}))
 
-    assert messages(before.lines["rates"]["consumed"]) > 0
-    assert (
-        abs(
-            messages(after.lines["rates"]["consumed"]) / messages(before.lines["rates"]["consumed"])
-            - 1
-        )
-        < 0.05
-    )
-    assert (
-        abs(
-            messages(after.lines["rates"]["offered"]) / messages(before.lines["rates"]["offered"])
-            - 1
-        )
-        < 0.001
-    )
+    for name, most in (("consumed", 0.05), ("offered", 0.001)):
+        drawn_of, known = (messages(found.lines["rates"][name]) for found in (after, before))
+        assert known > 0
+        assert drawn_of == pytest.approx(known, rel=most)
 
 
 @pytest.mark.parametrize(

@@ -2,76 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
+from tests.fakes.measured_run import result
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 
-from lagbench.core.telemetry import records_of_programs as actions
-from lagbench.core.telemetry import records_of_programs as producer
-from lagbench.core.telemetry import records_of_recorder as recorder
+from lagbench.core.telemetry.records_of_programs import (
+    ActionEnded,
+    ActionStarted,
+    ProducerProgress,
+)
+from lagbench.core.telemetry.records_of_recorder import (
+    GroupMembers,
+    GroupSample,
+    LagSample,
+    ReadGap,
+    ReplicaSample,
+)
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.results.measure_run import judge_run, measure_run
 
-NS = 1_000_000_000
-KILL = "{kind: kill_pod, at_seconds: 100}"
-RESTART = "{kind: rolling_restart, at_seconds: 100}"
-PAUSE = "{kind: pause_pod, at_seconds: 100, for_seconds: 30}"
-RESTART_BROKER = "{kind: broker_restart, at_seconds: 100, for_seconds: 5}"
-CUT = "{kind: broker_unreachable, at_seconds: 100, for_seconds: 30}"
+Played = tuple[str, float, float]
+"""An action of the scenario, and its begin and end; the empty text: none."""
+NONE: Played = ("", 0, 0)
+KILL: Played = ("{kind: kill_pod, at_seconds: 100}", 100, 101)
+LATER: Played = ("{kind: kill_pod, at_seconds: 200}", 200, 201)
+PAUSE: Played = ("{kind: pause_pod, at_seconds: 100, for_seconds: 30}", 100, 130)
+ROLL: Played = ("{kind: rolling_restart, at_seconds: 100}", 100, 110)
+DOWN: Played = ("{kind: autoscaler_down, at_seconds: 100, for_seconds: 30}", 100, 130)
+CUT: Played = ("{kind: broker_unreachable, at_seconds: 100, for_seconds: 30}", 100, 130)
+SWAP: Played = ("{kind: swap_policy, at_seconds: 30, policy: wider}", 30, 31)
+FALLS, DRAIN = "lag_falls_at_full_parallelism", "drain_seconds"
 OUTAGE = (100.5, 111.0)
-ELSEWHERE = [("", 0, 0), (RESTART_BROKER.replace("100", "200"), 200, 212), (CUT, 100, 130)]
+
+
+def broker_restart(at_seconds: int, until: float) -> Played:
+    """Return a restart of the broker."""
+    return (
+        f"{{kind: broker_restart, at_seconds: {at_seconds}, for_seconds: 5}}",
+        at_seconds,
+        until,
+    )
+
+
+RESTART = broker_restart(100, 112)
+ELSEWHERE = [NONE, broker_restart(200, 212), CUT]
 """No broker_restart in the outage: none at all, one at another time, one of another kind."""
-DOWN = "{kind: autoscaler_down, at_seconds: 100, for_seconds: 30}"
-LATER = "{kind: kill_pod, at_seconds: 200}"
-SWAP = "{kind: swap_policy, at_seconds: 30, policy: wider}"
 
 
 def at(second: float) -> int:
     """Return an instant of the stream."""
-    return EPOCH + round(second * NS)
+    return EPOCH + round(second * 1_000_000_000)
 
 
-def play(
-    content: RunContent, action: str, begin: float, end: float, *, pods: int = 1, error: str = ""
-) -> None:
-    """Put an action into the scenario, and stamp it as played on some pods; empty: none."""
+def play(content: RunContent, played: Played, *, pods: int = 1, error: str = "") -> None:
+    """Put an action into the scenario, and stamp it as played on some pods."""
+    action, begin, end = played
     if not action:
         return
     kind = action.removeprefix("{kind: ").split(",")[0]
     content.scenario_yaml += f"actions: [{action}]\n"
+    of: dict[str, Any] = {"source": "actions-0", "number": 0, "action": kind}
+    targets = [f"consumer-{number}" for number in range(pods)]
     content.records += [
-        actions.ActionStarted(
-            at=at(begin),
-            source="actions-0",
-            number=0,
-            action=kind,
-            targets=[f"consumer-{number}" for number in range(pods)],
-            planned_at=None,
-        ),
-        actions.ActionEnded(at=at(end), source="actions-0", number=0, action=kind, error=error),
+        ActionStarted(at=at(begin), targets=targets, planned_at=None, **of),
+        ActionEnded(at=at(end), error=error, **of),
     ]
 
 
-def add_members(content: RunContent, begin: float, end: float, *, members: int = 13) -> None:
-    """Let the broker count more members than the 12 pods, for so long."""
-    content.records = [
-        msgspec.structs.replace(r, members=members)
-        if isinstance(r, recorder.GroupSample) and at(begin) <= r.at <= at(end)
-        else r
+def change(
+    content: RunContent, kind: type, begin: float, end: float, edit: Callable[[Any], Any]
+) -> None:
+    """Pass the records of a kind between two seconds to ``edit``; None: left out."""
+    changed = [
+        edit(r) if isinstance(r, kind) and at(begin) <= r.at <= at(end) else r
         for r in content.records
     ]
+    content.records = [record for record in changed if record is not None]
 
 
-def add_a_replica(content: RunContent, begin: float, end: float) -> None:
-    """Let 13 replicas be wanted, one more than the policy allows, for so long."""
-    content.records = [
-        msgspec.structs.replace(r, spec=13)
-        if isinstance(r, recorder.ReplicaSample) and at(begin) <= r.at <= at(end)
-        else r
-        for r in content.records
-    ]
+def add_members(content: RunContent, members: int = 13) -> None:
+    """Let the broker count more members than the 12 pods, for 40 s."""
+    change(content, GroupSample, 100, 140, lambda r: replace(r, members=members))
 
 
 def judged(content: RunContent, root: Path) -> Verdict:
@@ -79,12 +95,12 @@ def judged(content: RunContent, root: Path) -> Verdict:
     return judge_run(content.write(root))
 
 
-@pytest.mark.parametrize(("action", "end"), [(KILL, 101), (PAUSE, 130), (RESTART, 110)])
-def test_an_action_on_pods_is_judged_through(tmp_path: Path, action: str, end: float) -> None:
+@pytest.mark.parametrize("played", [KILL, PAUSE, ROLL])
+def test_an_action_on_pods_is_judged_through(tmp_path: Path, played: Played) -> None:
     """The members that the broker still counts are its doing: the run passes."""
     content = quick_spike_run()
-    play(content, action, 100, end)
-    add_members(content, 100, 140)
+    play(content, played)
+    add_members(content)
 
     verdict = judged(content, tmp_path)
 
@@ -92,31 +108,22 @@ def test_an_action_on_pods_is_judged_through(tmp_path: Path, action: str, end: f
 
 
 @pytest.mark.parametrize(
-    ("action", "begin", "end"),
-    [("", 0, 0), (LATER, 200, 201), (DOWN, 100, 130)],
-    ids=["without", "outside", "another-cause"],
+    ("played", "members"),
+    [(NONE, 13), (LATER, 13), (DOWN, 13), (KILL, 14)],
+    ids=["without", "outside", "another-cause", "one more than its target"],
 )
 def test_the_same_members_without_their_action_stay_undetermined(
-    tmp_path: Path, action: str, begin: float, end: float
+    tmp_path: Path, played: Played, members: int
 ) -> None:
     """No action, one at another time, or one that does not cause this excuses nothing."""
     content = quick_spike_run()
-    play(content, action, begin, end)
-    add_members(content, 100, 140)
+    play(content, played)
+    add_members(content, members)
 
     verdict = judged(content, tmp_path)
 
     assert verdict.status == "undetermined"
-    assert any("13 members" in reason for reason in verdict.reasons)
-
-
-def test_an_action_excuses_as_many_members_as_it_has_targets(tmp_path: Path) -> None:
-    """One killed pod leaves one dead member; the second one too many is somebody else."""
-    content = quick_spike_run()
-    play(content, KILL, 100, 101)
-    add_members(content, 100, 140, members=14)
-
-    assert judged(content, tmp_path).status == "undetermined"
+    assert any(f"{members} members" in reason for reason in verdict.reasons)
 
 
 @pytest.mark.parametrize("stamps", ["none", "failed", "late"])
@@ -127,7 +134,7 @@ def test_a_planned_action_that_was_not_played_leaves_the_run_undetermined(
     content = quick_spike_run()
     begin = 120 if stamps == "late" else 100
     error = "no consumer pod is Ready" if stamps == "failed" else ""
-    play(content, KILL, begin, begin + 1, error=error)
+    play(content, (KILL[0], begin, begin + 1), error=error)
     if stamps == "none":
         del content.records[-2:]
 
@@ -139,43 +146,32 @@ def test_a_planned_action_that_was_not_played_leaves_the_run_undetermined(
     assert not any(slo.status == "pass" for slo in verdict.slos)
 
 
-def test_a_failed_slo_stays_failed_in_the_window_of_an_action(tmp_path: Path) -> None:
-    """An action of a kind in the run excuses no SLO by its name."""
+def test_what_failed_stays_failed_in_the_window_of_an_action(tmp_path: Path) -> None:
+    """An action of a kind in the run excuses no SLO by its name, and loss is by identity."""
     content = quick_spike_run()
     content.scenario_yaml = content.scenario_yaml.replace("drain_seconds: 120", "drain_seconds: 60")
-    play(content, KILL, 100, 101)
+    play(content, KILL)
+    for name, more in (("lost", 1), ("processed_distinct", -1), ("processed_records", -1)):
+        content.accounting[name] += more
 
     verdict = judged(content, tmp_path)
 
     assert verdict.status == "fail"
-    assert next(slo for slo in verdict.slos if slo.name == "drain_seconds").status == "fail"
-
-
-def test_a_lost_message_is_judged_in_the_window_of_an_action(tmp_path: Path) -> None:
-    """Loss is judged by identity always."""
-    content = quick_spike_run()
-    play(content, KILL, 100, 101)
-    content.accounting["lost"] += 1
-    content.accounting["processed_distinct"] -= 1
-    content.accounting["processed_records"] -= 1
-
-    lost = next(slo for slo in judged(content, tmp_path).slos if slo.name == "lost")
-
-    assert lost.status == "fail"
+    assert [result(verdict, name).status for name in (DRAIN, "lost")] == ["fail", "fail"]
 
 
 @pytest.mark.parametrize(
-    ("begin", "is_swapped", "is_allowed"),
-    [(60, True, True), (60, False, False), (24, True, False)],
+    ("begin", "played", "is_allowed"),
+    [(60, SWAP, True), (60, NONE, False), (24, SWAP, False)],
     ids=["with", "without", "before-the-swap"],
 )
 def test_a_swap_changes_the_bounds_from_its_instant(
-    tmp_path: Path, begin: float, is_swapped: bool, is_allowed: bool
+    tmp_path: Path, begin: float, played: Played, *, is_allowed: bool
 ) -> None:
     """13 replicas are in order under the wider policy, and not before it was in force."""
     content = quick_spike_run()
-    add_a_replica(content, begin, begin + 4)
-    play(content, SWAP if is_swapped else "", 30, 31)
+    change(content, ReplicaSample, begin, begin + 4, lambda r: replace(r, spec=13))
+    play(content, played)
     folder = content.write(tmp_path)
     wider = content.policy_yaml.replace("maxReplicaCount: 12", "maxReplicaCount: 14")
     folder.write_text(folder.swapped_policy(0), wider)
@@ -188,7 +184,7 @@ def test_a_swap_changes_the_bounds_from_its_instant(
 def test_the_actions_are_in_the_measures(tmp_path: Path) -> None:
     """measures.json has stamps, targets and the end of each window."""
     content = quick_spike_run()
-    play(content, KILL, 100, 101)
+    play(content, KILL)
 
     (action,) = measure_run(content.write(tmp_path)).actions
 
@@ -199,30 +195,25 @@ def test_the_actions_are_in_the_measures(tmp_path: Path) -> None:
 
 def hold_back(content: RunContent) -> None:
     """Let the producer's client hold all that it was given in the outage, by its own reports."""
-    first, last = at(OUTAGE[0]), at(OUTAGE[1])
-    acked = max(
-        r.acked
-        for r in content.records
-        if isinstance(r, producer.ProducerProgress) and r.at <= first
-    )
-    content.records = [
-        msgspec.structs.replace(r, acked=acked - 2000)
-        if isinstance(r, producer.ProducerProgress) and first <= r.at <= last
-        else r
-        for r in content.records
-    ]
+    reports = [r for r in content.records if isinstance(r, ProducerProgress)]
+    acked = max(r.acked for r in reports if r.at <= at(OUTAGE[0]))
+    change(content, ProducerProgress, *OUTAGE, lambda r: replace(r, acked=acked - 2000))
+
+
+def drop_lag(content: RunContent, begin: float, end: float) -> None:
+    """Let the lag not be read for so long."""
+    change(content, LagSample, begin, end, lambda _: None)
+    rows = content.tables["lag"]
+    content.tables["lag"] = [row for row in rows if not at(begin) <= row[0] <= at(end)]
 
 
 def stop_reading(content: RunContent) -> None:
     """Let the recorder read neither the lag nor the group in the outage."""
-    first, last = at(OUTAGE[0]), at(OUTAGE[1])
-    read = (recorder.LagSample, recorder.GroupSample, recorder.GroupMembers)
-    content.records = [
-        r for r in content.records if not (isinstance(r, read) and first <= r.at <= last)
-    ]
-    content.tables["lag"] = [row for row in content.tables["lag"] if not first <= row[0] <= last]
+    drop_lag(content, *OUTAGE)
+    for kind in (GroupSample, GroupMembers):
+        change(content, kind, *OUTAGE, lambda _: None)
     content.records += [
-        recorder.ReadGap(at=at(second), source="recorder", what=what, reason="no broker")
+        ReadGap(at=at(second), source="recorder", what=what, reason="no broker")
         for second in range(101, 111)
         for what in ("lag", "group", "broker")
     ]
@@ -231,15 +222,12 @@ def stop_reading(content: RunContent) -> None:
 def raise_lag(content: RunContent, begin: float, end: float) -> None:
     """Let 20,000 messages more wait in partition 0, in the recorder's records and its table."""
 
-    def raised(sample: recorder.LagSample) -> recorder.LagSample:
+    def raised(sample: LagSample) -> LagSample:
         (number, ends_at, committed), *others = sample.partitions
         lower = (number, ends_at, None if committed is None else max(committed - 20_000, 0))
-        return msgspec.structs.replace(sample, partitions=[lower, *others])
+        return replace(sample, partitions=[lower, *others])
 
-    content.records = [
-        raised(r) if isinstance(r, recorder.LagSample) and at(begin) <= r.at <= at(end) else r
-        for r in content.records
-    ]
+    change(content, LagSample, begin, end, raised)
     content.tables["lag"] = [
         (seen_at, number, ends_at, max(committed - 20_000, 0), lag + min(committed, 20_000))
         if number == 0 and at(begin) <= seen_at <= at(end)
@@ -248,92 +236,113 @@ def raise_lag(content: RunContent, begin: float, end: float) -> None:
     ]
 
 
-def test_what_the_client_holds_in_a_restart_is_the_actions(tmp_path: Path) -> None:
-    """Kafka took the load late because the plan says so: the run is valid, and passes."""
+@pytest.mark.parametrize("played", [RESTART, *ELSEWHERE])
+def test_what_the_client_holds_in_a_restart_is_the_actions(tmp_path: Path, played: Played) -> None:
+    """Kafka took the load late because the plan says so; without the action it is invalid."""
     content = quick_spike_run()
-    play(content, RESTART_BROKER, 100, 112, pods=12)
+    play(content, played, pods=12)
     hold_back(content)
 
     verdict = judged(content, tmp_path)
 
-    assert verdict.status == "pass", verdict.reasons
-
-
-@pytest.mark.parametrize(("action", "begin", "end"), ELSEWHERE)
-def test_the_same_backlog_without_its_action_is_invalid(
-    tmp_path: Path, action: str, begin: float, end: float
-) -> None:
-    """No action, one at another time, or one that leaves the producer alone excuses nothing."""
-    content = quick_spike_run()
-    play(content, action, begin, end, pods=12)
-    hold_back(content)
-
-    verdict = judged(content, tmp_path)
-
-    assert verdict.status != "pass"
-    assert any("received the load late" in reason for reason in verdict.reasons)
-
-
-def falls(verdict: Verdict) -> tuple[str, str]:
-    """Return outcome and reason of the SLO on the fall of lag."""
-    (found,) = (slo for slo in verdict.slos if slo.name == "lag_falls_at_full_parallelism")
-    return found.status, found.reason
+    assert (verdict.status == "pass") is (played == RESTART), verdict.reasons
+    is_late = any("received the load late" in reason for reason in verdict.reasons)
+    assert is_late is (played != RESTART)
 
 
 def test_what_a_restart_makes_unobservable_is_not_asked(tmp_path: Path) -> None:
     """Lag fell as far as it could be read, and the rest is the action's: all others are judged."""
     content = quick_spike_run()
-    play(content, RESTART_BROKER, 100, 112, pods=12)
+    play(content, RESTART, pods=12)
     stop_reading(content)
     hold_back(content)
 
     verdict = judged(content, tmp_path)
 
-    status, reason = falls(verdict)
     assert verdict.status == "pass", verdict.reasons
-    assert status == "not_judged"
-    assert "broker_restart (actions.0)" in reason
+    assert result(verdict, FALLS).status == "not_judged"
+    assert "broker_restart (actions.0)" in result(verdict, FALLS).reason
     assert sum(slo.status == "not_judged" for slo in verdict.slos) == 5  # four without a limit
 
 
-@pytest.mark.parametrize(("action", "begin", "end"), ELSEWHERE)
-def test_the_same_gap_without_its_action_is_undetermined(
-    tmp_path: Path, action: str, begin: float, end: float
-) -> None:
+@pytest.mark.parametrize("played", ELSEWHERE)
+def test_the_same_gap_without_its_action_is_undetermined(tmp_path: Path, played: Played) -> None:
     """The recorder reaches the broker while the consumers do not: its gaps are its own."""
     content = quick_spike_run()
-    play(content, action, begin, end, pods=12)
+    play(content, played, pods=12)
     stop_reading(content)
 
     verdict = judged(content, tmp_path)
 
-    assert verdict.status == "undetermined"
-    assert falls(verdict)[0] == "undetermined"
+    assert (verdict.status, result(verdict, FALLS).status) == ("undetermined", "undetermined")
 
 
 def test_lag_that_rises_beside_a_restart_fails(tmp_path: Path) -> None:
     """The action excuses nothing that was seen outside of it."""
     content = quick_spike_run()
-    play(content, RESTART_BROKER, 100, 112, pods=12)
+    play(content, RESTART, pods=12)
     stop_reading(content)
     raise_lag(content, 88, 92)
 
-    status, reason = falls(judged(content, tmp_path))
+    found = result(judged(content, tmp_path), FALLS)
 
-    assert status == "fail", reason
+    assert found.status == "fail", found.reason
 
 
 @pytest.mark.parametrize(
-    ("action", "outcome"),
-    [(RESTART_BROKER, "not_judged"), ("", "undetermined"), (CUT, "undetermined")],
+    ("played", "outcome"), [(RESTART, "not_judged"), (NONE, "undetermined"), (CUT, "undetermined")]
 )
 def test_what_the_client_held_back_arrives_at_once_and_is_no_rise(
-    tmp_path: Path, action: str, outcome: str
+    tmp_path: Path, played: Played, outcome: str
 ) -> None:
     """It is the restart's alone: without it the load is invalid, and nothing is judged."""
     content = quick_spike_run()
-    play(content, action, 100, 130 if action == CUT else 112, pods=12)
+    play(content, played, pods=12)
     hold_back(content)
     raise_lag(content, 104, 110)
 
-    assert falls(judged(content, tmp_path))[0] == outcome
+    assert result(judged(content, tmp_path), FALLS).status == outcome
+
+
+AT_THE_DRAIN = broker_restart(161, 174)
+
+
+@pytest.mark.parametrize(
+    ("played", "limit", "gaps", "drain", "falls"),
+    [
+        # The lag fell below its threshold while the broker was away.
+        (AT_THE_DRAIN, 90, [(162, 176)], "not_judged", "not_judged"),
+        (NONE, 90, [(162, 176)], "undetermined", "undetermined"),
+        (broker_restart(60, 73), 90, [(162, 176)], "undetermined", "undetermined"),
+        (("{kind: kill_pod, at_seconds: 161}", 161, 162), 90, [(162, 176)], "undetermined", None),
+        # Before the gap the limit had passed, or after it there was still time.
+        (AT_THE_DRAIN, 70, [(162, 176)], "fail", None),
+        (AT_THE_DRAIN, 120, [(162, 176)], "pass", None),
+        # Each gap needs an action: one before it is nobody's plan.
+        (AT_THE_DRAIN, 90, [(162, 176), (120, 127)], "not_judged", "undetermined"),
+    ],
+    ids=["with", "without", "outside", "another-cause", "missed", "met", "a gap beside it"],
+)
+def test_a_drain_in_an_outage_of_the_plan_is_not_asked(  # noqa: PLR0917 - a table
+    tmp_path: Path,
+    played: Played,
+    limit: int,
+    gaps: list[tuple[float, float]],
+    drain: str,
+    falls: str | None,
+) -> None:
+    """The lag is not read around its drain (170 s): the reason names the action."""
+    content = quick_spike_run()
+    content.scenario_yaml = content.scenario_yaml.replace(
+        "drain_seconds: 120", f"drain_seconds: {limit}"
+    )
+    for gap in gaps:
+        drop_lag(content, *gap)
+    play(content, played)
+
+    verdict = judged(content, tmp_path)
+
+    assert result(verdict, DRAIN).status == drain
+    assert falls in (None, result(verdict, FALLS).status)
+    if drain == "not_judged":
+        assert "broker_restart (actions.0)" in result(verdict, DRAIN).reason

@@ -134,22 +134,6 @@ def test_an_execution_goes_on_after_a_setting_was_added(tmp_path: Path) -> None:
         require_same(folder, made(order_seed=2), target="embedded")
 
 
-def test_a_gap_leaves_its_pair_out(tmp_path: Path) -> None:
-    """A run that is undetermined twice is no result; the other five pairs are compared."""
-
-    def how(run: PlannedRun) -> dict[str, Any]:
-        is_gap = run.key == "pair_3_calm"
-        return later_by(30)(run) | {"verdict": "undetermined" if is_gap else "pass"}
-
-    result = play(tmp_path, started(tmp_path), how)
-
-    assert result.has_gap
-    assert result.comparisons[0].pairs == (1, 2, 4, 5, 6)
-    (left_out,) = result.comparisons[0].left_out
-    assert left_out.startswith("pair 3: ")
-    assert any(re.search(r"pair_3_calm .* 2 times \(why\)", note) for note in result.notes)
-
-
 def test_the_measures_of_a_second_group_are_kept(tmp_path: Path) -> None:
     """A figure of the group beside the first one can be traced after the run folder is gone."""
     folder, runs = started(tmp_path), tmp_path / "runs"
@@ -166,36 +150,27 @@ def test_the_measures_of_a_second_group_are_kept(tmp_path: Path) -> None:
     assert kept.second["measures"] == run.read_json("measures.json")
 
 
-def test_a_result_without_a_picture_leaves_no_older_one(tmp_path: Path) -> None:
-    """All runs have the same values, so nothing is drawn, and an earlier picture is not theirs."""
-    folder = started(tmp_path)
-    folder.figure.write_text("of an earlier judgement")
+def test_pairs_are_left_out_with_a_reason(tmp_path: Path) -> None:
+    """A run that is undetermined twice is no result, and two machines are not compared.
 
-    play(tmp_path, folder, lambda _: {"reaction": 16.5})
-
-    assert not folder.figure.exists()
-
-
-def test_runs_that_are_not_comparable_are_left_out(tmp_path: Path) -> None:
-    """A pair whose runs were made on two machines says so."""
+    A cell that is meant to fail is a result when it does.
+    """
 
     def how(run: PlannedRun) -> dict[str, Any]:
-        return {"cores": 4 if run.key == "pair_2_eager" else 2}
+        is_gap = run.key == "pair_3_calm"
+        verdict = "undetermined" if is_gap else "fail"
+        return {"cores": 4 if run.key == "pair_2_eager" else 2, "verdict": verdict}
 
     result = play(tmp_path, started(tmp_path), how)
 
-    assert result.comparisons[0].left_out == ("pair 2: machine.cores: 2 against 4",)
+    assert result.has_gap
+    assert result.comparisons[0].pairs == (1, 4, 5, 6)
+    assert result.comparisons[0].left_out[0] == "pair 2: machine.cores: 2 against 4"
+    assert result.comparisons[0].left_out[1].startswith("pair 3: ")
     assert any("machine.cores: 2, 4" in note for note in result.notes)
-
-
-def test_a_cell_that_is_meant_to_fail_is_a_result(tmp_path: Path) -> None:
-    """Its failed runs are compared; if it passes, the result notes it."""
-    fails = play(tmp_path, started(tmp_path), lambda run: {"verdict": "fail"})
-    eager = next(cell for cell in fails.cells if cell.name == "eager")
-
-    assert eager.is_as_expected
-    assert len(fails.comparisons[0].pairs) == 6
-    assert [note.split()[0] for note in fails.notes if "6 failed" in note] == ["calm"]
+    assert any(re.search(r"pair_3_calm .* 2 times \(why\)", note) for note in result.notes)
+    assert next(cell for cell in result.cells if cell.name == "eager").is_as_expected
+    assert [note.split()[0] for note in result.notes if "5 failed" in note] == ["calm"]
 
 
 def test_phases_and_pauses_that_differ_are_said(tmp_path: Path) -> None:
@@ -217,9 +192,13 @@ def test_phases_and_pauses_that_differ_are_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("pause", "notes"), [(0, 0), (HOUR, 1)])
 def test_the_runs_between_two_others_are_no_pause(tmp_path: Path, pause: int, notes: int) -> None:
-    """Three runs of an hour each follow each other, whatever the first and the last are apart."""
+    """Three runs of an hour each follow each other, whatever the first and the last are apart.
+
+    All have the same values, so nothing is drawn, and an earlier picture is not theirs.
+    """
     cells = [{"name": "calm"}, {"name": "other"}, {"name": "eager"}]
     folder = started(tmp_path, made(cells=cells))
+    folder.figure.write_text("of an earlier judgement")
     now = 1
     for place, run in enumerate(read_progress(folder).missing):
         began_at = now + (pause if place == 2 else 1)  # the last of the first pair
@@ -230,17 +209,32 @@ def test_the_runs_between_two_others_are_no_pause(tmp_path: Path, pause: int, no
 
     assert len(found) == notes
     assert all(" 60 min " in note for note in found)
+    assert not folder.figure.exists()
 
 
 def test_the_same_cell_twice_renews_the_noise_floor(tmp_path: Path) -> None:
-    """The floor is kept in the runs folder, and a later experiment shows it beside its result."""
+    """The floor is kept in the runs folder, and a later experiment shows it beside its result.
+
+    With a gap five pairs are left, too few; a claim on every run may stand beside a difference.
+    """
     same = made(name="aa", cells=[{"name": "a"}, {"name": "b"}])
 
-    def how(run: PlannedRun) -> dict[str, Any]:
-        return {"reaction": 10.0 + run.pair * (run.cell == "b")}
+    def how(run: PlannedRun, gap: str = "") -> dict[str, Any]:
+        reaction = 10.0 + run.pair * (run.cell == "b")
+        return {"reaction": reaction, "verdict": "undetermined" if run.key == gap else "pass"}
+
+    few = play(tmp_path / "few", started(tmp_path / "few", same), lambda r: how(r, "pair_1_a"))
+    assert few.noise is None
+    assert "6 or more" in few.notes[0]
 
     found = play(tmp_path, started(tmp_path, same), how)
-    shown = play(tmp_path, started(tmp_path), later_by(30))
+    cells = [
+        {"name": "calm", "shows": {"reaction_seconds": {"below": 90}}},
+        {"name": "eager", "overrides": {"consumer.balancer": "range"}},
+    ]
+    shown = play(tmp_path, started(tmp_path, made(cells=cells)), later_by(30))
+    assert [(claim.verdict, len(claim.values)) for claim in shown.shown] == [("shown", 6)]
+    assert shown.comparisons[0].difference("reaction_seconds") is not None
 
     assert found.kind == "noise floor"
     assert found.noise is not None
@@ -295,32 +289,6 @@ def test_an_identity_experiment_shows_claims_and_compares_nothing(
     for found in result.shown:
         values = ", ".join("–" if value is None else f"{value:.0f}" for value in found.values)
         assert f"| {found.expected} | {values} | {found.verdict} |" in folder.page.read_text()
-
-
-def test_a_comparison_may_also_show_something(tmp_path: Path) -> None:
-    """A claim on every run of a cell stands beside the tested difference."""
-    cells = [
-        {"name": "calm", "shows": {"reaction_seconds": {"below": 90}}},
-        {"name": "eager", "overrides": {"consumer.balancer": "range"}},
-    ]
-
-    result = play(tmp_path, started(tmp_path, made(cells=cells)), later_by(30))
-
-    assert result.comparisons[0].difference("reaction_seconds") is not None
-    assert [(found.verdict, len(found.values)) for found in result.shown] == [("shown", 6)]
-
-
-def test_too_few_pairs_renew_no_noise_floor(tmp_path: Path) -> None:
-    """With a gap five pairs are left, and the result says why there is no floor."""
-    same = made(name="aa", cells=[{"name": "a"}, {"name": "b"}])
-
-    def how(run: PlannedRun) -> dict[str, Any]:
-        return {"verdict": "undetermined" if run.key == "pair_1_a" else "pass"}
-
-    found = play(tmp_path, started(tmp_path, same), how)
-
-    assert found.noise is None
-    assert "6 or more" in found.notes[0]
 
 
 @pytest.mark.parametrize(

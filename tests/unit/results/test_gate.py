@@ -16,6 +16,7 @@ from tests.fakes.run_folder_builder import SCENARIO_YAML, quick_spike_run
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare.cell_identity import Environment
+from lagbench.core.compare.compare import Comparison
 from lagbench.core.measures.measures import NAMED
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results import history
@@ -41,68 +42,77 @@ def peak(times: float) -> dict[str, Any]:
     return {"lag": {"peak_records": round(PEAK * times)}}
 
 
-def test_the_first_pass_is_the_baseline(tmp_path: Path) -> None:
-    """It is compared with nothing and pinned; the next night is held against it."""
-    first = rehearse(tmp_path, "night-1", created_at=1)
-    second = rehearse(tmp_path, "night-2", created_at=2)
-
-    assert (first.status, first.comparisons) == ("baseline", ())
-    (pinned,) = pinned_baselines(tmp_path).values()
-    assert (pinned.run_id, pinned.reason) == ("night-1", "first pass")
-    assert second.status == "within"
-    assert second.baseline is not None
-    assert second.baseline.reference_run_id == "night-1"
-    assert second.last_night is None  # it is the baseline itself
+SLOW = {"reaction": {"assigned_seconds": 80.0}}
+LOAD = {"scenario": SCENARIO_YAML.replace("spike_mult: 10", "spike_mult: 20")}
+SEED = {"scenario": SCENARIO_YAML.replace("seed: 1", "seed: 99")}
+FIRST = ("baseline", None, None)
+Night = tuple[str, int | None, int | None]
+"""Status, and the numbers of the nights that are baseline and last night."""
 
 
-def test_a_regression_is_red_every_night(tmp_path: Path) -> None:
-    """The second bad night is not held against the first bad one."""
+@pytest.mark.parametrize(
+    ("nights", "expected"),
+    [
+        # The first pass is compared with nothing, and the next night is held against it.
+        ([{}, {}], [FIRST, ("within", 0, None)]),
+        # The second bad night is not held against the first bad one.
+        ([{}, SLOW, SLOW], [FIRST, ("regressed", 0, None), ("regressed", 0, None)]),
+        # Creep: each step is within the last night's bound, and leaves the baseline's.
+        (
+            [peak(1.4**n) for n in range(4)],
+            [FIRST, ("within", 0, None), ("regressed", 0, 1), ("regressed", 0, 1)],
+        ),
+        # An improvement that is lost again is a regression.
+        ([{}, peak(0.5), {}], [FIRST, ("within", 0, None), ("regressed", 0, 1)]),
+        # Another load, seed, policy or target has a baseline of its own.
+        *(
+            ([{}, {**other, **peak(5)}, {}], [FIRST, FIRST, ("within", 0, None)])
+            for other in (LOAD, SEED, {"policy": "another of the name"}, {"target": "context:x"})
+        ),
+        # A night that missed an SLO is no reference, nor can it be the first baseline.
+        ([{"verdict": "fail"}, {}], [("undetermined", None, None), FIRST]),
+        # A measure that is missing is not within: the next night is not held against the gap.
+        (
+            [{}, {"accounting": {"lost": None}}, {}],
+            [FIRST, ("undetermined", 0, None), ("within", 0, None)],
+        ),
+    ],
+)
+def test_a_night_is_held_against_the_baseline_and_the_last_good_night(
+    tmp_path: Path, nights: list[dict[str, Any]], expected: list[Night]
+) -> None:
+    """The last night is None where it is the baseline itself."""
+    found = [rehearse(tmp_path, f"night-{n}", created_at=n, **of) for n, of in enumerate(nights, 1)]
+
+    def number(comparison: Comparison | None) -> int | None:
+        return None if comparison is None else int(comparison.reference_run_id[-1]) - 1
+
+    assert [(n.status, number(n.baseline), number(n.last_night)) for n in found] == expected
+
+
+def test_the_reason_names_reference_and_measure(tmp_path: Path) -> None:
+    """Of a regression, and of a measure that is missing."""
     rehearse(tmp_path, "night-1", created_at=1)
-    nights = [
-        rehearse(tmp_path, f"night-{n}", created_at=n, reaction={"assigned_seconds": 80.0})
-        for n in (2, 3, 4)
-    ]
-
-    assert [night.status for night in nights] == ["regressed"] * 3
-    for night in nights:
-        assert night.baseline is not None
-        assert night.baseline.reference_run_id == "night-1"
-
-
-def test_creep_is_red_though_each_step_is_small(tmp_path: Path) -> None:
-    """Peak lag by 1.4 each night is within the last night's bound and leaves the baseline's."""
-    nights = [rehearse(tmp_path, f"night-{n}", created_at=n + 1, **peak(1.4**n)) for n in range(4)]
-
-    assert [night.status for night in nights] == ["baseline", "within", "regressed", "regressed"]
-    third = nights[2]
-    assert third.baseline is not None
-    assert third.last_night is not None
-    assert (third.baseline.status, third.last_night.status) == ("regressed", "within")
-    assert third.last_night.reference_run_id == "night-1"
-    assert "baseline night-0: Peak lag: " in third.reasons[0]
-
-
-def test_a_step_from_the_last_night_is_red_though_the_baseline_allows_it(tmp_path: Path) -> None:
-    """An improvement that is lost again is a regression."""
-    rehearse(tmp_path, "night-1", created_at=1)
-    assert rehearse(tmp_path, "night-2", created_at=2, **peak(0.5)).status == "within"
-
+    rehearse(tmp_path, "night-2", created_at=2, **peak(0.5))
     lost = rehearse(tmp_path, "night-3", created_at=3)
+    missing = {"accounting": {"lost": None}, **peak(0.5)}
+    gap = rehearse(tmp_path, "night-4", created_at=4, **missing).reasons[0]
 
-    assert lost.status == "regressed"
     assert "last night night-2: Peak lag: " in lost.reasons[0]
+    assert "baseline night-1: Messages lost: " in gap
 
 
 def test_accepting_a_regression_ends_the_red(tmp_path: Path) -> None:
     """The accepted night is the baseline and a reference from then on."""
     rehearse(tmp_path, "night-1", created_at=1)
+    (pinned,) = pinned_baselines(tmp_path).values()
+    assert (pinned.run_id, pinned.reason) == ("night-1", "first pass")
     assert rehearse(tmp_path, "night-2", created_at=2, **peak(3)).status == "regressed"
 
     accepted, before = accept(RunFolder(tmp_path / "night-2"), now=3)
 
     assert (accepted.run_id, accepted.reason) == ("night-2", "accepted")
-    assert before is not None
-    assert before.run_id == "night-1"
+    assert before == pinned
     third = rehearse(tmp_path, "night-3", created_at=4, **peak(3))
     assert third.status == "within"
     assert third.baseline is not None
@@ -112,65 +122,20 @@ def test_accepting_a_regression_ends_the_red(tmp_path: Path) -> None:
     assert record.status == "regressed"  # what the gate said that night stays
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"scenario": SCENARIO_YAML.replace("spike_mult: 10", "spike_mult: 20")},
-        {"scenario": SCENARIO_YAML.replace("seed: 1", "seed: 99")},
-        {"policy": "another policy of the same name"},
-        {"target": "context:other"},
-    ],
-)
-def test_a_night_of_another_cell_is_no_reference(tmp_path: Path, other: dict[str, Any]) -> None:
-    """Another load, seed, policy or target has a baseline of its own."""
-    rehearse(tmp_path, "night-1", created_at=1)
-
-    found = rehearse(tmp_path, "other", created_at=2, **other, **peak(5))
-    back = rehearse(tmp_path, "night-2", created_at=3)
-
-    assert found.status == "baseline"
-    assert back.baseline is not None
-    assert back.baseline.reference_run_id == "night-1"
-    assert back.last_night is None
-
-
 def test_a_run_by_hand_is_no_reference(tmp_path: Path) -> None:
-    """It passed, in the same cell, and has not been through the gate."""
+    """It passed, in the same cell, and was not at the gate; nor is a night that failed."""
     rehearse(tmp_path, "night-1", created_at=1)
     hand = write_night(tmp_path, "by-hand", created_at=2, **peak(5))
+    failed = write_night(tmp_path, "failed", created_at=3, verdict="fail")
+    judge_night(failed, now=3)
 
-    night = rehearse(tmp_path, "night-2", created_at=3, **peak(5))
+    night = rehearse(tmp_path, "night-2", created_at=4, **peak(5))
 
-    assert night.status == "regressed"
-    assert night.last_night is None
-    with pytest.raises(WrongInput) as refused:
-        accept(hand, now=4)
-
-    assert (refused.value.field, refused.value.value) == ("run", "by-hand")
-
-
-def test_a_night_that_missed_an_slo_is_no_reference(tmp_path: Path) -> None:
-    """Nor can it be accepted, or be the first baseline."""
-    failed = rehearse(tmp_path, "night-1", created_at=1, verdict="fail")
-
-    assert failed.status == "undetermined"
-    assert pinned_baselines(tmp_path) == {}
-    with pytest.raises(WrongInput, match="verdict is pass"):
-        accept(RunFolder(tmp_path / "night-1"), now=2)
-    assert rehearse(tmp_path, "night-2", created_at=3).status == "baseline"
-
-
-def test_a_measure_that_is_missing_is_undetermined_and_no_reference(tmp_path: Path) -> None:
-    """Missing is not within: the next night is not held against the gap."""
-    rehearse(tmp_path, "night-1", created_at=1)
-
-    gap = rehearse(tmp_path, "night-2", created_at=2, accounting={"lost": None})
-    after = rehearse(tmp_path, "night-3", created_at=3)
-
-    assert gap.status == "undetermined"
-    (reason,) = gap.reasons
-    assert "baseline night-1: Messages lost: " in reason
-    assert (after.status, after.last_night) == ("within", None)
+    assert (night.status, night.last_night) == ("regressed", None)
+    for folder, allowed in ((hand, "daily_spike_rehearsal"), (failed, "verdict is pass")):
+        with pytest.raises(WrongInput, match=allowed) as refused:
+            accept(folder, now=5)
+        assert (refused.value.field, refused.value.value) == ("run", folder.run_id)
 
 
 def test_comparing_a_night_again_says_the_same(tmp_path: Path) -> None:
@@ -184,25 +149,18 @@ def test_comparing_a_night_again_says_the_same(tmp_path: Path) -> None:
     assert pinned_baselines(tmp_path)[again[0].cell].pinned_at == 1
 
 
-def test_a_baseline_whose_folder_is_gone_is_replaced(tmp_path: Path) -> None:
-    """The next night within the last one takes its place."""
+def test_a_baseline_that_is_gone_or_changed_is_replaced(tmp_path: Path) -> None:
+    """By the next night within the last one; a changed scenario is no reference of the cell."""
     rehearse(tmp_path, "night-1", created_at=1)
     rehearse(tmp_path, "night-2", created_at=2)
     shutil.rmtree(tmp_path / "night-1")
 
-    third = rehearse(tmp_path, "night-3", created_at=3)
-
-    assert third.status == "within"
+    assert rehearse(tmp_path, "night-3", created_at=3).status == "within"
     assert [pinned.run_id for pinned in pinned_baselines(tmp_path).values()] == ["night-3"]
-
-
-def test_a_changed_scenario_takes_the_baseline_s_right_away(tmp_path: Path) -> None:
-    """A folder whose content is no longer that of the cell is no reference of it."""
-    rehearse(tmp_path, "night-1", created_at=1)
-    folder = RunFolder(tmp_path / "night-1")
-    folder.write_text(folder.scenario, SCENARIO_YAML.replace("partitions: 12", "partitions: 24"))
-
-    assert rehearse(tmp_path, "night-2", created_at=2).status == "baseline"
+    for name in ("night-2", "night-3"):
+        changed = SCENARIO_YAML.replace("partitions: 12", "partitions: 24")
+        (tmp_path / name / "scenario.yaml").write_text(changed)
+    assert rehearse(tmp_path, "night-4", created_at=4).status == "baseline"
 
 
 def test_the_newest_reference_of_each_cell_is_named(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,170 +17,92 @@ from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, RateSeries
-from lagbench.core.measures.partition_work import PartitionWork
 from lagbench.core.scenario.event_stream import planned_partitions
 from lagbench.core.scenario.scenario import PartitionPlan
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT
-from lagbench.report.outcome_files import report_again, write_junit
-from lagbench.report.page import write_report
+from lagbench.report.outcome_files import report_again
 from lagbench.results.history import read_history
 from lagbench.results.measure_run import rejudge_run, what_if
 from lagbench.results.read_run import misplaced_messages
 from lagbench.results.run_tables import read_partition_work
 from lagbench.results.seals import SEALED_FIELD, seal
 
-START = 1_000 * BIN_NS
-
-BINS = 50
-
+BINS, START = 50, 1_000 * BIN_NS
 RATE = RateSeries(START, np.ones(BINS, dtype=np.int64), np.ones(BINS, dtype=np.int64))
 
-Counts = tuple[int, int, int, int, int]  # partition, bin, offered, processed, lost
 
-
-def write(folder: RunFolder, name: str, columns: dict[str, object]) -> None:
+def write(folder: RunFolder, name: str, **columns: object) -> None:
     """Write one table."""
     folder.table(name).mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns), folder.table(name) / "part-00000.parquet")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
-    """Return a run folder without tables."""
-    return RunFolder.create("messages", tmp_path)
-
-
-def work(folder: RunFolder, *rows: Counts, pods: tuple[tuple[str, int], ...] = ()) -> PartitionWork:
-    """Return the work of two partitions; ``pods`` finished a message each, in these bins."""
+def test_work_by_partition_is_read_in_the_bins_of_the_rate(tmp_path: Path) -> None:
+    """A lost message waits for nobody, a partition may come later, no bin is left out."""
+    folder = RunFolder.create("messages", tmp_path)
+    assert read_partition_work(folder, RATE, 2, message_seconds=None) is None  # no table
+    rows = [  # partition, bin, offered, processed, lost
+        (0, 3, 2, 0, 0),
+        (0, 8, 0, 1, 0),
+        (0, 9, 0, 1, 0),
+        (1, 1, 3, 0, 1),
+        (1, 5, 0, 1, 0),
+        (2, -3, 1, 0, 0),
+        (2, BINS + 7, 0, 1, 0),
+    ]
     partition, place, offered, processed, lost = zip(*rows, strict=True)
+    at = [START + bin_ * BIN_NS for bin_ in place]
+    counts = {"offered": offered, "processed": processed, "lost": lost}
     write(
-        folder,
-        "timeline_by_partition",
-        {
-            "partition": pa.array(partition, pa.int32()),
-            "at": [START + bin_ * BIN_NS for bin_ in place],
-            "offered": offered,
-            "processed": processed,
-            "lost": lost,
-        },
+        folder, "timeline_by_partition", partition=pa.array(partition, pa.int32()), at=at, **counts
     )
-    ats = [START + bin_ * BIN_NS for _, bin_ in pods]
-    columns = {
-        "at": pa.array(ats, pa.int64()),
-        "pod": pa.array([pod for pod, _ in pods], pa.string()),
-        "processed": pa.array([1] * len(pods), pa.int64()),
-    }
-    write(folder, "timeline_by_pod", columns)
+    at = [START + bin_ * BIN_NS for bin_ in (4, 12, 15)]
+    write(folder, "timeline_by_pod", at=at, pod=["a", "b", "b"], processed=[1, 1, 1])
+
     found = read_partition_work(folder, RATE, 2, message_seconds=0.003)
+
     assert found is not None
-    return found
-
-
-def test_messages_wait_by_partition_and_bin(folder: RunFolder) -> None:
-    """Two in partition 0, one in partition 1; what is planned in bin 3 waits from bin 6 on."""
-    found = work(
-        folder, (0, 3, 2, 0, 0), (0, 8, 0, 1, 0), (0, 9, 0, 1, 0), (1, 4, 1, 0, 0), (1, 8, 0, 1, 0)
-    )
-
     assert found.waiting[0, 5:11].tolist() == [0, 2, 2, 2, 1, 0]
-    assert found.waiting[1, 6:10].tolist() == [0, 1, 1, 0]
+    assert (found.lost[1], found.waiting[1, -1]) == (1, 1)
+    assert found.waiting.shape == (3, BINS)
+    assert found.done is not None
+    assert (found.done[2, -1], found.arrivals[2].sum()) == (1, 1)
     assert found.message_seconds == 0.003
-
-
-def test_a_lost_message_waits_for_nobody(folder: RunFolder) -> None:
-    """Of three one is lost, one done, one waits."""
-    found = work(folder, (0, 1, 3, 0, 1), (0, 5, 0, 1, 0))
-
-    assert found.lost[1] == 1
-    assert found.waiting[0, -1] == 1
-
-
-def test_what_pods_did_is_counted_by_second(folder: RunFolder) -> None:
-    """Pod b did two in second 1, pod a one in second 0."""
-    found = work(folder, (0, 1, 3, 3, 0), pods=(("a", 4), ("b", 12), ("b", 15)))
-
     assert found.pod_rates is not None
     assert found.pod_rates.pods == ("a", "b")
     assert found.pod_rates.done[:, :2].tolist() == [[1, 0], [0, 2]]
 
-
-def test_a_partition_that_came_later_is_counted(folder: RunFolder) -> None:
-    """The scenario asked for two, the log has three."""
-    assert work(folder, (0, 0, 1, 0, 0), (2, 20, 1, 0, 0)).waiting.shape == (3, BINS)
-
-
-def test_bins_outside_of_the_rate_count_at_its_edge(folder: RunFolder) -> None:
-    """The rate ends with the last record: no message is left out."""
-    found = work(folder, (0, -3, 1, 0, 0), (0, BINS + 7, 0, 1, 0))
-
-    assert found.done is not None
-    assert found.done[0, -1] == 1
-    assert found.arrivals.sum() == 1
-
-
-def test_without_the_table_there_is_nothing(folder: RunFolder) -> None:
-    """The caller takes the samples of the lag."""
-    assert read_partition_work(folder, RATE, 2, message_seconds=None) is None
-
-
-def test_a_broken_table_is_not_ready(folder: RunFolder) -> None:
-    """A half written file is named, not taken for an absent table."""
-    work(folder, (0, 0, 1, 1, 0))
     (folder.table("timeline_by_partition") / "part-00000.parquet").write_bytes(b"PAR1")
-
     with pytest.raises(NotReady, match="cannot be read"):
         read_partition_work(folder, RATE, 2, message_seconds=None)
 
 
-PLAN = PartitionPlan(6, ((2.0, 12),))
-
-
-def written(root: Path, partitions: np.ndarray) -> RunFolder:
-    """Return a run of 4 s, one message in 10 ms; the last record is no event."""
-    folder = RunFolder(root)
-    folder.table("events").mkdir(parents=True)
-    rows = {
-        "partition": np.append(partitions, 0).astype(np.int32),
-        "entity_id": pa.array([*range(400), None], pa.int64()),
-        "planned_offset_ns": pa.array([*(np.arange(400) * 10_000_000).tolist(), None], pa.int64()),
-    }
-    pq.write_table(pa.table(rows), folder.table("events") / "part-0.parquet")
-    return folder
-
-
-def planned() -> np.ndarray:
-    """Return the planned partition of each message."""
-    ids, offsets = np.arange(400, dtype=np.uint64), np.arange(400, dtype=np.int64) * 10_000_000
-    return planned_partitions(ids, offsets, PLAN)
-
-
 def test_each_message_is_compared_with_its_plan(tmp_path: Path) -> None:
-    """As planned there is none; two that went by the old count are two."""
-    right = planned()
-    assert misplaced_messages(written(tmp_path / "right", right), PLAN) == 0
+    """As planned there is none; two that went by the old count are two; of one size none is read.
 
-    moved = np.flatnonzero(right >= 6)[:2]
-    right[moved] -= 6
-
-    assert misplaced_messages(written(tmp_path / "wrong", right), PLAN) == 2
-
-
-def test_without_a_growth_nothing_is_read(tmp_path: Path) -> None:
-    """A topic of one size has one place for each key, and may be large."""
-    folder = RunFolder(tmp_path)
-
+    The last record is no event.
+    """
+    plan, folder = PartitionPlan(6, ((2.0, 12),)), RunFolder(tmp_path)
     assert misplaced_messages(folder, PartitionPlan(6)) == 0
+    ids, offsets = np.arange(400, dtype=np.uint64), np.arange(400, dtype=np.int64) * 10_000_000
+    right = planned_partitions(ids, offsets, plan)
+    wrong = right.copy()
+    wrong[np.flatnonzero(right >= 6)[:2]] -= 6
+    for partitions, expected in ((right, 0), (wrong, 2)):
+        write(
+            folder,
+            "events",
+            partition=np.append(partitions, 0).astype(np.int32),
+            entity_id=pa.array([*range(400), None], pa.int64()),
+            planned_offset_ns=pa.array([*offsets.tolist(), None], pa.int64()),
+        )
+        assert misplaced_messages(folder, plan) == expected
 
-
-def test_a_broken_table_is_reported(tmp_path: Path) -> None:
-    """What cannot be read proves nothing."""
-    folder = written(tmp_path, planned())
     (folder.table("events") / "part-1.parquet").write_text("no parquet")
-
     with pytest.raises(NotReady):
-        misplaced_messages(folder, PLAN)
+        misplaced_messages(folder, plan)
 
 
 def test_a_limit_that_was_loosened_afterwards_is_refused(run: TamperedRun) -> None:
@@ -302,78 +223,54 @@ def test_its_report_is_rebuilt_to_the_byte(again: Again) -> None:
     assert again.pages[0] == again.pages[1]
 
 
-def written_of_second_group(folder: RunFolder) -> Verdict:
+def verdict_of(folder: RunFolder) -> Verdict:
     """Return the verdict in the folder."""
     return Verdict.model_validate(folder.read_json(folder.verdict))
 
 
 def test_a_second_group_that_misses_its_slo_fails_the_run(tmp_path: Path) -> None:
-    """Its own limit counts; its folder has its own verdict, and the run's has both."""
+    """Its own limit counts; its folder has its own verdict and report, and the run's has both.
+
+    The history has one line with the measures of both, and the run's report leads to the other.
+    """
     folder = two_groups(tmp_path, reaction_seconds=1)
+    second = folder.second
+    assert second is not None
 
-    verdict = rejudge_run(folder)
+    verdict = report_again(folder)
 
-    assert folder.second is not None
-    own = written_of_second_group(folder.second)
+    own = verdict_of(second)
     assert (verdict.status, own.status) == ("fail", "fail")
-    assert verdict == written_of_second_group(folder)
-    assert own.run_id == f"{folder.run_id}/second_group"
+    assert (verdict, own.run_id) == (verdict_of(folder), f"{folder.run_id}/second_group")
     assert [slo.name for slo in own.slos if slo.status == "fail"] == ["reaction_seconds"]
     failed = [slo.name for slo in verdict.slos if slo.status == "fail"]
     assert failed == ["second_group.reaction_seconds"]
     assert all(reason.startswith("second group: ") for reason in verdict.reasons)
-
-
-def test_two_good_groups_pass(tmp_path: Path) -> None:
-    """The same limits as the first group's hold for the same measures."""
-    assert rejudge_run(two_groups(tmp_path)).status == "pass"
+    (row,) = read_history(tmp_path)
+    assert row.run_id == folder.run_id
+    assert row.measures["second_group.reaction_seconds"] == row.measures["reaction_seconds"]
+    assert not (folder.path / "history.parquet").exists()
+    page = folder.report.read_text()
+    assert "Second group: fail" in page
+    assert 'href="second_group/report.html"' in page
+    assert second.report.is_file()
+    assert "second_group.reaction_seconds" in folder.junit.read_text()
+    assert "second_group.reaction" not in second.junit.read_text()
 
 
 @pytest.mark.parametrize("missing", ["tables", "manifest.json"])
 def test_a_second_group_that_cannot_be_measured_leaves_the_run_open(
     tmp_path: Path, missing: str
 ) -> None:
-    """The run's verdict names it; no earlier verdict of the second group stays."""
+    """With the same limits both pass; then the run's verdict names what no longer can be."""
     folder = two_groups(tmp_path)
-    assert folder.second is not None
-    rejudge_run(folder)
-    path = folder.second.path / missing
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+    second = folder.second
+    assert second is not None
+    assert rejudge_run(folder).status == "pass"
+    path = second.path / missing
+    path.rename(tmp_path / "away")
 
     verdict = rejudge_run(folder)
 
-    assert verdict.status == "undetermined"
-    assert written_of_second_group(folder.second).status == "undetermined"
+    assert (verdict.status, verdict_of(second).status) == ("undetermined", "undetermined")
     assert "second_group" in verdict.reasons[0]
-
-
-def test_the_history_has_one_line_with_the_measures_of_both(tmp_path: Path) -> None:
-    """The second group's are named with it, and no second run appears."""
-    folder = two_groups(tmp_path)
-
-    rejudge_run(folder)
-
-    (row,) = read_history(tmp_path)
-    assert row.run_id == folder.run_id
-    assert row.measures["reaction_seconds"] is not None
-    assert row.measures["second_group.reaction_seconds"] == row.measures["reaction_seconds"]
-    assert not (folder.path / "history.parquet").exists()
-
-
-def test_the_run_s_report_leads_to_the_second_group_s(tmp_path: Path) -> None:
-    """Both are written; a section names the second group's verdict and links its report."""
-    folder = two_groups(tmp_path, reaction_seconds=1)
-    rejudge_run(folder)
-
-    page = write_report(folder).read_text()
-    write_junit(folder)
-
-    assert folder.second is not None
-    assert "Second group: fail" in page
-    assert 'href="second_group/report.html"' in page
-    assert folder.second.report.is_file()
-    assert "second_group.reaction_seconds" in folder.junit.read_text()
-    assert "second_group.reaction" not in folder.second.junit.read_text()

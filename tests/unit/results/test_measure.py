@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run, write_table
 
-from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import Measures
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.telemetry.records_of_programs import HpaSync, PodStopped, Scaled, SigtermReceived
-from lagbench.core.telemetry.records_of_recorder import LagSample, PodSeen
+from lagbench.core.telemetry.records_of_recorder import PodSeen
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.report.page import write_report
 from lagbench.results.measure_run import judge_run, measure_run
-from lagbench.results.read_run import read_evidence, read_scenario
+from lagbench.results.read_run import read_scenario
 from lagbench.results.run_prediction import predict_run, read_prediction
 
 SECOND = 1_000_000_000
@@ -180,9 +181,6 @@ def test_unknown_telemetry_rows_are_counted(content: RunContent, tmp_path: Path)
     """What is no record of this version is left out, counted, and leaves the run undetermined."""
     folder = content.write(tmp_path)
     part = folder.table("telemetry") / "part-00001.parquet"
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     row = {"at": [1], "source": ["x"], "kind": ["new"], "record": [json.dumps({"kind": "new"})]}
     pq.write_table(pa.table(row), part)
 
@@ -190,7 +188,6 @@ def test_unknown_telemetry_rows_are_counted(content: RunContent, tmp_path: Path)
 
     assert measures.accounting.foreign_telemetry_records == 1
     assert judge_run(folder).status == "undetermined"
-    assert any(isinstance(record, LagSample) for record in content.records)
 
 
 @pytest.mark.parametrize(
@@ -253,70 +250,47 @@ def test_a_recorder_that_saw_nothing_for_long_leaves_a_run_undetermined(
     assert statuses["baseline_at_floor"].status != "fail"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
-    """Return a recorded run that was predicted before it started."""
-    written = quick_spike_run().write(tmp_path)
-    policy = CheckedPolicy.of_run(yaml.safe_load(written.policy.read_text()), where="lag-quick")
-    predict_run(written, read_scenario(written), policy)
-    return written
+def test_a_run_is_predicted_before_and_once_more_with_its_own_phase(tmp_path: Path) -> None:
+    """The first recorded sync is all that the second prediction takes from the run.
 
+    The report names every predicted measure with its unit.
+    """
+    folder = quick_spike_run().write(tmp_path)
+    policy = CheckedPolicy.of_run(yaml.safe_load(folder.policy.read_text()), where="lag-quick")
+    before = predict_run(folder, read_scenario(folder), policy).before
 
-def test_a_measured_run_is_predicted_once_more_with_its_own_phase(folder: RunFolder) -> None:
-    """The first recorded sync is all that the second prediction takes from the run."""
-    before = read_prediction(folder)
-
-    measure_run(folder)
-
-    made = read_prediction(folder)
-    assert before is not None
-    assert made is not None
-    assert made.before == before.before
-    assert made.after is not None
-    assert 0 <= (made.after.hpa_sync_at_seconds or -1) <= 16
-
-
-def test_a_run_without_a_recorded_sync_says_why_it_is_not_predicted_again(
-    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The HPA of a cluster reports no sync."""
-    monkeypatch.setattr("lagbench.results.run_prediction.hpa_sync_at_seconds", lambda _run: None)
-
-    measure_run(folder)
-
-    made = read_prediction(folder)
-    assert made is not None
-    assert made.after is None
-    assert "sync" in made.after_reason
-
-
-def test_a_policy_that_cannot_be_played_is_noted_with_the_reason(folder: RunFolder) -> None:
-    """A run of it is not stopped: only its prediction is missing."""
-    nothing = CheckedPolicy.of_run({"kind": "Nothing"}, where="mine.yaml")
-
-    made = predict_run(folder, read_scenario(folder), nothing)
-
-    assert made.before is None
-    assert "mine.yaml" in made.before_reason
-    measure_run(folder)
-
-
-def test_an_older_run_has_no_prediction(tmp_path: Path) -> None:
-    """A folder from before there were predictions is measured as it was."""
-    written = quick_spike_run().write(tmp_path)
-
-    measure_run(written)
-
-    assert read_prediction(written) is None
-    assert read_evidence(written).records
-
-
-def test_the_report_shows_predicted_measured_and_residual(folder: RunFolder) -> None:
-    """The report names every predicted measure with its unit."""
     measure_run(folder)
     judge_run(folder)
 
+    made = read_prediction(folder)
+    assert made is not None
+    assert made.before == before is not None
+    assert made.after is not None
+    assert 0 <= (made.after.hpa_sync_at_seconds or -1) <= 16
     text = write_report(folder).read_text()
-
     assert "Predicted, measured" in text
     assert "Peak lag, messages" in text
+
+
+def test_a_run_without_a_prediction_says_why(content: RunContent, tmp_path: Path) -> None:
+    """A policy that cannot be played, or a cluster's HPA that reports no sync, stops no run.
+
+    A folder from before there were predictions is measured as it was.
+    """
+    content.records = [r for r in content.records if not isinstance(r, HpaSync)]
+    folder = content.write(tmp_path)
+    measure_run(folder)
+    assert read_prediction(folder) is None
+    nothing = CheckedPolicy.of_run({"kind": "Nothing"}, where="mine.yaml")
+    made = predict_run(folder, read_scenario(folder), nothing)
+    assert made.before is None
+    assert "mine.yaml" in made.before_reason
+    policy = CheckedPolicy.of_run(yaml.safe_load(folder.policy.read_text()), where="lag-quick")
+    predict_run(folder, read_scenario(folder), policy)
+
+    measure_run(folder)
+
+    found = read_prediction(folder)
+    assert found is not None
+    assert found.after is None
+    assert "sync" in found.after_reason

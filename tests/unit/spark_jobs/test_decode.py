@@ -170,36 +170,27 @@ def _commit(folder: Path, batch: int) -> None:
 
 
 def test_the_last_committed_batch_counts(tmp_path: Path) -> None:
-    """A planned batch that was not committed is done again: its offsets are not read yet."""
+    """A planned batch that was not committed is done again: its offsets are not read yet.
+
+    An absent folder, and one whose first batch is not committed, are no offsets: not zero.
+    """
+    assert checkpointed(str(tmp_path / "none"), TOPIC) is None
     for batch in (8, 9, 10):
         _log(tmp_path, batch, TOPIC, **{"0": batch, "1": 2 * batch})
+    assert checkpointed(str(tmp_path), TOPIC) is None
     _commit(tmp_path, 8)
     _commit(tmp_path, 9)
 
     assert checkpointed(f"file://{tmp_path}", TOPIC) == {0: 9, 1: 18}
 
 
-def test_a_new_checkpoint_has_no_offsets(tmp_path: Path) -> None:
-    """An absent folder, and one whose first batch is not committed, are no offsets: not zero."""
-    assert checkpointed(str(tmp_path / "none"), TOPIC) is None
-    _log(tmp_path, 0, TOPIC, **{"0": 5})
-
-    assert checkpointed(str(tmp_path), TOPIC) is None
-
-
-def test_a_checkpoint_of_another_topic_is_rejected(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_topic_or_a_damaged_one_is_refused(tmp_path: Path) -> None:
     """Spark would start the query and then fail, or read from the beginning."""
     _log(tmp_path, 0, "orders", **{"0": 5})
-
     with pytest.raises(WrongInput, match="topic orders"):
         checkpointed(str(tmp_path), TOPIC)
 
-
-def test_a_damaged_checkpoint_is_not_ready(tmp_path: Path) -> None:
-    """Half a file is reported with its path."""
-    _log(tmp_path, 0, TOPIC)
     (tmp_path / "offsets" / "0").write_text("v1\n{")
-
     with pytest.raises(NotReady, match="offsets/0"):
         checkpointed(str(tmp_path), TOPIC)
 
@@ -217,20 +208,13 @@ def options(jars: str) -> EnrichOptions:
     return parse_options(["--run-id=a-run"], {**VARIABLES, "SPARK_STREAM_JARS": jars})
 
 
-def test_a_missing_jar_is_named(tmp_path: Path) -> None:
-    """The first one that is not there, with what it should be."""
+def test_a_missing_connector_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first jar that is not there; without jars of its own the one beside Spark's."""
     (tmp_path / "a.jar").touch()
-
     with pytest.raises(WrongInput, match=r"b\.jar.*spark-sql-kafka-0-10"):
         open_session(options(f"{tmp_path}/a.jar,{tmp_path}/b.jar"))
 
-
-def test_an_image_without_the_connector_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without jars of its own the driver needs the connector beside Spark's."""
     monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "__init__.py"))
-
     with pytest.raises(WrongInput, match="spark-sql-kafka-0-10"):
         open_session(options(""))
 
@@ -246,10 +230,5 @@ def test_records_of_others_are_passed_over() -> None:
 
     assert is_event.tolist() == [True, False, False, True]
     assert found["seq"].tolist() == [4, 5]
-
-
-def test_a_batch_without_events_has_none() -> None:
-    """All its records are foreign."""
     is_event, found = events_in(pa.array([None, b""], pa.binary()))
-
     assert (is_event.tolist(), len(found)) == ([False, False], 0)

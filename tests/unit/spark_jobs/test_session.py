@@ -69,30 +69,18 @@ def test_a_worker_needs_numpy_and_arrow_alone() -> None:
 PARTS: dict[str, Any] = {"processed": {"0": 2}, "telemetry": {"0": 9}}
 
 
-def test_partitions_of_the_fence_become_numbers() -> None:
+def test_a_fence_has_numbers_and_a_garbled_one_is_refused() -> None:
     """Keys and offsets are read as numbers, an absent commit stays None."""
     committed = {"0": 10, "1": None}
-
     fence = parse_fence({**PARTS, "events": {"0": 10, "1": 5}, "committed": committed})
 
     assert (fence.events, fence.messages) == ({0: 10, 1: 5}, 15)
     assert fence.committed == {0: 10, 1: None}
     assert fence.stream_started_at is None
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        {},
-        {**PARTS, "events": {"zero": 1}, "committed": {}},
-        {**PARTS, "events": {"0": None}, "committed": {}},
-        {**PARTS, "events": [1], "committed": {}},
-    ],
-)
-def test_a_garbled_fence_is_refused(content: dict[str, object]) -> None:
-    """A fence that lacks a part or holds no offsets is rejected."""
-    with pytest.raises(UnreadableRun):
-        parse_fence(content)
+    for events in ({"zero": 1}, {"0": None}, [1], None):
+        content = {**PARTS, "committed": {}} | ({} if events is None else {"events": events})
+        with pytest.raises(UnreadableRun):
+            parse_fence(content)
 
 
 class LateFence:
@@ -106,23 +94,17 @@ class LateFence:
         return name == "fence.json" and self.looks > 2
 
 
-def test_a_job_that_was_begun_early_waits_for_the_fence() -> None:
-    """It looks again until the file is there."""
+def test_a_job_that_was_begun_early_waits_for_the_fence_while_its_run_lives() -> None:
+    """It looks again until the file is there; a run that failed before leaves no Spark behind."""
     folder: Any = LateFence()
-
     await_fence(folder, holder=os.getpid())
-
     assert folder.looks == 3
 
-
-def test_a_job_ends_with_the_run_that_it_waits_for() -> None:
-    """A run that failed before its fence leaves no Spark behind."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    folder: Any = LateFence()
-
+    never: Any = LateFence()
     with pytest.raises(UnreadableRun):
-        await_fence(folder, holder=ended.pid)
+        await_fence(never, holder=ended.pid)
 
 
 @dataclass

@@ -11,7 +11,6 @@ by no more than the measure's bound is not reported.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -74,28 +73,12 @@ class HistoryRow(MeasureModel):
     @property
     def environment(self) -> Environment:
         """The machine and the versions of the run."""
-        nested: dict[str, dict[str, str]] = {"machine": {}, "versions": {}}
-        for name, value in self.manifest.items():
-            part, _, rest = name.partition(".")
-            if part in nested and rest:
-                nested[part][rest] = value
-        return Environment.of_manifest(nested)
+        return Environment.of_manifest(self.manifest)
 
     @property
     def cell_name(self) -> str:
         """Scenario, policy and seed, as a reader names the cell."""
         return f"{self.scenario}/{self.policy}/{'–' if self.seed is None else self.seed}"
-
-
-def flat_manifest(content: Mapping[str, object], prefix: str = "") -> dict[str, str]:
-    """Return each value of the manifest by its dotted name, as text; ``None`` is left out."""
-    found: dict[str, str] = {}
-    for name, value in content.items():
-        if isinstance(value, Mapping):
-            found |= flat_manifest(value, f"{prefix}{name}.")
-        elif value is not None:
-            found[f"{prefix}{name}"] = str(value)
-    return found
 
 
 class Change(MeasureModel):
@@ -147,11 +130,8 @@ class CellHistory(MeasureModel):
 
 def by_cell(rows: Sequence[HistoryRow]) -> Mapping[str, list[HistoryRow]]:
     """Return the rows of each cell; runs whose folder does not show their cell are left out."""
-    found: dict[str, list[HistoryRow]] = {}
-    for row in rows:
-        if row.cell is not None:
-            found.setdefault(row.cell, []).append(row)
-    return found
+    cells = dict.fromkeys(row.cell for row in rows if row.cell is not None)
+    return {cell: [row for row in rows if row.cell == cell] for cell in cells}
 
 
 def cell_history(rows: Sequence[HistoryRow], bounds: Sequence[Bound] = BOUNDS) -> CellHistory:
@@ -184,40 +164,33 @@ def cell_history(rows: Sequence[HistoryRow], bounds: Sequence[Bound] = BOUNDS) -
     )
 
 
-@dataclass(frozen=True)
-class _Stretch:
-    """The runs of a segment that have a value of one measure, between two change points."""
-
-    bound: Bound
-    run_ids: Sequence[str]
-    values: Reals
-    fewest_after: int
+Stretch = tuple[Bound, Sequence[str], Reals, int]
+"""Between two change points: bound of a measure, its runs, their values, fewest after a split."""
 
 
 def _changes(rows: Sequence[HistoryRow], bounds: Sequence[Bound]) -> Iterator[Change]:
     """Yield the changes of a segment that are larger than their bound."""
-    waiting = []
+    waiting: list[Stretch] = []
     for bound in bounds:
         values = {row.run_id: row.measures.get(bound.name) for row in rows}
         known = {run_id: value for run_id, value in values.items() if value is not None}
-        array = np.array(list(known.values()), dtype=np.float64)
-        waiting.append(_Stretch(bound, list(known), array, SUSPECTED_POINTS))
+        waiting.append((bound, [*known], np.array([*known.values()], float), SUSPECTED_POINTS))
     while waiting:
-        splits = [(of, *best_split(of.values, of.fewest_after)) for of in waiting]
+        splits = [(of, *best_split(of[2], of[3])) for of in waiting]
         family = [(of, at, p) for of, at, p in splits if at]
         adjusted = holm([p for _, _, p in family])
         waiting = []
-        for (of, at, _), p in zip(family, adjusted, strict=True):
+        for ((bound, run_ids, every, fewest_after), at, _), p in zip(family, adjusted, strict=True):
             if p > ALPHA:
                 continue
-            before, after = of.values[:at], of.values[at:]
+            before, after = every[:at], every[at:]
             means = float(before.mean()), float(after.mean())
-            if abs(means[1] - means[0]) > of.bound.width(means[0]):
+            if abs(means[1] - means[0]) > bound.width(means[0]):
                 yield Change(
-                    measure=of.bound.name,
+                    measure=bound.name,
                     status="confirmed" if after.size >= FEWEST_POINTS else "suspected",
-                    last_run_before=of.run_ids[at - 1],
-                    first_run_after=of.run_ids[at],
+                    last_run_before=run_ids[at - 1],
+                    first_run_after=run_ids[at],
                     mean_before=means[0],
                     mean_after=means[1],
                     points_before=before.size,
@@ -226,8 +199,8 @@ def _changes(rows: Sequence[HistoryRow], bounds: Sequence[Bound]) -> Iterator[Ch
                 )
             # Only at the end of the segment may a change have just begun.
             waiting += [
-                _Stretch(of.bound, of.run_ids[:at], before, FEWEST_POINTS),
-                _Stretch(of.bound, of.run_ids[at:], after, of.fewest_after),
+                (bound, run_ids[:at], before, FEWEST_POINTS),
+                (bound, run_ids[at:], after, fewest_after),
             ]
 
 

@@ -18,17 +18,35 @@ NOT_RUN = {"description", "policy", "slos", "seed"}
 """Scenario fields that do not affect a run: its text, the policy's name, the verdict's limits.
 The seed is added separately below, even if it is the default."""
 
-_FILES = {"consumer": ("manifest", "manifest_sha256"), "payload": ("file", "sha256")}
-"""The user's files in a scenario: the field of the path, and that of the content's digest."""
+_CONTENT = (("consumer", "manifest", "manifest_sha256"), ("payload", "file", "sha256"))
+"""The user's files in a scenario: part, field of the path, and that of the content's digest."""
 
-_PATHS = {"consumer": ("env_file",)}
-"""Paths of files that do not count: a run folder has no digest of their content, a secret."""
-
-_EARLIER_NAMES: Mapping[str, str] = {
-    "consumer.drain": "consumer.graceful_shutdown",
-    "consumer.drain_timeout_seconds": "consumer.shutdown_timeout_seconds",
+_EARLIER_NAMES = {
+    "graceful_shutdown": "drain",
+    "shutdown_timeout_seconds": "drain_timeout_seconds",
 }
-"""The names with which the digests of earlier nights were made."""
+"""Names of the consumer's settings with which the digests of earlier nights were made."""
+
+_MACHINE = ("processor", "cores", "architecture", "system", "kernel")
+
+_OF_SOME_POLICIES = {"versions.keda", "versions.keda-rules"}
+"""Recorded for a ScaledObject only, as unknown if unreadable; an HPA is of Kubernetes alone."""
+
+_MISSING = "not recorded"
+
+
+def flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return each value of nested mappings by its dotted name."""
+    found: dict[str, Any] = {}
+    for name, value in content.items():
+        dotted = f"{prefix}{name}"
+        found |= flat(value, f"{dotted}.") if isinstance(value, Mapping) else {dotted: value}
+    return found
+
+
+def flat_manifest(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return each value of the manifest by its dotted name, as text; ``None`` is left out."""
+    return {name: str(value) for name, value in flat(content).items() if value is not None}
 
 
 def content_digest(content: Any) -> str:
@@ -55,11 +73,16 @@ def cell_id(
     """
     dumped = scenario.model_dump(mode="json", exclude_defaults=True, exclude=NOT_RUN)
     effective = files_by_content(dumped)
-    if second := effective.get("second_group"):  # its policy is in the digest of the policies
-        effective["second_group"] = {name: second[name] for name in second if name not in NOT_RUN}
+    for name in NOT_RUN:  # the second group's policy is in the digest of the policies
+        effective.get("second_group", {}).pop(name, None)
+    consumer = effective.get("consumer", {})
+    for name, earlier in _EARLIER_NAMES.items():
+        if name in consumer:
+            value = consumer.pop(name)
+            consumer[earlier] = ("off", "on")[value] if isinstance(value, bool) else value
     return content_digest(
         {
-            "scenario": _by_earlier_names(effective),
+            "scenario": effective,
             "seed": scenario.seed,
             "policy": policy_digest,
             "target": target_digest,
@@ -71,40 +94,16 @@ def cell_id(
 def files_by_content(dumped: Mapping[str, Any]) -> dict[str, Any]:
     """Return a dumped scenario in which the digest of a user's file stands for its path.
 
-    The same file in another folder or on another machine makes the same cell.
+    The same file in another folder or on another machine makes the same cell. The file of secrets
+    does not count: a run folder has no digest of it.
     """
-    found = dict(dumped)
-    for part, (path, digest) in _FILES.items():
-        fields = found.get(part)
-        if isinstance(fields, Mapping) and fields.get(digest) is not None:
-            found[part] = {**fields, path: fields[digest]}
-            del found[part][digest]
-    for part, paths in _PATHS.items():
-        if isinstance(fields := found.get(part), Mapping):
-            found[part] = {name: value for name, value in fields.items() if name not in paths}
+    found = {k: dict(part) if isinstance(part, Mapping) else part for k, part in dumped.items()}
+    for name, path, digest in _CONTENT:
+        part = found.get(name) or {}
+        if part.get(digest) is not None:
+            part[path] = part.pop(digest)
+    (found.get("consumer") or {}).pop("env_file", None)
     return found
-
-
-def _by_earlier_names(effective: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields under the names and values of earlier versions."""
-    found = {key: dict(part) if isinstance(part, dict) else part for key, part in effective.items()}
-    for earlier, current in _EARLIER_NAMES.items():
-        part, _, name = current.partition(".")
-        if name in found.get(part, {}):
-            value = found[part].pop(name)
-            is_switch = isinstance(value, bool)  # earlier a text: on or off
-            found[part][earlier.partition(".")[2]] = ("off", "on")[value] if is_switch else value
-    return found
-
-
-_MACHINE = ("processor", "cores", "architecture", "system", "kernel")
-
-_OF_SOME_POLICIES = {"versions.keda", "versions.keda-rules"}
-"""Recorded for a ScaledObject only, as unknown if unreadable; an HPA is of Kubernetes alone."""
-
-_MISSING = "not recorded"
-
-_GIBIBYTE = 2**30
 
 
 class Environment(MeasureModel):
@@ -119,24 +118,13 @@ class Environment(MeasureModel):
 
     @classmethod
     def of_manifest(cls, manifest: Mapping[str, Any]) -> Environment:
-        """Return the environment that the manifest records; what it lacks is left out."""
-        machine = manifest.get("machine") or {}
-        facts = {
-            f"machine.{name}": str(machine[name])
-            for name in _MACHINE
-            if machine.get(name) is not None
-        }
-        memory = machine.get("memory_bytes")
-        if memory is not None:
-            facts["machine.memory_gibibytes"] = str(round(int(memory) / _GIBIBYTE))
-        versions = manifest.get("versions") or {}
-        facts |= {f"versions.{name}": str(found) for name, found in versions.items()}
+        """Return the environment that the manifest records, nested or flat; it may lack values."""
+        every = flat_manifest(manifest)
+        wanted = {f"machine.{name}" for name in _MACHINE}
+        facts = {n: v for n, v in every.items() if n in wanted or n.startswith("versions.")}
+        if memory := every.get("machine.memory_bytes"):
+            facts["machine.memory_gibibytes"] = str(round(int(memory) / 2**30))
         return cls(facts=dict(sorted(facts.items())))
-
-    @property
-    def key(self) -> str:
-        """The digest that equal environments share."""
-        return content_digest(self.facts)
 
     def changes(self, other: Environment) -> list[str]:
         """Return a text for each fact that differs: ``machine.cores: 2 against 4``."""

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from lagbench.core.compare.cell_identity import NOT_RUN, Environment, cell_id, files_by_content
+from lagbench.core.compare.cell_identity import (
+    NOT_RUN,
+    Environment,
+    cell_id,
+    files_by_content,
+    flat,
+)
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.verdict.verdict import Verdict
@@ -72,58 +78,39 @@ def comparable(
         the fields below it.
     :param measures: names of the compared measures; None: all.
     """
-    reasons = [reason for run in (first, second) for reason in _gaps(run, measures)]
+    reasons = []
+    for run in (first, second):
+        if run.verdict is None:
+            reasons.append(f"{run.run_id} has no verdict yet")
+        elif run.verdict.invalid:
+            reasons.append(f"{run.run_id} is invalid: {run.verdict.invalid[0]}")
+        elif why := run.verdict.why_no_result(measures):
+            reasons.append(f"{run.run_id} gave no result: {why[0]}")
     if first.measures.fidelity != second.measures.fidelity:
         reasons.append(f"fidelity: {first.measures.fidelity} against {second.measures.fidelity}")
     if first.target != second.target:
         reasons.append("another target: embedded, or another cluster")
     reasons += [
         f"scenario {name}: {_short(before)} against {_short(after)}"
-        for name, before, after in _scenario_changes(first.scenario, second.scenario)
-        if not _is_varied(name, varied)
+        for name, before, after in _scenario_changes(first, second, varied)
     ]
     return reasons + first.environment.changes(second.environment)
 
 
-def differing_fields(
-    first: ComparedRun, second: ComparedRun, *, varied: Collection[str] = ()
-) -> tuple[str, ...]:
-    """Return the dotted scenario fields in which two runs differ, without those of ``varied``."""
-    changes = _scenario_changes(first.scenario, second.scenario)
-    return tuple(name for name, _, _ in changes if not _is_varied(name, varied))
-
-
-def _gaps(run: ComparedRun, measures: Collection[str] | None) -> Iterator[str]:
-    if run.verdict is None:
-        yield f"{run.run_id} has no verdict yet"
-    elif run.verdict.invalid:
-        yield f"{run.run_id} is invalid: {run.verdict.invalid[0]}"
-    elif why := run.verdict.why_no_result(measures):
-        yield f"{run.run_id} gave no result: {why[0]}"
-
-
-def _scenario_changes(first: Scenario, second: Scenario) -> Iterator[tuple[str, Any, Any]]:
+def _scenario_changes(
+    first: ComparedRun, second: ComparedRun, varied: Collection[str]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield name and both values of each scenario field that differs and is not ``varied``."""
     left_out: dict[str, Any] = dict.fromkeys((NOT_RUN - {"seed"}) | _OF_THE_POLICY, True)
     left_out["second_group"] = dict.fromkeys(NOT_RUN, True)
     before, after = (
-        dict(_flat(files_by_content(scenario.model_dump(mode="json", exclude=left_out))))
-        for scenario in (first, second)
+        flat(files_by_content(run.scenario.model_dump(mode="json", exclude=left_out)))
+        for run in (first, second)
     )
     for name in sorted({*before, *after}):
-        if before.get(name) != after.get(name):
+        is_varied = any(name == field or name.startswith(f"{field}.") for field in varied)
+        if before.get(name) != after.get(name) and not is_varied:
             yield name, before.get(name), after.get(name)
-
-
-def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in content.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _is_varied(name: str, varied: Collection[str]) -> bool:
-    return any(name == field or name.startswith(f"{field}.") for field in varied)
 
 
 def _short(value: Any) -> str:
@@ -196,49 +183,35 @@ def require_comparable(pairs: Sequence[RunPair], *, varied: Collection[str] = ()
 
     :raises WrongInput: with each reason.
     """
-    reasons = dict(_reasons(pairs, varied))
+    reasons: dict[str, str] = {}  # by a key that is the same wherever a reason appears again
+
+    def require(first: ComparedRun, second: ComparedRun, varied: Collection[str]) -> None:
+        for reason in comparable(first, second, varied=varied):
+            reasons[reason] = f"{first.run_id} and {second.run_id}: {reason}"
+
+    for pair in pairs:
+        require(*pair, varied)
+        for reference, run, side in zip(pairs[0], pair, ("first", "second"), strict=True):
+            if reference is run:
+                continue
+            require(reference, run, DRAWN_FOR_PAIRS)
+            if reference.policy != run.policy:
+                text = f"{run.run_id} has another policy than the other runs of the {side} side"
+                reasons[text] = text
     if not reasons:
         return
     texts = list(reasons.values())
     more = len(texts) - _SHOWN_REASONS
     shown = texts[:_SHOWN_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])
+    fields = " ".join(f"--vary {name}" for name, _, _ in _scenario_changes(*pairs[0], varied))
     raise WrongInput(
         where="compare",
         field="runs",
         value=", ".join(run.run_id for run in pairs[0]) + (", …" if len(pairs) > 1 else ""),
         allowed="runs that can be compared; these cannot: "
         + "; ".join(shown)
-        + _way_out(pairs, varied),
+        + (f". If the sides differ on purpose: {fields}" if fields else ""),
     )
-
-
-def _way_out(pairs: Sequence[RunPair], varied: Collection[str]) -> str:
-    """Return how to compare sides that differ in scenario fields on purpose; empty: they do not."""
-    fields = differing_fields(*pairs[0], varied=varied)
-    named = " ".join(f"--vary {field}" for field in fields)
-    return f". If the sides differ on purpose: {named}" if fields else ""
-
-
-def _reasons(pairs: Sequence[RunPair], varied: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each reason, by a key that is the same wherever it appears again."""
-    for first, second in pairs:
-        yield from _named(first, second, varied)
-        for reference, run, side in zip(
-            pairs[0], (first, second), ("first", "second"), strict=True
-        ):
-            if reference is run:
-                continue
-            yield from _named(reference, run, DRAWN_FOR_PAIRS)
-            if reference.policy != run.policy:
-                text = f"{run.run_id} has another policy than the other runs of the {side} side"
-                yield text, text
-
-
-def _named(
-    first: ComparedRun, second: ComparedRun, varied: Collection[str]
-) -> Iterator[tuple[str, str]]:
-    for reason in comparable(first, second, varied=varied):
-        yield reason, f"{first.run_id} and {second.run_id}: {reason}"
 
 
 def _by_seed(runs: Sequence[ComparedRun]) -> dict[int, list[ComparedRun]]:

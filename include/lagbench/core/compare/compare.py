@@ -52,6 +52,9 @@ BOUNDS: tuple[Bound, ...] = (
 )
 
 
+MeasureStatus = Literal["within", "regressed", "undetermined", "not_compared"]
+
+
 class ComparedMeasure(MeasureModel):
     """One measure of both runs."""
 
@@ -61,7 +64,7 @@ class ComparedMeasure(MeasureModel):
     reference: float | None
     value: float | None
     allowed: float | None  # the highest value that is no regression
-    status: Literal["within", "regressed", "undetermined", "not_compared"]
+    status: MeasureStatus
 
     @property
     def heading(self) -> str:
@@ -102,14 +105,14 @@ def compare_measures(
         status = "regressed"
     elif not is_comparable or "undetermined" in statuses:
         status = "undetermined"
-    reasons = [_text(measure) for measure in compared if measure.status == status != "within"]
+    reasons = tuple(_text(measure) for measure in compared if measure.status == status != "within")
     if not is_comparable:
-        reasons = [f"fidelity {now.fidelity} against {reference.fidelity}: not comparable"]
+        reasons = (f"fidelity {now.fidelity} against {reference.fidelity}: not comparable",)
     return Comparison(
         run_id=now.run_id,
         reference_run_id=reference.run_id,
         status=status,
-        reasons=tuple(reasons),
+        reasons=reasons,
         measures=compared,
     )
 
@@ -120,14 +123,10 @@ def _compared(
     measure = NAMED[bound.name]
     value, before = measure.read(now), measure.read(reference)
     allowed = None if before is None else before + bound.width(before)
-    status: Literal["within", "regressed", "undetermined", "not_compared"]
-    if not is_comparable:
-        status = "undetermined"
-    elif value is None and before is None:
+    status: MeasureStatus = "undetermined"
+    if is_comparable and value is None and before is None:
         status = "not_compared"  # neither run had an occasion, e.g. no scale step
-    elif value is None or allowed is None:
-        status = "undetermined"
-    else:
+    elif is_comparable and value is not None and allowed is not None:
         status = "within" if value <= allowed else "regressed"
     return ComparedMeasure(
         name=measure.name,

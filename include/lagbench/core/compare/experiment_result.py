@@ -10,14 +10,17 @@ from lagbench.core.compare.cell_identity import differing_facts
 from lagbench.core.compare.comparable import ComparedRun, RunPair, comparable
 from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.experiment import (
+    Execution,
     Expectation,
     ExpectedValue,
     Experiment,
     ExperimentCell,
     PlannedRun,
+    Progress,
+    RunRecord,
+    RunVerdict,
     Schedule,
 )
-from lagbench.core.compare.experiment_progress import Execution, Progress, RunRecord, RunVerdict
 from lagbench.core.compare.noise_floor import NoiseFloor
 from lagbench.core.compare.pairs import IDENTITY_COUNTS, Difference, Pair, compare_pairs
 from lagbench.core.kubernetes_values import NS_PER_SECOND

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
 from typing import Literal
 
@@ -82,60 +83,57 @@ class Difference(MeasureModel):
         return f"{self.number(self.bound)} {self.unit}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Sample:
-    """The values of one measure: of the pairs that have both, and how often one is missing."""
+    """The values of one measure in pairs, and what a look of the plan says of them."""
 
     measure: NamedMeasure[Measures]
-    first: tuple[float, ...]
-    second: tuple[float, ...]
-    missing_first: int
-    missing_second: int
-    pairs: int
+    values: Sequence[tuple[float | None, float | None]]
+    plan: Looks
+    alpha: float
 
-    @classmethod
-    def of(cls, measure: NamedMeasure[Measures], pairs: Sequence[Pair]) -> _Sample:
-        values = [(measure.read(pair.first), measure.read(pair.second)) for pair in pairs]
-        known = [(float(a), float(b)) for a, b in values if a is not None and b is not None]
-        return cls(
-            measure,
-            tuple(a for a, _ in known),
-            tuple(b for _, b in known),
-            missing_first=sum(a is None for a, _ in values),
-            missing_second=sum(b is None for _, b in values),
-            pairs=len(pairs),
-        )
+    @cached_property
+    def known(self) -> list[tuple[float, float]]:
+        """The pairs that have both values."""
+        return [(float(a), float(b)) for a, b in self.values if a is not None and b is not None]
+
+    @cached_property
+    def differences(self) -> list[float]:
+        return [after - before for before, after in self.known]
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        return Interval.of(self.differences)
+
+    @cached_property
+    def missing(self) -> tuple[int, int]:
+        """In how many pairs each side lacks the measure."""
+        return sum(a is None for a, _ in self.values), sum(b is None for _, b in self.values)
 
     @property
     def left_out(self) -> int:
-        return self.pairs - len(self.first)
-
-    @property
-    def differences(self) -> list[float]:
-        return [after - before for before, after in zip(self.first, self.second, strict=True)]
-
-    @property
-    def interval(self) -> Interval | None:
-        return Interval.of(self.differences)
+        return len(self.values) - len(self.known)
 
     @property
     def is_selection(self) -> bool:
         """True if one side lacks the measure more often: the pairs that have both are chosen."""
-        return self.missing_first != self.missing_second
+        return self.missing[0] != self.missing[1]
 
     @property
     def is_unmeasured(self) -> bool:
-        return self.missing_first == self.missing_second == self.pairs
+        return self.missing == (len(self.values), len(self.values))
 
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """One look of the plan: its pairs, its alpha, and the number of measures that it tests."""
-
-    pairs: int
-    alpha: float
-    family: int
-    plan: Looks
+    def pairs_needed(self, width: float | None, family: int) -> int | None:
+        """Return the further pairs after which a verdict is expected; None: never, or not known."""
+        interval, pairs_now = self.interval, len(self.values)
+        if self.is_selection or interval is None or width is None:
+            return None
+        for pairs, alpha in self.plan.after(pairs_now):
+            measured = pairs - self.left_out
+            is_reachable = abs(interval.mean) <= width or floor_of(measured) * family <= alpha
+            if measured >= 2 and is_reachable and interval.clears(width, measured):
+                return pairs - pairs_now
+        return None
 
 
 def compare_pairs(
@@ -163,35 +161,37 @@ def compare_pairs(
                 value=pair.second.seed,
                 allowed=f"{pair.first.seed}, the seed of the first run",
             )
-    samples = [_Sample.of(measure, pairs) for measure in NAMED.values()]
-    bound_of = {bound.name: bound for bound in bounds if bound.name not in IDENTITY_COUNTS}
-    tested = {
-        found.measure.name: sign_flip_p(found.differences)
-        for found in samples
-        if found.measure.name in bound_of and found.interval is not None
-    }
-    family = [found.measure.name for found in samples if any(found.differences)]
-    family = [name for name in family if name in tested]
-    adjusted = dict.fromkeys(tested, 1.0)  # equal in all pairs: no rejection possible
-    adjusted |= dict(zip(family, holm([tested[name] for name in family]), strict=True))
-    look = _Look(len(pairs), alpha, len(family), plan)
-    return tuple(
-        _difference(
-            found,
-            bound_of.get(found.measure.name),
-            tested.get(found.measure.name),
-            adjusted.get(found.measure.name),
-            look,
+    samples = {
+        name: _Sample(
+            measure,
+            [(measure.read(pair.first), measure.read(pair.second)) for pair in pairs],
+            plan,
+            alpha,
         )
-        for found in samples
+        for name, measure in NAMED.items()
+    }
+    bound_of = {bound.name: bound for bound in bounds if bound.name not in IDENTITY_COUNTS}
+    p_of = {
+        name: sign_flip_p(found.differences)
+        for name, found in samples.items()
+        if name in bound_of and found.interval is not None
+    }
+    family = [name for name in p_of if any(samples[name].differences)]
+    holm_of = dict.fromkeys(p_of, 1.0)  # equal in all pairs: no rejection possible
+    holm_of |= dict(zip(family, holm([p_of[name] for name in family]), strict=True))
+    return tuple(
+        _difference(found, bound_of.get(name), p_of.get(name), holm_of.get(name), len(family))
+        for name, found in samples.items()
     )
 
 
 def _difference(
-    found: _Sample, bound: Bound | None, p: float | None, holm_p: float | None, look: _Look
+    found: _Sample, bound: Bound | None, p: float | None, holm_p: float | None, family: int
 ) -> Difference:
     interval, differences, name = found.interval, found.differences, found.measure.name
-    width = None if bound is None or not found.first else bound.width(fmean(found.first))
+    means: list[float | None] = [fmean(side) for side in zip(*found.known, strict=True)]
+    means = means or [None, None]
+    width = None if bound is None or means[0] is None else bound.width(means[0])
     verdict: DifferenceVerdict = "undetermined"
     if bound is None or found.is_unmeasured:
         verdict = "listed"
@@ -199,17 +199,18 @@ def _difference(
         pass
     elif interval.is_inside(width):
         verdict = "equivalent"
-    elif interval.is_beyond(width) and holm_p <= look.alpha:
+    elif interval.is_beyond(width) and holm_p <= found.alpha:
         verdict = "differs"
     shown = None if name in IDENTITY_COUNTS else interval
+    is_open = verdict == "undetermined"
     made = Difference(
         name=name,
         title=found.measure.title,
         unit=found.measure.unit,
         n=len(differences),
         left_out=found.left_out,
-        mean_first=fmean(found.first) if found.first else None,
-        mean_second=fmean(found.second) if found.second else None,
+        mean_first=means[0],
+        mean_second=means[1],
         difference=fmean(differences) if differences else None,
         low=None if shown is None else shown.low,
         high=None if shown is None else shown.high,
@@ -217,30 +218,16 @@ def _difference(
         # A difference of zero has no sign, so such a pair does not lower the p that can be reached.
         p_floor=None if p is None else floor_of(sum(map(bool, differences))),
         holm_p=holm_p,
-        alpha=None if p is None else look.alpha,
+        alpha=None if p is None else found.alpha,
         bound=width,
         verdict=verdict,
-        pairs_needed=_pairs_needed(found, width, look) if verdict == "undetermined" else None,
+        pairs_needed=found.pairs_needed(width, family) if is_open else None,
         text="",
     )
-    return made.model_copy(update={"text": _text(made, found, look)})
+    return made.model_copy(update={"text": _text(made, found, family)})
 
 
-def _pairs_needed(found: _Sample, width: float | None, look: _Look) -> int | None:
-    """Return the further pairs after which a verdict is expected; None: never, or not known."""
-    interval = found.interval
-    if found.is_selection or interval is None or width is None:
-        return None
-    for pairs, alpha in look.plan.after(look.pairs):
-        measured = pairs - found.left_out
-        is_small = abs(interval.mean) <= width
-        is_reachable = is_small or floor_of(measured) * look.family <= alpha
-        if measured >= 2 and is_reachable and interval.clears(width, measured):
-            return pairs - look.pairs
-    return None
-
-
-def _text(made: Difference, found: _Sample, look: _Look) -> str:
+def _text(made: Difference, found: _Sample, family: int) -> str:
     """Return the result as a sentence."""
     parts = [_values_text(made, found)]
     if made.verdict == "differs":
@@ -256,11 +243,11 @@ def _text(made: Difference, found: _Sample, look: _Look) -> str:
         missing = "runs of one side that did not measure it are missing in the mean"
         parts.append(f"not decided: {missing}")
     elif made.verdict == "undetermined":
-        parts.append(_undetermined_text(made, look))
+        parts.append(_undetermined_text(made, found, family))
     if found.left_out and not found.is_unmeasured:
         parts.append(
-            f"{found.left_out} of {look.pairs} pairs are left out (not measured in "
-            f"{found.missing_first} of the first runs, {found.missing_second} of the second)"
+            f"{found.left_out} of {len(found.values)} pairs are left out (not measured in "
+            f"{found.missing[0]} of the first runs, {found.missing[1]} of the second)"
         )
     return "; ".join(parts)
 
@@ -271,8 +258,9 @@ def _values_text(made: Difference, found: _Sample) -> str:
     if made.difference is None:
         return "no pair has both values"
     if made.name in IDENTITY_COUNTS:
-        bad = [sum(map(bool, side)) for side in (found.first, found.second)]
-        sums = [made.number(sum(side)) for side in (found.first, found.second)]
+        sides = [*zip(*found.known, strict=True)]
+        bad = [sum(map(bool, side)) for side in sides]
+        sums = [made.number(sum(side)) for side in sides]
         return f"not tested: {sums[0]} in {bad[0]} of {made.n} runs, {sums[1]} in {bad[1]}"
     if made.low is None:
         return f"{made.number(made.difference)} {made.unit}".rstrip() + " in one pair"
@@ -283,18 +271,18 @@ def _values_text(made: Difference, found: _Sample) -> str:
     return text
 
 
-def _undetermined_text(made: Difference, look: _Look) -> str:
+def _undetermined_text(made: Difference, found: _Sample, family: int) -> str:
     if made.bound is None or made.low is None:
         return "too few values"
     text = f"not decided at the bound of {made.within()}"
-    lowest = floor_of(made.n) * look.family
-    if lowest > look.alpha:
+    lowest = floor_of(made.n) * family
+    if lowest > found.alpha:
         text += (
-            f" (no difference can be decided with {made.n} pairs and {look.family} measures: "
-            f"lowest Holm p {lowest:.2g}, alpha {look.alpha:.2g})"
+            f" (no difference can be decided with {made.n} pairs and {family} measures: "
+            f"lowest Holm p {lowest:.2g}, alpha {found.alpha:.2g})"
         )
     if made.pairs_needed is None:
         return f"{text}; no number of pairs up to {MOST_PAIRS} would decide"
-    total = look.pairs + made.pairs_needed
-    outside = "" if total <= look.plan.pairs[-1] else ", in a new plan: this one ends earlier"
+    total = len(found.values) + made.pairs_needed
+    outside = "" if total <= found.plan.pairs[-1] else ", in a new plan: this one ends earlier"
     return f"{text}; about {made.pairs_needed} further pairs would ({total} in total{outside})"

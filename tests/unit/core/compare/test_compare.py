@@ -6,26 +6,21 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
-from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.measured_run import changed, quick_spike_measures
+from tests.fakes.nights import measures_with
 
 from lagbench.core.compare.compare import (
     BOUNDS,
     Bound,
     compare_measures,
 )
-from lagbench.core.compare.noise_floor import MeasureNoise, half_width, measure_noise
+from lagbench.core.compare.noise_floor import MeasureNoise, measure_noise
 from lagbench.core.compare.pairs import Difference, DifferenceVerdict, Pair, compare_pairs
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.errors import WrongInput
 
 GOOD = quick_spike_measures()
-
-
-def changed(part: str, **fields: Any) -> Measures:
-    """Return the good run's measures with ``fields`` of ``part`` changed."""
-    return GOOD.model_copy(update={part: getattr(GOOD, part).model_copy(update=fields)})
 
 
 @pytest.mark.parametrize(
@@ -45,14 +40,6 @@ def test_a_run_regressed_beyond_a_bound(part: str, fields: dict[str, Any], statu
     assert found.status == status
     assert [measure.name for measure in found.measures] == [bound.name for bound in BOUNDS]
     assert len(found.reasons) == (status == "regressed")
-
-
-def test_the_larger_of_both_bounds_holds() -> None:
-    """10 absolute and 50 %: from 100 up to 150, from 10 up to 20."""
-    bound = Bound("drain_seconds", absolute=10, relative=0.5)
-
-    assert bound.width(100) == 50
-    assert bound.width(10) == 10
 
 
 @pytest.mark.parametrize("is_now", [True, False])
@@ -88,16 +75,11 @@ def test_fidelities_are_never_compared() -> None:
     assert {measure.status for measure in found.measures} == {"undetermined"}
 
 
-def test_each_bound_is_of_a_named_measure() -> None:
-    """A bound names a measure of the registry, and no measure has two."""
+def test_each_bound_is_of_a_named_measure_and_shown_with_its_decimals() -> None:
+    """The area has two decimals, reaction one, and a count none; no measure has two bounds."""
     names = [bound.name for bound in BOUNDS]
-
     assert set(names) <= set(NAMED)
     assert len(names) == len(set(names))
-
-
-def test_a_comparison_is_shown_with_the_decimals_of_its_measure() -> None:
-    """The area has two decimals, reaction one, and a count none."""
     found = {m.name: m for m in compare_measures(GOOD, GOOD).measures}
 
     assert found["rebalance_area_seconds"].heading == "Rebalance area, s"
@@ -133,13 +115,9 @@ def test_a_regression_reads_as_above_what_is_allowed(
     assert f" {before:.10g} (at most" in found.reasons[0]
 
 
-CALM = quick_spike_measures()
-
-
 def run(reaction: float | None) -> Measures:
     """Return a run with this reaction."""
-    part = CALM.reaction.model_copy(update={"assigned_seconds": reaction})
-    return CALM.model_copy(update={"reaction": part})
+    return changed("reaction", assigned_seconds=reaction)
 
 
 def noise(differences: Sequence[float | None]) -> MeasureNoise | None:
@@ -148,48 +126,32 @@ def noise(differences: Sequence[float | None]) -> MeasureNoise | None:
     return next((each for each in measure_noise(pairs) if each.name == "reaction_seconds"), None)
 
 
-def test_it_is_t_times_the_root_mean_square() -> None:
-    """Eight differences of 1 s: t(8) = 2.306, because the mean is known to be zero."""
-    found = noise([1, -1] * 4)
+@pytest.mark.parametrize(
+    ("differences", "expected"),
+    [
+        # t(8) = 2.306, because the mean is known to be zero.
+        ([1, -1] * 4, (pytest.approx(2.306, abs=1e-3), 8)),
+        # One sync of 15 s missed in eight: the root mean square alone would give 12.2 s.
+        ([0] * 7 + [15], (15, 8)),
+        # Missing values are left out; with five pairs there is no floor, which is not zero.
+        ([1, 1, None, 1, 1, 1, 1], (pytest.approx(2.447, abs=1e-3), 6)),
+        ([1, 1, None, 1, 1, 1], None),
+    ],
+)
+def test_the_noise_floor_holds_the_next_difference(
+    differences: list[float | None], expected: Any
+) -> None:
+    """It is t times the root mean square, and at least where the rare large ones lie."""
+    found = noise(differences)
 
-    assert found is not None
-    assert (found.half_width, found.n) == (pytest.approx(2.306, abs=1e-3), 8)
-
-
-def test_rare_large_differences_lie_inside() -> None:
-    """One sync of 15 s missed in eight: the root mean square alone would give 12.2 s."""
-    found = noise([0] * 7 + [15])
-
-    assert found is not None
-    assert found.half_width == 15
-
-
-def test_the_next_difference_lies_inside_with_95_percent() -> None:
-    """2,000 times eight normal differences, and a ninth."""
-    source = np.random.default_rng(8)
-    inside = 0
-    for _ in range(2000):
-        drawn = source.normal(size=9)
-        inside += abs(drawn[8]) <= half_width(drawn[:8].tolist())
-
-    assert inside / 2000 == pytest.approx(0.955, abs=0.015)
-
-
-def test_missing_values_are_left_out_and_five_are_too_few() -> None:
-    """Six pairs have a floor; five have none, which is not a floor of zero."""
-    six = noise([1, 1, None, 1, 1, 1, 1])
-
-    assert six is not None
-    assert six.n == 6
-    assert noise([1, 1, None, 1, 1, 1]) is None
+    assert (None if found is None else (found.half_width, found.n)) == expected
 
 
 def test_counts_by_identity_have_no_noise() -> None:
     """A lost message is a failure, whatever the noise."""
     names = {each.name for each in measure_noise([Pair(run(20), run(21))] * 6)}
 
-    assert "lost" not in names
-    assert "pod_minutes" in names
+    assert ("lost" in names, "pod_minutes" in names) == (False, True)
 
 
 REACTION = Bound("reaction_seconds", absolute=5)
@@ -199,14 +161,11 @@ def run_of_compare_pairs(
     seed: int, *, reaction: float | None = 20.0, lost: int = 0, pod_minutes: float | None = 10.0
 ) -> Measures:
     """Return the measures of one run."""
-    return GOOD.model_copy(
-        update={
-            "seed": seed,
-            "reaction": GOOD.reaction.model_copy(update={"assigned_seconds": reaction}),
-            "scaling": GOOD.scaling.model_copy(update={"pod_minutes": pod_minutes}),
-            "accounting": GOOD.accounting.model_copy(update={"lost": lost}),
-        }
-    )
+    return measures_with(
+        reaction={"assigned_seconds": reaction},
+        scaling={"pod_minutes": pod_minutes},
+        accounting={"lost": lost},
+    ).model_copy(update={"seed": seed})
 
 
 def pairs_of(differences: Sequence[float | None]) -> list[Pair]:
@@ -228,19 +187,20 @@ def reaction(
     return next(each for each in found if each.name == "reaction_seconds")
 
 
-def test_every_named_measure_has_a_line() -> None:
-    """The registry gives the order."""
-    assert [each.name for each in compare_pairs(pairs_of([1] * 6))] == list(NAMED)
-
-
 def test_a_difference_is_second_minus_first_with_its_t_interval() -> None:
-    """Differences 10, 12, 14, 16, 18, 20: mean 15, standard deviation 3.742, t(5) = 2.571."""
-    found = reaction(pairs_of([10, 12, 14, 16, 18, 20]))
+    """Differences 10, 12, 14, 16, 18, 20: mean 15, standard deviation 3.742, t(5) = 2.571.
 
-    assert (found.n, found.mean_first, found.mean_second, found.difference) == (6, 20, 35, 15)
-    assert found.low == pytest.approx(15 - 2.5706 * 3.7417 / 6**0.5, abs=1e-3)
-    assert found.high == pytest.approx(15 + 2.5706 * 3.7417 / 6**0.5, abs=1e-3)
+    A pair with a missing value is left out and counted; every named measure has a line.
+    """
+    pairs = pairs_of([10, 12, None, 14, 16, 18, 20, None])
+    found = reaction(pairs)
+
+    assert (found.n, found.left_out) == (6, 2)
+    assert (found.mean_first, found.mean_second, found.difference) == (20, 35, 15)
+    half = pytest.approx(2.5706 * 3.7417 / 6**0.5, abs=1e-3)
+    assert (15 - (found.low or 0), (found.high or 0) - 15) == (half, half)
     assert (found.p, found.p_floor, found.bound) == (0.03125, 0.03125, 5)
+    assert [each.name for each in compare_pairs(pairs)] == list(NAMED)
 
 
 @pytest.mark.parametrize(
@@ -283,29 +243,22 @@ def test_across_the_bound_it_says_how_many_pairs_it_needs() -> None:
 
 
 def test_more_measures_need_more_pairs() -> None:
-    """Holm multiplies the lowest p of 8 pairs by each measure that differs in any pair."""
+    """Holm multiplies the lowest p of 8 pairs by each measure that differs in any pair.
+
+    One that is equal in all of them cannot be rejected, and takes no share.
+    """
     both = [
         Pair(run_of_compare_pairs(s), run_of_compare_pairs(s, reaction=40 + s, pod_minutes=20 + s))
         for s in range(8)
     ]
-
+    minutes = Bound("pod_minutes", absolute=1)
     assert reaction(both).holm_p == 0.0078125
-    assert reaction(both, REACTION, Bound("pod_minutes", absolute=1)).holm_p == 0.015625
+    assert reaction(both, REACTION, minutes).holm_p == 0.015625
 
-
-def test_a_measure_that_is_equal_everywhere_takes_no_share() -> None:
-    """Pod time is the same in all pairs: it cannot be rejected, and reaction keeps its p."""
     pairs = pairs_of([40, 42, 41, 43, 40, 41, 42, 43])
-
-    found = {d.name: d for d in compare_pairs(pairs, (REACTION, Bound("pod_minutes", absolute=1)))}
-
+    found = {each.name: each for each in compare_pairs(pairs, (REACTION, minutes))}
     assert found["reaction_seconds"].holm_p == 0.0078125
     assert found["pod_minutes"].verdict == "equivalent"
-
-
-def test_a_relative_bound_is_of_the_first_side() -> None:
-    """25 % of a mean reaction of 20 s are 5 s."""
-    assert reaction(pairs_of([1] * 6), Bound("reaction_seconds", relative=0.25)).bound == 5
 
 
 def test_lost_messages_are_listed_and_never_tested() -> None:
@@ -339,13 +292,6 @@ def test_a_measure_without_a_bound_or_a_value_is_listed() -> None:
     assert (found["pod_minutes"].low, found["pod_minutes"].p, never.n) == (0, None, 0)
 
 
-def test_a_pair_with_a_missing_value_is_left_out_and_counted() -> None:
-    """The interval is of the other pairs; the missing value is not zero."""
-    found = reaction(pairs_of([10, 12, None, 14, 16, 18, 20, None]))
-
-    assert (found.n, found.left_out, found.difference) == (6, 2, 15)
-
-
 def test_a_pair_has_one_seed_and_their_number_is_planned() -> None:
     """Two seeds are two loads; seven pairs are no look."""
     two_loads = [
@@ -358,8 +304,10 @@ def test_a_pair_has_one_seed_and_their_number_is_planned() -> None:
         assert refused.value.value == value
 
 
-def test_a_mean_of_counts_shows_a_decimal() -> None:
-    """Half a flip is not shown as 0."""
-    found = next(d for d in compare_pairs(pairs_of([1] * 6)) if d.name == "flips")
+def test_a_bound_may_be_relative_and_a_mean_of_counts_shows_a_decimal() -> None:
+    """25 % of the first side's mean of 20 s are 5 s; half a flip is not shown as 0."""
+    pairs = pairs_of([1] * 6)
+    flips = next(each for each in compare_pairs(pairs) if each.name == "flips")
 
-    assert (found.number(0.5), found.number(2.0), found.change(0.5)) == ("0.5", "2", "+0.5")
+    assert reaction(pairs, Bound("reaction_seconds", relative=0.25)).bound == 5
+    assert (flips.number(0.5), flips.number(2.0), flips.change(0.5)) == ("0.5", "2", "+0.5")

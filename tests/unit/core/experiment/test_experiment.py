@@ -9,8 +9,14 @@ import pytest
 from pydantic import ValidationError
 from tests.fakes.experiments import experiment
 
-from lagbench.core.compare.experiment import ExpectedValue, PlannedRun, draw_schedule
-from lagbench.core.compare.experiment_progress import Progress, RunRecord, RunVerdict
+from lagbench.core.compare.experiment import (
+    ExpectedValue,
+    PlannedRun,
+    Progress,
+    RunRecord,
+    RunVerdict,
+    draw_schedule,
+)
 from lagbench.errors import WrongInput
 
 
@@ -56,14 +62,10 @@ def test_the_settings_of_a_cell_are_those_of_all_cells_and_its_own() -> None:
 
 
 def test_the_same_cell_twice_is_a_noise_floor() -> None:
-    """Names alone make no difference; a policy or a setting does."""
+    """Names alone make no difference; a policy or a setting does. Hours are of the file's pairs."""
     assert experiment(cells=[{"name": "a"}, {"name": "b"}]).is_noise_floor
     assert not experiment().is_noise_floor
     assert not experiment(cells=[{"name": "a"}, {"name": "b", "policy": "p"}]).is_noise_floor
-
-
-def test_more_pairs_take_more_hours() -> None:
-    """The file's hours are those of its own number of pairs."""
     assert experiment().hours_of(12) == 2.0
 
 
@@ -147,33 +149,23 @@ def test_the_seed_determines_the_order() -> None:
     assert any([run.pair for run in s.runs] != sorted(run.pair for run in s.runs) for s in drawn)
 
 
-def test_the_phases_cover_the_period_evenly() -> None:
-    """Six pairs sample the period of 15 s at its six middles, in a drawn order."""
-    runs = draw_schedule(experiment()).runs
+def test_the_phases_cover_the_period_evenly_or_stay_free() -> None:
+    """Six pairs sample the period of 15 s at its six middles, in a drawn order.
+
+    Free by the file's own wish, or because the HPA of a cluster cannot be asked.
+    """
+    made, free = experiment(), experiment(phase="free")
+    runs = draw_schedule(made).runs
+    others = draw_schedule(free).runs + draw_schedule(made, has_known_hpa=False).runs
+
     phases = {run.pair: run.hpa_sync_at_seconds for run in runs}
-
     assert sorted(phases.values(), key=float) == [1.25, 3.75, 6.25, 8.75, 11.25, 13.75]
-
-
-def test_a_phase_can_stay_free() -> None:
-    """By the file's own wish, or because the HPA of a cluster cannot be asked."""
-    free = draw_schedule(experiment(phase="free"))
-    cluster = draw_schedule(experiment(), has_known_hpa=False)
-
-    assert {run.hpa_sync_at_seconds for run in (*free.runs, *cluster.runs)} == {None}
-    assert "hpa_sync_at_seconds" not in free.runs[0].overrides(experiment(phase="free"))
-
-
-def test_a_run_has_the_settings_of_its_pair() -> None:
-    """Seed and phase join the settings of the cell."""
-    made = experiment()
-    run = next(run for run in draw_schedule(made).runs if run.key == "pair_2_eager")
-
-    assert run.overrides(made) == {
-        "consumer.balancer": "range",
-        "seed": "2",
-        "hpa_sync_at_seconds": f"{run.hpa_sync_at_seconds:g}",
-    }
+    run = next(run for run in runs if run.key == "pair_2_eager")
+    of_cell = {"consumer.balancer": "range", "seed": "2"}
+    phase = {"hpa_sync_at_seconds": f"{run.hpa_sync_at_seconds:g}"}
+    assert run.overrides(made) == {**of_cell, **phase}
+    assert {run.hpa_sync_at_seconds for run in others} == {None}
+    assert "hpa_sync_at_seconds" not in others[0].overrides(free)
 
 
 @pytest.mark.parametrize("pairs", [5, 12])
@@ -205,21 +197,14 @@ def record(run: PlannedRun, verdict: RunVerdict, attempt: int = 1) -> RunRecord:
     )
 
 
-def test_an_experiment_without_records_begins_with_the_first_run() -> None:
-    """All runs are missing, in the drawn order."""
-    progress = Progress(SCHEDULE, ())
-
-    assert progress.missing == SCHEDULE.runs
-    assert (progress.done, progress.is_finished) == (0, False)
-
-
 def test_a_fail_is_a_result() -> None:
     """A cell that is meant to fail is measured as well as one that passes."""
+    nothing = Progress(SCHEDULE, ())
     progress = Progress(SCHEDULE, (record(FIRST, "fail"), record(SECOND, "pass")))
 
-    assert progress.missing == SCHEDULE.runs[2:]
-    assert progress.done == 2
-    assert progress.gaps == ()
+    assert nothing.missing == SCHEDULE.runs
+    assert (nothing.done, nothing.is_finished) == (0, False)
+    assert (progress.missing, progress.done, progress.gaps) == (SCHEDULE.runs[2:], 2, ())
 
 
 def test_an_undetermined_run_is_repeated_once_and_at_once() -> None:

@@ -1,0 +1,152 @@
+"""The same run as a cluster would report it: the chain of its reaction, and the clocks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
+
+from lagbench.core.clocks import API_SERVER
+from lagbench.core.measures.measures import Measures
+from lagbench.core.telemetry.records_of_programs import HpaSync, KedaPoll, Record, Scaled
+from lagbench.core.telemetry.records_of_recorder import (
+    ClockOffset,
+    HpaSample,
+    PodSeen,
+    ReplicasChanged,
+)
+from lagbench.results.measure_run import judge_run, measure_run
+
+SECOND, MILLISECOND = 1_000_000_000, 1_000_000
+
+WATCH_NS = 5 * MILLISECOND
+
+
+def on_cluster(content: RunContent) -> RunContent:
+    """Return the same run without what only the embedded bench tells."""
+    content.manifest["fidelity"] = "kubernetes"
+    content.records = sorted(
+        (reported for record in content.records for reported in as_reported(record)),
+        key=lambda record: record.at,
+    )
+    return content
+
+
+def as_reported(record: Any) -> list[Record]:
+    """Return what a cluster's recorder would say instead of ``record``."""
+    if isinstance(record, KedaPoll):
+        return []
+    if isinstance(record, Scaled):
+        return [
+            ReplicasChanged(
+                at=record.at + WATCH_NS,
+                source="recorder-0",
+                target=record.target,
+                replicas_before=record.replicas_before,
+                replicas_after=record.replicas_after,
+                manager="kube-controller-manager",
+            )
+        ]
+    if isinstance(record, HpaSync):
+        status = {name: value for name, value in record.metrics.items() if value is not None}
+        return [
+            HpaSample(
+                at=record.at + 4 * WATCH_NS,  # after the scale
+                source="recorder-0",
+                name=record.hpa,
+                desired=record.desired,
+                current=record.status_replicas,
+                metrics=[],
+                conditions=[],
+                totals=status,
+            )
+        ]
+    if isinstance(record, PodSeen):
+        ready_at = None if record.deleted_at is not None else whole(record.ready_at)
+        return [
+            replace(
+                record,
+                created_at=whole(record.created_at),
+                ready_at=ready_at,
+                precision_ns=SECOND,
+            )
+        ]
+    return [record]
+
+
+def whole(at: int | None) -> int | None:
+    """Return the whole second of an instant."""
+    return None if at is None else at // SECOND * SECOND
+
+
+def clock(name: str, pods: list[str]) -> ClockOffset:
+    """Return a clock within 4 ms of the recorder's."""
+    return ClockOffset(
+        at=EPOCH,
+        source="recorder-0",
+        clock=name,
+        pods=pods,
+        low_ns=-4 * MILLISECOND,
+        high_ns=3 * MILLISECOND,
+        answers=20,
+        since_at=EPOCH,
+    )
+
+
+def measured(content: RunContent, folder: Path) -> Measures:
+    """Return the measures of a run."""
+    return measure_run(content.write(folder))
+
+
+def test_the_chain_of_a_cluster_agrees_with_the_exact_one(tmp_path: Path) -> None:
+    """Link by link the exact instant is within the precision that the cluster's link states."""
+    exact = measured(quick_spike_run(), tmp_path / "exact").reaction
+    content = on_cluster(quick_spike_run())
+    pods = sorted({r.pod for r in content.records if isinstance(r, PodSeen)})
+    content.records += [clock(API_SERVER, []), clock("node-1", [*pods, "producer-0"])]
+
+    found = measured(content, tmp_path / "cluster").reaction
+
+    assert found.is_complete, found.reason
+    assert found.parts_sum_to_total
+    assert found.pod == exact.pod
+    for link, truth in zip(found.links, exact.links, strict=True):
+        assert link.at is not None
+        assert truth.at is not None
+        assert link.precision_seconds is not None, link.name
+        within = link.precision_seconds + (truth.precision_seconds or 0)
+        assert abs(link.at - truth.at) / SECOND <= within, link.name
+    assert found.clocks is not None
+    for named in ("API server -0.004 to +0.003 s", "node-1 -0.004 to +0.003 s"):
+        assert named in found.clocks.text
+
+
+def test_without_clocks_the_chain_stands_and_states_no_precision(tmp_path: Path) -> None:
+    """Parts are known, how exact those of other machines are is not; the verdict says so."""
+    folder = on_cluster(quick_spike_run()).write(tmp_path)
+
+    chain = measure_run(folder).reaction
+    reaction = next(slo for slo in judge_run(folder).slos if slo.name == "reaction_seconds")
+
+    assert chain.is_complete
+    assert [link.name for link in chain.links if link.precision_seconds is None] == [
+        "t0",
+        *["t4", "t5", "t6", "t7", "t8"],
+    ]
+    assert "API server not bounded" in reaction.reason
+
+
+@pytest.mark.parametrize("kind", ["processes", "simulated"])
+def test_one_machine_has_one_clock(kind: str, tmp_path: Path) -> None:
+    """What the recorder may say of clocks changes nothing there."""
+    content = quick_spike_run()
+    content.manifest["fidelity"] = kind
+    content.records.append(clock(API_SERVER, []))
+
+    clocks = measured(content, tmp_path).reaction.clocks
+
+    assert clocks is not None
+    assert clocks.is_one_clock
