@@ -9,13 +9,12 @@ from typing import Literal
 
 from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.pair_statistics import MOST_PAIRS, Interval, Looks, holm, sign_flip_p
-from lagbench.core.measures.accounting.accounting import Accounting
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel, NamedMeasure
 from lagbench.core.significance import PLANNED_LOOKS, floor_of
 from lagbench.errors import WrongInput
 
-IDENTITY_COUNTS = frozenset(measure.name for measure in Accounting.named)
+IDENTITY_COUNTS = frozenset(name for name, of in NAMED.items() if of.part == "accounting")
 """Counts of messages by identity: one is a failure, so they are listed and never tested."""
 DifferenceVerdict = Literal["differs", "equivalent", "undetermined", "listed"]
 
@@ -86,7 +85,7 @@ class Difference(MeasureModel):
 class _Sample:
     """The values of one measure: of the pairs that have both, and how often one is missing."""
 
-    measure: NamedMeasure[Measures]
+    measure: NamedMeasure
     first: tuple[float, ...]
     second: tuple[float, ...]
     missing_first: int
@@ -94,7 +93,7 @@ class _Sample:
     pairs: int
 
     @classmethod
-    def of(cls, measure: NamedMeasure[Measures], pairs: Sequence[Pair]) -> _Sample:
+    def of(cls, measure: NamedMeasure, pairs: Sequence[Pair]) -> _Sample:
         values = [(measure.read(pair.first), measure.read(pair.second)) for pair in pairs]
         known = [(float(a), float(b)) for a, b in values if a is not None and b is not None]
         return cls(

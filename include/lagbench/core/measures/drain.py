@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -40,7 +39,6 @@ from lagbench.core.measures.model import (
     Interval,
     Ints,
     MeasureModel,
-    NamedMeasure,
     Reals,
     longest_without_new_minimum,
 )
@@ -192,17 +190,6 @@ class Drain(MeasureModel):
     open_lag_gaps: tuple[tuple[int, int], ...] = ()  # they alone leave the monotone fall open
     clock_error_seconds: float | None = 0.0  # of the spike's end; None: that clock is not bounded
     read_within_seconds: float = 0.0  # of ``drained_at``: the most that its reading took
-
-    named: ClassVar[tuple[NamedMeasure[Drain], ...]] = (
-        NamedMeasure(
-            "drain_seconds",
-            "Lag drain",
-            "s",
-            1,
-            lambda drain: drain.drain_seconds,
-            lambda drain: drain.drain_interval,
-        ),
-    )
 
     @property
     def drain_interval(self) -> Interval | None:

@@ -31,13 +31,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from operator import add, sub
-from typing import ClassVar, Literal
+from typing import Literal
 
 from lagbench.core.measures.evidence.clock_readings import Clocks, clocks_measure
 from lagbench.core.measures.evidence.in_force import TopicPartitions
 from lagbench.core.measures.evidence.lag_readings import gaps_text
 from lagbench.core.measures.evidence.pod_timeline import unwatched_text
-from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel
 from lagbench.core.measures.pods_due import Due, Standing, pods_due, standing
 from lagbench.core.measures.reaction_stamps import (
     ReactionInput,
@@ -111,17 +111,6 @@ class Reaction(MeasureModel):
     step_number: int | None = None  # from 1: the load step of the chain
     step_count: int | None = None
     unknown_text: str = ""  # another step whose reaction is not known; empty: none
-
-    named: ClassVar[tuple[NamedMeasure[Reaction], ...]] = (
-        NamedMeasure(
-            "reaction_seconds",
-            "Scale-out reaction",
-            "s",
-            1,
-            lambda of: of.assigned_seconds,
-            lambda of: of.assigned_interval,
-        ),
-    )
 
     @property
     def assigned_interval(self) -> Interval | None:

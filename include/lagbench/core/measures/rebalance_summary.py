@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from lagbench.core.measures.expected_work import (
     counting_owners,
     pod_rate_per_second,
 )
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure, Reals
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel, Reals
 from lagbench.core.measures.partition_work import POD_BINS, PartitionWork
 from lagbench.core.measures.rate_dip import (
     AFTERMATH_SECONDS,
@@ -44,21 +43,6 @@ from lagbench.core.measures.step_costs import PartitionGaps, StepCosts, of_all
 from lagbench.core.scenario.actions import RebalanceProtocol
 
 
-def _of_steps(
-    name: str, title: str, of: Callable[[Rebalances], StepCosts]
-) -> tuple[NamedMeasure[Rebalances], ...]:
-    """Return mean dip, mean area and longest recovery of one kind of step as named measures."""
-    dip, area = f"Dip per {title}", f"Area per {title}"
-    longest = f"Longest recovery of a {title}"
-    return (
-        NamedMeasure(f"{name}_dip_percent", dip, "%", 1, lambda m: of(m).mean_dip_percent),
-        NamedMeasure(f"{name}_area_seconds", area, "s", 2, lambda m: of(m).mean_area_seconds),
-        NamedMeasure(
-            f"{name}_recovery_seconds", longest, "s", 1, lambda m: of(m).max_recovery_seconds
-        ),
-    )
-
-
 class Rebalances(MeasureModel):
     """All episodes; the summary has ended scale steps (``scale_up`` and ``scale_down``) alone."""
 
@@ -76,45 +60,6 @@ class Rebalances(MeasureModel):
     scale_ups: StepCosts = StepCosts()
     scale_downs: StepCosts = StepCosts()
     of_actions: StepCosts = StepCosts()  # episodes that an action of the run caused
-
-    named: ClassVar[tuple[NamedMeasure[Rebalances], ...]] = (
-        NamedMeasure("rebalances", "Rebalances", "", 0, lambda m: m.after_start),
-        NamedMeasure("rebalance_dip_percent", "Rebalance dip", "%", 1, lambda m: m.max_dip_percent),
-        NamedMeasure(
-            "rebalance_area_seconds", "Rebalance area", "s", 2, lambda m: m.max_area_seconds
-        ),
-        NamedMeasure(
-            "rebalance_recovery_seconds",
-            "Rebalance recovery",
-            "s",
-            1,
-            lambda m: m.max_recovery_seconds,
-        ),
-        *_of_steps("scale_up", "scale-up step", lambda m: m.scale_ups),
-        *_of_steps("scale_down", "scale-down step", lambda m: m.scale_downs),
-        *_of_steps("action", "rebalance by an action", lambda m: m.of_actions),
-        NamedMeasure(
-            "partitions_handed_over",
-            "Partitions handed to another pod",
-            "",
-            0,
-            lambda m: None if m.partition_gaps is None else m.partition_gaps.handovers,
-        ),
-        NamedMeasure(
-            "partition_gap_p95_seconds",
-            "Gap of a handed-over partition p95",
-            "s",
-            2,
-            lambda m: None if m.partition_gaps is None else m.partition_gaps.p95_seconds,
-        ),
-        NamedMeasure(
-            "partition_gap_max_seconds",
-            "Longest gap of a handed-over partition",
-            "s",
-            2,
-            lambda m: None if m.partition_gaps is None else m.partition_gaps.max_seconds,
-        ),
-    )
 
     @property
     def after_start(self) -> int:

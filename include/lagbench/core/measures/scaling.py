@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -12,7 +11,7 @@ from pydantic import Field
 from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, gaps_text
 from lagbench.core.measures.evidence.pod_timeline import pod_of_life, unwatched_text
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.pod_use import (
     SurplusPod,
     idle_ratio,
@@ -237,48 +236,17 @@ class Scaling(MeasureModel):
         None, description="like pod_minutes, of the pods that have a timeline: the least that it is"
     )
 
-    named: ClassVar[tuple[NamedMeasure[Scaling], ...]] = (
-        NamedMeasure("flips", "Flapping", "flips", 0, lambda m: m.flips),
-        NamedMeasure("self_made_flips", "Self-made flips", "flips", 0, lambda m: m.self_made_flips),
-        NamedMeasure(
-            "load_following_flips",
-            "Load-following flips",
-            "flips",
-            0,
-            lambda m: m.load_following_flips,
-        ),
-        NamedMeasure("replica_changes", "Replica changes", "", 0, lambda m: m.change_count),
-        NamedMeasure("max_replicas", "Most replicas", "", 0, lambda m: m.max_replicas),
-        NamedMeasure("pod_minutes", "Pod time", "pod-minutes", 1, lambda m: m.pod_minutes),
-        NamedMeasure(
-            "idle_pod_minutes",
-            "Pod time without work",
-            "pod-minutes",
-            1,
-            lambda m: m.idle_pod_minutes,
-        ),
-        NamedMeasure(
-            "surplus_pods",
-            "Pods that never got a partition",
-            "",
-            0,
-            lambda m: None if m.max_members is None else len(m.surplus_pods),
-        ),
-        NamedMeasure(
-            "surplus_records",
-            "Messages done by pods without a partition",
-            "messages",
-            0,
-            lambda m: m.surplus_records,
-        ),
-    )
-
     @property
     def idle_pod_minutes(self) -> float | None:
         """The pods' time in the planned window that did no work: it was paid and not needed."""
         if self.pod_minutes is None or self.idle_ratio is None:
             return None
         return self.pod_minutes * self.idle_ratio
+
+    @property
+    def surplus_count(self) -> int | None:
+        """The pods that never got a partition; None: the members are not known."""
+        return None if self.max_members is None else len(self.surplus_pods)
 
     @property
     def surplus_records(self) -> int | None:

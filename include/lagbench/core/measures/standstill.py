@@ -15,14 +15,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, RateSeries
-from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel
 from lagbench.core.measures.partition_work import PartitionWork, group_waiting
 from lagbench.core.measures.rate_dip import IN_FLIGHT_BINS
 from lagbench.core.measures.replica_steps import ReplicaChange
@@ -47,17 +46,6 @@ class Standstill(MeasureModel):
     partition_started_at: int | None = None
     message_seconds: float  # cost of one message: work in flight is work
     reason: str  # why a part was not measured; empty when all was
-
-    named: ClassVar[tuple[NamedMeasure[Standstill], ...]] = (
-        NamedMeasure(
-            "standstill_seconds",
-            "Standstill",
-            "s",
-            1,
-            lambda found: found.group_seconds,
-            lambda found: found.group_interval,
-        ),
-    )
 
     @property
     def group_interval(self) -> Interval | None:

@@ -223,8 +223,8 @@ def test_a_list_that_was_cut_does_not_say_what_a_shutdown_did() -> None:
     """Beyond 100,000 bad messages each class lists a share, so the rest's cause is not known."""
     at_shutdown = [BadMessage("lost", 0, "a", None, "sigterm", "a", 5)] * 2
 
-    whole = accounting_measure(counts(), at_shutdown).caused_by_shutdown("lost")
-    cut = accounting_measure(counts(lost=3), at_shutdown).caused_by_shutdown("lost")
+    whole = accounting_measure(counts(), at_shutdown).lost_at_shutdown
+    cut = accounting_measure(counts(lost=3), at_shutdown).lost_at_shutdown
 
     assert (whole, cut) == (2, None)
 
