@@ -227,7 +227,7 @@ def drain_measure(
     ``held``: when too much waited in the producer's client. ``clock_error_seconds``: the largest
     error of the spike's end, which is on the producer's clock; None: not bounded.
     """
-    drained_at, above_until_at = _drained(series, spike_ended_at, until_at, threshold.records, held)
+    drained_at, above_until_at = drained(series, spike_ended_at, until_at, threshold.records, held)
     window = full_parallelism(replicas, spike_ended_at, until_at)
     sampled = [sample.at for sample in replicas]
     gaps = [] if spike_ended_at is None else gaps_between(sampled, spike_ended_at, until_at)
@@ -254,12 +254,12 @@ def drain_measure(
     )
 
 
-def _drained(
+def drained(
     series: LagSeries,
     spike_ended_at: int | None,
     until_at: int,
     threshold: float | None,
-    held: Sequence[HeldBack],
+    held: Sequence[HeldBack] = (),
 ) -> tuple[int | None, int | None]:
     """Return when lag was first seen drained, and when it was last known not to be before that.
 

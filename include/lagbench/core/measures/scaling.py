@@ -10,7 +10,7 @@ from pydantic import Field
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, gaps_text
-from lagbench.core.measures.evidence.pod_timeline import pod_of_life, unwatched_text
+from lagbench.core.measures.evidence.pod_timeline import pod_of_life, pod_seconds, unwatched_text
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.pod_use import (
     SurplusPod,
@@ -80,9 +80,9 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
     ]
     sample_until_at = until_at if run.sample_until_at is None else run.sample_until_at
     unwatched = unwatched_pods(run, from_at, until_at)
-    seen_seconds = _pod_seconds(run, from_at, sample_until_at)
-    pod_seconds = None if unwatched else seen_seconds
-    seconds_after = None if unwatched else _pod_seconds(run, sample_until_at, until_at)
+    seen_seconds = pod_seconds(run.timelines, from_at, sample_until_at)
+    known_seconds = None if unwatched else seen_seconds
+    seconds_after = None if unwatched else pod_seconds(run.timelines, sample_until_at, until_at)
     empty = zero_partition_seconds(run.events, run.timelines, from_at, until_at)
     at_start = run.policies.at(run.load.first_spike_started_at)
     is_at_floor, baseline_text = baseline_at_floor(
@@ -121,11 +121,11 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         max_ready_replicas=max((sample.ready for sample in samples), default=None),
         partitions=run.partitions,
         partitions_at_end=run.topic_partitions.last,
-        pod_minutes=None if pod_seconds is None else pod_seconds / 60,
+        pod_minutes=None if known_seconds is None else known_seconds / 60,
         idle_ratio=None
-        if pod_seconds is None or (run.observation and run.pod_rate_per_second is None)
+        if known_seconds is None or (run.observation and run.pod_rate_per_second is None)
         else idle_ratio(
-            pod_seconds,
+            known_seconds,
             run.rate.processed_between(from_at, sample_until_at),
             run.pod_rate_per_second,
         ),
@@ -168,13 +168,6 @@ def unwatched_pods(run: RunEvidence, from_at: int, until_at: int) -> str:
     return unwatched_text(
         run.records, run.timelines, from_at, until_at, members_are_pods=run.members_are_pods
     )
-
-
-def _pod_seconds(run: RunEvidence, from_at: int, until_at: int) -> float | None:
-    """Return the pods' time inside [from_at, until_at]; None when no pod was ever seen."""
-    if not run.timelines:
-        return None
-    return sum(timeline.seconds_between(from_at, until_at) for timeline in run.timelines.values())
 
 
 def _records_by_pod(run: RunEvidence) -> dict[str, int] | None:
