@@ -155,7 +155,7 @@ _BASELINE: dict[bool | None, SloState] = {None: "open", True: "holds", False: "b
 
 
 class _RunSoFar:
-    """What the measures say of a run up to now; a wait is its seconds and whether it has ended."""
+    """Read the measures of a run up to now; a wait is its seconds and whether it has ended."""
 
     def __init__(
         self,

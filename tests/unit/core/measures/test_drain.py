@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.fakes.group_story import SECOND, lag_by_second, ns
+from tests.fakes.telemetry import of
 from tests.unit.core.measures.test_reaction import LOAD
 
 from lagbench.core.measures.drain import (
@@ -28,10 +29,7 @@ NO_RATE = RateSeries(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
 def replicas(*pairs: tuple[int, int]) -> list[ReplicaSample]:
     """(spec, ready) per second."""
-    return [
-        ReplicaSample(at=i * SECOND, source="recorder", spec=spec, current=ready, ready=ready)
-        for i, (spec, ready) in enumerate(pairs)
-    ]
+    return [of(ReplicaSample, at, spec=spec, ready=ready) for at, (spec, ready) in enumerate(pairs)]
 
 
 def drain(series: LagSeries, end_second: int = 1, threshold: float | None = 100) -> Drain:

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
+from tests.fakes.telemetry import SECOND, of, pod_seen
 
 from lagbench.core.measures.evidence.in_force import TopicPartitions, topic_partitions
 from lagbench.core.measures.evidence.lag_readings import (
@@ -41,8 +41,6 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReadGap,
 )
 
-SECOND = 1_000_000_000
-
 
 def _series(ends: list[int], commits: list[int | None]) -> LagSeries:
     at = [second * SECOND for second in range(len(ends))]
@@ -50,16 +48,7 @@ def _series(ends: list[int], commits: list[int | None]) -> LagSeries:
 
 
 def _group(seconds: int, members: int = 2) -> list[GroupSample]:
-    return [
-        GroupSample(
-            at=second * SECOND,
-            source="o",
-            state="stable",
-            members=members,
-            members_without_partitions=0,
-        )
-        for second in range(seconds)
-    ]
+    return [of(GroupSample, s, state="stable", members=members) for s in range(seconds)]
 
 
 def test_the_load_is_what_the_log_took() -> None:
@@ -128,16 +117,13 @@ def test_a_busy_stretch_is_found_beside_an_idle_one() -> None:
     assert found.per_second == pytest.approx(200, rel=0.05)
 
 
-NS = 1_000_000_000
+NS = SECOND
 
 
 def _members(second: int, *members: GroupMember, state: str = "stable") -> list[TelemetryRecord]:
-    at = second * NS
     return [
-        GroupSample(
-            at=at, source="o", state=state, members=len(members), members_without_partitions=0
-        ),
-        GroupMembers(at=at, source="o", members=list(members)),
+        of(GroupSample, second, state=state, members=len(members)),
+        of(GroupMembers, second, members=list(members)),
     ]
 
 
@@ -152,21 +138,8 @@ def _member(
     )
 
 
-def _pod(name: str, address: str, *, gone_at: int | None = None) -> PodSeen:
-    return PodSeen(
-        at=0,
-        source="o",
-        pod=name,
-        created_at=0,
-        started_at=None,
-        ready_at=None,
-        deleted_at=None,
-        gone_at=gone_at,
-        exit_code=None,
-        exit_reason="",
-        precision_ns=NS,
-        address=address,
-    )
+def _pod(name: str, address: str, *, gone: float | None = None, at: float = 0) -> PodSeen:
+    return pod_seen(name, gone=gone, at=at, address=address)
 
 
 def test_a_member_that_comes_and_goes_is_reported() -> None:
@@ -201,42 +174,25 @@ def test_a_rebalance_under_way_takes_no_partition_away() -> None:
     assert [(record.at, record.owned) for record in revoked] == [(2 * NS, [0, 1])]
 
 
-def test_a_member_has_the_name_of_its_pod() -> None:
-    """The pod is known by its name in the client id, or by an address that no other pod has."""
-    records = [
-        _pod("shop-a", "10.0.0.1"),
-        _pod("shop-b", "10.0.0.2"),
-        *_members(
-            1,
-            _member(1, 0, client="client-of-shop-b", host="/10.0.0.9"),
-            _member(2, 1, host="/10.0.0.1"),
-        ),
-    ]
+@pytest.mark.parametrize("seen_at", [0, 3], ids=["before", "after"])
+def test_a_member_has_the_name_of_its_pod(seen_at: int) -> None:
+    """By its name in the client id, or by an address that no other pod has.
+
+    The watch of the pods may log in for longer than the first reading of the group takes.
+    """
+    there = (_member(1, 0, client="client-of-shop-b", host="/10.0.0.9"), _member(2, 1))
+    pods = [_pod("shop-a", "10.0.0.1", at=seen_at), _pod("shop-b", "10.0.0.2", at=seen_at)]
+    records = [*pods, *_members(1, *there), *_members(4, *there)]
     joined = {r.source for r in observed_members(records) if isinstance(r, GroupJoined)}
     assert joined == {"shop-a", "shop-b"}
     assert member_pods(records) == 2
 
 
-def test_a_member_that_was_read_before_its_pod_has_its_name_too() -> None:
-    """The watch of the pods may log in for longer than the first reading of the group takes."""
-    late = [
-        replace(_pod(name, address), at=3 * NS)
-        for name, address in (("shop-a", "10.0.0.1"), ("shop-b", "10.0.0.2"))
-    ]
-    records = [
-        *_members(1, _member(1, 0, client="client-of-shop-b"), _member(2, 1, host="/10.0.0.1")),
-        *late,
-        *_members(4, _member(1, 0, client="client-of-shop-b"), _member(2, 1, host="/10.0.0.1")),
-    ]
-    joined = {r.source for r in observed_members(records) if isinstance(r, GroupJoined)}
-    assert joined == {"shop-a", "shop-b"}
-
-
 def test_an_address_that_two_pods_had_one_after_the_other_names_the_one_that_was_there() -> None:
     """Kubernetes gives the address of a pod that is gone to another."""
     records = [
-        replace(_pod("shop-a", "10.0.0.1", gone_at=10 * NS), at=10 * NS),
-        replace(_pod("shop-b", "10.0.0.1"), at=30 * NS, created_at=30 * NS),
+        _pod("shop-a", "10.0.0.1", gone=10, at=10),
+        pod_seen("shop-b", 30, address="10.0.0.1"),
         *_members(1, _member(1, 0)),
         *_members(40, _member(2, 0)),
     ]
@@ -302,12 +258,12 @@ def test_a_gap_is_reported_with_its_length() -> None:
 
 def lag_sample(second: float) -> LagSample:
     """Return a reading of the recorder."""
-    return LagSample(at=round(second * SECOND), source="recorder", partitions=[])
+    return of(LagSample, second)
 
 
 def read_gap(second: float) -> ReadGap:
     """Return a reading that failed."""
-    return ReadGap(at=round(second * SECOND), source="recorder", what="lag", reason="broker away")
+    return of(ReadGap, second, what="lag", reason="broker away")
 
 
 def test_failed_readings_close_together_are_one_gap() -> None:
@@ -346,35 +302,26 @@ def test_gaps_outside_the_measurement_window_do_not_count() -> None:
     assert telemetry_gaps([read_gap(50)], from_at=0, until_at=40 * SECOND) == ()
 
 
-PLANNED = (
-    KillPod(kind="kill_pod", at_seconds=1),
-    GrowPartitions(kind="grow_partitions", at_seconds=10, partitions=4),
-    GrowPartitions(kind="grow_partitions", at_seconds=20, partitions=8),
-)
-
-
-def played(problem: str = "") -> tuple[PlayedAction, ...]:
-    """Return the actions with their stamps; the last growth may have failed."""
-    return (
+@pytest.mark.parametrize(("problem", "last"), [("", 8), ("failed", 4)])
+def test_new_partitions_count_from_the_end_of_their_action(problem: str, last: int) -> None:
+    """Until it has ended, they may be missing; a growth that was not played adds none."""
+    grow, kind = {"kind": "grow_partitions"}, "grow_partitions"
+    planned = [
+        KillPod(kind="kill_pod", at_seconds=1),
+        GrowPartitions(**grow, at_seconds=10, partitions=4),
+        GrowPartitions(**grow, at_seconds=20, partitions=8),
+    ]
+    played = [
         PlayedAction(number=0, kind="kill_pod", started_at=NS, ended_at=2 * NS),
-        PlayedAction(number=1, kind="grow_partitions", started_at=10 * NS, ended_at=11 * NS),
-        PlayedAction(
-            number=2, kind="grow_partitions", started_at=20 * NS, ended_at=21 * NS, problem=problem
-        ),
-    )
+        PlayedAction(number=1, kind=kind, started_at=10 * NS, ended_at=11 * NS),
+        PlayedAction(number=2, kind=kind, started_at=20 * NS, ended_at=21 * NS, problem=problem),
+    ]
 
+    found = topic_partitions(2, planned, played)
 
-def test_new_partitions_count_from_the_end_of_their_action() -> None:
-    """Until it has ended, they may be missing."""
-    found = topic_partitions(2, PLANNED, played())
-
-    assert [found.at(second * NS) for second in (0, 10, 11, 20, 21)] == [2, 2, 4, 4, 8]
-    assert (found.at(None), found.last) == (2, 8)
-
-
-def test_a_growth_that_was_not_played_adds_none() -> None:
-    """The partitions stay those before it."""
-    assert topic_partitions(2, PLANNED, played("failed")).last == 4
+    counts = [found.at(second * NS) for second in (0, 10, 11, 20, 21)]
+    assert counts == [2, 2, 4, 4, last]
+    assert (found.at(None), found.last) == (2, last)
     assert topic_partitions(2, (), ()) == TopicPartitions(2)
 
 
