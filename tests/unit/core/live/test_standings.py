@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.fakes.telemetry import SECOND as S
+from tests.fakes.telemetry import of, pod_seen
 from tests.unit.core.live.test_course import S, course, lag, replicas, stream_started
 
 from lagbench.core.live.live_line import SloStanding
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.telemetry.records_of_programs import PartitionsAssigned, Record, Scaled
-from lagbench.core.telemetry.records_of_recorder import PodSeen
 
 SPIKE = (10.0, 30.0)
 SLOS = Slos(drain_seconds=20, pod_minutes=1)
@@ -29,29 +30,8 @@ def above(second: float, total: int) -> Record:
 
 def came(pod: str, *, created: float, ready: float, assigned: float) -> list[Record]:
     """Return what is seen of a pod that is created, gets Ready and has a partition."""
-    seen = PodSeen(
-        at=round(ready * S),
-        source="recorder",
-        pod=pod,
-        created_at=round(created * S),
-        started_at=None,
-        ready_at=round(ready * S),
-        deleted_at=None,
-        gone_at=None,
-        exit_code=None,
-        exit_reason="",
-        precision_ns=0,
-    )
-    owns = PartitionsAssigned(
-        at=round(assigned * S),
-        source=pod,
-        member_id=pod,
-        partitions=[1],
-        owned=[1],
-        is_incremental=False,
-        rebalance=1,
-    )
-    return [seen, owns]
+    seen = pod_seen(pod, created, ready, at=ready)
+    return [seen, of(PartitionsAssigned, assigned, pod, owned=[1], rebalance=1)]
 
 
 def each_second(until: int, *, spec: int = 1, total: int = 0, since: int = 0) -> list[Record]:
@@ -67,16 +47,8 @@ def scaled(*steps: tuple[float, int, int]) -> list[Record]:
     """Return one replica, then steps of the autoscaler with the sample after each."""
     found: list[Record] = [replicas(1, 1)]
     for second, before, after in steps:
-        step = Scaled(
-            at=round(second * S),
-            source="autoscaler",
-            target="consumer",
-            replicas_before=before,
-            replicas_after=after,
-            by="hpa",
-            reason="",
-        )
-        found += [step, replicas(second + 0.5, after)]
+        moved = {"replicas_before": before, "replicas_after": after}
+        found += [of(Scaled, second, "autoscaler", **moved), replicas(second + 0.5, after)]
     return found
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.fakes.group_story import event
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
@@ -197,16 +197,6 @@ def test_what_was_not_measured_is_not_always_idle(dip: RateDip, *, is_idle: bool
     assert (dip.reason in NO_WORK_REASONS) is is_idle
 
 
-@given(st.lists(st.integers(0, 200), min_size=120, max_size=200))
-def test_depth_lies_between_none_and_all(processed: list[int]) -> None:
-    """Whatever the rate does, depth is 0 to 100 % and the area is not negative."""
-    dip = dip_of([float(count) for count in processed], started=10, settled=11)
-
-    if dip.dip_percent is not None and dip.area_messages is not None:
-        assert 0 <= dip.dip_percent <= 100
-        assert dip.area_messages >= 0
-
-
 def test_mean_before_uses_what_there_is() -> None:
     """4 s of data before: their mean."""
     processed = [round(count) for count in bins((2, 100), (2, 50), (1, 0))]
@@ -229,8 +219,27 @@ BINS = 1400
 """Two minutes and twenty seconds: twenty blocks of 7 s."""
 
 
-def undisturbed(done: np.ndarray, disturbed: list[tuple[int, int]]) -> Undisturbed:
-    """Return the noise of one pod that could do 50 a bin all the time."""
+HALF = np.array([10] * 700 + [50] * 700)
+STEADY = np.full(BINS, 50)
+LOW_ONCE_A_BLOCK = STEADY.copy()
+LOW_ONCE_A_BLOCK[30::70] = 25
+LOW_ONCE_A_BLOCK[700:730] = 0
+
+
+@pytest.mark.parametrize(
+    ("done", "disturbed", "dip", "short_dip"),
+    [
+        (STEADY, [], 0, 0),
+        # A window in every block is 10 % low; a single stop of 3 s does not raise the noise.
+        (LOW_ONCE_A_BLOCK, [], 5, 25),
+        (HALF, [(0, 700)], 0, 0),  # what a rebalance disturbs is left out
+        (STEADY, [(0, BINS)], None, None),  # without a calm block it is not known
+    ],
+)
+def test_noise_is_what_nine_of_ten_calm_blocks_stay_below(
+    done: np.ndarray, disturbed: list[tuple[int, int]], dip: float | None, short_dip: float | None
+) -> None:
+    """Of one pod that could do 50 a bin all the time."""
     shape = (1, BINS)
     work = PartitionWork(
         arrivals=np.zeros(shape, dtype=np.float32),
@@ -240,46 +249,18 @@ def undisturbed(done: np.ndarray, disturbed: list[tuple[int, int]]) -> Undisturb
         pod_rates=None,
         message_seconds=None,
     )
-    owners = counting_owners([GroupEvent(0, "a", "assigned", frozenset({0}))], 0, 1)
-    rate = RateSeries(0, done, done)
-    return Undisturbed(rate, Counterfactual(work, owners, 500.0), 0, BINS, disturbed)
+    owners = counting_owners([event(0, "a", "assigned", {0})], 0, 1)
+    expected = Counterfactual(work, owners, 500.0)
 
+    noise = Undisturbed(RateSeries(0, done, done), expected, 0, BINS, disturbed).noise(
+        WINDOW_BINS, 500.0
+    )
 
-def test_a_steady_group_has_no_noise() -> None:
-    """50 a bin, as expected: 0 % and nothing behind."""
-    noise = undisturbed(np.full(BINS, 50), []).noise(WINDOW_BINS, 500.0)
-
-    assert noise is not None
-    assert (noise.dip_percent, noise.short_dip_percent, noise.area_seconds) == (0, 0, 0)
-
-
-def test_noise_is_what_nine_of_ten_blocks_stay_below() -> None:
-    """One window in every block is 10 % low; a single stop of 3 s does not raise the noise."""
-    done = np.full(BINS, 50)
-    done[30::70] = 25
-    done[700:730] = 0
-
-    noise = undisturbed(done, []).noise(WINDOW_BINS, 500.0)
-
-    assert noise is not None
-    assert noise.dip_percent == pytest.approx(5, abs=1)
-    assert noise.short_dip_percent == pytest.approx(25, abs=2)
-
-
-def test_what_a_rebalance_disturbs_is_left_out() -> None:
-    """Half of the run is low, and all of that is disturbed."""
-    done = np.full(BINS, 50)
-    done[:700] = 10
-
-    noise = undisturbed(done, [(0, 700)]).noise(WINDOW_BINS, 500.0)
-
-    assert noise is not None
-    assert noise.dip_percent == 0
-
-
-def test_a_run_without_a_calm_block_has_no_known_noise() -> None:
-    """None: the least that a dip may be is then nothing."""
-    assert undisturbed(np.full(BINS, 50), [(0, BINS)]).noise(WINDOW_BINS, 500.0) is None
+    if dip is None or noise is None:
+        assert noise is dip
+        return
+    found = (noise.dip_percent, noise.short_dip_percent)
+    assert found == (pytest.approx(dip, abs=1), pytest.approx(short_dip, abs=2))
 
 
 BINS_EXPECTED_WORK = 400
@@ -393,16 +374,8 @@ def test_a_leaving_pod_counts_until_it_is_asked_to_stop() -> None:
 )
 def test_what_a_pod_can_do_is_what_pods_did(done: int, nominal: float | None, rate: float) -> None:
     """The median over seconds in which work waited, at most what the settings allow."""
-    found = work([0, 0], [9000, 0])
     rates = PodRates(("a", "b"), np.array([[done] * 40, [7] * 40], dtype=np.int32))
-    busy = PartitionWork(
-        arrivals=found.arrivals,
-        waiting=found.waiting,
-        done=None,
-        lost=found.lost,
-        pod_rates=rates,
-        message_seconds=None,
-    )
+    busy = replace(work([0, 0], [9000, 0]), pod_rates=rates)
 
     assert pod_rate_per_second(busy, owners(*START), [], nominal) == rate
 
