@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.fakes.telemetry import SECOND as S
 from tests.fakes.telemetry import of, pod_seen
-from tests.unit.core.live.test_course import S, course, lag, replicas, stream_started
+from tests.unit.core.live.test_course import course, lag, replicas, stream_started
 
 from lagbench.core.live.live_line import SloStanding
 from lagbench.core.scenario.scenario import Slos

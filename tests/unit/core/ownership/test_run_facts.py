@@ -46,7 +46,7 @@ def commit(at: int, pod: str, offset: int) -> OffsetsCommitted:
 
 
 def test_totals_come_from_the_producer() -> None:
-    """A finished stream gives planned, acked, failed and unknown; a silent one has none, not zero."""
+    """A finished stream gives planned, acked, failed and unknown; a silent one none, not zero."""
     names = ("planned", "acked", "failed", "unknown")
     found, silent = facts(*clean_run(count=100).telemetry), facts()
 
