@@ -22,7 +22,7 @@ from lagbench.catalog.catalog import load_scenario
 from lagbench.core.compare.compare import Bound
 from lagbench.core.compare.pairs import Pair, compare_pairs
 from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.step_costs import StepCosts
+from lagbench.core.measures.rebalance_episodes import StepCosts
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.verdict.verdict import Verdict, judge, with_second_group
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from lagbench.core.live.live_line import LiveCell, LiveSlo, SloStanding, SloState
 from lagbench.core.measures.drain import drained
-from lagbench.core.measures.evidence.in_force import TopicPartitions
 from lagbench.core.measures.evidence.lag_readings import LagSeries
+from lagbench.core.measures.evidence.played_actions import TopicPartitions
 from lagbench.core.measures.evidence.pod_timeline import pod_seconds, pod_timelines
 from lagbench.core.measures.evidence.producer_report import LoadWindow, SpikeWindow
 from lagbench.core.measures.measures import NAMED

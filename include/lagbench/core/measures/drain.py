@@ -18,7 +18,7 @@ than the previous one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -53,14 +53,14 @@ PEAK_SHARE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class LagFall:
-    """The fall of lag: monotonic or not (None: no window to judge), and the facts."""
+    """The fall of lag, as the fields of ``Drain`` state it; None: no window to judge."""
 
     falls_monotonically: bool | None
-    text: str
+    monotone_text: str
     max_rise_records: int | None = None
     tolerance_records: float | None = None
     longest_plateau_seconds: float | None = None
-    lag_gaps: tuple[Gap, ...] = ()  # all that leaves the answer open
+    open_lag_gaps: tuple[tuple[int, int], ...] = ()
 
 
 def full_parallelism(
@@ -122,9 +122,11 @@ def lag_fall(
         f" minimum {plateau:.0f} s (limit {PLATEAU_SECONDS:.0f} s)"
     )
     falls: bool | None = rise <= tolerance and plateau <= PLATEAU_SECONDS
-    open_gaps: tuple[Gap, ...] = ()
+    open_gaps: tuple[tuple[int, int], ...] = ()
     if falls and (lag_gaps or missing):
-        falls, open_gaps = None, () if missing else tuple(lag_gaps)
+        falls = None
+        if not missing:
+            open_gaps = tuple((gap.started_at, gap.ended_at) for gap in lag_gaps)
         texts = [gaps_text("lag", lag_gaps), gaps_text("replicas", missing)]
         text = f"{text}; {' and '.join(filter(None, texts))}"
     return LagFall(falls, text, int(rise), tolerance, plateau, open_gaps)
@@ -201,14 +203,6 @@ class Drain(MeasureModel):
         return low, seconds + self.read_within_seconds + error
 
 
-@dataclass(frozen=True, slots=True)
-class DrainThreshold:
-    """The lag that counts as drained, and where it comes from."""
-
-    records: float | None
-    text: str
-
-
 def drain_measure(
     series: LagSeries,
     replicas: Sequence[ReplicaSample],
@@ -216,7 +210,7 @@ def drain_measure(
     *,
     spike_ended_at: int | None,
     until_at: int,
-    threshold: DrainThreshold,
+    threshold: tuple[float | None, str],
     pod_rate: float | None,
     held: Sequence[HeldBack] = (),
     clock_error_seconds: float | None = 0.0,
@@ -224,10 +218,11 @@ def drain_measure(
 ) -> Drain:
     """Return the drain after ``spike_ended_at``; all None without a spike or a threshold.
 
-    ``held``: when too much waited in the producer's client. ``clock_error_seconds``: the largest
-    error of the spike's end, which is on the producer's clock; None: not bounded.
+    ``threshold``: the lag that counts as drained, and where it comes from. ``held``: when too much
+    waited in the producer's client. ``clock_error_seconds``: the largest error of the spike's end,
+    which is on the producer's clock; None: not bounded.
     """
-    drained_at, above_until_at = drained(series, spike_ended_at, until_at, threshold.records, held)
+    drained_at, above_until_at = drained(series, spike_ended_at, until_at, threshold[0], held)
     window = full_parallelism(replicas, spike_ended_at, until_at)
     sampled = [sample.at for sample in replicas]
     gaps = [] if spike_ended_at is None else gaps_between(sampled, spike_ended_at, until_at)
@@ -241,14 +236,9 @@ def drain_measure(
         above_until_at=above_until_at,
         clock_error_seconds=clock_error_seconds,
         read_within_seconds=_read_within(series, drained_at),
-        threshold_records=threshold.records,
-        threshold_text=threshold.text,
-        falls_monotonically=fall.falls_monotonically,
-        max_rise_records=fall.max_rise_records,
-        tolerance_records=fall.tolerance_records,
-        longest_plateau_seconds=fall.longest_plateau_seconds,
-        monotone_text=fall.text,
-        open_lag_gaps=tuple((gap.started_at, gap.ended_at) for gap in fall.lag_gaps),
+        threshold_records=threshold[0],
+        threshold_text=threshold[1],
+        **asdict(fall),
         skew_limited_seconds=limit,
         hottest_partition=hottest,
     )

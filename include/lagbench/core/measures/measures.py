@@ -21,7 +21,7 @@ from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.measures.evidence.played_actions import PlayedAction
 from lagbench.core.measures.evidence.producer_report import LoadWindow
 from lagbench.core.measures.lag_over_time import Lag
-from lagbench.core.measures.model import Fidelity, Interval, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import NANOSECONDS, Fidelity, Interval, MeasureModel, NamedMeasure
 from lagbench.core.measures.pod_use import PaidForItself, StartCost
 from lagbench.core.measures.reaction import Reaction
 from lagbench.core.measures.rebalance_summary import Rebalances
@@ -78,6 +78,13 @@ class Measures(MeasureModel):
         doubts = [Doubt(code="contradiction", about=EVERYTHING, text=text) for text in texts]
         gone = ("contradictions", "rate_doubt")
         return {name: of for name, of in content.items() if name not in gone} | {"doubts": doubts}
+
+    def moment(self, at: int | None) -> str:
+        """Return an instant as seconds after the start of the stream."""
+        origin = self.load.stream_started_at
+        if at is None or origin is None:
+            return "at an unknown instant"
+        return f"at {(at - origin) / NANOSECONDS:+.1f} s"
 
     @property
     def spikes_unknown(self) -> str:

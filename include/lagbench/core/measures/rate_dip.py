@@ -76,7 +76,7 @@ class RateDip:
     expected_rate_per_second: float | None = None  # in the deepest window, like the next
     min_rate_per_second: float | None = None
     short_dip_percent: float | None = None
-    area_messages: float | None = None
+    dip_area_messages: float | None = None
     area_seconds: float | None = None
     recovery_seconds: float | None = None
     over_seconds: float = 0.0  # from the episode's start until no window was low any more
@@ -201,7 +201,7 @@ def rate_dip(
         expected_rate_per_second=float(expected[worst : worst + bins].sum()) / window_seconds,
         min_rate_per_second=float(done[worst : worst + bins].sum()) / window_seconds,
         short_dip_percent=None if short is None else 100 * short[0],
-        area_messages=lost,
+        dip_area_messages=lost,
         area_seconds=seconds,
         recovery_seconds=recovery,
         over_seconds=min(until, watch - first) / WINDOW_BINS,

@@ -34,8 +34,8 @@ from operator import add, sub
 from typing import Literal
 
 from lagbench.core.measures.evidence.clock_readings import Clocks, clocks_measure
-from lagbench.core.measures.evidence.in_force import TopicPartitions
 from lagbench.core.measures.evidence.lag_readings import gaps_text
+from lagbench.core.measures.evidence.played_actions import TopicPartitions
 from lagbench.core.measures.evidence.pod_timeline import unwatched_text
 from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel
 from lagbench.core.measures.pods_due import Due, Standing, pods_due, standing

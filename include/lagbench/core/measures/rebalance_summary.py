@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -33,13 +33,15 @@ from lagbench.core.measures.rate_dip import (
 )
 from lagbench.core.measures.rebalance_episodes import (
     EpisodeSpan,
+    PartitionGaps,
     RebalanceEpisode,
+    StepCosts,
     caused_by_action,
     episode_trigger,
+    of_all,
 )
 from lagbench.core.measures.replica_changes import ReplicaPods, replica_pods
 from lagbench.core.measures.replica_steps import ReplicaChange
-from lagbench.core.measures.step_costs import PartitionGaps, StepCosts, of_all
 from lagbench.core.scenario.actions import RebalanceProtocol
 
 
@@ -116,10 +118,8 @@ def rebalance_episodes(
         ]
     pods = _pods(group)
     return tuple(
-        _episode(number, span, pods, dip, noise, group=group).model_copy(
-            update={"protocol": protocol}
-        )
-        for number, (span, dip, noise) in enumerate(zip(spans, dips, noises, strict=True), start=1)
+        _episode(number, *of_span, pods, protocol=protocol, group=group)
+        for number, of_span in enumerate(zip(spans, dips, noises, strict=True), start=1)
     )
 
 
@@ -266,10 +266,11 @@ def _had_work(group: GroupWork, at: int) -> bool:
 def _episode(
     number: int,
     span: EpisodeSpan,
-    pods: ReplicaPods,
     dip: RateDip,
     noise: Noise | None,
+    pods: ReplicaPods,
     *,
+    protocol: RebalanceProtocol | None,
     group: GroupWork,
 ) -> RebalanceEpisode:
     trigger, text, steps = episode_trigger(span, pods)
@@ -277,6 +278,9 @@ def _episode(
     unowned = ""
     if span.ended_at is None:
         unowned = f"partitions {list(span.unowned)} were left without an owner"
+    noises = {} if noise is None else asdict(noise)
+    measured = asdict(dip)
+    del measured["over_seconds"]
     return RebalanceEpisode(
         number=number,
         started_at=span.started_at,
@@ -290,23 +294,12 @@ def _episode(
         pods_left=tuple(sorted({*span.left, *span.died})),
         members_before=span.members_before,
         members_after=span.members_after,
-        protocol=None,
+        protocol=protocol,
         partitions_moved=span.partitions_moved,
         mean_rate_before_per_second=mean_rate_before(group.rate, span.started_at)
         if group.rate.processed.size
         else None,
-        min_rate_per_second=dip.min_rate_per_second,
-        dip_percent=dip.dip_percent,
-        dip_area_messages=dip.area_messages,
-        recovery_seconds=dip.recovery_seconds,
-        observed_seconds=dip.observed_seconds,
-        reason=dip.reason or unowned,
-        expected_rate_per_second=dip.expected_rate_per_second,
-        window_seconds=dip.window_seconds,
-        dip_noise_percent=None if noise is None else noise.dip_percent,
-        short_dip_percent=dip.short_dip_percent,
-        short_dip_noise_percent=None if noise is None else noise.short_dip_percent,
-        area_seconds=dip.area_seconds,
-        area_noise_seconds=None if noise is None else noise.area_seconds,
+        **measured | {"reason": dip.reason or unowned},
+        **noises,
         step_ats=tuple(change.at for change in steps),
     )

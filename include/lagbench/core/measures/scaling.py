@@ -18,7 +18,7 @@ from lagbench.core.measures.pod_use import (
     surplus,
     zero_partition_seconds,
 )
-from lagbench.core.measures.rebalance_episodes import EpisodeSpan, episode_spans
+from lagbench.core.measures.rebalance_episodes import EpisodeSpan, episode_spans, partition_gaps
 from lagbench.core.measures.rebalance_summary import (
     GroupWork,
     Rebalances,
@@ -35,7 +35,6 @@ from lagbench.core.measures.replica_changes import (
 from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.standstill import Standstill, asleep_periods, standstill
-from lagbench.core.measures.step_costs import partition_gaps
 from lagbench.core.scenario.actions import downstream_pace, rebalance_protocol
 from lagbench.core.telemetry.records_of_recorder import GroupMembers, GroupSample
 

@@ -12,7 +12,6 @@ from tests.unit.core.measures.test_reaction import LOAD
 
 from lagbench.core.measures.drain import (
     Drain,
-    DrainThreshold,
     drain_measure,
     full_parallelism,
     lag_fall,
@@ -39,7 +38,7 @@ def drain(series: LagSeries, end_second: int = 1, threshold: float | None = 100)
         NO_RATE,
         spike_ended_at=end_second * SECOND,
         until_at=1000 * SECOND,
-        threshold=DrainThreshold(threshold, "lagThreshold 100"),
+        threshold=(threshold, "lagThreshold 100"),
         pod_rate=500,
     )
 

@@ -9,8 +9,8 @@ from tests.fakes.telemetry import of
 from tests.unit.core.measures.test_rebalances import EPISODE
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
-from lagbench.core.measures.evidence.in_force import TopicPartitions
 from lagbench.core.measures.evidence.lag_readings import RateSeries
+from lagbench.core.measures.evidence.played_actions import TopicPartitions
 from lagbench.core.measures.pod_use import (
     PaidForItself,
     StartCost,

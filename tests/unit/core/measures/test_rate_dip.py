@@ -72,7 +72,7 @@ def test_a_full_stop_of_half_a_second() -> None:
     assert dip.min_rate_per_second == 500
     assert dip.dip_percent == pytest.approx(50)
     assert dip.short_dip_percent == pytest.approx(100)
-    assert dip.area_messages == pytest.approx(500)
+    assert dip.dip_area_messages == pytest.approx(500)
     assert dip.area_seconds == pytest.approx(0.5)
     assert dip.recovery_seconds == pytest.approx(0.5)
     assert dip.reason == ""
@@ -103,14 +103,14 @@ def test_a_full_stop_of_half_a_second() -> None:
             bins((20, 100), (1, 50), (20, 150)),
             None,
             {},
-            {"area_messages": 500, "dip_percent": 50},
+            {"dip_area_messages": 500, "dip_percent": 50},
             id="catching up does not shrink the area",
         ),
         pytest.param(  # the fall is counted from its own beginning
             bins((20, 100), (3, 120), (0.5, 0), (20, 100)),
             None,
             {"settled": 24},
-            {"area_messages": 500},
+            {"dip_area_messages": 500},
             id="work done ahead does not hide a stop",
         ),
         pytest.param(  # the lab's 20 % for 5 s is the limit of the area
@@ -124,7 +124,7 @@ def test_a_full_stop_of_half_a_second() -> None:
             bins((20, 100), (20, 180)),
             None,
             {},
-            {"dip_percent": 0, "area_messages": 0, "recovery_seconds": 0},
+            {"dip_percent": 0, "dip_area_messages": 0, "recovery_seconds": 0},
             id="a rate that rises",
         ),
         pytest.param(
@@ -259,7 +259,7 @@ def test_noise_is_what_nine_of_ten_calm_blocks_stay_below(
     if dip is None or noise is None:
         assert noise is dip
         return
-    found = (noise.dip_percent, noise.short_dip_percent)
+    found = (noise.dip_noise_percent, noise.short_dip_noise_percent)
     assert found == (pytest.approx(dip, abs=1), pytest.approx(short_dip, abs=2))
 
 

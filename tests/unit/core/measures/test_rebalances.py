@@ -18,7 +18,7 @@ from lagbench.core.measures.model import (
 )
 from lagbench.core.measures.partition_work import PartitionWork
 from lagbench.core.measures.rate_dip import NOTHING_TO_DO
-from lagbench.core.measures.rebalance_episodes import RebalanceEpisode, episode_spans
+from lagbench.core.measures.rebalance_episodes import RebalanceEpisode, StepCosts, episode_spans
 from lagbench.core.measures.rebalance_summary import (
     GroupWork,
     rebalance_episodes,
@@ -26,7 +26,6 @@ from lagbench.core.measures.rebalance_summary import (
     unanswered_steps,
 )
 from lagbench.core.measures.replica_steps import ReplicaChange
-from lagbench.core.measures.step_costs import StepCosts
 
 EPISODE = RebalanceEpisode(
     number=1,

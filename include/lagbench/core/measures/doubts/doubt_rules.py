@@ -21,24 +21,22 @@ from lagbench.core.measures.doubts.doubts_of_group import (
     two_owners,
 )
 from lagbench.core.measures.doubts.doubts_of_load import (
+    above_the_ceiling,
     clock_steps,
     done_before_due,
-    late_at_the_client,
-    missed_start,
-    other_log,
-    other_partitions,
-    other_stream,
-    unkept_plan,
-    unplayed_actions,
-)
-from lagbench.core.measures.doubts.doubts_of_log import (
-    above_the_ceiling,
     end_of_the_run,
     fallen_offsets,
     incomplete_fence,
+    late_at_the_client,
     ledger_holes,
+    missed_start,
     no_lag,
+    other_log,
+    other_partitions,
+    other_stream,
     pods_totals,
+    unkept_plan,
+    unplayed_actions,
 )
 from lagbench.core.measures.doubts.doubts_of_policy import (
     EVERYTHING,

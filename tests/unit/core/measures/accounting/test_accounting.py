@@ -20,7 +20,7 @@ from lagbench.core.measures.accounting.accounting import (
     never_done,
 )
 from lagbench.core.measures.accounting.accounting_sums import broken_sums
-from lagbench.core.measures.step_costs import Handover, partition_gaps
+from lagbench.core.measures.rebalance_episodes import Handover, partition_gaps
 from lagbench.shared_with_spark.message_classes import CLASSES
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from tests.fakes.telemetry import SECOND, of, pod_seen
 
-from lagbench.core.measures.evidence.in_force import TopicPartitions, topic_partitions
 from lagbench.core.measures.evidence.lag_readings import (
     Gap,
     LagSeries,
@@ -23,7 +22,13 @@ from lagbench.core.measures.evidence.observed_group import (
     observed_pod_rate,
     observed_rates,
 )
-from lagbench.core.measures.evidence.played_actions import HIDES, Hidden, PlayedAction
+from lagbench.core.measures.evidence.played_actions import (
+    HIDES,
+    Hidden,
+    PlayedAction,
+    TopicPartitions,
+    topic_partitions,
+)
 from lagbench.core.scenario.actions import GrowPartitions, KillPod
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import (
