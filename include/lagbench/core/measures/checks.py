@@ -214,23 +214,21 @@ def rebalances_within(
     return Check(None if reasons else True, numbers, tuple(reasons))
 
 
-def scale_down(measures: Measures) -> Check:
-    """Check that the replicas were back at the policy's floor when the measurement ended.
+def cut_off_scale_down(measures: Measures) -> str:
+    """Return that the replicas were not back at the policy's floor at the end; empty: they were.
 
     A cron trigger may hold them above the floor, so a run that did not reach it is still judged.
     """
     end = measures.end_state
-    numbers = {"replicas": end.replicas, "floor": end.floor_replicas}
-    reasons = []
     if end.is_at_floor is None:
-        reasons.append("it is unknown whether the replicas returned to the floor")
-    elif not end.is_at_floor:
-        reasons.append(
-            f"{end.replicas} replicas were wanted at the end, floor {end.floor_replicas}: "
-            "the rest of the scale-down is not included in any measure (timeouts.settle_seconds "
-            "limits the wait for it)"
-        )
-    return Check(end.is_at_floor, numbers, tuple(reasons))
+        return "it is unknown whether the replicas returned to the floor"
+    if end.is_at_floor:
+        return ""
+    return (
+        f"{end.replicas} replicas were wanted at the end, floor {end.floor_replicas}: "
+        "the rest of the scale-down is not included in any measure (timeouts.settle_seconds "
+        "limits the wait for it)"
+    )
 
 
 def observation_notes(run: RunEvidence, found: Measures) -> Iterator[str]:

@@ -11,7 +11,12 @@ from lagbench.core.measures.accounting.accounting import (
     moved_text,
     never_done,
 )
-from lagbench.core.measures.checks import moved_back, observation_notes, rebalance_count, scale_down
+from lagbench.core.measures.checks import (
+    cut_off_scale_down,
+    moved_back,
+    observation_notes,
+    rebalance_count,
+)
 from lagbench.core.measures.doubts.doubt_rules import doubts_of, validity_of
 from lagbench.core.measures.doubts.doubts_of_load import stale_readings
 from lagbench.core.measures.doubts.doubts_of_policy import Window, undone_edits
@@ -122,7 +127,7 @@ def _notes(found: Measures, run: RunEvidence, window: Window) -> Iterator[str]:
     yield from run.manifest.get("own_consumer_notes", ())
     if kind_of(run.scenario.consumer.kind).reports_owners:
         yield from rebalance_count(found).reasons
-    yield from scale_down(found).reasons
+    yield cut_off_scale_down(found)
     yield moved_back(found)
     yield moved_text(found.accounting)
     yield repeats_text(found.accounting.repeats_by_batch)

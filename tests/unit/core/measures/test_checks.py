@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.measured_run import changed, quick_spike_measures
 
 from lagbench.core.measures.accounting.accounting import (
     Accounting,
@@ -16,7 +16,12 @@ from lagbench.core.measures.accounting.accounting import (
     StrangeRecord,
 )
 from lagbench.core.measures.accounting.accounting_sums import SUMS
-from lagbench.core.measures.checks import moved_back, rebalance_count, reconciliation, scale_down
+from lagbench.core.measures.checks import (
+    cut_off_scale_down,
+    moved_back,
+    rebalance_count,
+    reconciliation,
+)
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NamedMeasure
 from lagbench.core.measures.spark_measures import SparkMeasures
@@ -162,21 +167,18 @@ def test_rebalances_outside_the_measurement_window_do_not_count(bound: str) -> N
     assert not rebalance_count(rebalanced(["other"], at=edge)).holds
 
 
-def ended_at(replicas: int | None) -> Measures:
-    """Return the good run, which has a floor of 2, ended with a number of replicas."""
-    is_at_floor = None if replicas is None else replicas == 2
-    end = GOOD.end_state.model_copy(update={"replicas": replicas, "is_at_floor": is_at_floor})
-    return GOOD.model_copy(update={"end_state": end})
+@pytest.mark.parametrize(
+    ("replicas", "is_at_floor", "numbers"),
+    [(2, True, []), (12, False, ["12", "2"]), (None, None, [])],
+)
+def test_a_scale_down_that_was_cut_off_is_reported(
+    replicas: int | None, is_at_floor: bool | None, numbers: list[str]
+) -> None:
+    """A run with a floor of 2; one whose end nobody saw does not claim it."""
+    note = cut_off_scale_down(changed("end_state", replicas=replicas, is_at_floor=is_at_floor))
 
-
-def test_a_scale_down_that_was_cut_off_is_reported() -> None:
-    """A run that ended with 12 replicas says so; one whose end nobody saw does not claim it."""
-    assert scale_down(ended_at(2)).reasons == ()
-    cut_off, unknown = scale_down(ended_at(12)), scale_down(ended_at(None))
-
-    assert (cut_off.holds, unknown.holds) == (False, None)
-    assert re.findall(r"\d+", cut_off.reasons[0])[:2] == ["12", "2"]
-    assert len(unknown.reasons) == 1
+    assert re.findall(r"\d+", note)[:2] == numbers
+    assert bool(note) is (is_at_floor is not True)
 
 
 def test_a_commit_that_moved_back_is_reported() -> None:
