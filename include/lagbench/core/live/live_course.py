@@ -39,11 +39,9 @@ from lagbench.core.telemetry.records_of_recorder import (
 
 HISTORY_SAMPLES = 1_800
 """Samples that the age looks back over: half an hour. An older message is at least that old."""
-
 COMMIT_WINDOW_SECONDS = 10.0
 """Two automatic commits of the clients, which commit every 5 s: a shorter time would show 0 and
 peaks by turns."""
-
 FEWEST_COMMIT_SECONDS = 5.0
 
 

@@ -45,9 +45,7 @@ from lagbench.core.measures.model import (
 from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 
 RISE_WINDOW_SECONDS = 5.0
-
 PLATEAU_SECONDS = 15.0
-
 PEAK_SHARE = 0.02
 
 

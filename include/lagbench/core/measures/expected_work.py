@@ -189,10 +189,8 @@ def _busy_seconds(
 
 SEARCHED_BINS = round((1 + AFTERMATH_SECONDS) * WINDOW_BINS)
 """An episode of a second and the five seconds after it."""
-
 COMPARABLE = 2.0
 """Noise is relative: blocks with half to twice the expected rate decide, if there are any."""
-
 REACHED_PERCENTILE = 90.0
 
 

@@ -16,11 +16,8 @@ from lagbench.core.kubernetes_values import NS_PER_SECOND
 
 NANOSECONDS = NS_PER_SECOND
 """Nanoseconds in a second; every ``…_at`` is unix nanoseconds."""
-
 Fidelity = Literal["simulated", "processes", "kubernetes"]
-
 Interval = tuple[float, float]
-
 _UNKNOWN = "–"
 
 
@@ -122,7 +119,6 @@ class MeasureModel(BaseModel):
 
 
 Reals = npt.NDArray[np.float64]
-
 Ints = npt.NDArray[np.int64]
 
 

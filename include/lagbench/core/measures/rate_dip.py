@@ -29,29 +29,18 @@ from lagbench.core.measures.evidence.lag_readings import BIN_NS, RateSeries
 from lagbench.core.measures.model import NANOSECONDS, Ints, Reals
 
 WINDOW_BINS = 10
-
 SHORT_SHARE = 5
-
 BEFORE_BINS = 100
-
 AFTERMATH_SECONDS = 5.0
-
 WATCH_SECONDS = 60.0
-
 RECOVERED_SHARE = 0.95
-
 SMALLEST_EXPECTED = 20.0
-
 COSTS_PER_WINDOW = 10
-
 IN_FLIGHT_BINS = 2
 """From the planned instant to the work (produce, fetch): about 0.1 s, plus a bin of rounding."""
-
 _ROUNDING = 1e-6
 """In messages: the error in sums of binary fractions is smaller."""
-
 NOTHING_TO_DO = "the group had almost no work"
-
 NO_WORK_REASONS = (NOTHING_TO_DO,)
 """Reasons that need no measurement: a group with nothing to do has nothing to lose."""
 

@@ -61,17 +61,13 @@ TITLES = {
     "t7": "first partition assigned",
     "t8": "first record done",
 }
-
 TITLES_OF_TASKS = TITLES | {
     "t6": "first task began",
     "t7": "first task finished",
     "t8": "its messages in the ledger",
 }
 """Of a consumer on Spark, whose workers join no group."""
-
 SUM_TOLERANCE_SECONDS = 0.001
-
-
 ReactionOutcome = Literal["reacted", "not_due", "did_not_come", "unknown"]
 
 

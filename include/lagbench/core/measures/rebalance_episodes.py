@@ -28,12 +28,8 @@ from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.scenario.actions import RebalanceProtocol
 
 QUIET_SECONDS = 2.0
-
 HEARTBEAT_SECONDS = 6.0
-
 LONGEST_PAUSE_SECONDS = 60.0
-
-
 EpisodeTrigger = Literal["start", "scale_up", "scale_down", "pod_death", "action", "other"]
 
 
@@ -248,7 +244,6 @@ def idle_scale_downs_text(changes: Sequence[ReplicaChange], rate: RateSeries) ->
 SETTLED_STATES = frozenset({"STABLE", "EMPTY", "DEAD"})
 """In every other state partitions are being assigned. librdkafka 2.16 has no names for the states
 ASSIGNING and RECONCILING of the consumer protocol and reports UNKNOWN."""
-
 Holding = tuple[str, tuple[tuple[str, int], ...]]
 """A member's instance id, else its member id, and its partitions as (topic, partition)."""
 

@@ -30,7 +30,6 @@ _EVENT_REACH_SECONDS = 2.0
 
 # The watch reports the autoscaler's step within milliseconds, on a busy machine later.
 _WATCH_REACH_SECONDS = 5.0
-
 _NEW_SIZE = re.compile(r"New size: (\d+)")
 
 

@@ -28,9 +28,7 @@ from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 
 BIN_SECONDS = BIN_NS / NANOSECONDS
-
 COSTS_PER_LIMIT = 3
-
 PRECISION_BINS = 2 + IN_FLIGHT_BINS + 1
 
 

@@ -97,7 +97,6 @@ TelemetryRecord = (
     | SparkTask
     | OffsetsPublished
 )
-
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[TelemetryRecord] = msgspec.json.Decoder(TelemetryRecord)
 

@@ -29,7 +29,6 @@ from lagbench.core.scenario.scenario import Slos
 from lagbench.core.simulation.simulation_measures import COMPARED, SimulationMeasures
 
 SUM_NAMES = {name for wanted in SUMS for name in (*wanted.parts, *wanted.total)}
-
 GOOD = quick_spike_measures()
 
 
@@ -194,14 +193,12 @@ def test_a_commit_that_moved_back_is_reported() -> None:
 
 # An SLO that must hold has no number, so no measure.
 CLAIMS = {"lag_falls_at_full_parallelism", "baseline_at_floor", "surplus_pods_idle"}
-
 NEEDS_AN_OCCASION = {
     "first_event_wait_seconds",
     "action_dip_percent",
     "action_area_seconds",
     "action_recovery_seconds",
 }
-
 NOT_OF_A_RUN = {"pod_minutes_in_all", "seconds_over_slo", "settled_seconds", "watched_seconds"}
 
 

@@ -157,9 +157,7 @@ def test_without_replicas_nobody_knows_full_parallelism() -> None:
 
 
 STEP_SECOND = 10
-
 UNTIL_SECOND = 180
-
 FORMULA = {"scalingModifiers": {"formula": "lag", "target": "5000"}}
 
 

@@ -216,7 +216,6 @@ def test_a_missing_report_of_a_start_is_not_zero() -> None:
 
 
 RISE = change(20, 2, 4)
-
 TIMELINES = [timeline("old", 0, 0), timeline("new-a", 20, 21), timeline("new-b", 20, 21, 50)]
 
 

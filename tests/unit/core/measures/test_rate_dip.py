@@ -217,8 +217,6 @@ def test_bins_without_a_row_are_zero() -> None:
 
 BINS = 1400
 """Two minutes and twenty seconds: twenty blocks of 7 s."""
-
-
 HALF = np.array([10] * 700 + [50] * 700)
 STEADY = np.full(BINS, 50)
 LOW_ONCE_A_BLOCK = STEADY.copy()
@@ -291,10 +289,7 @@ def expected(found: PartitionWork, by: CountingOwners, first: float, last: float
 
 
 START = [event(0, "a", "assigned", {0}), event(0, "b", "assigned", {1})]
-
-
 BUSY = work([0, 0], [9000, 9000])
-
 HANDED_OVER = [event(0, "a", "assigned", {0, 1}), event(5, "b", "joined")]
 
 

@@ -35,9 +35,7 @@ LOAD = LoadWindow(
     base_rate_per_second=600,
     spike_rate_per_second=6000,
 )
-
 RISE = change(16, 2, 4)
-
 OLD, NEW_A, NEW_B = (
     timeline("old", -9, -8),
     timeline("new-a", 16.1, 17),
@@ -75,7 +73,6 @@ PODS = [
     *pod_records("new-a", joined=18, first=21, done=21.5),
     *pod_records("new-b", joined=18.5, first=19, done=19.25),
 ]
-
 POLL = of(KedaPoll, 12, "autoscaler", metrics={"m": 5000})
 RECORDS = [sync(4, 100), sync(9, 100), sync(15.9, 9000), POLL, *PODS]
 
@@ -129,9 +126,7 @@ def test_ready_after_assigned_is_clamped_with_a_note() -> None:
 
 
 AT_3 = RISE.model_copy(update={"precision_seconds": 0.4})
-
 BY_KEDA = RISE.model_copy(update={"by": "keda", "precision_seconds": 0.3})
-
 BY_NOBODY = RISE.model_copy(update={"by": "unknown"})
 
 

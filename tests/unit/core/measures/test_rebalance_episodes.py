@@ -223,11 +223,8 @@ def test_a_death_in_a_scale_step_leaves_it_one() -> None:
 
 
 REBALANCING = "PREPARING_REBALANCING"
-
 Members = dict[str, list[int]]
-
 A: Members = {"a": [0, 1]}
-
 AB: Members = {"a": [0], "b": [1]}
 
 

@@ -126,7 +126,6 @@ START = [
     event(0.1, "a", "assigned", {0, 1}),
     event(0.1, "b", "assigned", {2, 3}),
 ]
-
 JOIN = [event(20, "c", "joined"), event(20.1, "a", "revoked", {1})]
 
 

@@ -233,7 +233,6 @@ def test_a_rival_carries_the_error_of_both_clocks() -> None:
 
 
 SECOND = 1_000_000_000
-
 FINDER = CauseFinder(
     rebalances={
         0: [Instant(10 * SECOND, "rebalance", "b"), Instant(30 * SECOND, "rebalance", "c")]

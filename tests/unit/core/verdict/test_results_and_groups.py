@@ -26,9 +26,7 @@ def with_dip(depth: float, noise: float) -> Measures:
 
 
 TOO_CLOSE = with_dip(24.0, 12.0)
-
 OF_MESSAGES = Doubt(code="ledger", about=("messages",), text="the ledger has a hole")
-
 TWO_FILES = Doubt(code="lag_table", about=EVERYTHING, text="two files differ")
 
 
@@ -187,7 +185,6 @@ def test_slos_of_the_second_group_name_it() -> None:
 
 
 LIMITS = (0.0, 0.1, 29.97, 30.0, 90.0, 120.0, 999.95, 12_345.0, 1_234_567.0)
-
 DISTANCES = (0.0, 1e-9, 1e-4, 0.04, 0.05, 0.4, 0.5, 3.0, 1000.0)
 
 

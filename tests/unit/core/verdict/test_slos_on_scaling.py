@@ -17,7 +17,6 @@ from lagbench.core.verdict.slos import slo_results
 from lagbench.core.verdict.verdict import judge
 
 GOOD = quick_spike_measures()
-
 SLOS = Slos(drain_seconds=120)
 
 

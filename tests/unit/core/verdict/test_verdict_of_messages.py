@@ -18,10 +18,7 @@ from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.verdict import judge
 
 GOOD = quick_spike_measures()
-
 SLOS = Slos(drain_seconds=120)
-
-
 ACKED = GOOD.accounting.produced_acked or 0
 
 
@@ -212,9 +209,7 @@ def test_messages_fail_as_the_poison_plans(
 
 
 SPIKE = quick_spike_measures()
-
 COMMITS = SPIKE.model_copy(update={"accounting_level": "commits"})
-
 LIMITS = level_of("commits").default_limits()
 
 

@@ -66,9 +66,7 @@ class Rule:
 
 
 _LEDGER: tuple[Part, ...] = ("work", "latency", "messages", "owners")
-
 _OWNERS: tuple[Part, ...] = ("policy", "group", "work", "messages", "owners")
-
 RULES = (
     Rule("end", ("policy", "lag", "replicas", "group", "work"), end_of_the_run),
     Rule("no_lag", ("lag",), no_lag, is_of_observations=True),
@@ -89,7 +87,6 @@ RULES = (
     Rule("pod_clock", ("group", "work", "latency", "owners"), pod_clocks),
 )
 """Each leaves ``about`` undetermined; messages that were found lost stay lost."""
-
 LOAD_RULES = (
     Rule("unkept_plan", EVERYTHING, unkept_plan),
     Rule("unplayed_actions", EVERYTHING, unplayed_actions),

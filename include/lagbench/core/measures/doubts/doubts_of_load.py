@@ -44,12 +44,9 @@ from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 
 SKEW_DEVIATIONS, SKEW_TOLERANCE = 6.0, 0.005
 """Beyond chance, and beyond what the shares of the rarest keys are rounded by."""
-
 EARLY_SECONDS = 0.1
 """A larger clock offset is reported; a smaller one is within the precision of the clocks."""
-
 _STEP_SLACK_SECONDS = 0.1
-
 _READING_SECONDS = 1.0
 """End offsets may have been read this long before the stamp of their sample."""
 

@@ -31,10 +31,8 @@ Disturbance = Literal["backlog", "members", "bounds", "rebalance"]
 """``backlog``: messages wait in the producer's client, or are missing in the log, though they are
 due. ``members``: the group has other members than the run has Ready pods. ``bounds``: the replicas
 are those of the policy before. ``rebalance``: the group rebalances without a scaling."""
-
 _READING_NS = 2 * NANOSECONDS
 """The recorder reads once a second; a reading may take a second."""
-
 LATE_SECONDS = 5.0
 """An action that begins later than this after its planned instant was not played as planned."""
 
@@ -51,7 +49,6 @@ class Hides:
 
 
 _OF_MEMBERS: frozenset[Disturbance] = frozenset({"members", "rebalance"})
-
 HIDES: Mapping[ActionKind, Hides] = {
     # A killed member stays until its session ends: 45 s under KIP-848, the longest here.
     "kill_pod": Hides(_OF_MEMBERS, recovery_seconds=60.0, is_of_targets=True),

@@ -169,7 +169,6 @@ def _bounded(stamp: int, seen_at: int, clock: Clock | None) -> tuple[int, float 
 
 
 _SUFFIX = " (life "
-
 _FIELD_OF_PODS: Mapping[type[TelemetryRecord], str] = {
     PodsListed: "pods",
     ActionStarted: "targets",

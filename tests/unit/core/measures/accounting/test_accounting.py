@@ -127,8 +127,6 @@ WHOLE: dict[str, int | None] = {
     "duplicated_by_pods": 10,
     "in_partitions": 117,
 }
-
-
 SUMMED = {"lost", "failed", "foreign", "duplicated", "not_in_log"}
 
 
@@ -233,7 +231,6 @@ def test_it_says_how_many_keys_moved_and_which_order_was_broken(
 
 
 PLANNED = 100
-
 NOTHING = {"lost": 0, "not_yet_consumed": 0, "not_in_log": 0, "lost_in_broker": 0}
 
 

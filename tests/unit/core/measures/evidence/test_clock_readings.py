@@ -27,7 +27,6 @@ from lagbench.core.telemetry.records_of_programs import ClockStepped, GroupJoine
 from lagbench.core.telemetry.records_of_recorder import ClockOffset
 
 MILLISECOND = 1_000_000
-
 START_AT = 1_795_255_202 * SECOND
 
 
@@ -88,7 +87,6 @@ def test_a_clock_that_steps_starts_a_new_period() -> None:
 
 
 NS = SECOND
-
 STARTED_AT = 1_795_000_000 * NS
 
 

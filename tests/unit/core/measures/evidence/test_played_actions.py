@@ -39,7 +39,6 @@ from lagbench.core.telemetry.records_of_programs import (
 from lagbench.core.telemetry.records_of_recorder import GroupSample
 
 NS = SECOND
-
 KILL = KillPod(kind="kill_pod", at_seconds=10)
 
 
