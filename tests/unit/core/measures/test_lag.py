@@ -196,6 +196,9 @@ def load(*stages: tuple[float, float]) -> StagesProfile:
     )
 
 
+TWO_STRETCHES = ((1, 10), (5, 0), (1, 10), (5, 0), (6, 10))
+
+
 def waited(profile: StagesProfile, done: dict[int, int], seconds: float) -> IdleWait | None:
     """Return the wait if the group did ``done`` (messages by bin of 0.1 s from the start)."""
     planned = offered_load(profile)
@@ -224,29 +227,26 @@ def test_it_runs_from_the_planned_instant_to_the_first_work() -> None:
     assert found.seconds == 7.9
 
 
-def test_work_that_was_left_hides_the_first_message() -> None:
-    """What is done next may be older, so the wait is not known, and it is not zero."""
-    found = waited(load((1, 10), (5, 0), (4, 10)), {5: 9, 70: 5}, 10)
+@pytest.mark.parametrize(
+    ("stages", "done", "seconds", "wait"),
+    [
+        # What is done next may be older, so the wait is not known, and it is not zero.
+        (((1, 10), (5, 0), (4, 10)), {5: 9, 70: 5}, 10, None),
+        # Of waits of 1 s and 3 s the second; if nothing is done after it, it is not known.
+        (TWO_STRETCHES, {5: 10, 70: 10, 150: 5}, 18, 3.0),
+        (TWO_STRETCHES, {5: 10, 70: 10}, 18, None),
+    ],
+)
+def test_the_longest_stretch_counts_and_an_unknown_one_is_not_hidden(
+    stages: tuple[tuple[float, float], ...],
+    done: dict[int, int],
+    seconds: float,
+    wait: float | None,
+) -> None:
+    """A load without an idle stretch has no such message."""
+    found = waited(load(*stages), done, seconds)
 
     assert found is not None
-    assert (found.seconds, found.reason.split()[0]) == (None, "1")
-
-
-def test_the_longest_stretch_counts_and_an_unknown_one_is_not_hidden() -> None:
-    """Of waits of 1 s and 3 s the second; if nothing is done after it, the wait is not known."""
-    profile = load((1, 10), (5, 0), (1, 10), (5, 0), (6, 10))
-    both = {5: 10, 70: 10, 150: 5}
-
-    found = waited(profile, both, 18)
-    assert found is not None
-    assert found.seconds is not None
-    assert round(found.seconds, 1) == 3.0
-
-    unknown = waited(profile, {5: 10, 70: 10}, 18)
-    assert unknown is not None
-    assert unknown.seconds is None
-
-
-def test_a_load_without_an_idle_stretch_has_none() -> None:
-    """There is no such message."""
+    assert found.seconds == (wait and pytest.approx(wait, abs=0.05))
+    assert bool(found.reason) is (wait is None)
     assert waited(load((5, 10), (5, 20)), {5: 10}, 10) is None

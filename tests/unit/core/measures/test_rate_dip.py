@@ -217,6 +217,21 @@ def test_bins_without_a_row_are_zero() -> None:
 
 BINS = 1400
 """Two minutes and twenty seconds: twenty blocks of 7 s."""
+
+
+def work(arrivals: list[float], waiting: list[float], size: int = 400) -> PartitionWork:
+    """Return partitions with steady arrivals (per bin) and what waits in every bin."""
+    every = np.ones(size, dtype=np.float32)
+    return PartitionWork(
+        arrivals=np.outer(np.float32(arrivals), every),
+        waiting=np.outer(np.float32(waiting), every),
+        done=None,
+        lost=np.zeros(size, dtype=np.int64),
+        pod_rates=None,
+        message_seconds=None,
+    )
+
+
 HALF = np.array([10] * 700 + [50] * 700)
 STEADY = np.full(BINS, 50)
 LOW_ONCE_A_BLOCK = STEADY.copy()
@@ -238,17 +253,8 @@ def test_noise_is_what_nine_of_ten_calm_blocks_stay_below(
     done: np.ndarray, disturbed: list[tuple[int, int]], dip: float | None, short_dip: float | None
 ) -> None:
     """Of one pod that could do 50 a bin all the time."""
-    shape = (1, BINS)
-    work = PartitionWork(
-        arrivals=np.zeros(shape, dtype=np.float32),
-        waiting=np.full(shape, 1e6, dtype=np.float32),
-        done=None,
-        lost=np.zeros(BINS, dtype=np.int64),
-        pod_rates=None,
-        message_seconds=None,
-    )
     owners = counting_owners([event(0, "a", "assigned", {0})], 0, 1)
-    expected = Counterfactual(work, owners, 500.0)
+    expected = Counterfactual(work([0], [1e6], BINS), owners, 500.0)
 
     noise = Undisturbed(RateSeries(0, done, done), expected, 0, BINS, disturbed).noise(
         WINDOW_BINS, 500.0
@@ -259,22 +265,6 @@ def test_noise_is_what_nine_of_ten_calm_blocks_stay_below(
         return
     found = (noise.dip_noise_percent, noise.short_dip_noise_percent)
     assert found == (pytest.approx(dip, abs=1), pytest.approx(short_dip, abs=2))
-
-
-BINS_EXPECTED_WORK = 400
-
-
-def work(arrivals: list[float], waiting: list[float]) -> PartitionWork:
-    """Return partitions with steady arrivals (per bin) and what waits in every bin."""
-    shape = (len(arrivals), BINS_EXPECTED_WORK)
-    return PartitionWork(
-        arrivals=np.broadcast_to(np.array(arrivals)[:, None], shape).astype(np.float32),
-        waiting=np.broadcast_to(np.array(waiting)[:, None], shape).astype(np.float32),
-        done=None,
-        lost=np.zeros(BINS_EXPECTED_WORK, dtype=np.int64),
-        pod_rates=None,
-        message_seconds=None,
-    )
 
 
 def owners(*events: GroupEvent, partitions: int = 2) -> CountingOwners:
@@ -336,7 +326,7 @@ def test_pods_do_what_waits_up_to_what_they_can(
 
 def test_pods_are_expected_to_do_no_more_than_a_slow_downstream_lets_them() -> None:
     """Slow by 4 from bin 15 on: each of the two pods of 50 a bin is expected to do 12.5."""
-    slowness = np.ones(BINS_EXPECTED_WORK)
+    slowness = np.ones(400)
     slowness[15:] = 4.0
     busy = work([0, 0], [9000, 9000])
 
@@ -345,14 +335,12 @@ def test_pods_are_expected_to_do_no_more_than_a_slow_downstream_lets_them() -> N
     assert bins.tolist() == [100.0] * 5 + [25.0] * 5
 
 
+LEAVING = [event(5, "b", "sigterm"), event(5.5, "b", "left"), event(8, "a", "assigned", {0, 1})]
+
+
 def test_a_leaving_pod_counts_until_it_is_asked_to_stop() -> None:
     """Then the rest must do what it can: all that is offered, not two pods' work."""
-    found = owners(
-        *START,
-        event(5, "b", "sigterm"),
-        event(5.5, "b", "left"),
-        event(8, "a", "assigned", {0, 1}),
-    )
+    found = owners(*START, *LEAVING)
 
     assert expected(work([0, 0], [9000, 9000]), found, 4, 6) == [100.0] * 10 + [50.0] * 10
     assert expected(work([10, 20], [0, 0]), found, 4, 6) == [30.0] * 20
@@ -361,20 +349,15 @@ def test_a_leaving_pod_counts_until_it_is_asked_to_stop() -> None:
 @pytest.mark.parametrize(
     ("done", "nominal", "rate"),
     [
-        (400, 500.0, 400.0),
-        (700, 500.0, 500.0),
-        (400, None, 400.0),
+        (400, 500.0, 400.0),  # slower than the settings
+        (700, 500.0, 500.0),  # faster than they allow
+        (400, None, 400.0),  # a message costs nothing
+        (0, 500.0, 500.0),  # never busy: what they did says nothing of what they can do
     ],
-    ids=["slower than the settings", "faster than they allow", "no cost of a message"],
 )
 def test_what_a_pod_can_do_is_what_pods_did(done: int, nominal: float | None, rate: float) -> None:
     """The median over seconds in which work waited, at most what the settings allow."""
-    rates = PodRates(("a", "b"), np.array([[done] * 40, [7] * 40], dtype=np.int32))
+    rates = PodRates(("a", "b"), np.array([[done] * 40, [7 if done else 0] * 40], dtype=np.int32))
     busy = replace(work([0, 0], [9000, 0]), pod_rates=rates)
 
     assert pod_rate_per_second(busy, owners(*START), [], nominal) == rate
-
-
-def test_pods_that_were_never_busy_can_do_what_the_settings_say() -> None:
-    """Nothing waited for them: what they did says nothing of what they can do."""
-    assert pod_rate_per_second(work([0, 0], [0, 0]), owners(*START), [], 500.0) == 500.0

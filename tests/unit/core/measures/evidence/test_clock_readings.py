@@ -164,27 +164,23 @@ def test_the_embedded_bench_has_one_clock() -> None:
     assert (clock.shift_ns, clock.error_ns) == (0, 0)
 
 
-def test_an_offset_that_may_be_none_is_an_error_and_no_shift() -> None:
-    """Within -10 to +30 ms: stamps stay, and may be 30 ms off."""
-    records: list[TelemetryRecord] = [offset(-500, 400), offset(-10, 30)]
+@pytest.mark.parametrize(
+    ("offsets", "shift", "error"),
+    [
+        ([(-500, 400), (-10, 30)], 0, 30),  # it may be none: the stamps stay, and may be off
+        ([(4980, 5020)], 5000, 20),  # surely ahead: 5 s come off
+    ],
+)
+def test_a_known_offset_is_taken_off_and_the_rest_is_an_error(
+    offsets: list[tuple[int, int]], shift: int, error: int
+) -> None:
+    """In milliseconds; of a pod's node and of the API server alike."""
+    records = [offset(*bound, clock=API_SERVER, pods=("a",)) for bound in offsets]
+    found = clock_set([*records, pod_seen("a")], "kubernetes")
 
-    clock = clock_set(records, "kubernetes").of_api_server()
-
-    assert clock is not None
-    assert (clock.shift_ns, clock.error_ns) == (0, 30 * MILLISECOND)
-
-
-def test_a_clock_that_is_surely_ahead_is_taken_off() -> None:
-    """Ahead by 4.98 to 5.02 s: 5 s come off, 20 ms stay unknown."""
-    records: list[TelemetryRecord] = [
-        offset(4980, 5020, clock="node-2", pods=("a",)),
-        pod_seen("a"),
-    ]
-
-    clock = clock_set(records, "kubernetes").of_pod("a")
-
-    assert clock is not None
-    assert (clock.shift_ns, clock.error_ns) == (5000 * MILLISECOND, 20 * MILLISECOND)
+    for clock in (found.of_api_server(), found.of_pod("a")):
+        assert clock is not None
+        assert (clock.shift_ns, clock.error_ns) == (shift * MILLISECOND, error * MILLISECOND)
 
 
 def test_a_drifting_clock_is_undetermined_within_its_periods() -> None:

@@ -101,22 +101,17 @@ def test_a_stranger_is_named_with_its_partitions_and_how_long_it_stayed() -> Non
     )
 
 
-def test_a_stranger_that_comes_again_is_one() -> None:
-    """Its stays are added up, from the first to the last reading that showed it."""
+def test_the_stays_of_a_stranger_are_added_up() -> None:
+    """From the first to the last reading that showed it; one that stays is seen to the end."""
     both = {**PODS, "canary": [3]}
     group = watched((0, PODS), (10, both), (15, PODS), (30, both), (35, PODS), until=50)
 
     [found] = group_strangers([*map(pod_seen, PODS), *group])
+    [stays] = group_strangers(visited(last=1000))
 
     assert (found.first_seen_at, found.last_seen_at) == (10 * NS, 34 * NS)
     assert (found.seen_seconds, found.precision_seconds) == (8.0, 4.0)
-
-
-def test_a_stranger_that_stays_is_seen_to_the_end() -> None:
-    """Nobody saw it leave: the last reading still had it."""
-    [found] = group_strangers(visited(last=1000))
-
-    assert (found.last_seen_at, found.seen_seconds, found.precision_seconds) == (59 * NS, 39, 1)
+    assert (stays.last_seen_at, stays.seen_seconds, stays.precision_seconds) == (59 * NS, 39, 1)
 
 
 @pytest.mark.parametrize("reported_by", ["watch", "pod"])
@@ -152,16 +147,17 @@ def test_without_names_the_number_of_members_reports() -> None:
     assert (found.seen_seconds, found.precision_seconds) == (11.0, 2.0)
 
 
-def test_two_readings_with_a_member_more_are_none() -> None:
+CLOSE = [reading(2 + number / 5, 3) for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    "readings_of_group",
+    [counted(2, 2, 3, 3, 2, 2, 3, 2), [*counted(2, 2), *CLOSE, reading(3, 2)]],
+    ids=["two readings", "five in 0.8 s, as a group in a rebalance is read"],
+)
+def test_an_overlap_of_two_pods_is_no_stranger(readings_of_group: list[TelemetryRecord]) -> None:
     """A pod that comes as another goes stands beside it for a moment."""
-    assert group_strangers([*map(pod_seen, PODS), *counted(2, 2, 3, 3, 2, 2, 3, 2)]) == ()
-
-
-def test_readings_of_a_rebalance_show_no_stranger_by_their_number_alone() -> None:
-    """Five readings in 0.8 s, as a group in a rebalance is read, are one overlap of two pods."""
-    close = [reading(2 + number / 5, 3) for number in range(5)]
-
-    assert group_strangers([*map(pod_seen, PODS), *counted(2, 2), *close, reading(3, 2)]) == ()
+    assert group_strangers([*map(pod_seen, PODS), *readings_of_group]) == ()
 
 
 def test_members_that_are_replicas_are_no_strangers() -> None:
@@ -259,16 +255,9 @@ def test_a_run_with_a_stranger_is_undetermined_and_says_who() -> None:
     """Whatever its SLOs say, and once per stranger."""
     good = quick_spike_measures().model_copy(update={"group_strangers": (), "group_gaps": ()})
     origin = good.load.stream_started_at or 0
-    canary = GroupStranger(
-        client_id="canary",
-        host="/10.0.0.9",
-        members=1,
-        partitions=(3, 7),
-        first_seen_at=origin + 20 * NS,
-        last_seen_at=origin + 31 * NS,
-        seen_seconds=11.0,
-        precision_seconds=2.0,
-    )
+    [canary] = group_strangers(visited())
+    at = {"first_seen_at": origin + 20 * NS, "last_seen_at": origin + 31 * NS}
+    canary = canary.model_copy(update={**at, "partitions": (3, 7)})
     slos = Slos(drain_seconds=120)
     assert stranger_reasons(good) == []
 

@@ -56,70 +56,60 @@ def _group(seconds: int, members: int = 2) -> list[GroupSample]:
     return [of(GroupSample, s, state="stable", members=members) for s in range(seconds)]
 
 
-def test_the_load_is_what_the_log_took() -> None:
-    """A step in the growth of the end offset is a step in the load; the last row ends it."""
-    ends = [1000 + 100 * second for second in range(11)]
-    ends += [ends[-1] + 500 * (second + 1) for second in range(10)]
+GROWING = [1000 + 100 * second for second in range(11)]
+
+
+@pytest.mark.parametrize(
+    ("ends", "rates"),
+    [
+        # A step in the growth of the end offset is one in the load; the last row ends it.
+        (
+            [*GROWING, *[2000 + 500 * second for second in range(1, 11)]],
+            [(0, 100), (5, 100), (10, 500), (15, 500), (20, 0)],
+        ),
+        # The topic was made again: the load before and after the fall counts, the fall not.
+        (
+            [*GROWING, *[200 * second for second in range(10)]],
+            [(0, 100), (5, 100), (10, 160), (15, 200), (20, 0)],
+        ),
+        ([5], []),  # a single reading shows no growth
+    ],
+)
+def test_the_load_is_what_the_log_took(ends: list[int], rates: list[tuple[int, int]]) -> None:
+    """Seconds and messages per second."""
     lag = _series(ends, [0] * len(ends))
-    rates = observed_rates(lag, from_at=0, until_at=20 * SECOND)
-    assert rates == [(0, 100), (5, 100), (10, 500), (15, 500), (20, 0)]
+
+    assert observed_rates(lag, from_at=0, until_at=20 * SECOND) == rates
 
 
-def test_the_load_is_not_known_from_one_sample() -> None:
-    """A single reading shows no growth."""
-    assert observed_rates(_series([5], [0]), from_at=0, until_at=SECOND) == []
+BUSY = [10_000 + 300 * second for second in range(30)]
+CUT = [*[90_000 + 300 * s for s in range(20)], *[60_000 + 300 * s for s in range(30)]]
+BESIDE = [*[50 * second for second in range(30)], *[1450 + 200 * (s + 1) for s in range(30)]]
 
 
-def test_a_recreated_topic_has_no_negative_load() -> None:
-    """The end offset falls to 0: the load before and after the fall counts, the fall itself not."""
-    ends = [10_000 + 100 * second for second in range(11)]
-    ends += [200 * second for second in range(10)]
-    rates = observed_rates(_series(ends, [0] * 21), from_at=0, until_at=20 * SECOND)
-    assert rates == [(0, 100), (5, 100), (10, 160), (15, 200), (20, 0)]
+@pytest.mark.parametrize(
+    ("ends", "commits", "members", "rate"),
+    [
+        # Two members that commit 200 a second while thousands wait do 100 a second each.
+        (BUSY, [200 * second for second in range(30)], 2, 100),
+        # A cut log: the committed offset falls, too, and the longer part counts.
+        (CUT, [*[80_000 + 100 * s for s in range(20)], *[100 * s for s in range(30)]], 1, 100),
+        # A busy stretch beside an idle one: only the seconds in which work waited count.
+        ([*[commit + 10 for commit in BESIDE[:30]], *[30_000] * 30], BESIDE, 1, 200),
+        # A group that keeps up shows the load, not what it could do.
+        ([300 * s for s in range(60)], [max(0, 300 * s - 100) for s in range(60)], 2, None),
+        # The saw of a commit in five seconds has no lag after it.
+        ([100 * s for s in range(60)], [100 * (s // 5) * 5 for s in range(60)], 2, None),
+    ],
+)
+def test_the_rate_of_a_pod_is_that_of_a_busy_member(
+    ends: list[int], commits: list[int], members: int, rate: float | None
+) -> None:
+    """None: the group was never seen busy."""
+    found = observed_pod_rate(_group(len(ends), members), _series(ends, commits))
 
-
-def test_a_pods_rate_does_not_reach_over_a_cut_log() -> None:
-    """The committed offset falls with the end offset, and the rate is that of the longer part."""
-    ends = [90_000 + 300 * second for second in range(20)]
-    ends += [60_000 + 300 * second for second in range(30)]
-    commits: list[int | None] = [80_000 + 100 * second for second in range(20)]
-    commits += [100 * second for second in range(30)]
-    found = observed_pod_rate(_group(50, members=1), _series(ends, commits))
-    assert found.per_second == pytest.approx(100)
-
-
-def test_the_rate_of_a_pod_is_that_of_a_busy_member() -> None:
-    """Two members that commit 200 a second while thousands wait do 100 a second each."""
-    ends = [10_000 + 300 * second for second in range(30)]
-    commits: list[int | None] = [200 * second for second in range(30)]
-    found = observed_pod_rate(_group(30), _series(ends, commits))
-    assert found.per_second == pytest.approx(100)
-    assert "2 members" in found.source
-
-
-def test_a_group_without_waiting_work_shows_no_rate() -> None:
-    """A group that keeps up shows the load, not what it could do: there is no value."""
-    ends = [300 * second for second in range(60)]
-    commits: list[int | None] = [max(0, end - 100) for end in ends]
-    assert observed_pod_rate(_group(60), _series(ends, commits)).per_second is None
-
-
-def test_commits_of_an_idle_group_are_not_taken_for_a_busy_one() -> None:
-    """The saw of a commit in five seconds has five seconds of lag at its top and none after it."""
-    ends = [100 * second for second in range(60)]
-    commits: list[int | None] = [100 * (second // 5) * 5 for second in range(60)]
-    assert observed_pod_rate(_group(60), _series(ends, commits)).per_second is None
-
-
-def test_a_busy_stretch_is_found_beside_an_idle_one() -> None:
-    """Only the seconds in which work waited count."""
-    commits: list[int | None] = [50 * second for second in range(30)]
-    ends = [int(c or 0) + 10 for c in commits]
-    for second in range(30):
-        commits.append(1450 + 200 * (second + 1))
-        ends.append(30_000)
-    found = observed_pod_rate(_group(60, members=1), _series(ends, commits))
-    assert found.per_second == pytest.approx(200, rel=0.05)
+    assert found.per_second == (rate and pytest.approx(rate, rel=0.05))
+    assert rate is None or f"{members} member" in found.source
 
 
 NS = SECOND
@@ -271,40 +261,26 @@ def read_gap(second: float) -> ReadGap:
     return of(ReadGap, second, what="lag", reason="broker away")
 
 
-def test_failed_readings_close_together_are_one_gap() -> None:
-    """Fails at 10, 11, 12 s and again at 20 s: two gaps of lag."""
-    records = [read_gap(second) for second in (10, 11, 12, 20)]
-    seen = [lag_sample(second) for second in range(30)]
+@pytest.mark.parametrize(
+    ("failed", "seen", "gaps"),
+    [
+        ([10, 11, 12, 20], range(30), [("lag", 2.0), ("lag", 0.0)]),  # close together: one
+        ([], [1, 2, 3, 13, 14], [("recorder", 10.0)]),  # silent
+        ([], [0, 3.2], []),  # the same threshold as for an SLO
+        ([], [0, 3.6], [("recorder", 3.6)]),
+        ([100], [], []),  # outside of the measurement window
+    ],
+)
+def test_failed_and_missing_readings_are_gaps(
+    failed: list[float], seen: list[float], gaps: list[tuple[str, float]]
+) -> None:
+    """What was not read, and for how many seconds."""
+    records = [read_gap(second) for second in failed] + [lag_sample(second) for second in seen]
 
-    gaps = telemetry_gaps([*records, *seen], from_at=0, until_at=99 * SECOND)
+    found = telemetry_gaps(records, from_at=0, until_at=99 * SECOND)
 
-    assert [(gap.what, gap.gap_seconds) for gap in gaps] == [("lag", 2.0), ("lag", 0.0)]
-    assert gaps[0].reason == "broker away"
-
-
-def test_a_silent_recorder_is_a_gap() -> None:
-    """Nothing from 3 s to 13 s."""
-    seen = [lag_sample(second) for second in (1, 2, 3, 13, 14)]
-
-    gaps = telemetry_gaps(seen, from_at=0, until_at=99 * SECOND)
-
-    assert [(gap.what, gap.gap_seconds) for gap in gaps] == [("recorder", 10.0)]
-
-
-@pytest.mark.parametrize("seconds", [3.2, 3.6])
-def test_each_gap_has_the_same_threshold(seconds: float) -> None:
-    """3.2 s without a reading are no gap, in the report as for an SLO; 3.6 s are one in both."""
-    seen = [lag_sample(second) for second in (0, seconds)]
-    instants = [record.at for record in seen]
-
-    reported = telemetry_gaps(seen, from_at=0, until_at=99 * SECOND)
-
-    assert len(reported) == len(gaps_between(instants, 0, instants[-1])) == int(seconds > 3.5)
-
-
-def test_gaps_outside_the_measurement_window_do_not_count() -> None:
-    """The bench was being torn down."""
-    assert telemetry_gaps([read_gap(50)], from_at=0, until_at=40 * SECOND) == ()
+    assert [(gap.what, gap.gap_seconds) for gap in found] == gaps
+    assert all(gap.reason == "broker away" for gap in found if gap.what == "lag")
 
 
 @pytest.mark.parametrize(("problem", "last"), [("", 8), ("failed", 4)])

@@ -97,8 +97,11 @@ def test_each_life_has_a_timeline_of_its_own() -> None:
 
 def test_a_pod_s_own_records_belong_to_the_life_that_sent_them() -> None:
     """They are told apart by the instant; other sources keep their names."""
-    found = by_life([*TWO_LIVES, joined(60, "m-9", pod="c-2")])
+    assigned = of(PartitionsAssigned, 34, "c-1", member_id="m-2", owned=[3])
+    records = sorted([*TWO_LIVES, assigned], key=lambda record: record.at)
+    found = by_life([*records, joined(60, "m-9", pod="c-2")])
 
+    assert [r.source for r in found if isinstance(r, PartitionsAssigned)] == [SECOND_LIFE]
     sources = [record.source for record in found if isinstance(record, GroupJoined)]
     assert sources == ["c-1", SECOND_LIFE, "c-2"]
     assert {record.source for record in found if isinstance(record, PodSeen)} == {"recorder"}
@@ -150,11 +153,6 @@ def test_a_stamp_of_a_whole_second_begins_after_the_earlier_end(gone: float, beg
     assert lives.began_at == {"c-1": [5 * SECOND, round(began * SECOND)]}
 
 
-def test_the_name_of_a_pod_can_be_read_from_its_life() -> None:
-    """The accounting knows pods by their own names only."""
-    assert [pod_of_life(name) for name in ("c-1", SECOND_LIFE)] == ["c-1", "c-1"]
-
-
 def test_rates_are_split_by_life() -> None:
     """Each life has the messages of its seconds; a pod with one life keeps its row."""
     rates = PodRates(("c-1", "c-2"), np.array([[1, 2, 3, 4], [5, 6, 7, 8]], dtype=np.int32))
@@ -163,14 +161,5 @@ def test_rates_are_split_by_life() -> None:
     found = rates_by_life(rates, lives, 0)
 
     assert found.pods == ("c-1", SECOND_LIFE, "c-2")
+    assert [pod_of_life(name) for name in found.pods] == ["c-1", "c-1", "c-2"]
     assert found.done.tolist() == [[1, 2, 0, 0], [0, 0, 3, 4], [5, 6, 7, 8]]
-
-
-def test_assignments_follow_the_life_too() -> None:
-    """Ownership of the later life is not the earlier one's."""
-    assigned = of(PartitionsAssigned, 34, "c-1", member_id="m-2", owned=[3])
-    records = sorted([*TWO_LIVES, assigned], key=lambda record: record.at)
-
-    (found,) = (record for record in by_life(records) if isinstance(record, PartitionsAssigned))
-
-    assert found.source == SECOND_LIFE
