@@ -5,7 +5,7 @@ PLATEAU_SECONDS without a new minimum. Full parallelism starts when the spike ha
 replicas are at their maximum of the run and that many pods are Ready; it ends when the replicas are
 lowered. The claim ends when the lag is drained.
 
-A gap in the samples of lag or replicas (evidence/gaps.py) is left out: lag that rose outside the
+A gap in the samples of lag or replicas is left out: lag that rose outside the
 gap did rise; lag that fell outside the gap is not known to have fallen throughout. The time in
 which an action lets the producer's client hold messages back is left out, too: these messages do
 not belong to the lag, and then arrive at once.

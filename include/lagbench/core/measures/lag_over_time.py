@@ -54,7 +54,7 @@ class NeverDone(MeasureModel):
 
 
 class BuildUp(MeasureModel):
-    """The growth of lag from a spike's start until replicas rose (``lag/build_up.py``)."""
+    """The growth of lag from a spike's start until replicas rose."""
 
     started_at: int  # the spike's planned start
     ended_at: int | None = None

@@ -1,6 +1,6 @@
 """Measure the dip of the group's rate in a rebalance: depth, area, recovery.
 
-*Expected* is the work of the group without the rebalance (``counterfactual.py``); *done* is its
+*Expected* is the work of the group without the rebalance (``expected_work.py``); *done* is its
 work in the table ``timeline``. So a group that has nothing to do does not dip.
 
 * depth: 1 - done / expected, the worst window that starts in the episode or up to 5 s after. A

@@ -2,9 +2,9 @@
 
 t0 load step         planned instant of the first spike's start
 t1 lag crosses       total lag rises above lagThreshold x replicas at t0 (interpolated), or above
-                     the group's target (due.py)
+                     the group's target (pods_due.py)
 t2 autoscaler reads  first sync (or poll) after t1 whose metric is above that; a cluster's HPA
-                     shows it only in its status (t2_reading.py)
+                     shows it only in its status (reaction_stamps.py)
 t3 desired changes   desired replicas rise
 t4 pod created       \
 t5 Ready              |

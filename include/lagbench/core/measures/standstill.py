@@ -33,7 +33,7 @@ PRECISION_BINS = 2 + IN_FLIGHT_BINS + 1
 
 
 class Standstill(MeasureModel):
-    """The longest time without work done although work waited: ``rebalance/standstill.py``."""
+    """The longest time without work done although work waited."""
 
     group_seconds: float | None = None  # None: no data on the group's work
     group_low_seconds: float | None = None
