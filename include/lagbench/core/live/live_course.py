@@ -149,7 +149,7 @@ class Course:
         return line
 
     def _producer_rates(self, now: int) -> tuple[float | None, float | None]:
-        """Return the rate that is planned, and that which Kafka took, between two reports."""
+        """Return the planned rate and the rate that Kafka took, between two reports."""
         if self._is_finished:
             return 0.0, 0.0
         if len(self._produced) < 2 or not _is_fresh(self._produced_at, now):
