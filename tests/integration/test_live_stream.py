@@ -117,25 +117,27 @@ def append(path: Path, at: int) -> None:
         file.write(f'{{"at":{at}}}\n')
 
 
-def test_a_line_is_sent_when_it_is_written(servers: tuple[str, str], live: Path) -> None:
-    """The stream begins with what is there, and continues with what comes."""
+def test_a_stream_continues_on_any_server_until_the_run_ends(
+    servers: tuple[str, str], runs: Path, live: Path
+) -> None:
+    """It begins with what is there; the last event's id is all that the other server needs."""
     with stream(servers[0]) as opened:
         assert opened.headers["content-type"].startswith("text/event-stream")
         assert opened.headers["cache-control"] == "no-store"
         assert instants(opened.event()) == [1, 2]
         append(live, 3)
-        assert instants(opened.event()) == [3]
-
-
-def test_another_server_goes_on_where_the_first_was(servers: tuple[str, str], live: Path) -> None:
-    """The last event's id is all that a server needs: no line comes twice, and none is missing."""
-    with stream(servers[0]) as opened:
         last = opened.event()
-    append(live, 3)
+        assert instants(last) == [3]
     append(live, 4)
+    append(live, 5)
 
+    report = runs / RUN / "report.html"
     with stream(servers[1], last["id"]) as opened:
-        assert instants(opened.event()) == [3, 4]
+        assert instants(opened.event()) == [4, 5]
+        report.write_text("<p>the report</p>")
+        over = opened.event()
+    report.unlink()
+    assert (over["event"], over["data"]["report"]) == ("over", True)
 
 
 def test_many_streams_are_served_at_once(servers: tuple[str, str], live: Path) -> None:
@@ -144,15 +146,3 @@ def test_many_streams_are_served_at_once(servers: tuple[str, str], live: Path) -
         for opened in (one, two, three):
             assert instants(opened.event()) == [1, 2]
         assert httpx.get(f"{servers[0]}/live/{RUN}/lines?from=9").json()["lines"] == [{"at": 2}]
-
-
-def test_a_run_s_end_ends_the_stream(servers: tuple[str, str], runs: Path, live: Path) -> None:
-    """When the report is there the last event says so."""
-    report = runs / RUN / "report.html"
-    with stream(servers[0]) as opened:
-        opened.event()
-        report.write_text("<p>the report</p>")
-        over = opened.event()
-    report.unlink()
-
-    assert (over["event"], over["data"]["report"]) == ("over", True)

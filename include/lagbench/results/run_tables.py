@@ -18,8 +18,8 @@ from lagbench.core.measures.partition_work import (
     work_of_bins,
 )
 from lagbench.core.measures.rate_dip import rate_series
+from lagbench.core.measures.rebalance_episodes import Handover
 from lagbench.core.measures.run_evidence import Ledger
-from lagbench.core.measures.step_costs import Handover
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record
 from lagbench.errors import NotReady
 

@@ -3,44 +3,123 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 import yaml
+from tests.unit.findings.kept import (
+    FINDINGS,
+    ROOT,
+    files_of_runs,
+    is_cell,
+    kept_runs,
+    page,
+)
 
-from lagbench.adapters.runs.experiment_folder import RUNS_FILE, ExperimentFolder, KeptRun
+from lagbench.adapters.runs.experiment_folder import RUNS_FILE
 from lagbench.catalog.catalog import load_scenario
+from lagbench.core.compare.compare import Bound
+from lagbench.core.compare.pairs import Pair, compare_pairs
 from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.rebalance_episodes import StepCosts
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.verdict.verdict import Verdict, judge, with_second_group
 
-ROOT = Path(__file__).resolve().parents[3]
-FINDINGS = ROOT / "docs" / "findings"
+BOUND_POINTS = 10.0
 
 
-def kept_runs(experiment: str) -> Iterator[tuple[dict[str, Any], Measures]]:
-    """Yield the record and the measures of each kept run, also of a repeated one."""
-    runs = files_of_runs(experiment)
-    assert runs, f"no run of {experiment} is kept"
+def dip_pairs(attempt_of_pair_4: int) -> list[Pair]:
+    """Return the pairs of rebalance_dip, with the chosen run of range in pair 4."""
+    chosen: dict[tuple[int, str], Measures] = {}
+    for record, measures in kept_runs("rebalance_dip"):
+        pair, cell = record["pair"], record["cell"]
+        is_repeated = (pair, cell) == (4, "range")
+        if is_repeated and record["attempt"] != attempt_of_pair_4:
+            continue
+        summary = measures.rebalances
+        steps = {
+            "scale_ups": StepCosts.of(e for e in summary.episodes if e.trigger == "scale_up"),
+            "scale_downs": StepCosts.of(e for e in summary.episodes if e.trigger == "scale_down"),
+        }
+        chosen[pair, cell] = measures.model_copy(
+            update={"rebalances": summary.model_copy(update=steps)}
+        )
+    return [Pair(chosen[pair, "cooperative"], chosen[pair, "range"]) for pair in range(1, 7)]
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_the_verdict_on_the_dip_is_quoted_with_either_run_of_pair_4(attempt: int) -> None:
+    """The difference in the deepest dip is undetermined, whichever run pair 4 has."""
+    bounds = [Bound("rebalance_dip_percent", absolute=BOUND_POINTS)]
+    found = compare_pairs(dip_pairs(attempt), bounds, looks=(6,))
+    dip = next(each for each in found if each.name == "rebalance_dip_percent")
+
+    quoted = f"{dip.change(dip.difference)} points ({dip.change(dip.low)} to {dip.change(dip.high)}"
+    assert f"{quoted}) | {dip.p:.3f} | {dip.verdict} |" in page("rebalance_dip")
+
+
+@pytest.mark.parametrize("name", ["scale_up_dip_percent", "scale_down_dip_percent"])
+def test_the_exploratory_dips_are_those_of_the_kept_episodes(name: str) -> None:
+    """The dips of steps up and of steps down are computed from the episodes of the kept runs."""
+    bounds = [Bound(name, absolute=BOUND_POINTS)]
+    first_run, recorded = (
+        next(
+            each
+            for each in compare_pairs(dip_pairs(attempt), bounds, looks=(6,))
+            if each.name == name
+        )
+        for attempt in (1, 2)
+    )
+
+    texts = [
+        f"{each.change(each.difference)} points ({each.change(each.low)} to "
+        f"{each.change(each.high)})"
+        for each in (recorded, first_run)
+    ]
+    means = f"{recorded.mean_first:.1f} % | {recorded.mean_second:.1f} %"
+    assert f"| {means} | {texts[0]} | {recorded.p:.2g} | {texts[1]} |" in page("rebalance_dip")
+
+
+def test_the_pod_minutes_of_spark_are_quoted_for_the_window_and_for_the_whole() -> None:
+    """KEDA's saving on Spark is quoted in the planned window, and with the scale-down after it."""
+    runs: dict[str, list[tuple[float, float]]] = {}
+    for record, measures in kept_runs("spark_consumer"):
+        scaling = measures.scaling
+        assert scaling.pod_minutes is not None
+        assert scaling.pod_minutes_after is not None
+        runs.setdefault(record["cell"], []).append((scaling.pod_minutes, scaling.pod_minutes_after))
+    window = {cell: fmean(inside for inside, _ in of_cell) for cell, of_cell in runs.items()}
+    after = {cell: fmean(later for _, later in of_cell) for cell, of_cell in runs.items()}
+    whole = {cell: window[cell] + after[cell] for cell in runs}
+
+    shown = page("spark_consumer")
+    for cell in runs:
+        assert f"| {window[cell]:.1f} | {after[cell]:.1f} |" in shown
+    saved, saved_whole = (found["fixed"] - found["keda"] for found in (window, whole))
+    assert f"saves {saved:.1f} of {window['fixed']:.1f} worker-minutes" in shown
+    assert f"of {whole['fixed']:.1f} worker-minutes in all it saves {saved_whole:.1f}" in shown
+    overview = (FINDINGS / "README.md").read_text()
+    assert f"saves {saved_whole:.1f} of {whole['fixed']:.1f} worker-minutes" in overview
+
+
+def test_the_rows_of_own_consumer_have_the_verdicts_and_flips_of_their_runs() -> None:
+    """Each row of the own consumer's page has the verdict and the flips of its kept run."""
+    shown = page("own_consumer")
+    runs = files_of_runs("own_consumer")
     for run in runs:
-        yield dict(run.record or {}), Measures.model_validate(run.files["measures"])
+        verdict = run.files["verdict"]["status"]
+        measures = Measures.model_validate(run.files["measures"])
+        load = measures.load
+        assert load.last_spike_ended_at is not None
+        assert load.first_spike_started_at is not None
+        spike = (load.last_spike_ended_at - load.first_spike_started_at) / 1e9
+        row = f"`{run.run_id}` | {verdict} | {spike:.0f} s | {measures.scaling.flips} |"
+        assert row in shown
+        repeated, distinct = measures.accounting.duplicated, measures.accounting.processed_distinct
+        assert f"{repeated:,} of {distinct:,} | {measures.accounting.lost} |" in shown
 
-
-def files_of_runs(experiment: str) -> list[KeptRun]:
-    """Return each kept run whole."""
-    return ExperimentFolder(FINDINGS / experiment).runs()
-
-
-def page(experiment: str) -> str:
-    """Return a page of findings with each blank and line break as one blank."""
-    return " ".join((FINDINGS / experiment / "README.md").read_text().split())
-
-
-def is_cell(record: dict[str, Any], cell: str) -> bool:
-    """Return whether a kept run is one of a cell."""
-    return record["cell"] == cell
+    assert len(runs) == 7
 
 
 def test_two_runs_of_one_cell_differ_by_no_more_than_the_overview_says() -> None:
@@ -59,6 +138,27 @@ def test_two_runs_of_one_cell_differ_by_no_more_than_the_overview_says() -> None
     most = max(widest.values())
     overview = " ".join((FINDINGS / "README.md").read_text().split())
     assert f"differ by at most {most:.1f} s in reaction and in drain" in overview
+
+
+def test_the_full_size_run_is_quoted_from_its_measures() -> None:
+    """Peak, drain, dips, pod time and the balance of the messages are those of the kept run."""
+    (run,) = files_of_runs("full-size")
+    measures = Measures.model_validate(run.files["measures"])
+    ups, downs = measures.rebalances.scale_ups, measures.rebalances.scale_downs
+    scaling, accounting = measures.scaling, measures.accounting
+    shown = page("full-size")
+
+    assert run.files["verdict"]["status"] == "pass"
+    assert f"| {measures.lag.peak_records:,} |" in shown
+    assert f"| {measures.drain.drain_seconds:,.1f} s |" in shown
+    assert f"| {measures.reaction.total_seconds:.1f} s |" in shown
+    assert f"p99 {measures.validity.generator.lateness_p99_ms:.1f} ms" in shown
+    assert f"{ups.steps} steps of four pods; deepest dip {ups.max_dip_percent:.1f} %" in shown
+    assert f"{downs.steps} steps; deepest dip {downs.max_dip_percent:.1f} %" in shown
+    assert f"{scaling.pod_minutes:.0f} pod-minutes in the planned" in shown
+    assert f"minutes, {scaling.pod_minutes_after:,.0f} after it" in shown
+    assert f"| {accounting.produced_acked:,} = {accounting.processed_distinct:,};" in shown
+    assert (accounting.lost, accounting.duplicated) == (0, 0)
 
 
 def test_the_five_lines_of_the_readme_are_those_of_the_kept_runs() -> None:

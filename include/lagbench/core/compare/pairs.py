@@ -10,13 +10,12 @@ from typing import Literal
 
 from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.pair_statistics import MOST_PAIRS, Interval, Looks, holm, sign_flip_p
-from lagbench.core.measures.accounting.accounting import Accounting
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel, NamedMeasure
 from lagbench.core.significance import PLANNED_LOOKS, floor_of
 from lagbench.errors import WrongInput
 
-IDENTITY_COUNTS = frozenset(measure.name for measure in Accounting.named)
+IDENTITY_COUNTS = frozenset(name for name, of in NAMED.items() if of.part == "accounting")
 """Counts of messages by identity: one is a failure, so they are listed and never tested."""
 DifferenceVerdict = Literal["differs", "equivalent", "undetermined", "listed"]
 
@@ -87,7 +86,7 @@ class Difference(MeasureModel):
 class _Sample:
     """The values of one measure in pairs, and what a look of the plan says of them."""
 
-    measure: NamedMeasure[Measures]
+    measure: NamedMeasure
     values: Sequence[tuple[float | None, float | None]]
     plan: Looks
     alpha: float

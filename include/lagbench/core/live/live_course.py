@@ -39,11 +39,9 @@ from lagbench.core.telemetry.records_of_recorder import (
 
 HISTORY_SAMPLES = 1_800
 """Samples that the age looks back over: half an hour. An older message is at least that old."""
-
 COMMIT_WINDOW_SECONDS = 10.0
 """Two automatic commits of the clients, which commit every 5 s: a shorter time would show 0 and
 peaks by turns."""
-
 FEWEST_COMMIT_SECONDS = 5.0
 
 
@@ -61,15 +59,18 @@ class Course:
     ) -> None:
         """Start before the first record.
 
-        :param reports_owners: whether the pods report which partitions they own.
-        :param reports_work: whether they report their rate; else their commits say it.
+        Without ``reports_owners`` the pods do not report which partitions they own, without
+        ``reports_work`` the group's commits say its rate.
         """
         self._cell: LiveCell | None = cell  # None: a line has it
         self._lag, self._lag_at = _Lag(cell.partitions), 0
-        self._producer, self._commits = _ProducerRates(), None if reports_work else _CommitRate()
+        self._commits = None if reports_work else _CommitRate()
         self._members = _Members()
-        self._work = _Work()
         self._standings = Standings(slos, cell, limits, reports_owners=reports_owners)
+        self._produced: deque[ProducerProgress] = deque(maxlen=2)
+        self._produced_at, self._is_finished = 0, False
+        self._pods: dict[str, tuple[int, ConsumerProgress]] = {}
+        self._batch: tuple[int, SparkBatch] | None = None
         self._replicas: tuple[int, ReplicaSample] | None = None
         self._started_at: int | None = None
         self._phases: list[LivePhase] = []
@@ -81,10 +82,13 @@ class Course:
         match record:
             case StreamStarted():
                 self._started_at = record.stream_started_at
-            case ProducerProgress() | StreamFinished():
-                self._producer.take(record, now)
+            case ProducerProgress():
+                self._produced.append(record)
+                self._produced_at = now
+            case StreamFinished():
+                self._is_finished = True
             case ConsumerProgress() | PodStopped() | SparkBatch():
-                self._work.take(record, now)
+                self._take_work(record, now)
             case LagSample():
                 self._lag.take(record)
                 self._lag_at = now
@@ -97,9 +101,15 @@ class Course:
                 self._members.take(record)
             case ActionStarted() | ActionEnded():
                 self._actions.append(_action(record))
-            case _:
-                pass
         self._standings.take(record)
+
+    def _take_work(self, record: ConsumerProgress | PodStopped | SparkBatch, now: int) -> None:
+        if isinstance(record, ConsumerProgress):
+            self._pods[record.source] = now, record
+        elif isinstance(record, PodStopped):
+            self._pods.pop(record.source, None)
+        else:
+            self._batch = now, record
 
     def take_phase(self, phase: LivePhase) -> None:
         """Add a phase of the run."""
@@ -109,7 +119,8 @@ class Course:
         """Return the line of ``now``; what has happened is in it once."""
         lag, is_lag_known, replicas = self._lag, _is_fresh(self._lag_at, now), self._replicas
         before, self._shown = self._shown, self._standings.at(now)
-        processed = self._work.per_second(now)
+        planned, produced = self._producer_rates(now)
+        processed = self._processed(now)
         if self._commits is not None:
             processed = self._commits.per_second if is_lag_known else None
         line = LiveLine(
@@ -124,8 +135,8 @@ class Course:
             replicas=None
             if replicas is None or not _is_fresh(replicas[0], now)
             else (replicas[1].spec, replicas[1].ready),
-            planned_per_second=_rounded(self._producer.at(now)[0]),
-            produced_per_second=_rounded(self._producer.at(now)[1]),
+            planned_per_second=_rounded(planned),
+            produced_per_second=_rounded(produced),
             processed_per_second=_rounded(processed),
             assigned=self._members.changes(),
             phases=self._phases,
@@ -136,6 +147,25 @@ class Course:
         )
         self._cell, self._phases, self._actions = None, [], []
         return line
+
+    def _producer_rates(self, now: int) -> tuple[float | None, float | None]:
+        """Return the planned rate and the rate that Kafka took, between two reports."""
+        if self._is_finished:
+            return 0.0, 0.0
+        if len(self._produced) < 2 or not _is_fresh(self._produced_at, now):
+            return None, None
+        last, newest = self._produced
+        seconds = max(newest.at - last.at, 1) / NANOSECONDS
+        return (newest.planned - last.planned) / seconds, (newest.acked - last.acked) / seconds
+
+    def _processed(self, now: int) -> float | None:
+        """Return the rate of the pods that report, or that of Spark's last batch."""
+        pods = [pod.consume_rate for at, pod in self._pods.values() if _is_fresh(at, now)]
+        if pods or self._batch is None:
+            return sum(pods) if pods else None
+        at, batch = self._batch
+        is_due = max(batch.trigger_seconds, batch.batch_seconds)
+        return batch.processed_rows_per_second if _is_fresh(at, now, every=is_due) else None
 
 
 class _Lag:
@@ -171,61 +201,6 @@ class _Lag:
             found, _ = ages(self._history.times(), self._history.end(), following)
             waits = ends > following
             self.time_lag_seconds = float(found[waits].max()) / NANOSECONDS if waits.any() else 0.0
-
-
-class _ProducerRates:
-    """Planned rate, and that of messages that Kafka took, from one report to the next."""
-
-    def __init__(self) -> None:
-        self._last: ProducerProgress | None = None
-        self._arrived_at = 0
-        self._rates: tuple[float | None, float | None] = None, None
-        self._is_finished = False
-
-    def take(self, record: ProducerProgress | StreamFinished, now: int) -> None:
-        """Update with a report."""
-        if isinstance(record, StreamFinished):
-            self._is_finished = True
-            return
-        last, self._last, self._arrived_at = self._last, record, now
-        if last is not None and record.at > last.at:
-            seconds = (record.at - last.at) / NANOSECONDS
-            planned, acked = record.planned - last.planned, record.acked - last.acked
-            self._rates = planned / seconds, acked / seconds
-
-    def at(self, now: int) -> tuple[float | None, float | None]:
-        """Return both; 0 after the stream's end."""
-        if self._is_finished:
-            return 0.0, 0.0
-        return self._rates if _is_fresh(self._arrived_at, now) else (None, None)
-
-
-class _Work:
-    """The rate of the pods that report, or that of Spark's last batch."""
-
-    def __init__(self) -> None:
-        self._pods: dict[str, tuple[int, ConsumerProgress]] = {}
-        self._batch: tuple[int, SparkBatch] | None = None
-
-    def take(self, record: ConsumerProgress | PodStopped | SparkBatch, now: int) -> None:
-        """Update with a report."""
-        if isinstance(record, ConsumerProgress):
-            self._pods[record.source] = now, record
-        elif isinstance(record, PodStopped):
-            self._pods.pop(record.source, None)
-        else:
-            self._batch = now, record
-
-    def per_second(self, now: int) -> float | None:
-        """Return the messages per second."""
-        pods = [pod for at, pod in self._pods.values() if _is_fresh(at, now)]
-        if pods:
-            return sum(pod.consume_rate for pod in pods)
-        if self._batch is None:
-            return None
-        at, batch = self._batch
-        is_due = max(batch.trigger_seconds, batch.batch_seconds)
-        return batch.processed_rows_per_second if _is_fresh(at, now, every=is_due) else None
 
 
 class _CommitRate:

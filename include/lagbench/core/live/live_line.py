@@ -13,8 +13,6 @@ import msgspec
 
 SloState = Literal["holds", "broken", "open", "at_end"]
 """``open``: its occasion has not come or is in progress. ``at_end``: the accounting decides it."""
-
-
 SloStanding = tuple[float | None, SloState]
 """The value of an SLO so far, and how it stands. It is not a verdict."""
 
@@ -94,9 +92,7 @@ class LiveLine(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 LINES_EACH_SECOND = 7_200
 """Two hours. A line of a group with 24 partitions has about 400 bytes."""
-
 LATER_SECONDS = 10
-
 MOST_BYTES = 64 * 1024 * 1024
 
 
@@ -111,7 +107,6 @@ def has_room(size_bytes: int, line: bytes) -> bool:
 
 
 _encoder = msgspec.json.Encoder()
-
 _decoder = msgspec.json.Decoder(LiveLine)
 
 

@@ -15,9 +15,14 @@ from typing import Any
 
 from lagbench.core.measures.accounting.accounting import Accounting
 from lagbench.core.measures.accounting.accounting_sums import broken_sums
+from lagbench.core.measures.doubts.doubts_of_group import contradictions_of_members
+from lagbench.core.measures.evidence.lag_readings import first_cuts, gaps_between, gaps_text
+from lagbench.core.measures.evidence.observed_group import member_pods
 from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.observed_notes import moment
 from lagbench.core.measures.rebalance_episodes import WatchedGroup
+from lagbench.core.measures.run_evidence import RunEvidence
+from lagbench.core.scenario.actions import CLIENTS_SESSION_SECONDS
+from lagbench.core.telemetry.records_of_recorder import GroupSample
 from lagbench.shared_with_spark import message_classes
 
 NAMED_EPISODES = 3
@@ -136,7 +141,7 @@ def moved_back(measures: Measures) -> str:
     return (
         f"the group's committed offset moved back {len(moves)} times, so at least {again:,} "
         f"messages were to be done again; first of partition {first.partition} from "
-        f"{first.from_offset} to {first.to_offset}, seen {moment(measures, first.at)}"
+        f"{first.from_offset} to {first.to_offset}, seen {measures.moment(first.at)}"
     )
 
 
@@ -160,7 +165,7 @@ def rebalance_count(measures: Measures) -> Check:
     unexplained = [episode for episode in episodes if episode.trigger in ("other", "pod_death")]
     if unexplained:
         named = "; ".join(
-            f"{moment(measures, episode.started_at)} {episode.trigger_text}"
+            f"{measures.moment(episode.started_at)} {episode.trigger_text}"
             for episode in unexplained[:NAMED_EPISODES]
         )
         left = len(unexplained) - NAMED_EPISODES
@@ -209,20 +214,82 @@ def rebalances_within(
     return Check(None if reasons else True, numbers, tuple(reasons))
 
 
-def scale_down(measures: Measures) -> Check:
-    """Check that the replicas were back at the policy's floor when the measurement ended.
+def cut_off_scale_down(measures: Measures) -> str:
+    """Return that the replicas were not back at the policy's floor at the end; empty: they were.
 
     A cron trigger may hold them above the floor, so a run that did not reach it is still judged.
     """
     end = measures.end_state
-    numbers = {"replicas": end.replicas, "floor": end.floor_replicas}
-    reasons = []
     if end.is_at_floor is None:
-        reasons.append("it is unknown whether the replicas returned to the floor")
-    elif not end.is_at_floor:
-        reasons.append(
-            f"{end.replicas} replicas were wanted at the end, floor {end.floor_replicas}: "
-            "the rest of the scale-down is not included in any measure (timeouts.settle_seconds "
-            "limits the wait for it)"
+        return "it is unknown whether the replicas returned to the floor"
+    if end.is_at_floor:
+        return ""
+    return (
+        f"{end.replicas} replicas were wanted at the end, floor {end.floor_replicas}: "
+        "the rest of the scale-down is not included in any measure (timeouts.settle_seconds "
+        "limits the wait for it)"
+    )
+
+
+def observation_notes(run: RunEvidence, found: Measures) -> Iterator[str]:
+    """Return what a reader of an observed run should know."""
+    if run.observation is None or found.measured_from_at is None:
+        return
+    until_at = found.measured_until_at or found.measured_from_at
+    if run.observation.policy_unknown:
+        yield f"policy unknown: {run.observation.policy_unknown}"
+    yield run.work.note
+    yield _cuts(run, found)
+    rate, source = run.observation.pod_rate_per_second, run.observation.pod_rate_source
+    known = "unknown" if rate is None else f"{rate:,.0f}/s"
+    yield f"rate of one pod: {known} ({source})"
+    if found.spikes_unknown:
+        yield found.spikes_unknown
+    elif not found.load.spikes:
+        yield "no period of the load was above the capacity of the pods at the floor: no spike"
+    gaps = gaps_between(run.lag.known_at, found.measured_from_at, until_at)
+    yield gaps_text("total lag", gaps, found.measured_from_at)
+    yield _rebalances(found)
+    yield from _members(run, until_at)
+
+
+def _cuts(run: RunEvidence, found: Measures) -> str:
+    cuts = first_cuts(run.lag)
+    if not cuts:
+        return ""
+    plural = "s" * (len(cuts) != 1)
+    return (
+        f"the end offset of {len(cuts)} partition{plural} fell, first "
+        f"{found.moment(min(cuts.values()))}: the topic was recreated, or records were cut off. "
+        "Load and work then count from the new offsets"
+    )
+
+
+def _rebalances(found: Measures) -> str:
+    episodes = found.rebalances.episodes
+    if not episodes:
+        return "the group did not rebalance"
+    causes = Counter(episode.trigger.replace("_", " ") for episode in episodes)
+    counted = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
+    named = "; ".join(
+        f"{found.moment(episode.started_at)} {episode.trigger_text}"
+        for episode in episodes[:NAMED_EPISODES]
+    )
+    more = f"; {len(episodes) - NAMED_EPISODES} more" if len(episodes) > NAMED_EPISODES else ""
+    return f"{len(episodes)} rebalances ({counted}): {named}{more}"
+
+
+def _members(run: RunEvidence, until_at: int) -> Iterator[str]:
+    """Return where members and pods of the Deployment do not match."""
+    if run.observation is None or run.observation.deployment is None:
+        return
+    most = max((r.members for r in run.records if isinstance(r, GroupSample)), default=0)
+    known = member_pods(run.records)
+    if known < most:
+        yield (
+            f"at most {known} of {most} members were known by the name or address of their pod: "
+            "put the pod's name into client.id to see which pod holds a partition"
         )
-    return Check(end.is_at_floor, numbers, tuple(reasons))
+    yield from contradictions_of_members(
+        run.records, until_at, session_seconds=CLIENTS_SESSION_SECONDS
+    )

@@ -11,18 +11,22 @@ from lagbench.core.measures.accounting.accounting import (
     moved_text,
     never_done,
 )
-from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
+from lagbench.core.measures.checks import (
+    cut_off_scale_down,
+    moved_back,
+    observation_notes,
+    rebalance_count,
+)
 from lagbench.core.measures.doubts.doubt_rules import doubts_of, validity_of
-from lagbench.core.measures.doubts.doubts_of_log import stale_readings
+from lagbench.core.measures.doubts.doubts_of_load import stale_readings
 from lagbench.core.measures.doubts.doubts_of_policy import Window, undone_edits
-from lagbench.core.measures.drain import Drain, DrainThreshold, drain_measure
+from lagbench.core.measures.drain import Drain, drain_measure
 from lagbench.core.measures.evidence.group_strangers import group_gaps, group_strangers
 from lagbench.core.measures.evidence.pod_timeline import lost_rebalances, unrecorded_members
 from lagbench.core.measures.evidence.producer_report import held_back
 from lagbench.core.measures.lag_over_time import Lag, Seconds, build_up, idle_wait, lag_measure
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.observed_notes import observation_notes
 from lagbench.core.measures.pod_use import PaidForItself, paid_for_itself, start_cost
 from lagbench.core.measures.reaction import Reaction, worst_reaction
 from lagbench.core.measures.reaction_stamps import ReactionInput
@@ -123,7 +127,7 @@ def _notes(found: Measures, run: RunEvidence, window: Window) -> Iterator[str]:
     yield from run.manifest.get("own_consumer_notes", ())
     if kind_of(run.scenario.consumer.kind).reports_owners:
         yield from rebalance_count(found).reasons
-    yield from scale_down(found).reasons
+    yield cut_off_scale_down(found)
     yield moved_back(found)
     yield moved_text(found.accounting)
     yield repeats_text(found.accounting.repeats_by_batch)
@@ -203,7 +207,7 @@ def _drain(run: RunEvidence, until_at: int) -> Drain:
         run.rate,
         spike_ended_at=run.load.last_spike_ended_at,
         until_at=until_at,
-        threshold=DrainThreshold(limits.lag_threshold_records, limits.threshold_rule),
+        threshold=(limits.lag_threshold_records, limits.threshold_rule),
         pod_rate=run.pod_rate_per_second,
         held=held_back(run.records, run.offered, run.load.stream_started_at),
         hidden=run.hidden,

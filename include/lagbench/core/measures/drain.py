@@ -5,7 +5,7 @@ PLATEAU_SECONDS without a new minimum. Full parallelism starts when the spike ha
 replicas are at their maximum of the run and that many pods are Ready; it ends when the replicas are
 lowered. The claim ends when the lag is drained.
 
-A gap in the samples of lag or replicas (evidence/gaps.py) is left out: lag that rose outside the
+A gap in the samples of lag or replicas is left out: lag that rose outside the
 gap did rise; lag that fell outside the gap is not known to have fallen throughout. The time in
 which an action lets the producer's client hold messages back is left out, too: these messages do
 not belong to the lag, and then arrive at once.
@@ -18,9 +18,8 @@ than the previous one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -40,29 +39,26 @@ from lagbench.core.measures.model import (
     Interval,
     Ints,
     MeasureModel,
-    NamedMeasure,
     Reals,
     longest_without_new_minimum,
 )
 from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 
 RISE_WINDOW_SECONDS = 5.0
-
 PLATEAU_SECONDS = 15.0
-
 PEAK_SHARE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class LagFall:
-    """The fall of lag: monotonic or not (None: no window to judge), and the facts."""
+    """The fall of lag, as the fields of ``Drain`` state it; None: no window to judge."""
 
     falls_monotonically: bool | None
-    text: str
+    monotone_text: str
     max_rise_records: int | None = None
     tolerance_records: float | None = None
     longest_plateau_seconds: float | None = None
-    lag_gaps: tuple[Gap, ...] = ()  # all that leaves the answer open
+    open_lag_gaps: tuple[tuple[int, int], ...] = ()
 
 
 def full_parallelism(
@@ -124,9 +120,11 @@ def lag_fall(
         f" minimum {plateau:.0f} s (limit {PLATEAU_SECONDS:.0f} s)"
     )
     falls: bool | None = rise <= tolerance and plateau <= PLATEAU_SECONDS
-    open_gaps: tuple[Gap, ...] = ()
+    open_gaps: tuple[tuple[int, int], ...] = ()
     if falls and (lag_gaps or missing):
-        falls, open_gaps = None, () if missing else tuple(lag_gaps)
+        falls = None
+        if not missing:
+            open_gaps = tuple((gap.started_at, gap.ended_at) for gap in lag_gaps)
         texts = [gaps_text("lag", lag_gaps), gaps_text("replicas", missing)]
         text = f"{text}; {' and '.join(filter(None, texts))}"
     return LagFall(falls, text, int(rise), tolerance, plateau, open_gaps)
@@ -193,17 +191,6 @@ class Drain(MeasureModel):
     clock_error_seconds: float | None = 0.0  # of the spike's end; None: that clock is not bounded
     read_within_seconds: float = 0.0  # of ``drained_at``: the most that its reading took
 
-    named: ClassVar[tuple[NamedMeasure[Drain], ...]] = (
-        NamedMeasure(
-            "drain_seconds",
-            "Lag drain",
-            "s",
-            1,
-            lambda drain: drain.drain_seconds,
-            lambda drain: drain.drain_interval,
-        ),
-    )
-
     @property
     def drain_interval(self) -> Interval | None:
         """Return the bounds of ``drain_seconds``; None: not drained, or a clock is not bounded."""
@@ -214,14 +201,6 @@ class Drain(MeasureModel):
         return low, seconds + self.read_within_seconds + error
 
 
-@dataclass(frozen=True, slots=True)
-class DrainThreshold:
-    """The lag that counts as drained, and where it comes from."""
-
-    records: float | None
-    text: str
-
-
 def drain_measure(
     series: LagSeries,
     replicas: Sequence[ReplicaSample],
@@ -229,7 +208,7 @@ def drain_measure(
     *,
     spike_ended_at: int | None,
     until_at: int,
-    threshold: DrainThreshold,
+    threshold: tuple[float | None, str],
     pod_rate: float | None,
     held: Sequence[HeldBack] = (),
     clock_error_seconds: float | None = 0.0,
@@ -237,10 +216,11 @@ def drain_measure(
 ) -> Drain:
     """Return the drain after ``spike_ended_at``; all None without a spike or a threshold.
 
-    ``held``: when too much waited in the producer's client. ``clock_error_seconds``: the largest
-    error of the spike's end, which is on the producer's clock; None: not bounded.
+    ``threshold``: the lag that counts as drained, and where it comes from. ``held``: when too much
+    waited in the producer's client. ``clock_error_seconds``: the largest error of the spike's end,
+    which is on the producer's clock; None: not bounded.
     """
-    drained_at, above_until_at = _drained(series, spike_ended_at, until_at, threshold.records, held)
+    drained_at, above_until_at = drained(series, spike_ended_at, until_at, threshold[0], held)
     window = full_parallelism(replicas, spike_ended_at, until_at)
     sampled = [sample.at for sample in replicas]
     gaps = [] if spike_ended_at is None else gaps_between(sampled, spike_ended_at, until_at)
@@ -254,25 +234,20 @@ def drain_measure(
         above_until_at=above_until_at,
         clock_error_seconds=clock_error_seconds,
         read_within_seconds=_read_within(series, drained_at),
-        threshold_records=threshold.records,
-        threshold_text=threshold.text,
-        falls_monotonically=fall.falls_monotonically,
-        max_rise_records=fall.max_rise_records,
-        tolerance_records=fall.tolerance_records,
-        longest_plateau_seconds=fall.longest_plateau_seconds,
-        monotone_text=fall.text,
-        open_lag_gaps=tuple((gap.started_at, gap.ended_at) for gap in fall.lag_gaps),
+        threshold_records=threshold[0],
+        threshold_text=threshold[1],
+        **asdict(fall),
         skew_limited_seconds=limit,
         hottest_partition=hottest,
     )
 
 
-def _drained(
+def drained(
     series: LagSeries,
     spike_ended_at: int | None,
     until_at: int,
     threshold: float | None,
-    held: Sequence[HeldBack],
+    held: Sequence[HeldBack] = (),
 ) -> tuple[int | None, int | None]:
     """Return when lag was first seen drained, and when it was last known not to be before that.
 

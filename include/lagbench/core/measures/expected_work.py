@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -189,10 +189,8 @@ def _busy_seconds(
 
 SEARCHED_BINS = round((1 + AFTERMATH_SECONDS) * WINDOW_BINS)
 """An episode of a second and the five seconds after it."""
-
 COMPARABLE = 2.0
 """Noise is relative: blocks with half to twice the expected rate decide, if there are any."""
-
 REACHED_PERCENTILE = 90.0
 
 
@@ -200,9 +198,9 @@ REACHED_PERCENTILE = 90.0
 class Noise:
     """The noise in undisturbed periods."""
 
-    dip_percent: float
-    short_dip_percent: float
-    area_seconds: float
+    dip_noise_percent: float
+    short_dip_noise_percent: float
+    area_noise_seconds: float
 
 
 @dataclass(slots=True)
@@ -228,12 +226,8 @@ class Undisturbed:
         found = alike or [noise for _, noise in self._blocks[bins]]
         if not found:
             return None
-        return Noise(
-            *(
-                float(np.percentile([getattr(noise, name) for noise in found], REACHED_PERCENTILE))
-                for name in ("dip_percent", "short_dip_percent", "area_seconds")
-            )
-        )
+        table = [astuple(noise) for noise in found]
+        return Noise(*np.percentile(table, REACHED_PERCENTILE, axis=0).tolist())
 
     def _measured(self, bins: int) -> list[tuple[float, Noise]]:
         """Return the expected rate and the noise of each block in which enough was expected."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from lagbench.core.measures.evidence.lag_readings import (
     gaps_text,
 )
 from lagbench.core.measures.evidence.producer_report import SpikeWindow
-from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel
 from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.scenario.offered_load import OfferedLoad
 
@@ -54,7 +54,7 @@ class NeverDone(MeasureModel):
 
 
 class BuildUp(MeasureModel):
-    """The growth of lag from a spike's start until replicas rose (``lag/build_up.py``)."""
+    """The growth of lag from a spike's start until replicas rose."""
 
     started_at: int  # the spike's planned start
     ended_at: int | None = None
@@ -220,41 +220,6 @@ class Lag(MeasureModel):
     after_idle: IdleWait | None = None  # None: the plan has no idle stretch, or older measures
     never_done: NeverDone | None = None  # None: no accounting, or older measures
     clock_error_seconds: float | None = 0.0  # of a time lag, by two clocks; None: not bounded
-
-    named: ClassVar[tuple[NamedMeasure[Lag], ...]] = (
-        NamedMeasure("peak_lag_records", "Peak lag", "messages", 0, lambda lag: lag.peak_records),
-        NamedMeasure(
-            "time_lag_p50_seconds",
-            "Time lag p50",
-            "s",
-            1,
-            lambda lag: lag.time_lag_seconds.p50,
-            lambda lag: lag.time_lag_interval(lag.time_lag_seconds.p50),
-        ),
-        NamedMeasure(
-            "time_lag_p95_seconds",
-            "Time lag p95",
-            "s",
-            1,
-            lambda lag: lag.time_lag_seconds.p95,
-            lambda lag: lag.time_lag_interval(lag.time_lag_seconds.p95),
-        ),
-        NamedMeasure(
-            "time_lag_p99_seconds",
-            "Time lag p99",
-            "s",
-            1,
-            lambda lag: lag.time_lag_seconds.p99,
-            lambda lag: lag.time_lag_interval(lag.time_lag_seconds.p99),
-        ),
-        NamedMeasure(
-            "first_event_wait_seconds",
-            "Wait of the first message after idle",
-            "s",
-            1,
-            lambda lag: None if lag.after_idle is None else lag.after_idle.seconds,
-        ),
-    )
 
     def time_lag_interval(self, seconds: float | None) -> Interval | None:
         """Return the bounds of a time lag; None: not measured, or a clock is not bounded."""

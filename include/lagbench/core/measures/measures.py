@@ -6,9 +6,8 @@ nanoseconds and end in ``_at``. ``None`` means not measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any, get_args
+from collections.abc import Callable
+from typing import Any
 
 from pydantic import model_validator
 
@@ -22,7 +21,7 @@ from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.measures.evidence.played_actions import PlayedAction
 from lagbench.core.measures.evidence.producer_report import LoadWindow
 from lagbench.core.measures.lag_over_time import Lag
-from lagbench.core.measures.model import Fidelity, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import NANOSECONDS, Fidelity, Interval, MeasureModel, NamedMeasure
 from lagbench.core.measures.pod_use import PaidForItself, StartCost
 from lagbench.core.measures.reaction import Reaction
 from lagbench.core.measures.rebalance_summary import Rebalances
@@ -80,6 +79,13 @@ class Measures(MeasureModel):
         gone = ("contradictions", "rate_doubt")
         return {name: of for name, of in content.items() if name not in gone} | {"doubts": doubts}
 
+    def moment(self, at: int | None) -> str:
+        """Return an instant as seconds after the start of the stream."""
+        origin = self.load.stream_started_at
+        if at is None or origin is None:
+            return "at an unknown instant"
+        return f"at {(at - origin) / NANOSECONDS:+.1f} s"
+
     @property
     def spikes_unknown(self) -> str:
         """Why it is not known whether the load had a spike; empty: it is known.
@@ -91,28 +97,105 @@ class Measures(MeasureModel):
         return "without the rate of one pod (--pod-rate) it is not known whether there was a spike"
 
 
-def _collected() -> Iterator[NamedMeasure[Measures]]:
-    for part, field in Measures.model_fields.items():
-        for kind in (field.annotation, *get_args(field.annotation)):
-            if isinstance(kind, type) and issubclass(kind, MeasureModel):
-                yield from (_of_run(part, measure) for measure in kind.named)
+def _of_steps(step: str, title: str, costs: str) -> tuple[tuple[str, str, str, int, str], ...]:
+    """Return mean dip, mean area and longest recovery of one kind of step."""
+    longest = f"Longest recovery of a {title}"
+    return (
+        (f"{step}_dip_percent", f"Dip per {title}", "%", 1, f"{costs}.mean_dip_percent"),
+        (f"{step}_area_seconds", f"Area per {title}", "s", 2, f"{costs}.mean_area_seconds"),
+        (f"{step}_recovery_seconds", longest, "s", 1, f"{costs}.max_recovery_seconds"),
+    )
 
 
-def _of_run(part: str, measure: NamedMeasure[Any]) -> NamedMeasure[Measures]:
-    """Return a part's measure as one that is read from a whole run."""
-    interval = None if measure.interval is None else _within(part, measure.interval)
-    return replace(measure, read=_within(part, measure.read), interval=interval, part=part)
+_WAIT = "Wait of the first message after idle"
+_GAPS, _OVER = "partition_gaps", "of a handed-over partition"
+_NAMED: dict[str, tuple[tuple[str, str, str, int, str], ...]] = {
+    "reaction": (("reaction_seconds", "Scale-out reaction", "s", 1, "assigned_seconds"),),
+    "lag": (
+        ("peak_lag_records", "Peak lag", "messages", 0, "peak_records"),
+        ("time_lag_p50_seconds", "Time lag p50", "s", 1, "time_lag_seconds.p50"),
+        ("time_lag_p95_seconds", "Time lag p95", "s", 1, "time_lag_seconds.p95"),
+        ("time_lag_p99_seconds", "Time lag p99", "s", 1, "time_lag_seconds.p99"),
+        ("first_event_wait_seconds", _WAIT, "s", 1, "after_idle.seconds"),
+    ),
+    "drain": (("drain_seconds", "Lag drain", "s", 1, ""),),
+    "rebalances": (
+        ("rebalances", "Rebalances", "", 0, "after_start"),
+        ("rebalance_dip_percent", "Rebalance dip", "%", 1, "max_dip_percent"),
+        ("rebalance_area_seconds", "Rebalance area", "s", 2, "max_area_seconds"),
+        ("rebalance_recovery_seconds", "Rebalance recovery", "s", 1, "max_recovery_seconds"),
+        *_of_steps("scale_up", "scale-up step", "scale_ups"),
+        *_of_steps("scale_down", "scale-down step", "scale_downs"),
+        *_of_steps("action", "rebalance by an action", "of_actions"),
+        ("partitions_handed_over", "Partitions handed to another pod", "", 0, f"{_GAPS}.handovers"),
+        ("partition_gap_p95_seconds", f"Gap {_OVER} p95", "s", 2, f"{_GAPS}.p95_seconds"),
+        ("partition_gap_max_seconds", f"Longest gap {_OVER}", "s", 2, f"{_GAPS}.max_seconds"),
+    ),
+    "scaling": (
+        ("flips", "Flapping", "flips", 0, ""),
+        ("self_made_flips", "Self-made flips", "flips", 0, ""),
+        ("load_following_flips", "Load-following flips", "flips", 0, ""),
+        ("replica_changes", "Replica changes", "", 0, "change_count"),
+        ("max_replicas", "Most replicas", "", 0, ""),
+        ("pod_minutes", "Pod time", "pod-minutes", 1, ""),
+        ("idle_pod_minutes", "Pod time without work", "pod-minutes", 1, ""),
+        ("surplus_pods", "Pods that never got a partition", "", 0, "surplus_count"),
+        ("surplus_records", "Messages done by pods without a partition", "messages", 0, ""),
+    ),
+    "accounting": (
+        ("lost", "Messages lost", "messages", 0, "lost_in_all"),
+        ("failed", "Messages failed without poison", "messages", 0, "failed_unplanned"),
+        ("duplicated", "Double-processing in the ledger", "processings", 0, ""),
+        ("reordered", "Messages reordered", "messages", 0, ""),
+        ("moved_keys", "Keys that moved partition", "keys", 0, "moved.keys"),
+        ("overtaken", "Overtaken by their key elsewhere", "messages", 0, "moved.overtaken"),
+        ("zombies", "Two owners at once", "messages", 0, "zombie"),
+        ("lost_at_shutdown", "Messages lost around a SIGTERM", "messages", 0, ""),
+        ("duplicated_at_shutdown", "Messages repeated around a SIGTERM", "messages", 0, ""),
+    ),
+    "standstill": (("standstill_seconds", "Standstill", "s", 1, "group_seconds"),),
+    "spark": (
+        ("batch_seconds", "Batch time (median)", "s", 1, ""),
+        ("publish_delay_seconds", "Publish delay (median)", "s", 2, ""),
+        ("tasks_recomputed", "Tasks recomputed", "tasks", 0, ""),
+        ("executor_minutes", "Executor time", "executor-minutes", 1, ""),
+    ),
+}
+"""By field of ``Measures``: name, title, unit, decimals, and path (empty: the name)."""
 
 
-def _within(part: str, read: Callable[[Any], Any]) -> Callable[[Measures], Any]:
-    """Return ``read`` on the field ``part``; a run without that part gives None."""
+def _reader(path: str) -> Callable[[Measures], Any]:
+    """Return what reads ``path``; what is None on the way was not measured."""
 
-    def of_run(measures: Measures) -> Any:
-        found = getattr(measures, part)
-        return None if found is None else read(found)
+    def read(measures: Measures) -> Any:
+        found: Any = measures
+        for name in path.split("."):
+            found = None if found is None else getattr(found, name)
+        return found
 
-    return of_run
+    return read
 
 
-NAMED = {measure.name: measure for measure in _collected()}
+def _of_time_lag(percentile: str) -> Callable[[Measures], Interval | None]:
+    return lambda run: run.lag.time_lag_interval(getattr(run.lag.time_lag_seconds, percentile))
+
+
+_INTERVALS: dict[str, Callable[[Measures], Interval | None]] = {
+    "reaction_seconds": _reader("reaction.assigned_interval"),
+    "time_lag_p50_seconds": _of_time_lag("p50"),
+    "time_lag_p95_seconds": _of_time_lag("p95"),
+    "time_lag_p99_seconds": _of_time_lag("p99"),
+    "drain_seconds": _reader("drain.drain_interval"),
+    "standstill_seconds": _reader("standstill.group_interval"),
+    "reordered": _reader("accounting.reordered_interval"),
+    "overtaken": _reader("accounting.moved.overtaken_interval"),
+    "zombies": _reader("accounting.zombie_interval"),
+}
+NAMED = {
+    name: NamedMeasure(
+        name, title, unit, digits, _reader(f"{part}.{path or name}"), _INTERVALS.get(name), part
+    )
+    for part, rows in _NAMED.items()
+    for name, title, unit, digits, path in rows
+}
 """The measures of one run, by name."""

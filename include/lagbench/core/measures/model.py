@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import count
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,18 +16,13 @@ from lagbench.core.kubernetes_values import NS_PER_SECOND
 
 NANOSECONDS = NS_PER_SECOND
 """Nanoseconds in a second; every ``…_at`` is unix nanoseconds."""
-
 Fidelity = Literal["simulated", "processes", "kubernetes"]
-
-Of = TypeVar("Of")
-
 Interval = tuple[float, float]
-
 _UNKNOWN = "–"
 
 
 @dataclass(frozen=True, slots=True)
-class NamedMeasure(Generic[Of]):
+class NamedMeasure:
     """A number of a model, for SLOs, gate, prediction, simulator, report and terminal.
 
     For every named measure, lower is better.
@@ -37,10 +32,10 @@ class NamedMeasure(Generic[Of]):
     title: str
     unit: str  # empty: a plain count that the title explains
     digits: int  # decimals that are shown
-    read: Callable[[Of], float | None]  # None: not measured
-    interval: Callable[[Of], Interval | None] | None = None
+    read: Callable[[Any], float | None]  # of whole measures; None: not measured
+    interval: Callable[[Any], Interval | None] | None = None
     """Bounds of the true value; None: they depend on the episode, or the value is exact."""
-    part: str = ""  # the field of ``Measures`` that has it; set where they are collected
+    part: str = ""  # the field of ``Measures`` that has it
 
     @property
     def heading(self) -> str:
@@ -122,11 +117,8 @@ class MeasureModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    named: ClassVar[tuple[NamedMeasure[Any], ...]] = ()
-
 
 Reals = npt.NDArray[np.float64]
-
 Ints = npt.NDArray[np.int64]
 
 

@@ -30,9 +30,7 @@ from lagbench.core.measures.model import NANOSECONDS, Ints, Reals
 from lagbench.core.measures.rate_dip import IN_FLIGHT_BINS
 
 Counts = npt.NDArray[np.int32]
-
 POD_BINS = 10
-
 BY_LAG = "without the table timeline_by_partition partitions are derived from the samples of lag"
 
 
@@ -156,7 +154,6 @@ def work_by_lag(rate: RateSeries, lag: LagSeries, lost_records: int) -> Partitio
 
 
 SPREAD = 1.5
-
 FEWEST_COMMITS = 3
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from pydantic import Field
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
-from lagbench.core.measures.evidence.in_force import TopicPartitions
 from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS, RateSeries
+from lagbench.core.measures.evidence.played_actions import TopicPartitions
 from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.model import NANOSECONDS, Ints, MeasureModel, Reals
 from lagbench.core.measures.rate_dip import mean_rate_before

@@ -1,6 +1,6 @@
 """Measure the dip of the group's rate in a rebalance: depth, area, recovery.
 
-*Expected* is the work of the group without the rebalance (``counterfactual.py``); *done* is its
+*Expected* is the work of the group without the rebalance (``expected_work.py``); *done* is its
 work in the table ``timeline``. So a group that has nothing to do does not dip.
 
 * depth: 1 - done / expected, the worst window that starts in the episode or up to 5 s after. A
@@ -29,29 +29,18 @@ from lagbench.core.measures.evidence.lag_readings import BIN_NS, RateSeries
 from lagbench.core.measures.model import NANOSECONDS, Ints, Reals
 
 WINDOW_BINS = 10
-
 SHORT_SHARE = 5
-
 BEFORE_BINS = 100
-
 AFTERMATH_SECONDS = 5.0
-
 WATCH_SECONDS = 60.0
-
 RECOVERED_SHARE = 0.95
-
 SMALLEST_EXPECTED = 20.0
-
 COSTS_PER_WINDOW = 10
-
 IN_FLIGHT_BINS = 2
 """From the planned instant to the work (produce, fetch): about 0.1 s, plus a bin of rounding."""
-
 _ROUNDING = 1e-6
 """In messages: the error in sums of binary fractions is smaller."""
-
 NOTHING_TO_DO = "the group had almost no work"
-
 NO_WORK_REASONS = (NOTHING_TO_DO,)
 """Reasons that need no measurement: a group with nothing to do has nothing to lose."""
 
@@ -76,7 +65,7 @@ class RateDip:
     expected_rate_per_second: float | None = None  # in the deepest window, like the next
     min_rate_per_second: float | None = None
     short_dip_percent: float | None = None
-    area_messages: float | None = None
+    dip_area_messages: float | None = None
     area_seconds: float | None = None
     recovery_seconds: float | None = None
     over_seconds: float = 0.0  # from the episode's start until no window was low any more
@@ -201,7 +190,7 @@ def rate_dip(
         expected_rate_per_second=float(expected[worst : worst + bins].sum()) / window_seconds,
         min_rate_per_second=float(done[worst : worst + bins].sum()) / window_seconds,
         short_dip_percent=None if short is None else 100 * short[0],
-        area_messages=lost,
+        dip_area_messages=lost,
         area_seconds=seconds,
         recovery_seconds=recovery,
         over_seconds=min(until, watch - first) / WINDOW_BINS,

@@ -2,9 +2,9 @@
 
 t0 load step         planned instant of the first spike's start
 t1 lag crosses       total lag rises above lagThreshold x replicas at t0 (interpolated), or above
-                     the group's target (due.py)
+                     the group's target (pods_due.py)
 t2 autoscaler reads  first sync (or poll) after t1 whose metric is above that; a cluster's HPA
-                     shows it only in its status (t2_reading.py)
+                     shows it only in its status (reaction_stamps.py)
 t3 desired changes   desired replicas rise
 t4 pod created       \
 t5 Ready              |
@@ -31,13 +31,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from operator import add, sub
-from typing import ClassVar, Literal
+from typing import Literal
 
 from lagbench.core.measures.evidence.clock_readings import Clocks, clocks_measure
-from lagbench.core.measures.evidence.in_force import TopicPartitions
 from lagbench.core.measures.evidence.lag_readings import gaps_text
+from lagbench.core.measures.evidence.played_actions import TopicPartitions
 from lagbench.core.measures.evidence.pod_timeline import unwatched_text
-from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel
 from lagbench.core.measures.pods_due import Due, Standing, pods_due, standing
 from lagbench.core.measures.reaction_stamps import (
     ReactionInput,
@@ -61,17 +61,13 @@ TITLES = {
     "t7": "first partition assigned",
     "t8": "first record done",
 }
-
 TITLES_OF_TASKS = TITLES | {
     "t6": "first task began",
     "t7": "first task finished",
     "t8": "its messages in the ledger",
 }
 """Of a consumer on Spark, whose workers join no group."""
-
 SUM_TOLERANCE_SECONDS = 0.001
-
-
 ReactionOutcome = Literal["reacted", "not_due", "did_not_come", "unknown"]
 
 
@@ -111,17 +107,6 @@ class Reaction(MeasureModel):
     step_number: int | None = None  # from 1: the load step of the chain
     step_count: int | None = None
     unknown_text: str = ""  # another step whose reaction is not known; empty: none
-
-    named: ClassVar[tuple[NamedMeasure[Reaction], ...]] = (
-        NamedMeasure(
-            "reaction_seconds",
-            "Scale-out reaction",
-            "s",
-            1,
-            lambda of: of.assigned_seconds,
-            lambda of: of.assigned_interval,
-        ),
-    )
 
     @property
     def assigned_interval(self) -> Interval | None:

@@ -13,25 +13,23 @@ it open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.evidence.lag_readings import RateSeries
 from lagbench.core.measures.evidence.played_actions import Hidden
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel, histogram, percentile
+from lagbench.core.measures.rate_dip import NO_WORK_REASONS
 from lagbench.core.measures.replica_changes import ReplicaPods
 from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.scenario.actions import RebalanceProtocol
 
 QUIET_SECONDS = 2.0
-
 HEARTBEAT_SECONDS = 6.0
-
 LONGEST_PAUSE_SECONDS = 60.0
-
-
 EpisodeTrigger = Literal["start", "scale_up", "scale_down", "pod_death", "action", "other"]
 
 
@@ -246,7 +244,6 @@ def idle_scale_downs_text(changes: Sequence[ReplicaChange], rate: RateSeries) ->
 SETTLED_STATES = frozenset({"STABLE", "EMPTY", "DEAD"})
 """In every other state partitions are being assigned. librdkafka 2.16 has no names for the states
 ASSIGNING and RECONCILING of the consumer protocol and reports UNKNOWN."""
-
 Holding = tuple[str, tuple[tuple[str, int], ...]]
 """A member's instance id, else its member id, and its partitions as (topic, partition)."""
 
@@ -313,3 +310,91 @@ class WatchedGroup(MeasureModel):
     def until(self, at_seconds: float) -> float:
         """Return the longest time without a look, if none came before ``at_seconds``."""
         return max(self.longest_gap_seconds, at_seconds - self.last.at_seconds)
+
+
+BOUNDS_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class GapBin(MeasureModel):
+    """Handovers with a gap above the previous bin's bound and up to ``up_to_seconds``."""
+
+    up_to_seconds: float | None  # None: everything above
+    count: int
+
+
+class PartitionGaps(MeasureModel):
+    """Handovers of partitions: last record by the old owner to the first by the new one.
+
+    Counted are partitions handed over to a pod of another name, as the ledger has their work. A
+    StatefulSet's pod that comes back under its name to its own partitions does not count.
+    """
+
+    handovers: int
+    p50_seconds: float | None
+    p95_seconds: float | None
+    max_seconds: float | None
+    max_partition: int | None
+    histogram: tuple[GapBin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """A partition went from one pod to another."""
+
+    partition: int
+    next_done_at: int
+    gap_seconds: float
+
+
+def partition_gaps(handovers: Sequence[Handover]) -> PartitionGaps:
+    """Return the histogram of the gaps and its percentiles."""
+    gaps = [max(0.0, handover.gap_seconds) for handover in handovers]
+    widest = max(handovers, key=lambda handover: handover.gap_seconds, default=None)
+    return PartitionGaps(
+        handovers=len(gaps),
+        p50_seconds=percentile(gaps, 50),
+        p95_seconds=percentile(gaps, 95),
+        max_seconds=max(gaps, default=None),
+        max_partition=None if widest is None else widest.partition,
+        histogram=tuple(
+            GapBin(up_to_seconds=bound, count=count)
+            for bound, count in histogram(gaps, BOUNDS_SECONDS)
+        ),
+    )
+
+
+class StepCosts(MeasureModel):
+    """The dips of the episodes of one kind; None: there was none with work, or one is unknown."""
+
+    steps: int = 0  # with work to lose
+    idle_steps: int = 0  # without
+    mean_dip_percent: float | None = None
+    max_dip_percent: float | None = None
+    mean_area_seconds: float | None = None
+    max_area_seconds: float | None = None
+    max_recovery_seconds: float | None = None
+
+    @classmethod
+    def of(cls, episodes: Iterable[RebalanceEpisode]) -> StepCosts:
+        """Return the summary of episodes."""
+        own = list(episodes)
+        busy = [episode for episode in own if episode.reason not in NO_WORK_REASONS]
+        dips = [episode.dip_percent for episode in busy]
+        areas = [episode.area_seconds for episode in busy]
+        return cls(
+            steps=len(busy),
+            idle_steps=len(own) - len(busy),
+            mean_dip_percent=of_all(dips, fmean),
+            max_dip_percent=of_all(dips, max),
+            mean_area_seconds=of_all(areas, fmean),
+            max_area_seconds=of_all(areas, max),
+            max_recovery_seconds=of_all([episode.recovery_seconds for episode in busy], max),
+        )
+
+
+def of_all(
+    values: Sequence[float | None], summarise: Callable[[list[float]], float]
+) -> float | None:
+    """Return the summary of all values; None if there is none, or if one is not known."""
+    known = [value for value in values if value is not None]
+    return summarise(known) if known and len(known) == len(values) else None

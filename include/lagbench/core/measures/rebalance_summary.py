@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from lagbench.core.measures.expected_work import (
     counting_owners,
     pod_rate_per_second,
 )
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure, Reals
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel, Reals
 from lagbench.core.measures.partition_work import POD_BINS, PartitionWork
 from lagbench.core.measures.rate_dip import (
     AFTERMATH_SECONDS,
@@ -34,29 +33,16 @@ from lagbench.core.measures.rate_dip import (
 )
 from lagbench.core.measures.rebalance_episodes import (
     EpisodeSpan,
+    PartitionGaps,
     RebalanceEpisode,
+    StepCosts,
     caused_by_action,
     episode_trigger,
+    of_all,
 )
 from lagbench.core.measures.replica_changes import ReplicaPods, replica_pods
 from lagbench.core.measures.replica_steps import ReplicaChange
-from lagbench.core.measures.step_costs import PartitionGaps, StepCosts, of_all
 from lagbench.core.scenario.actions import RebalanceProtocol
-
-
-def _of_steps(
-    name: str, title: str, of: Callable[[Rebalances], StepCosts]
-) -> tuple[NamedMeasure[Rebalances], ...]:
-    """Return mean dip, mean area and longest recovery of one kind of step as named measures."""
-    dip, area = f"Dip per {title}", f"Area per {title}"
-    longest = f"Longest recovery of a {title}"
-    return (
-        NamedMeasure(f"{name}_dip_percent", dip, "%", 1, lambda m: of(m).mean_dip_percent),
-        NamedMeasure(f"{name}_area_seconds", area, "s", 2, lambda m: of(m).mean_area_seconds),
-        NamedMeasure(
-            f"{name}_recovery_seconds", longest, "s", 1, lambda m: of(m).max_recovery_seconds
-        ),
-    )
 
 
 class Rebalances(MeasureModel):
@@ -76,45 +62,6 @@ class Rebalances(MeasureModel):
     scale_ups: StepCosts = StepCosts()
     scale_downs: StepCosts = StepCosts()
     of_actions: StepCosts = StepCosts()  # episodes that an action of the run caused
-
-    named: ClassVar[tuple[NamedMeasure[Rebalances], ...]] = (
-        NamedMeasure("rebalances", "Rebalances", "", 0, lambda m: m.after_start),
-        NamedMeasure("rebalance_dip_percent", "Rebalance dip", "%", 1, lambda m: m.max_dip_percent),
-        NamedMeasure(
-            "rebalance_area_seconds", "Rebalance area", "s", 2, lambda m: m.max_area_seconds
-        ),
-        NamedMeasure(
-            "rebalance_recovery_seconds",
-            "Rebalance recovery",
-            "s",
-            1,
-            lambda m: m.max_recovery_seconds,
-        ),
-        *_of_steps("scale_up", "scale-up step", lambda m: m.scale_ups),
-        *_of_steps("scale_down", "scale-down step", lambda m: m.scale_downs),
-        *_of_steps("action", "rebalance by an action", lambda m: m.of_actions),
-        NamedMeasure(
-            "partitions_handed_over",
-            "Partitions handed to another pod",
-            "",
-            0,
-            lambda m: None if m.partition_gaps is None else m.partition_gaps.handovers,
-        ),
-        NamedMeasure(
-            "partition_gap_p95_seconds",
-            "Gap of a handed-over partition p95",
-            "s",
-            2,
-            lambda m: None if m.partition_gaps is None else m.partition_gaps.p95_seconds,
-        ),
-        NamedMeasure(
-            "partition_gap_max_seconds",
-            "Longest gap of a handed-over partition",
-            "s",
-            2,
-            lambda m: None if m.partition_gaps is None else m.partition_gaps.max_seconds,
-        ),
-    )
 
     @property
     def after_start(self) -> int:
@@ -171,10 +118,8 @@ def rebalance_episodes(
         ]
     pods = _pods(group)
     return tuple(
-        _episode(number, span, pods, dip, noise, group=group).model_copy(
-            update={"protocol": protocol}
-        )
-        for number, (span, dip, noise) in enumerate(zip(spans, dips, noises, strict=True), start=1)
+        _episode(number, *of_span, pods, protocol=protocol, group=group)
+        for number, of_span in enumerate(zip(spans, dips, noises, strict=True), start=1)
     )
 
 
@@ -321,10 +266,11 @@ def _had_work(group: GroupWork, at: int) -> bool:
 def _episode(
     number: int,
     span: EpisodeSpan,
-    pods: ReplicaPods,
     dip: RateDip,
     noise: Noise | None,
+    pods: ReplicaPods,
     *,
+    protocol: RebalanceProtocol | None,
     group: GroupWork,
 ) -> RebalanceEpisode:
     trigger, text, steps = episode_trigger(span, pods)
@@ -332,6 +278,9 @@ def _episode(
     unowned = ""
     if span.ended_at is None:
         unowned = f"partitions {list(span.unowned)} were left without an owner"
+    noises = {} if noise is None else asdict(noise)
+    measured = asdict(dip)
+    del measured["over_seconds"]
     return RebalanceEpisode(
         number=number,
         started_at=span.started_at,
@@ -345,23 +294,12 @@ def _episode(
         pods_left=tuple(sorted({*span.left, *span.died})),
         members_before=span.members_before,
         members_after=span.members_after,
-        protocol=None,
+        protocol=protocol,
         partitions_moved=span.partitions_moved,
         mean_rate_before_per_second=mean_rate_before(group.rate, span.started_at)
         if group.rate.processed.size
         else None,
-        min_rate_per_second=dip.min_rate_per_second,
-        dip_percent=dip.dip_percent,
-        dip_area_messages=dip.area_messages,
-        recovery_seconds=dip.recovery_seconds,
-        observed_seconds=dip.observed_seconds,
-        reason=dip.reason or unowned,
-        expected_rate_per_second=dip.expected_rate_per_second,
-        window_seconds=dip.window_seconds,
-        dip_noise_percent=None if noise is None else noise.dip_percent,
-        short_dip_percent=dip.short_dip_percent,
-        short_dip_noise_percent=None if noise is None else noise.short_dip_percent,
-        area_seconds=dip.area_seconds,
-        area_noise_seconds=None if noise is None else noise.area_seconds,
+        **measured | {"reason": dip.reason or unowned},
+        **noises,
         step_ats=tuple(change.at for change in steps),
     )

@@ -89,7 +89,7 @@ def replica_changes(
 
     The recorder's samples show the desired replicas. The autoscaler's own records and the
     recorder's watch show exactly when and by whom they were changed, and changes that were undone
-    between two samples (``replicas/steps.py``, ``replicas/timeline.py``).
+    between two samples (``replica_steps.py``).
     """
     samples = sorted(
         (r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS
@@ -30,7 +30,6 @@ _EVENT_REACH_SECONDS = 2.0
 
 # The watch reports the autoscaler's step within milliseconds, on a busy machine later.
 _WATCH_REACH_SECONDS = 5.0
-
 _NEW_SIZE = re.compile(r"New size: (\d+)")
 
 
@@ -40,11 +39,11 @@ class ReplicaChange(MeasureModel):
     at: int
     replicas_before: int
     replicas_after: int
-    by: Literal["keda", "hpa", "user", "unknown"]
+    by: By
     reason: str
     precision_seconds: float
-    is_reversal: bool
-    is_flip: bool
+    is_reversal: bool = False
+    is_flip: bool = False
     is_self_made: bool | None = None  # None: no flip, or the instants of the load are not known
 
 
@@ -55,23 +54,16 @@ class ReplicaStep:
     at: int
     replicas_before: int
     replicas_after: int
-    by: By
-    reason: str
-    is_exact: bool
+    by: By = "unknown"
+    reason: str = ""
+    is_exact: bool = False
 
     def change(self, since_at: int) -> ReplicaChange:
         """Return the step as a change that came after ``since_at``."""
+        given = asdict(self)
         unsure_seconds = max(self.at - since_at, 0) / NANOSECONDS
-        return ReplicaChange(
-            at=self.at,
-            replicas_before=self.replicas_before,
-            replicas_after=self.replicas_after,
-            by=self.by,
-            reason=self.reason,
-            precision_seconds=0.0 if self.is_exact else unsure_seconds,
-            is_reversal=False,
-            is_flip=False,
-        )
+        precision = 0.0 if given.pop("is_exact") else unsure_seconds
+        return ReplicaChange(**given, precision_seconds=precision)
 
 
 def replica_steps(records: Sequence[TelemetryRecord]) -> list[ReplicaStep]:
@@ -125,14 +117,7 @@ def _watched(step: ReplicasChanged, rescales: Sequence[KubeEvent]) -> ReplicaSte
     reason = f"written by {step.manager}" if by == "user" else ""
     if by == "hpa" and rescale is not None:
         reason = rescale.message
-    return ReplicaStep(
-        at=step.at,
-        replicas_before=step.replicas_before,
-        replicas_after=step.replicas_after,
-        by=by,
-        reason=reason,
-        is_exact=False,
-    )
+    return ReplicaStep(step.at, step.replicas_before, step.replicas_after, by, reason)
 
 
 def _rescale(step: ReplicasChanged, rescales: Sequence[KubeEvent]) -> KubeEvent | None:
@@ -181,7 +166,7 @@ class ReplicaTimeline:
         changes = self._take(arrived, before.at)
         spec = changes[-1].replicas_after if changes else before.spec
         if spec != after.spec:
-            unreported = ReplicaStep(after.at, spec, after.spec, "unknown", "", is_exact=False)
+            unreported = ReplicaStep(after.at, spec, after.spec)
             changes.append(unreported.change(before.at))
         return changes
 

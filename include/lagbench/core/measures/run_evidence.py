@@ -11,20 +11,22 @@ from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet, clock_set
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
 from lagbench.core.measures.accounting.accounting import BadMessage, CommitMove
 from lagbench.core.measures.evidence.group_events import GroupEvent, group_events, measured_until
-from lagbench.core.measures.evidence.in_force import (
+from lagbench.core.measures.evidence.lag_readings import Gap, LagSeries, RateSeries
+from lagbench.core.measures.evidence.observed_group import Observation, observation_of
+from lagbench.core.measures.evidence.played_actions import (
+    Hidden,
+    PlayedAction,
     PoliciesInForce,
     TopicPartitions,
+    played_actions,
     policies_in_force,
     topic_partitions,
 )
-from lagbench.core.measures.evidence.lag_readings import Gap, LagSeries, RateSeries
-from lagbench.core.measures.evidence.observed_group import Observation, observation_of
-from lagbench.core.measures.evidence.played_actions import Hidden, PlayedAction, played_actions
 from lagbench.core.measures.evidence.pod_timeline import PodTimeline, pod_timelines
 from lagbench.core.measures.evidence.producer_report import LoadWindow, load_window
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.partition_work import PartitionWork
-from lagbench.core.measures.step_costs import Handover
+from lagbench.core.measures.rebalance_episodes import Handover
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.actions import balancers_of

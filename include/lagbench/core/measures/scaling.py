@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, gaps_text
-from lagbench.core.measures.evidence.pod_timeline import pod_of_life, unwatched_text
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
+from lagbench.core.measures.evidence.pod_timeline import pod_of_life, pod_seconds, unwatched_text
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.pod_use import (
     SurplusPod,
     idle_ratio,
     surplus,
     zero_partition_seconds,
 )
-from lagbench.core.measures.rebalance_episodes import EpisodeSpan, episode_spans
+from lagbench.core.measures.rebalance_episodes import EpisodeSpan, episode_spans, partition_gaps
 from lagbench.core.measures.rebalance_summary import (
     GroupWork,
     Rebalances,
@@ -36,7 +35,6 @@ from lagbench.core.measures.replica_changes import (
 from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.standstill import Standstill, asleep_periods, standstill
-from lagbench.core.measures.step_costs import partition_gaps
 from lagbench.core.scenario.actions import downstream_pace, rebalance_protocol
 from lagbench.core.telemetry.records_of_recorder import GroupMembers, GroupSample
 
@@ -81,9 +79,9 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
     ]
     sample_until_at = until_at if run.sample_until_at is None else run.sample_until_at
     unwatched = unwatched_pods(run, from_at, until_at)
-    seen_seconds = _pod_seconds(run, from_at, sample_until_at)
-    pod_seconds = None if unwatched else seen_seconds
-    seconds_after = None if unwatched else _pod_seconds(run, sample_until_at, until_at)
+    seen_seconds = pod_seconds(run.timelines, from_at, sample_until_at)
+    known_seconds = None if unwatched else seen_seconds
+    seconds_after = None if unwatched else pod_seconds(run.timelines, sample_until_at, until_at)
     empty = zero_partition_seconds(run.events, run.timelines, from_at, until_at)
     at_start = run.policies.at(run.load.first_spike_started_at)
     is_at_floor, baseline_text = baseline_at_floor(
@@ -122,11 +120,11 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         max_ready_replicas=max((sample.ready for sample in samples), default=None),
         partitions=run.partitions,
         partitions_at_end=run.topic_partitions.last,
-        pod_minutes=None if pod_seconds is None else pod_seconds / 60,
+        pod_minutes=None if known_seconds is None else known_seconds / 60,
         idle_ratio=None
-        if pod_seconds is None or (run.observation and run.pod_rate_per_second is None)
+        if known_seconds is None or (run.observation and run.pod_rate_per_second is None)
         else idle_ratio(
-            pod_seconds,
+            known_seconds,
             run.rate.processed_between(from_at, sample_until_at),
             run.pod_rate_per_second,
         ),
@@ -169,13 +167,6 @@ def unwatched_pods(run: RunEvidence, from_at: int, until_at: int) -> str:
     return unwatched_text(
         run.records, run.timelines, from_at, until_at, members_are_pods=run.members_are_pods
     )
-
-
-def _pod_seconds(run: RunEvidence, from_at: int, until_at: int) -> float | None:
-    """Return the pods' time inside [from_at, until_at]; None when no pod was ever seen."""
-    if not run.timelines:
-        return None
-    return sum(timeline.seconds_between(from_at, until_at) for timeline in run.timelines.values())
 
 
 def _records_by_pod(run: RunEvidence) -> dict[str, int] | None:
@@ -237,48 +228,17 @@ class Scaling(MeasureModel):
         None, description="like pod_minutes, of the pods that have a timeline: the least that it is"
     )
 
-    named: ClassVar[tuple[NamedMeasure[Scaling], ...]] = (
-        NamedMeasure("flips", "Flapping", "flips", 0, lambda m: m.flips),
-        NamedMeasure("self_made_flips", "Self-made flips", "flips", 0, lambda m: m.self_made_flips),
-        NamedMeasure(
-            "load_following_flips",
-            "Load-following flips",
-            "flips",
-            0,
-            lambda m: m.load_following_flips,
-        ),
-        NamedMeasure("replica_changes", "Replica changes", "", 0, lambda m: m.change_count),
-        NamedMeasure("max_replicas", "Most replicas", "", 0, lambda m: m.max_replicas),
-        NamedMeasure("pod_minutes", "Pod time", "pod-minutes", 1, lambda m: m.pod_minutes),
-        NamedMeasure(
-            "idle_pod_minutes",
-            "Pod time without work",
-            "pod-minutes",
-            1,
-            lambda m: m.idle_pod_minutes,
-        ),
-        NamedMeasure(
-            "surplus_pods",
-            "Pods that never got a partition",
-            "",
-            0,
-            lambda m: None if m.max_members is None else len(m.surplus_pods),
-        ),
-        NamedMeasure(
-            "surplus_records",
-            "Messages done by pods without a partition",
-            "messages",
-            0,
-            lambda m: m.surplus_records,
-        ),
-    )
-
     @property
     def idle_pod_minutes(self) -> float | None:
         """The pods' time in the planned window that did no work: it was paid and not needed."""
         if self.pod_minutes is None or self.idle_ratio is None:
             return None
         return self.pod_minutes * self.idle_ratio
+
+    @property
+    def surplus_count(self) -> int | None:
+        """The pods that never got a partition; None: the members are not known."""
+        return None if self.max_members is None else len(self.surplus_pods)
 
     @property
     def surplus_records(self) -> int | None:

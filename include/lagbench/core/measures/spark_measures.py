@@ -10,9 +10,8 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import ClassVar
 
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import (
     OffsetsPublished,
@@ -42,26 +41,10 @@ class SparkMeasures(MeasureModel):
     driver_starts: int
     findings: tuple[str, ...] = ()
 
-    named: ClassVar[tuple[NamedMeasure[SparkMeasures], ...]] = (
-        NamedMeasure("batch_seconds", "Batch time (median)", "s", 1, lambda m: m.batch_seconds),
-        NamedMeasure(
-            "publish_delay_seconds",
-            "Publish delay (median)",
-            "s",
-            2,
-            lambda m: m.publish_delay_seconds,
-        ),
-        NamedMeasure(
-            "tasks_recomputed", "Tasks recomputed", "tasks", 0, lambda m: m.tasks_recomputed
-        ),
-        NamedMeasure(
-            "executor_minutes",
-            "Executor time",
-            "executor-minutes",
-            1,
-            lambda m: None if m.executor_seconds is None else m.executor_seconds / 60,
-        ),
-    )
+    @property
+    def executor_minutes(self) -> float | None:
+        """The executors' time in minutes."""
+        return None if self.executor_seconds is None else self.executor_seconds / 60
 
 
 def spark_measures(

@@ -15,28 +15,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, RateSeries
-from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel
 from lagbench.core.measures.partition_work import PartitionWork, group_waiting
 from lagbench.core.measures.rate_dip import IN_FLIGHT_BINS
 from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 
 BIN_SECONDS = BIN_NS / NANOSECONDS
-
 COSTS_PER_LIMIT = 3
-
 PRECISION_BINS = 2 + IN_FLIGHT_BINS + 1
 
 
 class Standstill(MeasureModel):
-    """The longest time without work done although work waited: ``rebalance/standstill.py``."""
+    """The longest time without work done although work waited."""
 
     group_seconds: float | None = None  # None: no data on the group's work
     group_low_seconds: float | None = None
@@ -47,17 +44,6 @@ class Standstill(MeasureModel):
     partition_started_at: int | None = None
     message_seconds: float  # cost of one message: work in flight is work
     reason: str  # why a part was not measured; empty when all was
-
-    named: ClassVar[tuple[NamedMeasure[Standstill], ...]] = (
-        NamedMeasure(
-            "standstill_seconds",
-            "Standstill",
-            "s",
-            1,
-            lambda found: found.group_seconds,
-            lambda found: found.group_interval,
-        ),
-    )
 
     @property
     def group_interval(self) -> Interval | None:

@@ -21,7 +21,6 @@ _SEEN_LATE_NS = 2_000_000_000
 # A commit that ran ahead of the work loses the queued messages: seconds of work. A pod's end
 # long after the commit did not cause that loss.
 _LOSS_FOLLOWS_WITHIN_NS = 30_000_000_000
-
 _WITHOUT_CAUSE = frozenset(
     {
         message_classes.NOT_YET_CONSUMED,

@@ -45,7 +45,6 @@ FACT_KINDS = tuple(str(record.__struct_config__.tag) for record in _FACTS)
 _KILLED_EXIT_CODES = frozenset({137, -9})
 # rates and lengths are real numbers: the place of its last message is rounded.
 _SLACK_MESSAGES, _SLACK_NS = 2, NS_PER_SECOND
-
 Ranges = Sequence[tuple[int, int]]
 Of = TypeVar("Of", bound=Record)
 

@@ -68,7 +68,7 @@ class SimulationMeasures:
 
 
 # A run ends when the replicas are settled, and has no sample of the ages of waiting messages.
-_SIMULATED_ONLY: dict[str, NamedMeasure[Any]] = {
+_SIMULATED_ONLY: dict[str, NamedMeasure] = {
     "pod_minutes_in_all": NamedMeasure(
         "pod_minutes_in_all",
         "Pod time with the scale-down",
@@ -80,7 +80,7 @@ _SIMULATED_ONLY: dict[str, NamedMeasure[Any]] = {
         "seconds_over_slo", "Time over the SLO", "s", 0, lambda found: found.seconds_over_slo
     ),
 }
-COMPARED: tuple[NamedMeasure[Any], ...] = tuple(
+COMPARED: tuple[NamedMeasure, ...] = tuple(
     _SIMULATED_ONLY.get(name) or NAMED[name]
     for name in (
         "replica_changes",
@@ -143,7 +143,7 @@ class Spread:
     high: float | None
     missing: int = 0
 
-    def text(self, measure: NamedMeasure[Any]) -> str:
+    def text(self, measure: NamedMeasure) -> str:
         """Return median and range as ``measure`` is shown; a dash if there is no value."""
         reported = measure.spread(self.median, self.low, self.high)
         is_partial = self.missing and self.median is not None

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 
 from lagbench.core.measures.accounting.accounting import Accounting, BadMessageGroup
 from lagbench.core.measures.measures import NAMED, Measures
-from lagbench.core.measures.observed_notes import moment
 from lagbench.core.verdict.slo import Slo, SloResult
 from lagbench.shared_with_spark import message_classes
 
@@ -78,7 +77,7 @@ def _doubts_of_class(measures: Measures, of: str) -> list[str]:
     if of == message_classes.ZOMBIE:
         doubts += [
             f"who owned {_partitions(hole.partitions)} is not known before "
-            f"{moment(measures, hole.until_at)}: a rebalance record of {hole.pod} is missing"
+            f"{measures.moment(hole.until_at)}: a rebalance record of {hole.pod} is missing"
             for hole in found.unknown_ownership[:NAMED_GROUPS]
         ]
     if found.unbounded_pods and of in (message_classes.REORDERED, message_classes.ZOMBIE):
@@ -123,7 +122,7 @@ def _unledgered(measures: Measures) -> str:
     is_bounded = len(counts) == len(killed)
     most = f"at most {sum(counts)} more" if is_bounded else "an unknown number more"
     pods = [
-        f"{found.pod} {found.seconds:.2f} s {moment(measures, found.killed_at)}" for found in killed
+        f"{found.pod} {found.seconds:.2f} s {measures.moment(found.killed_at)}" for found in killed
     ]
     return (
         f"; {most} were done by killed pods ({_few(pods, NAMED_GROUPS)}) and are not in the ledger:"
@@ -191,7 +190,7 @@ def describe_groups(measures: Measures, groups: Sequence[BadMessageGroup]) -> st
         other = f" (first {group.other_pod})" if group.other_pod else ""
         cause = _CAUSES.get(group.cause, group.cause)
         of_pod = f" of {group.cause_pod}" if group.cause_pod else ""
-        when = "" if group.first_at is None else f", first {moment(measures, group.first_at)}"
+        when = "" if group.first_at is None else f", first {measures.moment(group.first_at)}"
         where = _partitions(group.partitions)
         texts.append(f"{group.count} by {who}{other} on {where} {cause}{of_pod}{when}")
     left = sum(group.count for group in groups[NAMED_GROUPS:])

@@ -10,7 +10,6 @@ from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel, exact_text, short_beside
 
 SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
-
 CLAIM = "must hold"
 CLAIMS: Mapping[str, str] = {
     "lag_falls_at_full_parallelism": "Lag falls at full parallelism",

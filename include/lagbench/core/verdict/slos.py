@@ -16,7 +16,6 @@ from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS
 from lagbench.core.measures.evidence.played_actions import Hidden
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.observed_notes import moment
 from lagbench.core.measures.rate_dip import NO_WORK_REASONS, RECOVERED_SHARE
 from lagbench.core.measures.rebalance_episodes import RebalanceEpisode
 from lagbench.core.measures.scaling import Scaling
@@ -82,7 +81,7 @@ def _flips(measures: Measures, slo: Slo) -> SloResult:
     if flips:
         first = flips[0]
         reason += (
-            f"; first flip {moment(measures, first.at)}: {first.replicas_before} to"
+            f"; first flip {measures.moment(first.at)}: {first.replicas_before} to"
             f" {first.replicas_after} by {first.by}"
         )
     if flips and scaling.self_made_flips is not None:
@@ -194,7 +193,7 @@ def _without_steps(measures: Measures, slo: Slo) -> SloResult | None:
     steps, idle = _steps(measures)
     unknown = ""
     if found.unanswered_step_ats:
-        when = moment(measures, found.unanswered_step_ats[0])
+        when = measures.moment(found.unanswered_step_ats[0])
         unknown = f"the replicas changed {when} under load, but no rebalance was recorded"
     elif scaling.max_replicas is None:
         unknown = "there is no sample of the replicas"
@@ -259,7 +258,7 @@ def _recovery(measures: Measures, slo: Slo) -> SloResult:
 
 def _episode(measures: Measures, episode: RebalanceEpisode) -> str:
     return (
-        f"episode {episode.number} {moment(measures, episode.started_at)} ({episode.trigger_text})"
+        f"episode {episode.number} {measures.moment(episode.started_at)} ({episode.trigger_text})"
     )
 
 
@@ -271,13 +270,13 @@ def _standstill(measures: Measures, slo: Slo) -> SloResult:
     if found is None or found.group_seconds is None:
         return slo.unknown("it was not measured" if found is None else found.reason)
     if found.group_seconds:
-        reason = f"work waited and nothing was done {moment(measures, found.group_started_at)}"
+        reason = f"work waited and nothing was done {measures.moment(found.group_started_at)}"
     else:
         reason = "the group worked whenever work waited"
     if found.partition is not None and found.partition_seconds:
         reason += (
             f"; partition {found.partition} stood longest, {found.partition_seconds:.1f} s"
-            f" {moment(measures, found.partition_started_at)}"
+            f" {measures.moment(found.partition_started_at)}"
         )
     return slo.judge(measures, f"{reason}; {found.reason}" if found.reason else reason)
 
@@ -293,7 +292,7 @@ def _drain(measures: Measures, slo: Slo) -> SloResult:
         return slo.unknown(drain.threshold_text)
     if drain.drain_seconds is None:
         return _undrained(drain, slo, drain.spike_ended_at)
-    reason = f"lag at most {drain.threshold_records:g} {moment(measures, drain.drained_at)}"
+    reason = f"lag at most {drain.threshold_records:g} {measures.moment(drain.drained_at)}"
     if drain.skew_limited_seconds is not None:
         reason += (
             f"; partition {drain.hottest_partition} alone needs"

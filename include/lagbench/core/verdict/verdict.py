@@ -25,7 +25,6 @@ from lagbench.core.measures.checks import reconciliation
 from lagbench.core.measures.evidence.group_strangers import GroupStranger
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel
-from lagbench.core.measures.observed_notes import moment
 from lagbench.core.scenario.consumer_kinds import kind_of, knows_work, level_of
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.accounting_slos import unsettled_end
@@ -224,7 +223,7 @@ def stranger_reasons(measures: Measures) -> list[str]:
         more = len(measures.group_gaps) - 1
         reasons.append(
             f"the members of the group are unknown for {longest.gap_seconds:.1f} s from"
-            f" {moment(measures, longest.started_at).removeprefix('at ')}: {longest.reason}"
+            f" {measures.moment(longest.started_at).removeprefix('at ')}: {longest.reason}"
             + (f", and in {more} more gaps" if more else "")
         )
     return reasons
@@ -234,7 +233,7 @@ def _stranger_text(one: GroupStranger, measures: Measures) -> str:
     span = f"{one.seen_seconds:.1f} s"
     if one.precision_seconds:
         span = f"{one.seen_seconds:.1f} to {one.seen_seconds + one.precision_seconds:.1f} s"
-    when = f"for {span} from {moment(measures, one.first_seen_at).removeprefix('at ')}"
+    when = f"for {span} from {measures.moment(one.first_seen_at).removeprefix('at ')}"
     held = ", ".join(map(str, one.partitions))
     held = held and f"partition{'s' * (len(one.partitions) > 1)} {held}"
     if one.client_id is None:

@@ -46,11 +46,8 @@ from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.telemetry_follower import TelemetryFollower
 
 SOURCE = "live"
-
 FENCE_PHASE = "fence_run"
-
 FLUSH_SECONDS = 1.0
-
 Wait = Callable[[float], bool]
 """Wait for that number of seconds; True: the owner has ended, or the follower shall end."""
 
@@ -186,10 +183,8 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario, PolicyLimits]:
 
 
 LOOKS, LOOK_SECONDS = 10, 0.1
-
 LAST_PHASE = "bench_down"
 """The last task of a Dag run that records its phase."""
-
 _phase = msgspec.json.Decoder(LivePhase)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import pytest
 from tests.fakes.live_cell import live_cell
+from tests.fakes.telemetry import SECOND as S
+from tests.fakes.telemetry import of
 
 from lagbench.core.live.live_course import Course
 from lagbench.core.live.live_line import (
@@ -39,7 +40,6 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReplicaSample,
 )
 
-S = 1_000_000_000
 LIMITS = PolicyLimits(
     floor_replicas=1,
     ceiling_replicas=4,
@@ -71,57 +71,27 @@ def line(*records: Record, at: float) -> LiveLine:
 
 def stream_started(second: float = 0) -> StreamStarted:
     """Return the start of the stream."""
-    return StreamStarted(
-        at=round(second * S),
-        source="producer",
-        stream_started_at=round(second * S),
-        seed=1,
-        profile="step",
-        planned_total=1,
-        planned_seconds=60.0,
-        partitions=2,
-    )
+    return of(StreamStarted, second, "producer", stream_started_at=round(second * S))
 
 
 def lag(second: float, *rows: tuple[int, int, int | None]) -> LagSample:
     """Return a sample of [partition, end, committed]."""
-    return LagSample(at=round(second * S), source="recorder", partitions=list(rows))
+    return of(LagSample, second, partitions=list(rows))
 
 
 def replicas(second: float, spec: int) -> ReplicaSample:
     """Return a sample of the replicas, all of which are Ready."""
-    return ReplicaSample(
-        at=round(second * S), source="recorder", spec=spec, current=spec, ready=spec
-    )
+    return of(ReplicaSample, second, spec=spec, current=spec, ready=spec)
 
 
 def produced(second: int, planned: int, acked: int) -> ProducerProgress:
     """Return the producer's report of its totals."""
-    return ProducerProgress(
-        at=second * S,
-        source="producer",
-        planned=planned,
-        sent=acked,
-        acked=acked,
-        failed=0,
-        lateness_p50_ms=None,
-        lateness_p99_ms=None,
-        lateness_max_ms=None,
-    )
+    return of(ProducerProgress, second, "producer", planned=planned, sent=acked, acked=acked)
 
 
 def worked(pod: str, second: int, rate: float) -> ConsumerProgress:
     """Return a pod's report of its rate."""
-    return ConsumerProgress(
-        at=second * S,
-        source=pod,
-        processed_total=0,
-        consume_rate=rate,
-        inflight=0,
-        queued=0,
-        assigned_partitions=1,
-        cpu_seconds=0,
-    )
+    return of(ConsumerProgress, second, pod, consume_rate=rate)
 
 
 def test_nothing_seen_is_not_zero_and_the_first_line_alone_has_the_cell() -> None:
@@ -170,7 +140,7 @@ def test_a_figure_that_is_not_renewed_goes_missing() -> None:
 
 def test_rates_are_differences_and_sums() -> None:
     """Planned and produced are the producer's differences, processed the sum over the pods."""
-    stopped = PodStopped(at=3 * S, source="b", reason="", abandoned=0, processed_total=0)
+    stopped = of(PodStopped, 3, "b")
     reports = [produced(1, 100, 90), produced(3, 700, 490), worked("a", 3, 20.0)]
     found = line(*reports, worked("b", 3, 5.0), stopped, stream_started(1), at=3)
 
@@ -180,12 +150,7 @@ def test_rates_are_differences_and_sums() -> None:
 
 def test_a_finished_stream_has_a_rate_of_zero() -> None:
     """The end of the stream was reported, so its rate is not missing."""
-    finished = msgspec.json.decode(
-        b'{"kind":"stream_finished","at":9,"source":"p","planned":1,"sent":1,"acked":1,"failed":0,'
-        b'"unknown":0,"lateness_p50_ms":0,"lateness_p99_ms":0,"lateness_max_ms":0,'
-        b'"fell_behind":false,"reason":"","stream_sha256":""}',
-        type=StreamFinished,
-    )
+    finished = of(StreamFinished)
 
     assert line(finished, at=60).produced_per_second == 0.0
 
@@ -236,14 +201,12 @@ def members(*held: tuple[str, list[int]]) -> GroupMembers:
         GroupMember(member_id=f"m-{number}", client_id=name, host="", partitions=partitions)
         for number, (name, partitions) in enumerate(held)
     ]
-    return GroupMembers(at=S, source="recorder", members=found)
+    return of(GroupMembers, 1, members=found)
 
 
 def group(state: str) -> GroupSample:
     """Return a sample of the group in a state."""
-    return GroupSample(
-        at=S, source="recorder", state=state, members=0, members_without_partitions=0
-    )
+    return of(GroupSample, 1, state=state)
 
 
 STABLE = members(("a", [0]), ("b", [1]))
@@ -281,9 +244,8 @@ def test_only_changed_assignments_are_told(
 
 def test_what_happened_is_told_once() -> None:
     """Phases and actions are in the first line after them, and in no other."""
-    about = {"at": S, "source": "actions", "number": 0, "action": "kill_pod"}
-    begun = ActionStarted(**about, targets=["a"], planned_at=None)  # type: ignore[arg-type]
-    made = course(begun, ActionEnded(**about, error="no"))  # type: ignore[arg-type]
+    begun, ended = of(ActionStarted, 1, targets=["a"]), of(ActionEnded, 1, error="no")
+    made = course(begun, ended)
     made.take_phase(LivePhase(at=S, name="inject_spike", state="started"))
 
     first, after = made.line(S), made.line(2 * S)

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.measured_run import changed, quick_spike_measures
 
 from lagbench.core.measures.accounting.accounting import (
     Accounting,
@@ -16,7 +16,12 @@ from lagbench.core.measures.accounting.accounting import (
     StrangeRecord,
 )
 from lagbench.core.measures.accounting.accounting_sums import SUMS
-from lagbench.core.measures.checks import moved_back, rebalance_count, reconciliation, scale_down
+from lagbench.core.measures.checks import (
+    cut_off_scale_down,
+    moved_back,
+    rebalance_count,
+    reconciliation,
+)
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NamedMeasure
 from lagbench.core.measures.spark_measures import SparkMeasures
@@ -24,7 +29,6 @@ from lagbench.core.scenario.scenario import Slos
 from lagbench.core.simulation.simulation_measures import COMPARED, SimulationMeasures
 
 SUM_NAMES = {name for wanted in SUMS for name in (*wanted.parts, *wanted.total)}
-
 GOOD = quick_spike_measures()
 
 
@@ -60,26 +64,44 @@ def rebalanced(causes: list[str], *, at: int | None = None, pods: int = 4) -> Me
     )
 
 
-def test_a_good_run_reconciles() -> None:
-    """Nothing speaks against it and nothing is unknown."""
-    check = reconciliation(GOOD.accounting)
+IN_LOG, ACKED = GOOD.accounting.in_log or 0, GOOD.accounting.produced_acked or 0
+BEYOND = dict.fromkeys(
+    ("in_log", "processed_distinct", "processed_records", "processed_by_pods"), IN_LOG + 50_000
+)
+EMPTY = {name: 0 for name in SUM_NAMES if getattr(GOOD.accounting, name) is not None}
 
-    assert (check.holds, check.numbers["against"], check.reasons) == (True, {}, ())
+
+@pytest.mark.parametrize(
+    ("fields", "holds", "numbers"),
+    [
+        ({}, True, []),
+        ({"produced_acked": None}, None, []),  # the producer never said its last word
+        (repeated(5), False, []),  # what an SLO judges is no further reason
+        ({"produced_twice": 3, "produced_acked": ACKED - 3}, False, ["3"]),  # another load
+        ({"processed_distinct": IN_LOG - 1}, False, [f"{IN_LOG - 1:,}", f"{IN_LOG:,}"]),
+        (BEYOND, False, [f"{IN_LOG + 50_000:,}", f"{ACKED:,}"]),  # another wrote to the log
+        (EMPTY, None, []),  # it proves nothing
+        ({"lacks": ("foreign",)}, None, []),  # a count was taken out of the file
+    ],
+)
+def test_an_accounting_reconciles_where_nothing_speaks_against_it(
+    fields: dict[str, Any], holds: bool | None, numbers: list[str]
+) -> None:
+    """Every count that is wrong or missing is a reason, except what the SLOs judge."""
+    check = reconciliation(accounting(**fields))
+
+    assert check.holds is holds
+    assert set(numbers) <= set(re.findall(r"\d[\d,]*", " ".join(check.reasons)))
+    without = reconciliation(Accounting())
+    assert (without.holds, len(without.reasons)) == (None, 1)
+    assert bool(check.reasons) is (fields not in ({}, {"produced_acked": None}, repeated(5)))
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "lost",
-        "not_in_log",
-        "expired",
-        "log_holes",
-        "unknown_message",
-        "duplicated",
-        "reordered",
-        "zombie",
-        "not_yet_consumed",
-        "produced_twice",
+        *("lost", "not_in_log", "expired", "log_holes", "unknown_message", "duplicated"),
+        *("reordered", "zombie", "not_yet_consumed", "produced_twice"),
     ],
 )
 def test_each_class_breaks_the_claim(name: str) -> None:
@@ -87,59 +109,6 @@ def test_each_class_breaks_the_claim(name: str) -> None:
     check = reconciliation(accounting(**{name: 1}))
 
     assert (check.holds, check.numbers["against"]) == (False, {name: 1})
-
-
-def test_what_the_producer_never_said_is_not_known() -> None:
-    """Without its last word the claim neither holds nor fails."""
-    check = reconciliation(accounting(produced_acked=None))
-
-    assert check.holds is None
-    assert check.numbers["not_known"] == ["produced_acked"]
-
-
-def test_what_the_slos_judge_is_no_further_reason() -> None:
-    """A scenario may allow repeats: the check must not take that back."""
-    assert reconciliation(accounting(**repeated(5))).reasons == ()
-
-
-def test_a_message_written_twice_is_another_load() -> None:
-    """No SLO says it."""
-    found = GOOD.accounting
-    acked = (found.produced_acked or 0) - 3
-    (reason,) = reconciliation(accounting(produced_twice=3, produced_acked=acked)).reasons
-
-    assert reason.split()[0] == "3"
-
-
-def test_totals_that_do_not_add_up_contradict_themselves() -> None:
-    """One message of the log is neither processed nor lost nor waiting."""
-    in_log = GOOD.accounting.in_log
-    assert in_log is not None
-
-    reasons = reconciliation(accounting(processed_distinct=in_log - 1)).reasons
-
-    assert f" {in_log - 1:,} " in reasons[0]
-    assert f" {in_log:,}" in reasons[0]
-
-
-def test_messages_beyond_those_produced_contradict_the_producer() -> None:
-    """The log has 50,000 processed messages more than were handed over: another wrote to it."""
-    more = (GOOD.accounting.in_log or 0) + 50_000
-    named = ("in_log", "processed_distinct", "processed_records", "processed_by_pods")
-
-    reasons = reconciliation(accounting(**dict.fromkeys(named, more))).reasons
-
-    acked = f"{GOOD.accounting.produced_acked:,}"
-    assert any(f"{more:,}" in reason and acked in reason for reason in reasons)
-
-
-def test_an_empty_log_proves_nothing() -> None:
-    """Every count is zero, and so is what was offered."""
-    counts = {name: 0 for name in SUM_NAMES if getattr(GOOD.accounting, name) is not None}
-
-    check = reconciliation(accounting(**counts))
-
-    assert len(check.reasons) == 1
 
 
 def test_strangers_are_named_with_their_place() -> None:
@@ -158,25 +127,12 @@ def test_strangers_are_named_with_their_place() -> None:
     assert check.holds is False
 
 
-def test_a_count_that_this_version_records_must_be_there() -> None:
-    """It was taken out of the file: nothing is said to be zero."""
-    (reason,) = reconciliation(accounting(lacks=("foreign",))).reasons
-
-    assert "foreign" in reason
-
-
-def test_without_accounting_nothing_is_reconciled() -> None:
-    """Not known, and said."""
-    check = reconciliation(Accounting())
-
-    assert (check.holds, len(check.reasons)) == (None, 1)
-
-
 def test_a_good_run_rebalanced_by_scaling_alone() -> None:
     """Five steps, each a rebalance of the pods that came or went."""
     check = rebalance_count(GOOD)
 
     assert (check.holds, check.reasons) == (True, ())
+    assert NAMED["rebalances"].read(GOOD) == 5  # without the group's start
     assert check.numbers["by_cause"] == {"scale_up": 3, "scale_down": 2}
 
 
@@ -192,9 +148,12 @@ def test_a_good_run_rebalanced_by_scaling_alone() -> None:
 def test_rebalances_are_explained_by_scaling(causes: list[str], *, holds: bool) -> None:
     """Every rebalance has a scale step behind it, and there are no more than moved pods."""
     check = rebalance_count(rebalanced(causes))
+    nothing = GOOD.rebalances.model_copy(update={"episodes": ()})
+    unseen = rebalance_count(GOOD.model_copy(update={"rebalances": nothing}))
 
     assert check.holds is holds
     assert bool(check.reasons) is not holds
+    assert (unseen.holds, bool(unseen.reasons)) == (None, True)  # nobody saw even the first
 
 
 @pytest.mark.parametrize("bound", ["measured_from_at", "measured_until_at"])
@@ -207,31 +166,18 @@ def test_rebalances_outside_the_measurement_window_do_not_count(bound: str) -> N
     assert not rebalance_count(rebalanced(["other"], at=edge)).holds
 
 
-def test_a_group_that_was_never_seen_to_rebalance_is_not_known() -> None:
-    """Its members must have joined: nobody saw it."""
-    nothing = GOOD.rebalances.model_copy(update={"episodes": ()})
+@pytest.mark.parametrize(
+    ("replicas", "is_at_floor", "numbers"),
+    [(2, True, []), (12, False, ["12", "2"]), (None, None, [])],
+)
+def test_a_scale_down_that_was_cut_off_is_reported(
+    replicas: int | None, is_at_floor: bool | None, numbers: list[str]
+) -> None:
+    """A run with a floor of 2; one whose end nobody saw does not claim it."""
+    note = cut_off_scale_down(changed("end_state", replicas=replicas, is_at_floor=is_at_floor))
 
-    check = rebalance_count(GOOD.model_copy(update={"rebalances": nothing}))
-
-    assert check.holds is None
-    assert check.reasons
-
-
-def ended_at(replicas: int | None) -> Measures:
-    """Return the good run, which has a floor of 2, ended with a number of replicas."""
-    is_at_floor = None if replicas is None else replicas == 2
-    end = GOOD.end_state.model_copy(update={"replicas": replicas, "is_at_floor": is_at_floor})
-    return GOOD.model_copy(update={"end_state": end})
-
-
-def test_a_scale_down_that_was_cut_off_is_reported() -> None:
-    """A run that ended with 12 replicas says so; one whose end nobody saw does not claim it."""
-    assert scale_down(ended_at(2)).reasons == ()
-    cut_off, unknown = scale_down(ended_at(12)), scale_down(ended_at(None))
-
-    assert (cut_off.holds, unknown.holds) == (False, None)
-    assert re.findall(r"\d+", cut_off.reasons[0])[:2] == ["12", "2"]
-    assert len(unknown.reasons) == 1
+    assert re.findall(r"\d+", note)[:2] == numbers
+    assert bool(note) is (is_at_floor is not True)
 
 
 def test_a_commit_that_moved_back_is_reported() -> None:
@@ -245,37 +191,19 @@ def test_a_commit_that_moved_back_is_reported() -> None:
     assert re.findall(r"[\d.]+", moved_back(run)) == ["1", "100", "3", "500", "400", "12.0"]
 
 
-def test_the_groups_own_start_is_not_counted_as_a_rebalance_of_the_run() -> None:
-    """The first episode is the group's start; the measure counts the five scale steps after it."""
-    first, *others = GOOD.rebalances.episodes
-
-    assert first.trigger == "start"
-    assert NAMED["rebalances"].read(GOOD) == len(others) == GOOD.rebalances.count - 1
-
-
 # An SLO that must hold has no number, so no measure.
 CLAIMS = {"lag_falls_at_full_parallelism", "baseline_at_floor", "surplus_pods_idle"}
-
 NEEDS_AN_OCCASION = {
     "first_event_wait_seconds",
     "action_dip_percent",
     "action_area_seconds",
     "action_recovery_seconds",
 }
-
 NOT_OF_A_RUN = {"pod_minutes_in_all", "seconds_over_slo", "settled_seconds", "watched_seconds"}
 
 
-def test_no_two_measures_have_one_name_or_title() -> None:
-    """Each name and each title stands for one number."""
-    declared = [
-        measure.name
-        for field in Measures.model_fields.values()
-        for kind in (field.annotation, *getattr(field.annotation, "__args__", ()))
-        for measure in getattr(kind, "named", ())
-    ]
-
-    assert sorted(declared) == sorted(NAMED)
+def test_no_two_measures_have_one_title() -> None:
+    """Each title stands for one number."""
     assert len({measure.title for measure in NAMED.values()}) == len(NAMED)
 
 
@@ -300,7 +228,7 @@ SPARK = SparkMeasures(
 
 
 @pytest.mark.parametrize("measure", NAMED.values(), ids=lambda measure: measure.name)
-def test_every_measure_is_read_from_a_run(measure: NamedMeasure[Measures]) -> None:
+def test_every_measure_is_read_from_a_run(measure: NamedMeasure) -> None:
     """On a run that measured everything each has a value, inside its interval if it has one.
 
     Without an idle stretch or an action those that need one have none, which is not zero.

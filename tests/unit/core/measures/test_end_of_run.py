@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.fakes.telemetry import SECOND, of
 
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent, measured_until
 from lagbench.core.measures.run_end import EndState, end_state, observer_cost
@@ -19,19 +20,15 @@ from lagbench.core.telemetry.records_of_programs import (
 )
 from lagbench.core.telemetry.records_of_recorder import GroupSample, ReplicaSample, UsageSample
 
-SECOND = 1_000_000_000
 
-
-def replicas(spec: int, at: int = 99 * SECOND) -> ReplicaSample:
+def replicas(spec: int, at: float = 99) -> ReplicaSample:
     """Return a sample of the wanted replicas."""
-    return ReplicaSample(at=at, source="recorder", spec=spec, current=spec, ready=spec)
+    return of(ReplicaSample, at, spec=spec)
 
 
-def group(state: str, at: int = 99 * SECOND) -> GroupSample:
+def group(state: str, at: float = 99) -> GroupSample:
     """Return the group as the broker describes it."""
-    return GroupSample(
-        at=at, source="recorder", state=state, members=2, members_without_partitions=0
-    )
+    return of(GroupSample, at, state=state, members=2)
 
 
 def state_of(
@@ -103,21 +100,17 @@ def test_a_group_for_published_offsets_is_settled_without_members(
 
 def test_samples_after_the_measurement_window_do_not_count() -> None:
     """The bench scaled to zero afterwards."""
-    assert state_of({}, {}, replicas(2), replicas(0, at=200 * SECOND)).replicas == 2
+    assert state_of({}, {}, replicas(2), replicas(0, at=200)).replicas == 2
+    assert state_of({}, {}, group("EMPTY")).is_group_stable is None  # no replicas were seen
 
 
 def test_what_was_seen_long_before_the_end_is_not_the_end() -> None:
     """A stable group 4 s before; 3 s are two lost samples and say enough."""
-    old = state_of({}, {}, replicas(2, at=96 * SECOND), group("STABLE", at=96 * SECOND))
-    recent = state_of({}, {}, replicas(2, at=97 * SECOND), group("STABLE", at=97 * SECOND))
+    old = state_of({}, {}, replicas(2, at=96), group("STABLE", at=96))
+    recent = state_of({}, {}, replicas(2, at=97), group("STABLE", at=97))
 
     assert (old.group_state, old.is_group_stable, old.is_at_floor) == (None, None, None)
     assert (recent.is_group_stable, recent.is_at_floor) == (True, True)
-
-
-def test_an_empty_group_without_replicas_seen_is_unknown() -> None:
-    """Nobody knows whether anyone should have been in it."""
-    assert state_of({}, {}, group("EMPTY")).is_group_stable is None
 
 
 def event(at: int, pod: str, kind: EventKind) -> GroupEvent:
@@ -139,11 +132,11 @@ STOP = [
     ("records", "events", "to_zero", "ends_at"),
     [
         # The phase that stops the consumers.
-        ([Phase(at=80, source="dag", name="fence_run", state="started")], STOP, False, 80),
+        ([of(Phase, at=80, name="fence_run", state="started")], STOP, False, 80),
         # The scale-down at 50, before the stream's end, belongs to the run; the stop at 90 not.
-        ([replicas(2, at=95)], STOP, False, 90),
-        ([replicas(2, at=95)], STOP, True, 95),  # the last stop is the policy's own
-        ([replicas(2, at=95)], STOP[:4], False, 95),  # a member stays
+        ([of(ReplicaSample, at=95)], STOP, False, 90),
+        ([of(ReplicaSample, at=95)], STOP, True, 95),  # the last stop is the policy's own
+        ([of(ReplicaSample, at=95)], STOP[:4], False, 95),  # a member stays
         ([], [], False, None),
     ],
 )
@@ -158,13 +151,8 @@ def test_the_measurement_window_ends_before_the_bench_stops_the_pods(
 
 def usage(second: float, cpu: float, component: str = "broker") -> UsageSample:
     """Return a running total of CPU seconds."""
-    return UsageSample(
-        at=round(second * SECOND),
-        source="recorder",
-        component=component,
-        cpu_seconds=cpu,
-        memory_bytes=int(second) + 1,
-    )
+    memory = {"memory_bytes": int(second) + 1}
+    return of(UsageSample, second, component=component, cpu_seconds=cpu, **memory)
 
 
 def test_cpu_is_the_growth_of_the_running_total() -> None:
@@ -180,19 +168,12 @@ def test_cpu_is_the_growth_of_the_running_total() -> None:
     assert cost.components[0].max_memory_bytes == 11
 
 
-def test_a_restarted_part_counts_on_from_zero() -> None:
-    """5, 7, then 1 after a restart, 2: 2 + 1 + 1."""
+def test_a_restarted_part_counts_on_from_zero_and_one_reading_says_nothing() -> None:
+    """5, 7, then 1 after a restart, 2: 2 + 1 + 1; a single total is no cost of zero."""
     samples = [usage(0, 5), usage(1, 7), usage(2, 1), usage(3, 2)]
 
     assert observer_cost(samples, 0, 99 * SECOND).total_cpu_seconds == 4
-
-
-def test_one_reading_says_nothing() -> None:
-    """A running total without a second reading is no cost of zero."""
-    assert observer_cost([usage(0, 5)], 0, 99).total_cpu_seconds is None
-
-
-S = 1_000_000_000
+    assert observer_cost(samples[:1], 0, 99).total_cpu_seconds is None
 
 
 def _numbers(text: str) -> list[str]:
@@ -200,55 +181,30 @@ def _numbers(text: str) -> list[str]:
 
 
 def _start(at: int, checkpointed: dict[str, int] | None, **published: int) -> SparkDriverStarted:
-    return SparkDriverStarted(
-        at=at * S,
-        source="driver",
-        spark_version="4.2.0",
-        process_started_at=0,
-        checkpointed=checkpointed,
-        published=published,
-    )
+    offsets = {"checkpointed": checkpointed, "published": published}
+    return of(SparkDriverStarted, at, "driver", **offsets)
 
 
-def _batch(number: int, at: int, *, seconds: float, rows: int = 100) -> SparkBatch:
-    return SparkBatch(
-        at=at * S,
-        source="driver",
-        batch=number,
-        started_at=at * S - round(seconds * S),
-        rows=rows,
-        batch_seconds=seconds,
-        trigger_seconds=2.0,
-        input_rows_per_second=50.0,
-        processed_rows_per_second=60.0,
-        executors=2,
-    )
+def _batch(at: int, *, seconds: float, rows: int = 100) -> SparkBatch:
+    pace = {"trigger_seconds": 2.0, "executors": 2}
+    return of(SparkBatch, at, "driver", rows=rows, batch_seconds=seconds, **pace)
 
 
 def _task(batch: int, partition: int, at: int, attempt: int = 0) -> SparkTask:
-    return SparkTask(
-        at=at * S,
-        source="consumer-0",
-        batch=batch,
-        partition=partition,
-        attempt=attempt,
-        started_at=(at - 1) * S,
-        rows=10,
-        first_offset=0,
-        last_offset=9,
-    )
+    place = {"batch": batch, "partition": partition, "attempt": attempt}
+    return of(SparkTask, at, "consumer-0", started_at=(at - 1) * SECOND, rows=10, **place)
 
 
 def test_batches_are_measured_against_the_trigger() -> None:
     """Batches with messages only; their median, the longest one, and those above the trigger."""
     records: list[TelemetryRecord] = [
         _start(0, None),
-        _batch(0, 1, seconds=9.0, rows=0),
-        _batch(1, 4, seconds=1.0),
-        _batch(2, 8, seconds=3.0),
-        _batch(3, 10, seconds=1.5),
+        _batch(1, seconds=9.0, rows=0),
+        _batch(4, seconds=1.0),
+        _batch(8, seconds=3.0),
+        _batch(10, seconds=1.5),
     ]
-    found = spark_measures(records, 0, 100 * S)
+    found = spark_measures(records, 0, 100 * SECOND)
 
     assert found is not None
     assert (found.batches, found.batches_over_trigger) == (3, 1)
@@ -264,7 +220,7 @@ def test_a_task_that_was_done_again_is_recomputed() -> None:
         _task(1, 1, 4, attempt=1),
         _task(1, 0, 9),
     ]
-    found = spark_measures(records, 0, 100 * S)
+    found = spark_measures(records, 0, 100 * SECOND)
 
     assert found is not None
     assert (found.tasks, found.tasks_recomputed, found.rows_recomputed) == (3, 2, 20)
@@ -274,10 +230,10 @@ def test_a_task_that_was_done_again_is_recomputed() -> None:
 def test_the_publish_delay_is_that_of_new_offsets() -> None:
     """What is published again while idle has no delay."""
     published = [
-        OffsetsPublished(at=at * S, source="driver", batch=at, offsets={}, delay_seconds=delay)
+        of(OffsetsPublished, at, "driver", delay_seconds=delay)
         for at, delay in ((1, 0.5), (2, None), (3, 1.5))
     ]
-    found = spark_measures([_start(0, None), *published], 0, 100 * S)
+    found = spark_measures([_start(0, None), *published], 0, 100 * SECOND)
 
     assert found is not None
     assert (found.publish_delay_seconds, found.publish_delay_max_seconds) == (1.0, 1.5)
@@ -285,7 +241,7 @@ def test_the_publish_delay_is_that_of_new_offsets() -> None:
 
 def test_a_stand_in_has_no_such_measures() -> None:
     """Without a driver nothing is measured, which is not zero."""
-    assert spark_measures([], 0, S) is None
+    assert spark_measures([], 0, SECOND) is None
 
 
 def test_a_restart_compares_published_and_checkpointed_offsets() -> None:

@@ -92,16 +92,10 @@ def test_measure_names_peaks_and_counts_unknown_samples() -> None:
     assert (lag.peak_partition, lag.peak_partition_records) == (1, 700)
     assert lag.at_spike_end_records == 900
     assert (lag.samples, lag.unknown_samples) == (3, 1)
-
-
-def test_without_samples_every_number_is_missing() -> None:
-    """No sample: None, not zero."""
-    lag = lag_measure(
+    nothing = lag_measure(
         lag_by_second([]), from_at=0, until_at=1, spike_ended_at=None, time_lag_seconds=NO_TIME_LAG
     )
-
-    assert lag.peak_records is None
-    assert lag.samples == 0
+    assert (nothing.peak_records, nothing.samples) == (None, 0)
 
 
 def spike(start: float, end: float) -> SpikeWindow:
@@ -192,9 +186,7 @@ def test_no_spike_has_no_build_up() -> None:
     assert build_up(lag_by_second(list(rising(60).values())), (), (), until_at=60 * SECOND) is None
 
 
-SECOND_IDLE_WAIT = 1_000_000_000
-
-START = 100 * SECOND_IDLE_WAIT
+START = 100 * SECOND
 
 
 def load(*stages: tuple[float, float]) -> StagesProfile:
@@ -204,13 +196,16 @@ def load(*stages: tuple[float, float]) -> StagesProfile:
     )
 
 
+TWO_STRETCHES = ((1, 10), (5, 0), (1, 10), (5, 0), (6, 10))
+
+
 def waited(profile: StagesProfile, done: dict[int, int], seconds: float) -> IdleWait | None:
     """Return the wait if the group did ``done`` (messages by bin of 0.1 s from the start)."""
     planned = offered_load(profile)
     bins = round(seconds * 10)
     offered, processed = np.zeros(bins, dtype=np.int64), np.zeros(bins, dtype=np.int64)
     for index in range(bins):
-        edges = [round(edge * SECOND_IDLE_WAIT / 10) for edge in (index, index + 1)]
+        edges = [round(edge * SECOND / 10) for edge in (index, index + 1)]
         offered[index] = planned.planned_count_at(edges[1]) - planned.planned_count_at(edges[0])
     for index, count in done.items():
         processed[index] = count
@@ -218,7 +213,7 @@ def waited(profile: StagesProfile, done: dict[int, int], seconds: float) -> Idle
         planned,
         RateSeries(START, offered, processed),
         stream_started_at=START,
-        until_at=START + round(seconds * SECOND_IDLE_WAIT),
+        until_at=START + round(seconds * SECOND),
     )
 
 
@@ -228,33 +223,30 @@ def test_it_runs_from_the_planned_instant_to_the_first_work() -> None:
 
     assert found is not None
     assert (found.idle_seconds, found.reason) == (5, "")
-    assert found.planned_at == START + round(6.1 * SECOND_IDLE_WAIT)
+    assert found.planned_at == START + round(6.1 * SECOND)
     assert found.seconds == 7.9
 
 
-def test_work_that_was_left_hides_the_first_message() -> None:
-    """What is done next may be older, so the wait is not known, and it is not zero."""
-    found = waited(load((1, 10), (5, 0), (4, 10)), {5: 9, 70: 5}, 10)
+@pytest.mark.parametrize(
+    ("stages", "done", "seconds", "wait"),
+    [
+        # What is done next may be older, so the wait is not known, and it is not zero.
+        (((1, 10), (5, 0), (4, 10)), {5: 9, 70: 5}, 10, None),
+        # Of waits of 1 s and 3 s the second; if nothing is done after it, it is not known.
+        (TWO_STRETCHES, {5: 10, 70: 10, 150: 5}, 18, 3.0),
+        (TWO_STRETCHES, {5: 10, 70: 10}, 18, None),
+    ],
+)
+def test_the_longest_stretch_counts_and_an_unknown_one_is_not_hidden(
+    stages: tuple[tuple[float, float], ...],
+    done: dict[int, int],
+    seconds: float,
+    wait: float | None,
+) -> None:
+    """A load without an idle stretch has no such message."""
+    found = waited(load(*stages), done, seconds)
 
     assert found is not None
-    assert (found.seconds, found.reason.split()[0]) == (None, "1")
-
-
-def test_the_longest_stretch_counts_and_an_unknown_one_is_not_hidden() -> None:
-    """Of waits of 1 s and 3 s the second; if nothing is done after it, the wait is not known."""
-    profile = load((1, 10), (5, 0), (1, 10), (5, 0), (6, 10))
-    both = {5: 10, 70: 10, 150: 5}
-
-    found = waited(profile, both, 18)
-    assert found is not None
-    assert found.seconds is not None
-    assert round(found.seconds, 1) == 3.0
-
-    unknown = waited(profile, {5: 10, 70: 10}, 18)
-    assert unknown is not None
-    assert unknown.seconds is None
-
-
-def test_a_load_without_an_idle_stretch_has_none() -> None:
-    """There is no such message."""
+    assert found.seconds == (wait and pytest.approx(wait, abs=0.05))
+    assert bool(found.reason) is (wait is None)
     assert waited(load((5, 10), (5, 20)), {5: 10}, 10) is None

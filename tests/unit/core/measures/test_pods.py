@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.fakes.group_story import SECOND, change, event, timeline
+from tests.fakes.telemetry import of
+from tests.unit.core.measures.test_rebalances import EPISODE
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
-from lagbench.core.measures.evidence.in_force import TopicPartitions
 from lagbench.core.measures.evidence.lag_readings import RateSeries
+from lagbench.core.measures.evidence.played_actions import TopicPartitions
 from lagbench.core.measures.pod_use import (
     PaidForItself,
     StartCost,
@@ -19,23 +21,14 @@ from lagbench.core.measures.pod_use import (
     surplus,
     zero_partition_seconds,
 )
-from lagbench.core.measures.rebalance_episodes import RebalanceEpisode, episode_spans
+from lagbench.core.measures.rebalance_episodes import episode_spans
 from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.telemetry.records_of_programs import ConsumerProgress, PodStarted
 
 
 def report(pod: str, second: float, cpu_seconds: float) -> ConsumerProgress:
     """Return what a pod tells once a second."""
-    return ConsumerProgress(
-        at=round(second * SECOND),
-        source=pod,
-        processed_total=0,
-        consume_rate=0,
-        inflight=0,
-        queued=0,
-        assigned_partitions=1,
-        cpu_seconds=cpu_seconds,
-    )
+    return of(ConsumerProgress, second, pod, cpu_seconds=cpu_seconds)
 
 
 def test_use_is_cpu_time_by_time_between_reports() -> None:
@@ -57,26 +50,22 @@ def test_reports_that_come_late_break_no_line() -> None:
     assert np.allclose(found.mean, 0.1)
 
 
-def test_a_time_without_reports_is_unknown() -> None:
-    """Nobody told of 1 to 6 s: a gap, and no mean over it."""
-    found = consumer_cpu([report("a", second, float(second)) for second in (0, 1, 6, 7)])
+@pytest.mark.parametrize(
+    ("reports", "use"),
+    [
+        ([(0, 0), (1, 1), (6, 6), (7, 7)], [1, None, None, None, None, None, 1]),  # a gap
+        ([(0, 8.5), (1, 9), (2, 0.1)], [0.5, None]),  # the container was started again
+        ([(1, 5.0)], []),  # a running total alone is no use of CPU
+    ],
+)
+def test_use_that_no_two_reports_show_is_unknown(
+    reports: list[tuple[float, float]], use: list[float | None]
+) -> None:
+    """By the second; None: not known, and nothing is negative."""
+    found = consumer_cpu([report("a", second, spent) for second, spent in reports])
 
-    assert found.mean[0] == found.mean[-1] == 1
-    assert np.isnan(found.mean[1:6]).all()
-    assert np.isnan(found.highest[1:6]).all()
-
-
-def test_a_container_that_was_started_again_uses_nothing_negative() -> None:
-    """CPU time fell from 9 s to 0.1 s: what it spent in between is not known."""
-    found = consumer_cpu([report("a", 0, 8.5), report("a", 1, 9), report("a", 2, 0.1)])
-
-    assert found.mean[0] == 0.5
-    assert np.isnan(found.mean[1])
-
-
-def test_a_single_report_reports_nothing() -> None:
-    """A running total alone is no use of CPU."""
-    assert consumer_cpu([report("a", 1, 5.0)]).at.size == 0
+    for values in (found.mean, found.highest):
+        assert [None if np.isnan(value) else value for value in values.tolist()] == use
 
 
 def test_pod_time_is_cut_to_the_measurement_window() -> None:
@@ -102,33 +91,41 @@ def test_idle_ratio_is_what_the_capacity_did_not_do(
     assert idle_ratio(pod_seconds, records, rate) == ratio
 
 
-def test_zero_partition_time_counts_from_ready_to_the_first_partition() -> None:
-    """Ready at 2 s, first partition at 5 s: 3 s empty; the revoke at 20 s adds 1 s."""
-    events = [
-        event(3, "a", "joined"),
-        event(5, "a", "assigned", {0}),
-        event(20, "a", "revoked", set()),
-        event(21, "a", "assigned", {1}),
-        event(30, "a", "left"),
-    ]
+@pytest.mark.parametrize(
+    ("events", "ready", "gone", "seconds"),
+    [
+        pytest.param(
+            [
+                event(3, "a", "joined"),
+                event(5, "a", "assigned", {0}),
+                event(20, "a", "revoked", set()),
+                event(21, "a", "assigned", {1}),
+                event(30, "a", "left"),
+            ],
+            2,
+            30,
+            {"a": 4},
+            id="from Ready to the first partition, and the revoke",
+        ),
+        pytest.param(
+            [event(3, "a", "joined"), event(4, "a", "assigned", set())],
+            2,
+            50,
+            {"a": 48},
+            id="never one",
+        ),
+        pytest.param([], None, None, {}, id="never Ready: it was starting up"),
+    ],
+)
+def test_a_pod_without_a_partition_is_empty_since_it_is_ready(
+    events: list[GroupEvent], ready: float | None, gone: float | None, seconds: dict[str, float]
+) -> None:
+    """Of a pod that was created at 0 s, over 100 s."""
+    timelines = {"a": timeline("a", 0, ready, gone)}
 
-    spent = zero_partition_seconds(events, {"a": timeline("a", 0, 2, 30)}, 0, 100 * SECOND)
+    spent = zero_partition_seconds(events, timelines, 0, 100 * SECOND)
 
-    assert spent == {"a": pytest.approx(4)}
-
-
-def test_a_pod_that_never_got_a_partition_is_empty_all_its_time() -> None:
-    """Ready at 2 s, gone at 50 s."""
-    events = [event(3, "a", "joined"), event(4, "a", "assigned", set())]
-
-    spent = zero_partition_seconds(events, {"a": timeline("a", 0, 2, 50)}, 0, 100 * SECOND)
-
-    assert spent == {"a": pytest.approx(48)}
-
-
-def test_a_pod_that_never_got_ready_is_no_idle_pod() -> None:
-    """It was starting up all the time."""
-    assert zero_partition_seconds([], {"a": timeline("a", 0, None, None)}, 0, 10 * SECOND) == {}
+    assert spent == pytest.approx(seconds)
 
 
 def crowd(members: int) -> list[GroupEvent]:
@@ -190,24 +187,17 @@ def test_members_have_partitions_of_their_own_after_a_growth() -> None:
 
 def started(pod: str, delay: float | None, cpu: float | None = 0.02) -> PodStarted:
     """Return what a pod says when it starts."""
-    return PodStarted(
-        at=0,
-        source=pod,
-        process_started_at=0,
-        balancer="range",
-        concurrency=1,
-        process_ms=2.0,
-        instance_id=None,
-        start_delay_seconds=delay,
-        start_cpu_seconds=cpu,
-    )
+    return of(PodStarted, 0, pod, start_delay_seconds=delay, start_cpu_seconds=cpu)
 
 
 def test_the_delay_is_no_cost() -> None:
-    """Ready 1.3 and 1.6 s after creation, with delays of 1.2 and 1.0 s, is 0.1 and 0.6 s."""
+    """Ready 1.3 and 1.6 s after creation, with delays of 1.2 and 1.0 s, is 0.1 and 0.6 s.
+
+    A container that was started again tells of a delay that did not precede Ready.
+    """
     timelines = {"a": timeline("a", 10, 11.3), "b": timeline("b", 10, 11.6)}
 
-    found = start_cost([started("a", 1.2), started("b", 1.0)], timelines)
+    found = start_cost([started("a", 1.2), started("b", 1.0), started("a", 9.0)], timelines)
 
     assert (found.pods, found.unreported_pods) == (2, 0)
     assert found.median_seconds == pytest.approx(0.35)
@@ -216,30 +206,16 @@ def test_the_delay_is_no_cost() -> None:
     assert found.cpu_seconds == pytest.approx(0.04)
 
 
-def test_an_older_run_waited_for_nothing_and_reported_no_processor_time() -> None:
-    """Without a delay in the record all of the way to Ready is cost; its CPU is unknown."""
-    found = start_cost([started("a", None, None)], {"a": timeline("a", 10, 10.9)})
-
-    assert found.max_seconds == pytest.approx(0.9)
-    assert found.cpu_seconds is None
-
-
-def test_a_missing_report_is_not_zero() -> None:
+def test_a_missing_report_of_a_start_is_not_zero() -> None:
     """A pod that never was Ready is not counted; one without a record of its start is named."""
     found = start_cost([started("a", 1.2)], {"a": timeline("a", 10), "b": timeline("b", 10, 11)})
+    older = start_cost([started("a", None, None)], {"a": timeline("a", 10, 10.9)})
 
     assert found == StartCost(pods=0, unreported_pods=1)
-
-
-def test_the_first_start_of_a_pod_counts() -> None:
-    """A container that was started again tells of a delay that did not precede Ready."""
-    found = start_cost([started("a", 0.4), started("a", 9.0)], {"a": timeline("a", 10, 10.5)})
-
-    assert found.max_seconds == pytest.approx(0.1)
+    assert (older.max_seconds, older.cpu_seconds) == (pytest.approx(0.9), None)
 
 
 RISE = change(20, 2, 4)
-
 TIMELINES = [timeline("old", 0, 0), timeline("new-a", 20, 21), timeline("new-b", 20, 21, 50)]
 
 
@@ -251,30 +227,8 @@ def ledger(
 ) -> PaidForItself:
     """1000/s for 20 s, then ``per_bin_after`` per 100 ms for 60 s."""
     processed = np.array([100] * 200 + [per_bin_after] * 600, dtype=np.int64)
-    episodes = [
-        RebalanceEpisode(
-            number=1,
-            started_at=22 * SECOND,
-            ended_at=23 * SECOND,
-            duration_seconds=1,
-            trigger="scale_up",
-            trigger_text="",
-            pods_joined=(),
-            pods_left=(),
-            members_before=2,
-            members_after=4,
-            protocol=None,
-            partitions_moved=0,
-            mean_rate_before_per_second=None,
-            min_rate_per_second=None,
-            dip_percent=None,
-            dip_area_messages=area,
-            recovery_seconds=None,
-            observed_seconds=0,
-            reason="",
-        )
-        for area in areas
-    ]
+    step = {"started_at": 22 * SECOND, "trigger": "scale_up"}
+    episodes = [EPISODE.model_copy(update={**step, "dip_area_messages": area}) for area in areas]
     return paid_for_itself(
         RateSeries(0, processed * 2, processed),
         changes,
@@ -289,34 +243,22 @@ def test_twice_the_rate_for_a_minute() -> None:
     """2000/s instead of 1000/s for 60 s: 60 000 net; 60 s + 30 s of pods are 1.5 pod-minutes."""
     found = ledger(200)
 
-    assert found.net_records == 60_000
-    assert found.cleared_records == 60_500
+    assert (found.net_records, found.cleared_records) == (60_000, 60_500)
     assert found.lost_to_dips_records == 500
     assert found.added_pod_minutes == pytest.approx(1.5)
     assert found.net_records_per_pod_minute == pytest.approx(40_000)
     assert found.has_paid is True
 
 
-def test_pods_that_slowed_the_group_down_did_not_pay() -> None:
-    """Rebalancing all the time at 900/s."""
-    found = ledger(90)
+def test_pods_may_not_have_paid_and_an_unmeasured_dip_leaves_the_loss_open() -> None:
+    """Rebalancing all the time at 900/s; a dip that nobody measured; no pod that was added."""
+    slower, unmeasured, without = (
+        ledger(90),
+        ledger(200, areas=(500, None)),
+        ledger(200, changes=()),
+    )
 
-    assert found.net_records == -6000
-    assert found.has_paid is False
-
-
-def test_an_unmeasured_dip_leaves_the_loss_open() -> None:
-    """The net stands, what was lost on top of it is not known."""
-    found = ledger(200, areas=(500, None))
-
-    assert found.net_records == 60_000
-    assert found.lost_to_dips_records is None
-    assert found.cleared_records is None
-    assert found.reason
-
-
-def test_without_a_rise_there_is_nothing_to_pay_for() -> None:
-    """None and the reason."""
-    found = ledger(200, changes=())
-
-    assert (found.has_paid, bool(found.reason)) == (None, True)
+    assert (slower.net_records, slower.has_paid) == (-6000, False)
+    assert unmeasured.net_records == 60_000
+    assert (unmeasured.lost_to_dips_records, unmeasured.cleared_records) == (None, None)
+    assert (without.has_paid, bool(without.reason and unmeasured.reason)) == (None, True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.group_story import change, lag_by_second, ns, timeline
+from tests.fakes.telemetry import of
 
 from lagbench.core.clocks import API_SERVER, Clock, ClockSet, OffsetBound, on_recorders_clock
 from lagbench.core.measures.evidence.producer_report import LoadWindow
@@ -34,9 +35,7 @@ LOAD = LoadWindow(
     base_rate_per_second=600,
     spike_rate_per_second=6000,
 )
-
 RISE = change(16, 2, 4)
-
 OLD, NEW_A, NEW_B = (
     timeline("old", -9, -8),
     timeline("new-a", 16.1, 17),
@@ -46,55 +45,27 @@ OLD, NEW_A, NEW_B = (
 
 def sync(second: float, metric: float | None) -> HpaSync:
     """Return an HPA sync that read ``metric``."""
-    return HpaSync(
-        at=ns(second),
-        source="autoscaler",
-        hpa="h",
-        spec_replicas=2,
-        status_replicas=2,
-        metrics={"m": metric},
-        proposal=2,
-        desired=2,
-        able_to_scale="",
-        scaling_limited="",
-        scaling_active="",
-    )
+    return of(HpaSync, second, "autoscaler", metrics={"m": metric})
 
 
 def status(second: float, total: float) -> HpaSample:
     """Return the HPA's status as the recorder saw it: a cluster's HPA reports nothing else."""
-    return HpaSample(
-        at=ns(second),
-        source="recorder",
-        name="h",
-        desired=2,
-        current=2,
-        metrics=[],
-        conditions=[],
-        totals={"lag": total},
-    )
+    return of(HpaSample, second, name="h", totals={"lag": total})
 
 
 def assigned(pod: str, second: float, owned: list[int], rebalance: int) -> PartitionsAssigned:
     """Return an assignment as the pod reports it."""
-    return PartitionsAssigned(
-        at=ns(second),
-        source=pod,
-        member_id="m",
-        partitions=owned,
-        owned=owned,
-        is_incremental=True,
-        rebalance=rebalance,
-    )
+    moved = {"partitions": owned, "owned": owned, "rebalance": rebalance}
+    return of(PartitionsAssigned, second, pod, is_incremental=True, **moved)
 
 
 def pod_records(pod: str, joined: float, first: float, done: float) -> list[TelemetryRecord]:
     """Return a pod's way from its join to its first record."""
     return [
-        GroupJoined(at=ns(joined), source=pod, member_id="m"),
+        of(GroupJoined, joined, pod),
         assigned(pod, joined + 0.01, [], 1),
         assigned(pod, first, [3], 2),
-        FirstRecordDone(at=ns(done), source=pod, partition=3, offset=1),
+        of(FirstRecordDone, done, pod),
     ]
 
 
@@ -102,11 +73,7 @@ PODS = [
     *pod_records("new-a", joined=18, first=21, done=21.5),
     *pod_records("new-b", joined=18.5, first=19, done=19.25),
 ]
-
-POLL = KedaPoll(
-    at=ns(12), source="autoscaler", scaled_object="c", metrics={"m": 5000}, is_active=True
-)
-
+POLL = of(KedaPoll, 12, "autoscaler", metrics={"m": 5000})
 RECORDS = [sync(4, 100), sync(9, 100), sync(15.9, 9000), POLL, *PODS]
 
 
@@ -139,15 +106,11 @@ def test_every_part_of_the_chain() -> None:
     ]
     assert (found.total_seconds, found.parts_sum_to_total) == (9.25, True)
     assert (found.is_complete, found.reason) == (True, "")
+    assert found.assigned_seconds == 9  # assigned at 19 s, after Ready at 17.5 s
     assert found.pod == "new-b"  # new-a was Ready first, but new-b finished a record before it
     # t1 is known to one sample, a second, and lies half a second after t0.
     assert "1.000 s" in found.links[1].note
     assert " s " not in found.links[2].note
-
-
-def test_the_slo_counts_to_ready_and_assigned() -> None:
-    """Assigned at 19 s after Ready at 17.5 s: 9 s after the step."""
-    assert chain().assigned_seconds == 9
 
 
 def test_ready_after_assigned_is_clamped_with_a_note() -> None:
@@ -163,9 +126,7 @@ def test_ready_after_assigned_is_clamped_with_a_note() -> None:
 
 
 AT_3 = RISE.model_copy(update={"precision_seconds": 0.4})
-
 BY_KEDA = RISE.model_copy(update={"by": "keda", "precision_seconds": 0.3})
-
 BY_NOBODY = RISE.model_copy(update={"by": "unknown"})
 
 
@@ -257,8 +218,7 @@ def test_without_a_threshold_or_a_step_there_is_no_crossing() -> None:
 
 def test_a_surplus_pod_without_partition_ends_at_joined() -> None:
     """The only new pod never got a partition."""
-    joined = GroupJoined(at=ns(18), source="new-a", member_id="m")
-    found = chain(records=[joined, *RECORDS[:3]], timelines=[OLD, NEW_A])
+    found = chain(records=[of(GroupJoined, 18, "new-a"), *RECORDS[:3]], timelines=[OLD, NEW_A])
 
     assert (found.pod, found.links[6].at) == ("new-a", ns(18))
     assert found.assigned_seconds is None
@@ -269,17 +229,7 @@ def test_the_reaction_of_a_worker_of_spark_ends_with_its_first_task() -> None:
     """A worker joins no group: its first finished task stands for the partition and the record."""
 
     def task(pod: str, began: float, ended: float) -> SparkTask:
-        return SparkTask(
-            at=ns(ended),
-            source=pod,
-            batch=1,
-            partition=0,
-            attempt=0,
-            started_at=ns(began),
-            rows=1,
-            first_offset=0,
-            last_offset=0,
-        )
+        return of(SparkTask, ended, pod, started_at=ns(began))
 
     records = [sync(15.9, 9000), task("new-b", 22, 26), task("new-a", 20, 24), task("old", 11, 12)]
     found = chain(records=records, has_tasks=True)
@@ -294,42 +244,28 @@ def clock(name: str, low_ms: int, high_ms: int) -> Clock:
     return Clock(name, OffsetBound(low_ms * 10**6, high_ms * 10**6), is_steady=True, answers=20)
 
 
-def test_a_pods_stamps_carry_the_skew_of_its_node() -> None:
-    """Within -5 to +20 ms of ours: the stamps stay, 20 ms unknown; the clocks are stated."""
-    clocks = ClockSet(
-        is_one_clock=False,
-        by_name={API_SERVER: clock(API_SERVER, -3, 4), "n1": clock("n1", -5, 20)},
-        name_of_pod={"new-b": "n1", "new-a": "n1"},
-    )
-
-    found = chain(clocks=clocks)
-
-    assert found.links[6].at == ns(18.5)
-    assert found.links[6].precision_seconds == pytest.approx(0.02)
-    assert found.clocks is not None
-    bounds = [(found.low_seconds, found.high_seconds) for found in found.clocks.bounds]
-    assert bounds == [(-0.003, 0.004), (-0.005, 0.02)]
-
-
-def test_a_node_whose_clock_is_surely_ahead_is_put_right() -> None:
-    """Ahead by 5 s: its pods' records are taken back where they are read, the raw stamps kept."""
+def test_a_pods_stamps_are_put_right_by_the_clock_of_its_node() -> None:
+    """The node is ahead by 4.99 to 5.01 s: records are taken back, raw stamps and error kept."""
     ahead = pod_records("new-b", joined=23.5, first=24, done=24.25)
-    clocks = ClockSet(
-        is_one_clock=False, by_name={"n1": clock("n1", 4990, 5010)}, name_of_pod={"new-b": "n1"}
-    )
+    by_name = {API_SERVER: clock(API_SERVER, -3, 4), "n1": clock("n1", 4990, 5010)}
+    clocks = ClockSet(is_one_clock=False, by_name=by_name, name_of_pod={"new-b": "n1"})
 
     records = on_recorders_clock(ahead, clocks)
-    done = chain(records=records, timelines=[OLD, NEW_B], clocks=clocks).links[8]
+    found = chain(records=records, timelines=[OLD, NEW_B], clocks=clocks)
 
+    done = found.links[8]
     assert (done.at, done.stamped_at) == (ns(19.25), ns(24.25))
     assert done.precision_seconds == pytest.approx(0.01)
     assert "n1" in done.note
     assert "+5.000 s" in done.note
+    assert found.clocks is not None
+    bounds = [(found.low_seconds, found.high_seconds) for found in found.clocks.bounds]
+    assert bounds == [(-0.003, 0.004), (4.99, 5.01)]
 
 
 def test_a_pod_whose_clock_nobody_asked_has_no_precision() -> None:
     """What is not bounded is not exact, and the link says why; so for the producer's step."""
-    step = LoadStep(at=ns(10), source="producer-x", step="spike_start", rate_before=1, rate_after=2)
+    step = of(LoadStep, 10, "producer-x")
     found = chain(
         records=[step, *pod_records("new-b", 18.5, 19, 19.25)], clocks=ClockSet(is_one_clock=False)
     )

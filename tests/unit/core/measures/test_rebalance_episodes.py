@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fakes.group_story import SECOND, change, event, timeline
 
-from lagbench.core.measures.checks import Check, rebalances_within
+from lagbench.core.measures.checks import rebalances_within
 from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.rebalance_episodes import (
     GroupLook,
@@ -123,25 +123,16 @@ def test_a_scale_down_begins_with_the_sigterm() -> None:
 
 
 def test_a_death_lasts_until_the_group_noticed() -> None:
-    """Killed at 50, session timeout 45 s: the partitions have no owner for 45 s."""
-    more = [event(50, "b", "died"), event(95, "a", "assigned", {0, 1, 2, 3})]
+    """Killed at 50, session timeout 45 s: the partitions have no owner for 45 s, or never again."""
+    died = [*START, event(50, "b", "died")]
+    taken_over = [*died, event(95, "a", "assigned", {0, 1, 2, 3})]
+    span, open_end = episode_spans(taken_over)[1], episode_spans(died)[1]
 
-    span = episode_spans([*START, *more])[1]
-
-    assert span.ended_at == 95 * SECOND
-    assert span.died == ("b",)
-    pods = replica_pods([change(49, 2, 1)], [*START, *more], {})
-    trigger, text, _ = episode_trigger(span, pods)
+    assert (span.ended_at, span.died) == (95 * SECOND, ("b",))
+    assert (open_end.ended_at, open_end.unowned) == (None, (2, 3))
+    trigger, text, _ = episode_trigger(span, replica_pods([change(49, 2, 1)], taken_over, {}))
     assert trigger == "pod_death"
     assert "b died" in text
-
-
-def test_partitions_without_owner_leave_the_end_open() -> None:
-    """Nobody takes over: no end, and the partitions are named."""
-    span = episode_spans([*START, event(50, "b", "died")])[1]
-
-    assert span.ended_at is None
-    assert span.unowned == (2, 3)
 
 
 BEFORE = {"a": -1.0, "b": -1.0}
@@ -198,34 +189,22 @@ def test_a_partition_without_a_known_owner_merges_nothing() -> None:
     assert found == ["start", "scale_up", "scale_up"]
 
 
-def test_an_assignment_that_got_lost_hides_no_later_step() -> None:
-    """Partition 0 was given up in the first step and is never seen again: the next is its own."""
-    more = [
-        event(20, "c", "joined"),
-        event(20.1, "a", "revoked", {1}),
-        event(20.2, "c", "assigned", set()),
-        *members(35, ("d", {2})),
-    ]
-
-    spans = episode_spans([*START, *more])
-
-    assert triggers([*START, *more], [change(19, 2, 3), change(34, 3, 4)])[1:] == ["scale_up"] * 2
-    assert (spans[1].ended_at, spans[1].unowned) == (None, (0,))
+WAITING = [
+    event(20, "c", "joined"),
+    event(20.1, "a", "revoked", {1}),
+    event(20.2, "c", "assigned", set()),
+]
 
 
-def test_a_partition_that_waits_for_70_seconds_has_the_step_settle_then() -> None:
-    """The pause is too long for one episode, but the step is not over before the owner came."""
-    more = [
-        event(20, "c", "joined"),
-        event(20.1, "a", "revoked", {1}),
-        event(20.2, "c", "assigned", set()),
-        event(90, "c", "assigned", {0}),
-    ]
+def test_a_partition_that_waits_keeps_its_step_open_and_hides_no_later_one() -> None:
+    """It is never seen again, or after 70 s: too long for an episode, but the step settles then."""
+    lost = [*START, *WAITING, *members(35, ("d", {2}))]
+    late = episode_spans([*START, *WAITING, event(90, "c", "assigned", {0})])[1]
 
-    span = episode_spans([*START, *more])[1]
-
-    assert span.ended_at is None
-    assert span.settled_at == 90 * SECOND
+    assert triggers(lost, [change(19, 2, 3), change(34, 3, 4)])[1:] == ["scale_up"] * 2
+    span = episode_spans(lost)[1]
+    assert (span.ended_at, span.unowned, span.settled_at) == (None, (0,), None)
+    assert (late.ended_at, late.settled_at) == (None, 90 * SECOND)
 
 
 def test_a_death_in_a_scale_step_leaves_it_one() -> None:
@@ -244,11 +223,8 @@ def test_a_death_in_a_scale_step_leaves_it_one() -> None:
 
 
 REBALANCING = "PREPARING_REBALANCING"
-
 Members = dict[str, list[int]]
-
 A: Members = {"a": [0, 1]}
-
 AB: Members = {"a": [0], "b": [1]}
 
 
@@ -261,12 +237,6 @@ def watch(*looks: tuple[float, Members, str] | tuple[float, Members]) -> Watched
         watched = WatchedGroup.first(look) if watched is None else watched.after(look)
     assert watched is not None
     return watched
-
-
-def check(watched: WatchedGroup, *, limit: int = 1, ended_at: float | None = None) -> Check:
-    """Judge a watch whose looks may be 10 s apart."""
-    end = watched.last.at_seconds if ended_at is None else ended_at
-    return rebalances_within(watched, max_rebalances=limit, ended_at_seconds=end, gap_seconds=10)
 
 
 @pytest.mark.parametrize(
@@ -294,33 +264,33 @@ def test_a_rebalance_is_a_movement_between_two_looks(looks: list[Any], rebalance
     assert watch(*looks).rebalances == rebalances
 
 
-def test_the_claim_holds_up_to_the_limit() -> None:
-    """One rebalance is allowed, two are not."""
-    once, twice = watch((0, A), (1, AB)), watch((0, A), (1, AB), (5, A))
+@pytest.mark.parametrize(
+    ("looks", "limit", "ended_at", "holds"),
+    [
+        ([(0, A), (1, AB)], 1, None, True),
+        ([(0, A), (1, AB), (5, A)], 1, None, False),
+        ([(0, {}, "DEAD"), (1, {}, "DEAD")], 1, None, None),  # a wrong name is no quiet group
+        # An unwatched stretch leaves few unknown; too many are certain, whatever was missed.
+        ([(0, A), (11, A)], 1, None, None),
+        ([(0, A), (1, A)], 1, 12, None),
+        ([(0, A), (11, AB)], 0, None, False),
+        ([(0, A), (10, A)], 1, 20, True),
+    ],
+)
+def test_the_claim_is_on_a_group_that_was_watched(
+    looks: list[Any], limit: int, ended_at: float | None, holds: bool | None
+) -> None:
+    """Two looks may be 10 s apart, also the last one and the end."""
+    watched = watch(*looks)
+    end = watched.last.at_seconds if ended_at is None else ended_at
 
-    assert check(once).holds is True
-    assert check(twice).holds is False
+    found = rebalances_within(watched, max_rebalances=limit, ended_at_seconds=end, gap_seconds=10)
 
-
-def test_a_group_without_members_proves_nothing() -> None:
-    """A wrong name of the group is no quiet group."""
-    assert check(watch((0, {}, "DEAD"), (1, {}, "DEAD"))).holds is None
-
-
-def test_an_unwatched_stretch_leaves_few_rebalances_unknown() -> None:
-    """In the middle as at the end; too many are certain, whatever was missed."""
-    assert check(watch((0, A), (11, A))).holds is None
-    assert check(watch((0, A), (1, A)), ended_at=12).holds is None
-    assert check(watch((0, A), (11, AB)), limit=0).holds is False
-    assert check(watch((0, A), (10, A)), ended_at=20).holds is True
-
-
-def test_the_numbers_say_how_closely_it_was_watched() -> None:
-    """Looks, longest gap and members are in the result."""
-    assert check(watch((0, A), (4, AB)), ended_at=6).numbers == {
-        "rebalances": 1,
-        "max_rebalances": 1,
-        "looks": 2,
-        "longest_gap_seconds": 4.0,
-        "most_members": 2,
+    assert found.holds is holds
+    assert found.numbers == {
+        "rebalances": watched.rebalances,
+        "max_rebalances": limit,
+        "looks": len(looks),
+        "longest_gap_seconds": watched.until(end),
+        "most_members": max(len(members) for _, members, *_ in looks),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from lagbench.core.measures.model import (
 )
 from lagbench.core.measures.partition_work import PartitionWork
 from lagbench.core.measures.rate_dip import NOTHING_TO_DO
-from lagbench.core.measures.rebalance_episodes import RebalanceEpisode, episode_spans
+from lagbench.core.measures.rebalance_episodes import RebalanceEpisode, StepCosts, episode_spans
 from lagbench.core.measures.rebalance_summary import (
     GroupWork,
     rebalance_episodes,
@@ -25,7 +26,6 @@ from lagbench.core.measures.rebalance_summary import (
     unanswered_steps,
 )
 from lagbench.core.measures.replica_steps import ReplicaChange
-from lagbench.core.measures.step_costs import StepCosts
 
 EPISODE = RebalanceEpisode(
     number=1,
@@ -50,37 +50,33 @@ EPISODE = RebalanceEpisode(
 )
 
 
-def test_the_summary_is_over_scale_steps() -> None:
-    """A pod's death dips deeper, but it is no scale step."""
-    death = EPISODE.model_copy(update={"trigger": "pod_death", "dip_percent": 80})
-    other = EPISODE.model_copy(update={"dip_percent": 15, "dip_area_messages": 70})
-
-    found = rebalances([EPISODE, death, other], None)
-
-    assert (found.count, found.scale_step_count) == (3, 2)
-    assert (found.max_dip_percent, found.total_dip_area_messages) == (15, 120)
-    assert found.max_recovery_seconds == 0.5
+def changed(**fields: Any) -> RebalanceEpisode:
+    """Return the episode with other fields."""
+    return EPISODE.model_copy(update=fields)
 
 
-def test_a_step_that_was_not_measured_leaves_the_summary_empty() -> None:
-    """The maximum of 10 and unknown is unknown."""
-    unknown = EPISODE.model_copy(
-        update={"dip_percent": None, "recovery_seconds": None, "reason": "no second of rate"}
-    )
-
-    found = rebalances([EPISODE, unknown], None)
-
-    assert found.max_dip_percent is None
-    assert found.max_recovery_seconds is None
-    assert found.total_dip_area_messages == 100
+UNKNOWN = changed(dip_percent=None, recovery_seconds=None, reason="no second of rate")
+IDLE = changed(dip_percent=None, reason=NOTHING_TO_DO)
 
 
-def test_a_step_of_an_idle_group_is_left_out() -> None:
-    """It had nothing to lose; the others count."""
-    idle = EPISODE.model_copy(update={"dip_percent": None, "reason": NOTHING_TO_DO})
+@pytest.mark.parametrize(
+    ("others", "dip", "area", "recovery"),
+    [
+        ([changed(dip_percent=15, dip_area_messages=70)], 15, 120, 0.5),
+        ([changed(trigger="pod_death", dip_percent=80)], 10, 50, 0.5),  # no scale step
+        ([UNKNOWN], None, 100, None),  # the maximum of 10 and unknown is unknown
+        ([IDLE], 10, 50, 0.5),  # it had nothing to lose
+    ],
+)
+def test_the_summary_is_over_scale_steps_with_work_to_lose(
+    others: list[RebalanceEpisode], dip: float | None, area: float, recovery: float | None
+) -> None:
+    """Of a step with a dip of 10 % beside others."""
+    found = rebalances([EPISODE, *others], None)
 
-    assert rebalances([EPISODE, idle], None).max_dip_percent == 10
-    assert rebalances([idle], None).max_dip_percent is None
+    assert (found.count, found.max_dip_percent) == (2, dip)
+    assert (found.total_dip_area_messages, found.max_recovery_seconds) == (area, recovery)
+    assert rebalances([IDLE], None).max_dip_percent is None
 
 
 def group(
@@ -130,7 +126,6 @@ START = [
     event(0.1, "a", "assigned", {0, 1}),
     event(0.1, "b", "assigned", {2, 3}),
 ]
-
 JOIN = [event(20, "c", "joined"), event(20.1, "a", "revoked", {1})]
 
 
@@ -174,16 +169,6 @@ def test_a_step_right_after_the_load_rose_is_measured_against_what_pods_can_do()
     assert dip > 75
 
 
-def test_a_pod_that_died_keeps_its_dip() -> None:
-    """It is no scale step and is not judged by the dip, but the number stands in the report."""
-    events = [*START, event(20, "b", "died"), event(40, "a", "assigned", {0, 1, 2, 3})]
-    found = group(events, [(20, 1000), (20, 0), (40, 500)])
-
-    death = episodes(found)[1]
-
-    assert (death.trigger, death.dip_percent) == ("pod_death", pytest.approx(100))
-
-
 def test_a_step_without_any_rebalance_is_unanswered() -> None:
     """The replicas rose under a backlog and the group told nothing of it."""
     found = group(list(START), [(60, 1000)], changes=(change(19, 2, 3),))
@@ -200,17 +185,12 @@ def test_a_step_whose_pods_left_before_they_joined_moved_nothing() -> None:
     assert unanswered_steps(episodes(found), found) == ()
 
 
-def episode(dip: float | None, reason: str = "") -> RebalanceEpisode:
-    """Return an episode with a dip; its area is a tenth of that."""
-    area = None if dip is None else dip / 10
-    update = {"dip_percent": dip, "area_seconds": area, "reason": reason}
-    return EPISODE.model_copy(update=update)
-
-
 def test_a_step_without_work_counts_apart_and_an_unknown_dip_leaves_none() -> None:
     """The mean of the others would be one of chosen steps."""
-    found = StepCosts.of([episode(40), episode(20), episode(None, NOTHING_TO_DO)])
-    unknown = StepCosts.of([episode(10), episode(None)])
+    found = StepCosts.of(
+        [changed(dip_percent=40, area_seconds=4), changed(dip_percent=20, area_seconds=2), IDLE]
+    )
+    unknown = StepCosts.of([EPISODE, UNKNOWN])
 
     assert (found.steps, found.idle_steps) == (2, 1)
     assert (found.mean_dip_percent, found.max_dip_percent) == (30, 40)

@@ -10,6 +10,7 @@ from tests.fakes.group_story import SECOND, change, event
 
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, LagSeries, RateSeries, lag_series
 from lagbench.core.measures.partition_work import (
+    CommittedWork,
     PartitionWork,
     bins_without_reading,
     rate_of_commits,
@@ -18,20 +19,24 @@ from lagbench.core.measures.partition_work import (
 )
 from lagbench.core.measures.standstill import Standstill, asleep_periods, standstill
 
-SECOND_WORK_BY_COMMITS = 1_000_000_000
-
 
 def _series(ends: list[int], commits: list[int | None]) -> LagSeries:
-    at = [second * SECOND_WORK_BY_COMMITS for second in range(len(ends))]
+    at = [second * SECOND for second in range(len(ends))]
     return lag_series(at, [0] * len(ends), ends, commits, first_partitions=1)
+
+
+def of_commits(lag: LagSeries) -> CommittedWork:
+    """Return the work of a group whose offsets were read twice."""
+    found = work_by_commits(lag)
+    assert found is not None
+    return found
 
 
 def test_work_is_even_between_two_commits() -> None:
     """A commit of 500 in five seconds is 100 a second, not 500 in one."""
     ends = [100 * second for second in range(41)]
     commits: list[int | None] = [100 * (second // 5) * 5 for second in range(41)]
-    found = work_by_commits(_series(ends, commits))
-    assert found is not None
+    found = of_commits(_series(ends, commits))
     assert found.commit_seconds == pytest.approx(5)
     by_second = found.rate.processed.reshape(-1, 10).sum(axis=1)
     assert set(by_second.tolist()) == {100}
@@ -43,19 +48,15 @@ def test_a_pause_longer_than_usual_is_seen() -> None:
     commits: list[int | None] = [100 * second for second in range(20)]
     commits += [1900] * 10 + [1900 + 100 * (second + 1) for second in range(20)]
     ends = [100 * second + 100 for second in range(50)]
-    found = work_by_commits(_series(ends, commits))
-    assert found is not None
-    stood = standstill(
-        found.rate, found.work, from_at=0, until_at=49 * SECOND_WORK_BY_COMMITS, message_seconds=0.0
-    )
+    found = of_commits(_series(ends, commits))
+    stood = standstill(found.rate, found.work, from_at=0, until_at=49 * SECOND, message_seconds=0.0)
     assert stood.group_seconds == pytest.approx(9.5, abs=1.0)
 
 
 def test_an_offset_set_back_is_no_new_work() -> None:
     """Work that is done again is not counted a second time."""
     commits: list[int | None] = [0, 100, 200, 50, 100, 200, 300]
-    found = work_by_commits(_series([1000] * 7, commits))
-    assert found is not None
+    found = of_commits(_series([1000] * 7, commits))
     assert int(found.rate.processed.sum()) == 300
 
 
@@ -63,8 +64,7 @@ def test_the_load_and_work_of_a_recreated_topic_count() -> None:
     """Both go on from the new, lower offsets, and what waited in the old log is gone."""
     ends = [1_000, 1_100, 1_200, 10, 110, 210]
     commits: list[int | None] = [500, 600, 700, 10, 60, 110]
-    found = work_by_commits(_series(ends, commits))
-    assert found is not None
+    found = of_commits(_series(ends, commits))
     offered = found.rate.offered.reshape(-1, 10).sum(axis=1)
     assert offered.tolist() == [100, 100, 0, 100, 100]
     assert [int(part.sum()) for part in np.split(found.rate.processed, [20])] == [200, 100]
@@ -75,8 +75,7 @@ def test_the_load_and_work_of_a_recreated_topic_count() -> None:
 
 def test_work_that_waited_at_the_start_counts_as_waiting() -> None:
     """A backlog of the first sample waits from the first bin on."""
-    found = work_by_commits(_series([500] * 4, [100, 100, 100, 100]))
-    assert found is not None
+    found = of_commits(_series([500] * 4, [100, 100, 100, 100]))
     assert found.work.backlog == 400
     assert int(found.work.waiting[0, -1]) == 400
     assert found.commit_seconds is None
@@ -84,8 +83,7 @@ def test_work_that_waited_at_the_start_counts_as_waiting() -> None:
 
 def test_what_was_never_committed_is_not_known_to_be_done() -> None:
     """Without a second reading there is nothing to compare."""
-    found = work_by_commits(_series([0, 10, 20], [None, None, None]))
-    assert found is not None
+    found = of_commits(_series([0, 10, 20], [None, None, None]))
     assert np.array_equal(found.rate.processed, np.zeros(20))
     assert work_by_commits(_series([5], [0])) is None
 
@@ -116,19 +114,15 @@ def _per_second(*commits: int | None) -> list[int]:
 def test_a_runs_rate_is_by_its_commits(commits: list[int | None], per_second: list[int]) -> None:
     """The same rule as of an observed group, in the bins of the run."""
     assert _per_second(*commits) == per_second
-
-
-def test_without_two_readings_a_runs_rate_stays() -> None:
-    """Nothing is known of the work."""
     known = _offered()
-    assert rate_of_commits(known, _series([], [])) is known
+    assert rate_of_commits(known, _series([], [])) is known  # nothing is known of the work
     assert rate_of_commits(known, _series([9_000], [100])) is known
 
 
 def _read_at(seconds: list[int], every: int = 5) -> LagSeries:
     """Return readings of a group that does 100 messages a second and commits ``every`` seconds."""
     return lag_series(
-        [second * SECOND_WORK_BY_COMMITS for second in seconds],
+        [second * SECOND for second in seconds],
         [0] * len(seconds),
         [100 * second + 10 for second in seconds],
         [100 * (second // every) * every for second in seconds],
@@ -142,8 +136,7 @@ def test_work_in_a_gap_of_the_readings_is_not_known() -> None:
     Nothing is read from 63 to 121 s. The commits next to this are seen at 60 and 125 s.
     """
     lag = _read_at([*range(63), *range(122, 200)])
-    found = work_by_commits(lag)
-    assert found is not None
+    found = of_commits(lag)
 
     missing = bins_without_reading(found.rate, lag)
 
@@ -152,14 +145,8 @@ def test_work_in_a_gap_of_the_readings_is_not_known() -> None:
     is_known = ~missing.reshape(-1, 10).any(axis=1)
     assert set(per_second[is_known][:-5].tolist()) == {100}
     assert int(per_second[~is_known].max()) == 800
-
-
-def test_a_missed_reading_leaves_all_work_known() -> None:
-    """Two failed readings are no gap."""
-    lag = _read_at([*range(20), *range(22, 40)])
-    found = work_by_commits(lag)
-    assert found is not None
-    assert not bins_without_reading(found.rate, lag).any()
+    two_missed = _read_at([*range(20), *range(22, 40)])
+    assert not bins_without_reading(of_commits(two_missed).rate, two_missed).any()
 
 
 def test_a_standstill_that_was_read_before_a_gap_stays_known() -> None:
@@ -167,14 +154,13 @@ def test_a_standstill_that_was_read_before_a_gap_stays_known() -> None:
     seconds = [*range(41), *range(60, 80)]
     done = [100 * min(second, 20) if second <= 40 else 100 * second for second in seconds]
     lag = lag_series(
-        [second * SECOND_WORK_BY_COMMITS for second in seconds],
+        [second * SECOND for second in seconds],
         [0] * len(seconds),
         [100 * second + 10 for second in seconds],
         done,
         first_partitions=1,
     )
-    found = work_by_commits(lag)
-    assert found is not None
+    found = of_commits(lag)
 
     missing = np.flatnonzero(bins_without_reading(found.rate, lag))
 
@@ -229,30 +215,20 @@ def test_a_stop_with_work_waiting_is_a_standstill() -> None:
     assert found.group_low_seconds == pytest.approx(20)
     assert found.group_high_seconds == pytest.approx(20.5)
     assert found.group_started_at == 20 * SECOND
+    done = bins((10, 100), (60, 0), (10, 100))
+    assert of(done, done).group_seconds == 0  # a group with nothing to do may stand
+    assert of(np.zeros(0, np.int64), np.zeros(0, np.int64)).group_seconds is None  # not known
 
 
-def test_a_group_with_nothing_to_do_may_stand() -> None:
-    """All that was offered is done: a minute without work is no standstill."""
-    found = of(bins((10, 100), (60, 0), (10, 100)), bins((10, 100), (60, 0), (10, 100)))
-
-    assert found.group_seconds == 0
-
-
-def test_messages_on_their_way_do_not_wait() -> None:
-    """One message a second, each done within 0.2 s."""
+def test_work_on_its_way_and_in_flight_does_not_wait() -> None:
+    """One message a second, each done within 0.2 s; one that costs 3 s, done one by one."""
     offered = np.tile([1, 0, 0, 0, 0, 0, 0, 0, 0, 0], 60)
     processed = np.tile([0, 0, 1, 0, 0, 0, 0, 0, 0, 0], 60)
+    costly = bins((1, 100), (99, 0)), np.tile([0] * 29 + [1], 34)[:1000]
 
     assert of(offered, processed).group_seconds == 0
-
-
-def test_work_in_flight_is_work() -> None:
-    """A message costs 3 s and one pod does them one by one: it never stands."""
-    offered = bins((1, 100), (99, 0))
-    processed = np.tile([0] * 29 + [1], 34)[:1000]
-
-    assert of(offered, processed, message_seconds=3.0).group_seconds == 0
-    assert (of(offered, processed).group_seconds or 0) > 2.5
+    assert of(*costly, message_seconds=3.0).group_seconds == 0
+    assert (of(*costly).group_seconds or 0) > 2.5
 
 
 def test_messages_that_are_lost_wait_for_nobody() -> None:
@@ -295,13 +271,6 @@ def test_without_the_messages_partitions_are_not_reported() -> None:
 
     assert found.group_seconds == pytest.approx(20, abs=0.3)
     assert (found.partition, found.reason) == (None, "absent")
-
-
-def test_a_run_without_a_rate_is_not_known() -> None:
-    """No timeline: no standstill is invented and none is excluded."""
-    none = np.zeros(0, dtype=np.int64)
-
-    assert of(none, none).group_seconds is None
 
 
 def test_scaled_to_zero_the_wait_is_the_reactions() -> None:

@@ -37,28 +37,13 @@ def gained(
     at: int, number: int, partitions: set[int], owned: set[int], *, full: bool = False
 ) -> Move:
     """Return an assignment to pod a."""
-    return Move(
-        at=at,
-        pod="a",
-        is_assignment=True,
-        partitions=tuple(sorted(partitions)),
-        owned=frozenset(owned),
-        is_incremental=not full,
-        number=number,
-    )
+    moved = tuple(sorted(partitions))
+    return Move(at, "a", True, moved, frozenset(owned), not full, number)
 
 
 def given_up(at: int, number: int, partitions: set[int], owned: set[int]) -> Move:
     """Return a revocation from pod a."""
-    return Move(
-        at=at,
-        pod="a",
-        is_assignment=False,
-        partitions=tuple(sorted(partitions)),
-        owned=frozenset(owned),
-        is_incremental=False,
-        number=number,
-    )
+    return Move(at, "a", False, tuple(sorted(partitions)), frozenset(owned), False, number)
 
 
 def test_a_partition_is_held_from_its_assignment_until_its_revocation() -> None:
@@ -79,71 +64,52 @@ def test_a_partition_is_held_from_its_assignment_until_its_revocation() -> None:
     assert found.holes == []
 
 
-def test_an_eager_rebalance_shares_one_number() -> None:
-    """All is revoked and given again under one number: nothing is missing."""
-    moves = [
-        gained(1, 1, {0, 1}, {0, 1}, full=True),
-        given_up(5, 2, {0, 1}, set()),
-        gained(6, 2, {1}, {1}, full=True),
-        given_up(9, 3, {1}, set()),
-    ]
+FIRST = gained(1, 1, {0}, {0}, full=True)
+GAVE_UP = given_up(5, 2, {0}, set())
 
+
+@pytest.mark.parametrize(
+    ("moves", "holes"),
+    [
+        pytest.param(
+            [FIRST, GAVE_UP, gained(6, 2, {1}, {1}, full=True), given_up(9, 3, {1}, set())],
+            [],
+            id="an eager rebalance shares one number",
+        ),
+        pytest.param(
+            [gained(1, 1, {0, 1}, {0, 1}), given_up(5, 2, {1}, {0}), given_up(12, 4, {1}, {0})],
+            [Hole("a", 5, 12, frozenset({1}))],
+            id="a missing assignment, by the number: the pod never had what it gives up",
+        ),
+        pytest.param(
+            [FIRST, GAVE_UP, given_up(9, 3, {0}, set())],
+            [Hole("a", 5, 9, frozenset({0}))],
+            id="a missing eager assignment, by what is given up",
+        ),
+        pytest.param(
+            [FIRST, GAVE_UP, gained(9, 3, {0}, {0}, full=True)],
+            [Hole("a", 5, 9, None)],
+            id="a missing eager rebalance leaves everything open",
+        ),
+        pytest.param(
+            [gained(1, 1, {0}, {0}), given_up(9, 3, {0}, set())],
+            [],
+            id="an empty assignment that is missing changes nothing",
+        ),
+        pytest.param(
+            [gained(1, 1, {0}, {0}), GAVE_UP, gained(8, 1, {3}, {3})],
+            [],
+            id="a container that was started again counts anew",
+        ),
+    ],
+)
+def test_a_missing_record_is_noticed(moves: list[Move], holes: list[Hole]) -> None:
+    """By its number, or by what the pod gives up; what it held is known around a hole."""
     found = holdings(moves, ends={})
 
-    assert found.holes == []
-    assert Holding(1, "a", 6, 9) in found.held
-
-
-def test_a_missing_assignment_is_noticed_by_the_number() -> None:
-    """The record of 9 is lost: what the pod gives up at 12 it never had."""
-    moves = [
-        gained(1, 1, {0, 1}, {0, 1}),
-        given_up(5, 2, {1}, {0}),
-        given_up(12, 4, {1}, {0}),
-    ]
-
-    found = holdings(moves, ends={})
-
-    assert found.holes == [Hole("a", 5, 12, frozenset({1}))]
-
-
-def test_a_missing_eager_assignment_is_noticed_by_what_is_given_up() -> None:
-    """Numbers follow each other, but the pod had nothing to give up."""
-    moves = [
-        gained(1, 1, {0}, {0}, full=True),
-        given_up(5, 2, {0}, set()),
-        given_up(9, 3, {0}, set()),
-    ]
-
-    assert holdings(moves, ends={}).holes == [Hole("a", 5, 9, frozenset({0}))]
-
-
-def test_a_missing_eager_rebalance_leaves_everything_open() -> None:
-    """The assignment answers a revocation that is not there: any partition may have moved."""
-    moves = [
-        gained(1, 1, {0}, {0}, full=True),
-        given_up(5, 2, {0}, set()),
-        gained(9, 3, {0}, {0}, full=True),
-    ]
-
-    assert holdings(moves, ends={}).holes == [Hole("a", 5, 9, None)]
-
-
-def test_an_empty_assignment_that_is_missing_changes_nothing() -> None:
-    """The number skips, but the pod has what it had."""
-    moves = [gained(1, 1, {0}, {0}), given_up(9, 3, {0}, set())]
-
-    assert holdings(moves, ends={}).holes == []
-
-
-def test_a_container_that_was_started_again_counts_anew() -> None:
-    """Its first record has the number 1: what it held before ended by then."""
-    moves = [gained(1, 1, {0}, {0}), given_up(5, 2, {0}, set()), gained(8, 1, {3}, {3})]
-
-    found = holdings(moves, ends={})
-
-    assert found.holes == []
-    assert Holding(3, "a", 8, None) in found.held
+    assert found.holes == holes
+    last = moves[-1]
+    assert {h.partition for h in found.held if h.until_at is None} == set(last.owned)
 
 
 def test_a_pod_that_said_nothing_more_holds_until_the_next_owner() -> None:
@@ -209,6 +175,8 @@ def test_rival_is_the_first_work_of_a_later_owner() -> None:
     epochs = [Epoch(0, "a", 1, 2, 10), Epoch(0, "b", 5, 7, 10), Epoch(0, "a", 9, 11, 10)]
 
     assert rivals(epochs) == [Rival(0, "a", 1, "b", 7), Rival(0, "b", 5, "a", 11)]
+    # Owners of different partitions are no rivals.
+    assert rivals([Epoch(0, "a", 1, 2, 1), Epoch(1, "b", 3, 4, 1)], Holdings([], [])) == []
 
 
 def test_owner_without_work_is_no_rival() -> None:
@@ -217,13 +185,6 @@ def test_owner_without_work_is_no_rival() -> None:
     epochs = [Epoch(0, "a", 1, 2, 10), Epoch(0, "c", 8, 9, 1)]
 
     assert rivals(epochs, found) == [Rival(0, "a", 1, "c", 9), Rival(0, "b", 5, "c", 9)]
-
-
-def test_partitions_are_apart() -> None:
-    """Owners of different partitions are no rivals."""
-    nobody = Holdings([], [])
-
-    assert rivals([Epoch(0, "a", 1, 2, 1), Epoch(1, "b", 3, 4, 1)], nobody) == []
 
 
 def test_work_of_a_pod_that_never_owned_the_partition_is_no_next_owner() -> None:
@@ -272,7 +233,6 @@ def test_a_rival_carries_the_error_of_both_clocks() -> None:
 
 
 SECOND = 1_000_000_000
-
 FINDER = CauseFinder(
     rebalances={
         0: [Instant(10 * SECOND, "rebalance", "b"), Instant(30 * SECOND, "rebalance", "c")]
@@ -282,32 +242,25 @@ FINDER = CauseFinder(
 )
 
 
-def test_repeat_blames_the_end_of_the_first_pod() -> None:
-    """A kill of the pod that was first is the cause, not the rebalance that followed it."""
-    (blame,) = FINDER.blame("duplicated", 0, ("b", "a"), [(7, 11 * SECOND)])
+@pytest.mark.parametrize(
+    ("kind", "pods", "at", "cause"),
+    [
+        ("duplicated", ("b", "a"), 11, ("killed", 9, "a")),  # not the rebalance that followed
+        ("duplicated", ("c", "b"), 31, ("rebalance", 30, "c")),  # without a death
+        ("duplicated", ("b", "a"), 8, ("killed", 9, "a")),  # seen up to two seconds late
+        ("reordered", ("b", "b"), 2, ("none", None, None)),  # before every event
+        ("not_yet_consumed", ("b", None), 31, ("none", None, None)),  # lag is nobody's fault
+    ],
+)
+def test_a_bad_message_blames_the_event_before_it(
+    kind: str, pods: tuple[str, str | None], at: int, cause: tuple[str, int | None, str | None]
+) -> None:
+    """For a repeat the end of the first pod comes first; in seconds."""
+    (blame,) = FINDER.blame(kind, 0, pods, [(7, at * SECOND)])
 
-    assert blame == Blame("b", 11 * SECOND, "killed", 9 * SECOND, "a")
-
-
-def test_repeat_without_an_end_blames_the_rebalance_before() -> None:
-    """Without a death the nearest earlier rebalance of the partition is the cause."""
-    (blame,) = FINDER.blame("duplicated", 0, ("c", "b"), [(7, 31 * SECOND)])
-
-    assert blame == Blame("c", 31 * SECOND, "rebalance", 30 * SECOND, "c")
-
-
-def test_death_is_seen_up_to_two_seconds_late() -> None:
-    """A kill stamped a second after the repeat (the recorder polls) is still its cause."""
-    (blame,) = FINDER.blame("duplicated", 0, ("b", "a"), [(7, 8 * SECOND)])
-
-    assert blame.cause == "killed"
-
-
-def test_nothing_before_means_no_cause() -> None:
-    """A bad message before every event has the cause none."""
-    (blame,) = FINDER.blame("reordered", 0, ("b", "b"), [(7, 2 * SECOND)])
-
-    assert blame == Blame("b", 2 * SECOND, "none", None, None)
+    name, second, pod = cause
+    cause_at = None if second is None else second * SECOND
+    assert blame == Blame(pods[0], at * SECOND, name, cause_at, pod)
 
 
 def test_loss_names_the_commit_that_went_past_it() -> None:
@@ -330,13 +283,6 @@ def test_end_long_after_the_commit_is_not_blamed() -> None:
     assert blame == Blame("a", 5 * SECOND, "commit", 5 * SECOND, "a")
 
 
-def test_waiting_messages_have_no_cause() -> None:
-    """Lag is nobody's fault."""
-    (blame,) = FINDER.blame("not_yet_consumed", 0, (None, None), [(7, None)])
-
-    assert blame == Blame(None, None, "none", None, None)
-
-
 NS = 1_000_000_000
 
 
@@ -350,49 +296,58 @@ def held(at: int, *, pod: str = "a") -> Holding:
     return Holding(0, pod, at * NS, None)
 
 
-def test_work_after_the_restart_does_not_bound_the_kill() -> None:
-    """The container is started again in its pod and works on: the kill left half a second."""
-    rows = [ledgered(0, 9.5), ledgered(1, 60.0)]
+@pytest.mark.parametrize(
+    ("kills", "rows", "idle", "assigned", "bounds"),
+    [
+        pytest.param(
+            [10],
+            [ledgered(0, 9.5), ledgered(1, 60.0)],
+            [9, 50],
+            [],
+            [(10, 0.5, 50)],
+            id="work after the restart does not bound the kill",
+        ),
+        pytest.param(
+            [10, 30],
+            [ledgered(0, 9.5), ledgered(1, 29.8), ledgered(2, 60.0, most=200)],
+            [29.9, 31],
+            [],
+            [(10, 0.5, 100), (30, 0.1, 20)],
+            id="each kill has its own, at its busiest second",
+        ),
+        pytest.param(
+            [10],
+            [ledgered(0, 20.0, pod="b", most=150)],
+            [],
+            [held(8), held(12), held(1, pod="b")],
+            [(10, 2.0, 300)],
+            id="a first transaction counts from the assignment, as fast as the busiest pod",
+        ),
+        pytest.param(
+            [10, 12],
+            [ledgered(0, 9.5)],
+            [],
+            [held(1)],
+            [(10, 0.5, 50)],
+            id="a process without an assignment has done nothing",
+        ),
+        # No pod's rate is known, so there is no bound of the messages, which is not zero.
+        pytest.param([10], [], [9], [held(8)], [(10, 1.0, None)], id="no row, then idle"),
+        pytest.param([10], [], [11], [held(8)], [(10, 2.0, None)], id="no row"),
+    ],
+)
+def test_work_of_a_killed_pod_that_is_in_no_ledger_is_bounded(
+    kills: list[int],
+    rows: list[Ledgered],
+    idle: list[float],
+    assigned: list[Holding],
+    bounds: list[tuple[int, float, int | None]],
+) -> None:
+    """Kill, seconds and messages at most, since the last row or the last idle report."""
+    quiet = [round(at * NS) for at in idle]
+    found = unledgered_bounds({"a": [at * NS for at in kills]}, rows, {"a": quiet}, assigned)
 
-    found = unledgered_bounds({"a": [10 * NS]}, rows, {"a": [9 * NS, 50 * NS]}, [])
-
-    assert found == [Unledgered("a", 10 * NS, 0.5, 50)]
-
-
-def test_each_kill_of_a_pod_has_its_own_bound() -> None:
-    """The second process worked until 29.8 s, and was idle at 29.9 s."""
-    rows = [ledgered(0, 9.5), ledgered(1, 29.8), ledgered(2, 60.0, most=200)]
-    idle = {"a": [round(29.9 * NS), 31 * NS]}
-
-    found = unledgered_bounds({"a": [10 * NS, 30 * NS]}, rows, idle, [])
-
-    assert [(bound.killed_at, bound.messages) for bound in found] == [
-        (10 * NS, 100),  # half a second at its busiest second
-        (30 * NS, 20),
+    assert found == [
+        Unledgered("a", at * NS, pytest.approx(seconds), messages)
+        for at, seconds, messages in bounds
     ]
-
-
-def test_a_pod_with_its_first_transaction_open_counts_from_its_assignment() -> None:
-    """It has no row yet, and may have worked as fast as the busiest pod."""
-    rows = [ledgered(0, 20.0, pod="b", most=150)]
-
-    found = unledgered_bounds({"a": [10 * NS]}, rows, {}, [held(8), held(12), held(1, pod="b")])
-
-    assert found == [Unledgered("a", 10 * NS, 2.0, 300)]
-
-
-def test_a_process_without_an_assignment_has_done_nothing() -> None:
-    """The restarted container was killed again before it joined the group."""
-    rows = [ledgered(0, 9.5)]
-
-    found = unledgered_bounds({"a": [10 * NS, 12 * NS]}, rows, {}, [held(1)])
-
-    assert [bound.killed_at for bound in found] == [10 * NS]
-
-
-@pytest.mark.parametrize(("idle_at", "seconds"), [(9, 1.0), (11, 2.0)])
-def test_without_any_row_the_number_is_unknown(idle_at: int, seconds: float) -> None:
-    """No pod's rate is known, so there is no bound of the messages, which is not zero."""
-    found = unledgered_bounds({"a": [10 * NS]}, [], {"a": [idle_at * NS]}, [held(8)])
-
-    assert found == [Unledgered("a", 10 * NS, seconds, None)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from tests.fakes.telemetry import SECOND, of
 from tests.unit.spark_jobs.synthetic_run import assigned, clean_run, revoked
 
 from lagbench.core.ownership.causes import Commit, Instant
@@ -25,40 +28,30 @@ def facts(*records: Record):  # noqa: ANN201
     return facts_of(encode_record(record).decode() for record in records)
 
 
-def seen(pod: str, *, exit_code: int | None, gone_at: int | None, reason: str = "") -> PodSeen:
+def seen(
+    pod: str,
+    *,
+    exit_code: int | None = None,
+    gone_at: int | None = None,
+    at: int = 500,
+    **fields: Any,
+) -> PodSeen:
     """Return the record of a pod's timeline."""
-    return PodSeen(
-        at=500,
-        source="recorder",
-        pod=pod,
-        created_at=0,
-        started_at=0,
-        ready_at=0,
-        deleted_at=None,
-        gone_at=gone_at,
-        exit_code=exit_code,
-        exit_reason=reason,
-        precision_ns=1,
-    )
+    return of(PodSeen, at=at, pod=pod, exit_code=exit_code, gone_at=gone_at, **fields)
 
 
 def commit(at: int, pod: str, offset: int) -> OffsetsCommitted:
     """Return a commit on partition 0."""
-    return OffsetsCommitted(at=at, source=pod, member_id="m", offsets={"0": offset}, cause="revoke")
+    return of(OffsetsCommitted, at=at, source=pod, offsets={"0": offset})
 
 
 def test_totals_come_from_the_producer() -> None:
-    """A finished stream gives planned, acked, failed and unknown."""
-    found = facts(*clean_run(count=100).telemetry)
+    """A finished stream gives planned, acked, failed and unknown; a silent one none, not zero."""
+    names = ("planned", "acked", "failed", "unknown")
+    found, silent = facts(*clean_run(count=100).telemetry), facts()
 
-    assert (found.planned, found.acked, found.failed, found.unknown) == (100, 100, 0, 0)
-
-
-def test_silent_producer_leaves_totals_unknown() -> None:
-    """Without the producer's records nothing is known, and nothing is zero."""
-    found = facts()
-
-    assert (found.planned, found.acked, found.failed, found.unknown) == (None, None, None, None)
+    assert [getattr(found, name) for name in names] == [100, 100, 0, 0]
+    assert [getattr(silent, name) for name in names] == [None] * 4
 
 
 def test_rebalances_are_kept_by_partition() -> None:
@@ -75,68 +68,48 @@ def test_rebalances_are_kept_by_partition() -> None:
     }
 
 
-def test_pod_that_vanished_was_killed() -> None:
-    """Exit 137 is a kill; a pod that is gone without a word was killed too."""
-    found = facts(
-        seen("a", exit_code=137, gone_at=400),
-        seen("b", exit_code=None, gone_at=300),
-        seen("c", exit_code=1, gone_at=None, reason="OOMKilled"),
+RESTARTED = [
+    seen("a", exit_code=137 if at > 100 else None, at=at, containers_ended=ended)
+    for at, ended in ((100, 0), (200, 1), (250, 1), (300, 2), (320, 1), (350, 2))
+]
+"""The exit code stays the same in its pod; the number of ends tells the kills apart."""
+
+
+@pytest.mark.parametrize(
+    ("records", "kills"),
+    [
+        ([seen("a", exit_code=137, gone_at=400)], [400]),
+        ([seen("a", gone_at=300)], [300]),  # gone without a word
+        ([seen("a", exit_code=1, exit_reason="OOMKilled")], [500]),
+        ([seen("a", phase="Failed")], [500]),  # its node was lost: the object stays
+        ([seen("a")], None),  # it still runs
+        (
+            [
+                *RESTARTED,
+                seen("a", exit_code=137, gone_at=400, containers_ended=2),
+                seen("a", exit_code=137, gone_at=450, created_at=410, containers_ended=1),
+            ],
+            [200, 300, 450],
+        ),
+        # Older records repeat the exit code and do not count the ends.
+        ([seen("a", exit_code=137, at=200), seen("a", exit_code=137, gone_at=400)], [200]),
+    ],
+)
+def test_each_kill_of_a_pod_is_kept(records: list[PodSeen], kills: list[int] | None) -> None:
+    """By its exit code, its phase, or because it is gone without having said so."""
+    found = facts(*records)
+
+    assert found.kills == ({} if kills is None else {"a": kills})
+    assert found.causes.fates == (
+        {} if kills is None else {"a": [Instant(at, "killed", "a") for at in kills]}
     )
-
-    assert found.causes.fates == {
-        "a": [Instant(400, "killed", "a")],
-        "b": [Instant(300, "killed", "b")],
-        "c": [Instant(500, "killed", "c")],
-    }
-
-
-def test_each_kill_of_a_restarted_container_is_kept() -> None:
-    """The exit code stays the same in its pod; the number of ends tells the kills apart."""
-    reported = []
-    for at, ended in ((100, 0), (200, 1), (250, 1), (300, 2), (320, 1), (350, 2)):
-        record = seen("a", exit_code=137 if at > 100 else None, gone_at=None)
-        record.at, record.containers_ended = at, ended
-        reported.append(record)
-    removed = seen("a", exit_code=137, gone_at=400)
-    removed.containers_ended = 2
-    next_life = seen("a", exit_code=137, gone_at=450)
-    next_life.created_at, next_life.containers_ended = 410, 1
-
-    found = facts(*reported, removed, next_life)
-
-    assert found.kills == {"a": [200, 300, 450]}
-    assert [instant.at for instant in found.causes.fates["a"]] == [200, 300, 450]
-
-
-def test_older_records_tell_one_kill_of_a_pod_object() -> None:
-    """They repeat the exit code and do not count the ends: a repetition is no kill."""
-    restarted = seen("a", exit_code=137, gone_at=None)
-    restarted.at = 200
-
-    assert facts(restarted, seen("a", exit_code=137, gone_at=400)).kills == {"a": [200]}
-
-
-def test_pod_that_failed_as_a_whole_was_killed() -> None:
-    """Its node was lost: no exit code, the object stays, the phase is Failed."""
-    lost = seen("a", exit_code=None, gone_at=None)
-    lost.phase = "Failed"
-
-    assert facts(lost).causes.fates == {"a": [Instant(500, "killed", "a")]}
 
 
 def test_pod_that_ended_by_itself_was_not_killed() -> None:
-    """A pod that said goodbye has its SIGTERM as fate; one that still runs has none."""
-    stopped = PodStopped(
-        at=300, source="a", reason="sigterm", is_graceful=True, abandoned=0, processed_total=1
-    )
-    sigterm = SigtermReceived(at=200, source="a", queued=0, in_flight=0)
+    """A pod that said goodbye has its SIGTERM as fate."""
+    sigterm, stopped = of(SigtermReceived, at=200, source="a"), of(PodStopped, at=300, source="a")
 
-    found = facts(
-        sigterm,
-        stopped,
-        seen("a", exit_code=0, gone_at=400),
-        seen("b", exit_code=None, gone_at=None),
-    )
+    found = facts(sigterm, stopped, seen("a", exit_code=0, gone_at=400))
 
     assert found.causes.fates == {"a": [Instant(200, "sigterm", "a")]}
 
@@ -203,16 +176,8 @@ def test_the_plan_bounds_seqs_and_planned_offsets() -> None:
 
 def test_stamps_of_pods_are_on_the_recorders_clock() -> None:
     """Pod a's node is 500 ms ahead: its assignment was earlier than it says."""
-    ahead = ClockOffset(
-        at=1,
-        source="recorder",
-        clock="node-1",
-        pods=["a"],
-        low_ns=499_000_000,
-        high_ns=501_000_000,
-        answers=9,
-        since_at=0,
-    )
+    bound = {"low_ns": 499_000_000, "high_ns": 501_000_000}
+    ahead = of(ClockOffset, at=1, clock="node-1", pods=["a"], answers=9, **bound)
     texts = [encode_record(r).decode() for r in (ahead, assigned(600_000_000, "a", [0], [0]))]
 
     (held,) = facts_of(texts, fidelity="kubernetes").holdings.held
@@ -221,13 +186,10 @@ def test_stamps_of_pods_are_on_the_recorders_clock() -> None:
     assert (held.from_at, as_stamped.from_at) == (100_000_000, 600_000_000)
 
 
-SECOND = 1_000_000_000
-
-
 def silent_facts(*, are_silent: bool) -> RunFacts:
     """Return the facts of a pod that was deleted at 40 s and ended by the signal."""
-    ended = seen("consumer-a", gone_at=41 * SECOND, exit_code=143)
-    ended.deleted_at = 40 * SECOND
+    ends = {"gone_at": 41 * SECOND, "deleted_at": 40 * SECOND}
+    ended = seen("consumer-a", exit_code=143, **ends)
     return facts_of([encode_record(ended).decode()], are_silent=are_silent)
 
 
@@ -235,6 +197,8 @@ def test_a_silent_pods_deletion_is_its_sigterm() -> None:
     """It is no kill: the pod got the signal, and its code did nothing with it."""
     found = silent_facts(are_silent=True)
 
+    # One of lagbench's own pods reports its SIGTERM itself: without a report it was killed.
+    assert silent_facts(are_silent=False).kills == {"consumer-a": [41 * SECOND]}
     assert found.kills == {}
     (blame,) = found.causes.blame(
         message_classes.DUPLICATED, 0, ("consumer-b", "consumer-a"), [(7, 50 * SECOND)]
@@ -244,11 +208,6 @@ def test_a_silent_pods_deletion_is_its_sigterm() -> None:
         "consumer-a",
         40 * SECOND,
     )
-
-
-def test_lagbenchs_own_pods_report_their_sigterm_themselves() -> None:
-    """One of them that ends without a report was killed."""
-    assert silent_facts(are_silent=False).kills == {"consumer-a": [41 * SECOND]}
 
 
 def test_the_owner_of_an_output_topic_stands_for_every_pod() -> None:

@@ -26,9 +26,7 @@ def with_dip(depth: float, noise: float) -> Measures:
 
 
 TOO_CLOSE = with_dip(24.0, 12.0)
-
 OF_MESSAGES = Doubt(code="ledger", about=("messages",), text="the ledger has a hole")
-
 TWO_FILES = Doubt(code="lag_table", about=EVERYTHING, text="two files differ")
 
 
@@ -141,43 +139,35 @@ def test_the_worse_group_decides(
     assert with_second_group(verdict(first), verdict(second)).status == run
 
 
-def test_reasons_name_the_group_that_decided() -> None:
+def undecided(*reasons: str, invalid: tuple[str, ...] = ()) -> Verdict:
+    """Return the verdict of an undetermined group."""
+    update = {"status": "undetermined", "invalid": invalid, "reasons": reasons}
+    return GOOD_VERDICT.model_copy(update=update)
+
+
+LATE = undecided("late", "a gap", invalid=("late",))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "invalid", "reasons"),
+    [
+        (GOOD_VERDICT, verdict("fail"), (), ("second group: is fail",)),  # that decided
+        (  # the invalid load begins the reasons, as in the verdict of one group
+            verdict("fail"),
+            LATE,
+            ("second group: late",),
+            ("second group: late", "is fail", "second group: a gap"),
+        ),
+        (LATE, LATE, ("late",), ("late", "a gap", "second group: a gap")),  # the load is one
+    ],
+)
+def test_reasons_name_the_group_that_decided(
+    first: Verdict, second: Verdict, invalid: tuple[str, ...], reasons: tuple[str, ...]
+) -> None:
     """A group that passes gives no reason for a run that does not."""
-    joined = with_second_group(GOOD_VERDICT, verdict("fail"))
+    joined = with_second_group(first, second)
 
-    assert joined.reasons == ("second group: is fail",)
-
-
-def test_reasons_for_an_invalid_run_come_first_and_once() -> None:
-    """As in the verdict of one group: the invalid load begins the reasons."""
-    invalid = GOOD_VERDICT.model_copy(
-        update={
-            "status": "undetermined",
-            "invalid": ("late generator",),
-            "reasons": ("late generator", "not drained"),
-        }
-    )
-
-    joined = with_second_group(verdict("fail"), invalid)
-
-    assert joined.invalid == ("second group: late generator",)
-    assert joined.reasons == (
-        "second group: late generator",
-        "is fail",
-        "second group: not drained",
-    )
-
-
-def test_the_load_of_the_run_is_doubted_once() -> None:
-    """Both groups get the same load, so its reason does not name the second group again."""
-    late = GOOD_VERDICT.model_copy(
-        update={"status": "undetermined", "invalid": ("late",), "reasons": ("late", "a gap")}
-    )
-
-    joined = with_second_group(late, late)
-
-    assert joined.invalid == ("late",)
-    assert joined.reasons == ("late", "a gap", "second group: a gap")
+    assert (joined.invalid, joined.reasons) == (invalid, reasons)
 
 
 def test_slos_of_the_second_group_name_it() -> None:
@@ -195,7 +185,6 @@ def test_slos_of_the_second_group_name_it() -> None:
 
 
 LIMITS = (0.0, 0.1, 29.97, 30.0, 90.0, 120.0, 999.95, 12_345.0, 1_234_567.0)
-
 DISTANCES = (0.0, 1e-9, 1e-4, 0.04, 0.05, 0.4, 0.5, 3.0, 1000.0)
 
 

@@ -17,28 +17,18 @@ from lagbench.core.verdict.slos import slo_results
 from lagbench.core.verdict.verdict import judge
 
 GOOD = quick_spike_measures()
-
 SLOS = Slos(drain_seconds=120)
 
 
-def test_flips_name_the_first() -> None:
-    """Two flips; the first is said."""
-    changes = tuple(c.model_copy(update={"is_flip": True}) for c in GOOD.scaling.changes[:2])
-
-    found = result(judge(changed("scaling", flips=2, changes=changes), SLOS), "flips")
-
-    assert (found.status, found.value) == ("fail", 2)
-    assert "+34.3 s: 2 to 6 by hpa" in found.reason
-
-
-def test_flips_of_both_causes_count_and_the_self_made_ones_are_said() -> None:
-    """A flip that follows the load is a flip too."""
+def test_flips_of_both_causes_count_and_the_first_is_said() -> None:
+    """A flip that follows the load is a flip too; how many are self-made is said."""
     scaling = {"flips": 3, "self_made_flips": 2, "load_following_flips": 1}
     changes = tuple(c.model_copy(update={"is_flip": True}) for c in GOOD.scaling.changes[:3])
 
     found = result(judge(changed("scaling", changes=changes, **scaling), SLOS), "flips")
 
     assert (found.status, found.value) == ("fail", 3)
+    assert "+34.3 s: 2 to 6 by hpa" in found.reason
     assert "2 of 3" in found.reason
 
 
@@ -193,49 +183,40 @@ def test_the_short_window_stands_beside_the_depth() -> None:
     assert re.findall(r"90 %|6 %", judged(run, DIP).reason) == ["90 %", "6 %"]
 
 
+START_ALONE = SPIKE.rebalances.episodes[:1]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "status"),
+    [
+        ({"changes": (), "max_replicas": 2, "gaps_text": ""}, "not_judged"),  # provably stayed
+        ({"changes": (), "max_replicas": 2, "gaps_text": "40 s"}, "undetermined"),
+        ({"changes": (), "max_replicas": None}, "undetermined"),  # no sample
+        # The group had more members than were ever wanted.
+        ({"changes": (), "max_replicas": 1, "gaps_text": ""}, "undetermined"),
+    ],
+)
+def test_without_a_step_the_replicas_must_be_known_to_have_stayed(
+    scaling: dict[str, Any], status: str
+) -> None:
+    """A run in which the group only started."""
+    run = changed("scaling", changed("rebalances", episodes=START_ALONE), **scaling)
+
+    assert judged(run, DIP).status == status
+
+
 def test_a_step_under_load_without_a_rebalance_is_undetermined() -> None:
     """The replicas changed, the group had work and nobody was seen to come or go."""
     run = changed("rebalances", unanswered_step_ats=(SPIKE.load.stream_started_at or 0,))
 
-    assert judged(run, DIP).status == "undetermined"
-    assert judged(run, AREA).status == "undetermined"
-
-
-def test_replicas_that_provably_stayed_are_not_judged() -> None:
-    """No change, in samples without a gap."""
-    start = SPIKE.rebalances.episodes[:1]
-    run = changed("rebalances", episodes=start)
-    still = {"changes": (), "max_replicas": 2, "gaps_text": ""}
-    scaling = run.scaling.model_copy(update=still)
-
-    found = judged(run.model_copy(update={"scaling": scaling}), DIP)
-
-    assert found.status == "not_judged"
-
-
-@pytest.mark.parametrize(
-    "update",
-    [
-        {"changes": (), "max_replicas": 2, "gaps_text": "40 s"},
-        {"max_replicas": None, "changes": ()},
-        {"changes": (), "max_replicas": 1, "gaps_text": ""},
-    ],
-    ids=["a gap", "no sample", "more members than replicas"],
-)
-def test_replicas_that_may_have_changed_are_undetermined(update: dict[str, Any]) -> None:
-    """Nobody saw that they stayed, or the group had more members than were ever wanted."""
-    run = changed("rebalances", episodes=SPIKE.rebalances.episodes[:1])
-    scaling = run.scaling.model_copy(update=update)
-
-    assert judged(run.model_copy(update={"scaling": scaling}), DIP).status == "undetermined"
+    assert judged(run, DIP).status == judged(run, AREA).status == "undetermined"
 
 
 def test_steps_that_all_met_an_idle_group_are_not_judged() -> None:
     """They had nothing to lose, and the reason counts them."""
     idle = {"dip_percent": None, "recovery_seconds": None, "reason": NOTHING_TO_DO}
-    run = with_steps(*[idle] * 5)
 
-    found = judged(run, DIP)
+    found = judged(with_steps(*[idle] * 5), DIP)
 
     assert (found.status, found.reason.split()[0]) == ("not_judged", "5")
 
@@ -253,22 +234,21 @@ def stands(seconds: float, *, message_seconds: float = 0.002) -> Measures:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "status"), [(20.0, "fail"), (4.0, "pass"), (4.9, "undetermined")]
+    ("seconds", "message_seconds", "status", "limit"),
+    [
+        (20.0, 0.002, "fail", 5),
+        (4.0, 0.002, "pass", 5),
+        (4.9, 0.002, "undetermined", 5),  # a bin more or less is not known
+        (10.0, 4.0, "pass", 12),  # three messages may be on their way
+    ],
 )
-def test_a_standstill_is_judged_whatever_set_it_off(seconds: float, status: str) -> None:
-    """The limit is 5 s; a bin more or less is not known."""
-    assert judged(stands(seconds), STANDS).status == status
+def test_a_standstill_is_judged_whatever_set_it_off(
+    seconds: float, message_seconds: float, status: str, limit: float
+) -> None:
+    """The limit is 5 s, and at least three messages."""
+    found = judged(stands(seconds, message_seconds=message_seconds), STANDS)
 
-
-def test_the_limit_of_a_standstill_is_three_messages_at_least() -> None:
-    """A message of 4 s: 10 s without an end is not yet three of them."""
-    found = judged(stands(10.0, message_seconds=4.0), STANDS)
-
-    assert (found.status, found.limit) == ("pass", 12)
-
-
-def test_measures_without_a_standstill_are_undetermined() -> None:
-    """They were made before it was measured."""
+    assert (found.status, found.limit) == (status, limit)
     assert judged(SPIKE.model_copy(update={"standstill": None}), STANDS).status == "undetermined"
 
 

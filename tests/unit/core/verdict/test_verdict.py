@@ -90,18 +90,17 @@ def test_a_run_that_was_not_drained_never_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("part", "fields"),
     [
-        {"is_drained": None},
-        {"is_group_stable": False, "group_state": "PREPARING_REBALANCING"},
-        {"is_group_stable": None},
+        ("end_state", {"is_drained": None}),
+        ("end_state", {"is_group_stable": False, "group_state": "PREPARING_REBALANCING"}),
+        ("end_state", {"is_group_stable": None}),
+        ("accounting", {"not_yet_consumed": 4}),  # the ledger lacks messages beyond the commits
     ],
 )
-def test_an_unsettled_end_never_passes(fields: dict[str, Any]) -> None:
+def test_an_unsettled_end_never_passes(part: str, fields: dict[str, Any]) -> None:
     """No fence, an unstable group or one that was not seen: never pass."""
-    verdict = judge(changed("end_state", **fields), Slos(lost=None, duplicated=None))
-
-    assert verdict.status == "undetermined"
+    assert judge(changed(part, **fields), Slos(lost=None, duplicated=None)).status == "undetermined"
 
 
 @pytest.mark.parametrize("committed", [1, 0])
@@ -115,37 +114,13 @@ def test_a_group_that_never_committed_is_named(committed: int) -> None:
     assert ("no offset" in " ".join(verdict.reasons)) is (committed == 0)
 
 
-def test_messages_not_yet_consumed_never_pass() -> None:
-    """The fence says drained, but the ledger lacks messages beyond the commits."""
-    run = changed("accounting", not_yet_consumed=4)
+def test_what_is_proven_stays_proven() -> None:
+    """A duplicate is one even when the run was not drained, or its load was another one."""
+    undrained = judge(changed("end_state", duplicates(), is_drained=False), SLOS)
 
-    assert judge(run, SLOS).status == "undetermined"
-
-
-def test_a_duplicate_is_a_duplicate_even_when_not_drained() -> None:
-    """What is proven stays proven."""
-    run = duplicates()
-    run = run.model_copy(
-        update={"end_state": run.end_state.model_copy(update={"is_drained": False})}
-    )
-
-    verdict = judge(run, SLOS)
-
-    assert verdict.status == "fail"
-    assert result(verdict, "duplicated").status == "fail"
-    assert result(verdict, "lost").status == "undetermined"
-
-
-def test_a_rebalance_by_a_death_is_judged_by_what_it_cost() -> None:
-    """A pod died and every SLO holds: that is a pass, with the episode on record."""
-    episodes = (
-        *GOOD.rebalances.episodes[:3],
-        GOOD.rebalances.episodes[3].model_copy(
-            update={"trigger": "pod_death", "trigger_text": "consumer-03 died"}
-        ),
-    )
-
-    assert judge(changed("rebalances", episodes=episodes), SLOS).status == "pass"
+    assert undrained.status == result(undrained, "duplicated").status == "fail"
+    assert result(undrained, "lost").status == "undetermined"
+    assert judge(behind(duplicates()), SLOS).status == "fail"
 
 
 def behind(run: Measures) -> Measures:
@@ -176,38 +151,23 @@ def test_a_run_without_any_limit_was_not_judged() -> None:
     assert {slo.status for slo in verdict.slos} == {"not_judged"}
 
 
-def test_duplicates_under_another_load_are_still_duplicates() -> None:
-    """Fail takes precedence for accounting facts."""
-    assert judge(behind(duplicates()), SLOS).status == "fail"
+@pytest.mark.parametrize(
+    ("fields", "status", "value"),
+    [
+        ({"outcome": "did_not_come"}, "fail", None),  # the lab's CPU policy: nothing happens
+        ({"outcome": "not_due"}, "pass", 0),  # it asked for no pod: 0 s
+        ({"outcome": "unknown", "outcome_text": "t7"}, "undetermined", None),
+        ({"unknown_text": "t7"}, "undetermined", GOOD.reaction.assigned_seconds),  # another step's
+    ],
+)
+def test_a_reaction_is_judged_by_its_outcome(
+    fields: dict[str, Any], status: str, value: float | None
+) -> None:
+    """Also where another load step is not known: the worst of them may be that one."""
+    found = result(judge(changed("reaction", **fields), SLOS), "reaction_seconds")
 
-
-def test_a_due_pod_that_did_not_come_is_a_failure_to_react() -> None:
-    """The lab's CPU policy: lag crosses, nothing happens."""
-    run = changed("reaction", outcome="did_not_come")
-
-    found = result(judge(run, SLOS), "reaction_seconds")
-
-    assert (found.status, found.value) == ("fail", None)
-
-
-def test_a_step_that_asked_for_no_pod_reacted_in_no_time() -> None:
-    """Judged anyway: 0 s."""
-    run = changed("reaction", outcome="not_due")
-
-    found = result(judge(run, SLOS), "reaction_seconds")
-
-    assert (found.status, found.value) == ("pass", 0)
-
-
-def test_a_reaction_that_is_not_known_is_undetermined() -> None:
-    """Also where another load step's is: the worst of them may be that one."""
-    unknown = changed("reaction", outcome="unknown", outcome_text="t7")
-    beside = changed("reaction", unknown_text="t7")
-
-    for run in (unknown, beside):
-        found = result(judge(run, SLOS), "reaction_seconds")
-        assert found.status == "undetermined"
-        assert "t7" in found.reason
+    assert (found.status, found.value) == (status, value)
+    assert ("t7" in found.reason) is (status == "undetermined")
 
 
 @pytest.mark.parametrize(
@@ -266,40 +226,35 @@ def with_episode(**fields: Any) -> Measures:
     return changed("rebalances", episodes=tuple(episodes))
 
 
-def test_the_deepest_scale_step_is_judged() -> None:
-    """40 % in episode 2: the reason says when."""
-    found = result(judge(with_episode(dip_percent=40.0), SLOS), "rebalance_dip_percent")
+@pytest.mark.parametrize(
+    ("fields", "slo", "status", "named"),
+    [
+        ({"dip_percent": 40.0}, "rebalance_dip_percent", "fail", "+35.9 s"),  # which, and when
+        ({"dip_percent": 90.0, "trigger": "pod_death"}, "rebalance_dip_percent", "pass", ""),
+        ({"dip_percent": None}, "rebalance_dip_percent", "undetermined", ""),
+        (
+            {"dip_percent": None, "recovery_seconds": None},
+            "rebalance_recovery_seconds",
+            "undetermined",
+            "",
+        ),
+        # Watched for 15 s without being back at 95 %; the limit is 5 s.
+        (
+            {"dip_percent": 12.0, "recovery_seconds": None},
+            "rebalance_recovery_seconds",
+            "fail",
+            "15.0 s",
+        ),
+    ],
+)
+def test_each_scale_step_is_judged(
+    fields: dict[str, Any], slo: str, status: str, named: str
+) -> None:
+    """A death is none: what it costs stands in the report."""
+    verdict = judge(with_episode(**fields), SLOS)
 
-    assert (found.status, found.value) == ("fail", 40)
-    assert "+35.9 s" in found.reason
-
-
-def test_a_death_is_no_scale_step() -> None:
-    """A pod that died dips deeper; the SLO is per scale step."""
-    run = with_episode(dip_percent=90.0, trigger="pod_death")
-
-    assert result(judge(run, SLOS), "rebalance_dip_percent").status == "pass"
-
-
-def test_an_unmeasured_dip_is_undetermined() -> None:
-    """The other steps hold, this one is not known."""
-    run = with_episode(dip_percent=None, recovery_seconds=None)
-
-    verdict = judge(run, SLOS)
-
-    assert result(verdict, "rebalance_dip_percent").status == "undetermined"
-    assert result(verdict, "rebalance_recovery_seconds").status == "undetermined"
-    assert verdict.status == "undetermined"
-
-
-def test_a_dip_that_did_not_recover_in_time_fails() -> None:
-    """Watched for 15 s without being back at 95 %; the limit is 5 s."""
-    run = with_episode(dip_percent=12.0, recovery_seconds=None)
-
-    found = result(judge(run, SLOS), "rebalance_recovery_seconds")
-
-    assert found.status == "fail"
-    assert "15.0 s" in found.reason
+    assert result(verdict, slo).status == verdict.status == status
+    assert named in result(verdict, slo).reason
 
 
 @pytest.mark.parametrize(

@@ -18,94 +18,64 @@ from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.verdict import judge
 
 GOOD = quick_spike_measures()
-
 SLOS = Slos(drain_seconds=120)
+ACKED = GOOD.accounting.produced_acked or 0
 
 
-def in_log_fewer(count: int, **fields: Any) -> Measures:
-    """Return the run with ``count`` acknowledged messages at no offset of the log."""
+def absent(count: int, **fields: Any) -> dict[str, Any]:
+    """Return the counts of a run in which the log lacks ``count`` messages."""
     found = GOOD.accounting
-    assert found.in_log is not None
-    assert found.processed_distinct is not None
-    return changed(
-        "accounting",
-        in_log=found.in_log - count,
-        processed_distinct=found.processed_distinct - count,
-        **fields,
-    )
-
-
-def test_acknowledged_messages_that_the_log_lacks_are_lost() -> None:
-    """All that is in the log was processed, and still 9,000 acknowledged messages are gone."""
-    verdict = judge(in_log_fewer(9_000, not_in_log=9_000, lost_in_broker=9_000), SLOS)
-
-    found = result(verdict, "lost")
-    assert (verdict.status, found.status, found.value) == ("fail", "fail", 9_000)
-
-
-def test_losses_of_consumers_and_broker_add_up() -> None:
-    """A limit of 3 holds neither for 2 + 2, and each is told."""
-    found = result(judge(changed("accounting", lost=2, lost_in_broker=2), Slos(lost=3)), "lost")
-
-    assert (found.status, found.value) == ("fail", 4)
+    less = {"in_log": found.in_log, "processed_distinct": found.processed_distinct}
+    return {name: (of or 0) - count for name, of in less.items()} | fields
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "status", "value"),
     [
-        {"expired": 5, "not_in_log": 5},
-        {"log_holes": 2},
-        {"produced_acked": None, "lost_in_broker": None},
-        {"not_in_log_unknown": 1},
-        {"expired": None, "lost_in_broker": None},
+        # All that is in the log was processed, and still 9,000 acknowledged messages are gone.
+        (absent(9_000, not_in_log=9_000, lost_in_broker=9_000), "fail", 9_000),
+        ({"lost": 2, "lost_in_broker": 2}, "fail", 4),
+        # Nobody can know whether what is gone was lost.
+        ({"expired": 5, "not_in_log": 5}, "undetermined", 0),
+        ({"log_holes": 2}, "undetermined", 0),
+        ({"produced_acked": None, "lost_in_broker": None}, "undetermined", 0),
+        ({"not_in_log_unknown": 1}, "undetermined", 0),
+        ({"expired": None, "lost_in_broker": None}, "undetermined", 0),
+        ({"unknown_message": 1}, "undetermined", 0),  # it may be a repeat of any
+        # Two outcomes are unknown to the producer, and the log lacks none.
+        ({"produced_unknown": 2, "produced_acked": ACKED - 2}, "pass", 0),
+        # The producer named the seven that the log lacks as rejected.
+        (
+            absent(7, produced_failed=7, produced_acked=ACKED - 7, not_in_log_failed=7),
+            "pass",
+            0,
+        ),
+        # Ten failed and ten are absent: whether they are the same ten nobody can tell.
+        (
+            absent(10, produced_failed=10, produced_acked=ACKED - 10, not_in_log_excused=10),
+            "undetermined",
+            0,
+        ),
+        # Twelve are absent and ten failed: two were acknowledged, whichever they are.
+        (absent(12, not_in_log=2, lost_in_broker=2, not_in_log_excused=10), "fail", 2),
+        ({"in_log": 0, "processed_distinct": 0}, "undetermined", 0),  # none can be lost
     ],
 )
-def test_a_log_with_gaps_proves_no_absence_of_loss(fields: dict[str, Any]) -> None:
-    """Nobody can know whether what is gone was lost: never pass."""
+def test_a_loss_is_proven_excluded_or_not_known(
+    fields: dict[str, Any], status: str, value: int
+) -> None:
+    """Finding none proves something only where the log accounts for every message."""
     verdict = judge(changed("accounting", **fields), SLOS)
 
     found = result(verdict, "lost")
-    assert (verdict.status, found.status) == ("undetermined", "undetermined")
+    assert (found.status, found.value) == (status, value)
+    assert status in ("pass", verdict.status)
 
 
-def test_deliveries_that_are_in_the_log_after_all_are_no_doubt() -> None:
-    """Two outcomes are unknown to the producer, but the log lacks no seq: they were written."""
-    acked = (GOOD.accounting.produced_acked or 0) - 2
-    run = changed("accounting", produced_unknown=2, produced_acked=acked)
-
-    assert result(judge(run, SLOS), "lost").status == "pass"
-
-
-def test_a_delivery_that_is_known_to_have_failed_is_no_loss() -> None:
-    """The log lacks seven seqs, and the producer named the same seven as rejected."""
-    acked = (GOOD.accounting.produced_acked or 0) - 7
-    run = in_log_fewer(7, produced_failed=7, produced_acked=acked, not_in_log_failed=7)
-
-    assert result(judge(run, SLOS), "lost").status == "pass"
-
-
-def test_failed_deliveries_excuse_nothing_by_their_number() -> None:
-    """Ten failed and ten are absent: whether they are the same ten nobody can tell."""
-    acked = (GOOD.accounting.produced_acked or 0) - 10
-    run = in_log_fewer(10, produced_failed=10, produced_acked=acked, not_in_log_excused=10)
-
-    found = result(judge(run, SLOS), "lost")
-
-    assert (found.status, found.value) == ("undetermined", 0)
-
-
-def test_more_absent_than_failed_is_a_proven_loss() -> None:
-    """Twelve are absent and ten failed: two were acknowledged, whichever they are."""
-    run = in_log_fewer(12, not_in_log=2, lost_in_broker=2, not_in_log_excused=10)
-
-    found = result(judge(run, SLOS), "lost")
-
-    assert (found.status, found.value) == ("fail", 2)
-
-
-def test_nothing_in_the_log_never_passes() -> None:
-    """No message was offered, so none can be lost: that proves nothing."""
-    verdict = judge(changed("accounting", in_log=0, processed_distinct=0), SLOS)
+@pytest.mark.parametrize("fields", [{"unknown_message": 1}, {"in_log": 0, "processed_distinct": 0}])
+def test_without_knowing_the_messages_no_class_is_settled(fields: dict[str, int]) -> None:
+    """A processing of no known message may be of any; an empty log proves nothing."""
+    verdict = judge(changed("accounting", **fields), SLOS)
 
     names = ("lost", "duplicated", "reordered", "zombies")
     assert {result(verdict, name).status for name in names} == {"undetermined"}
@@ -145,42 +115,29 @@ def test_doubt_below_the_limit_is_none() -> None:
     assert result(judge(run, Slos(zombies=0)), "zombies").status == "fail"
 
 
-def test_double_processing_is_judged_by_the_ledger_and_says_what_it_cannot_know() -> None:
-    """A killed pod may have done 800 messages more: the SLO holds and states the bound."""
-    started_at = GOOD.load.stream_started_at
-    assert started_at is not None
-    killed = UnledgeredWork(
-        pod="consumer-03", killed_at=started_at + 30_000_000_000, seconds=0.2, messages=800
-    )
-
-    found = result(judge(changed("accounting", unledgered=(killed,)), SLOS), "duplicated")
-
-    assert found.status == "pass"
-    for named in ("800", "consumer-03", "0.20 s", "+30.0 s"):
-        assert named in found.reason
-
-
-def test_unbounded_work_of_a_killed_pod_is_said_to_be_unknown() -> None:
-    """No rate is known of one of two pods, so the sum is unknown, which is not the other's."""
-    started_at = GOOD.load.stream_started_at
-    assert started_at is not None
+@pytest.mark.parametrize(
+    ("messages", "named"), [((800,), "at most 800 more"), ((800, None), "an unknown number more")]
+)
+def test_double_processing_is_judged_by_the_ledger_and_says_what_it_cannot_know(
+    messages: tuple[int | None, ...], named: str
+) -> None:
+    """A killed pod may have done messages more: the SLO holds and states their bound."""
+    started_at = GOOD.load.stream_started_at or 0
     killed = tuple(
-        UnledgeredWork(pod=pod, killed_at=started_at, seconds=2.0, messages=messages)
-        for pod, messages in (("consumer-03", 800), ("consumer-04", None))
+        UnledgeredWork(
+            pod=f"consumer-{number}",
+            killed_at=started_at + 30_000_000_000,
+            seconds=0.2,
+            messages=count,
+        )
+        for number, count in enumerate(messages)
     )
 
     found = result(judge(changed("accounting", unledgered=killed), SLOS), "duplicated")
 
-    assert "consumer-03" in found.reason
-    assert "800" not in found.reason
-
-
-def test_strange_work_leaves_no_class_settled() -> None:
-    """A processing of no known message may be a repeat of any."""
-    verdict = judge(changed("accounting", unknown_message=1), SLOS)
-
-    names = ("lost", "duplicated", "reordered", "zombies")
-    assert {result(verdict, name).status for name in names} == {"undetermined"}
+    assert found.status == "pass"
+    for text in (named, "consumer-0", "0.20 s", "+30.0 s"):
+        assert text in found.reason
 
 
 def test_an_accounting_that_contradicts_itself_leaves_the_run_undetermined() -> None:
@@ -229,50 +186,30 @@ def given_up(failed: int, by_plan: int | None, poisoned: int | None) -> Measures
     )
 
 
-def test_messages_that_failed_as_planned_are_named_and_pass() -> None:
-    """They are neither lost nor processed, and the verdict says how many there were."""
-    verdict = judge(given_up(12, 12, 12), SLOS)
+@pytest.mark.parametrize(
+    ("given_up_of", "status", "value", "named"),
+    [
+        ((12, 12, 12), "pass", 0, "12 of 12"),  # neither lost nor processed
+        ((2, 0, None), "fail", 2, "consumer-03"),
+        ((14, 12, 12), "fail", 2, "consumer-03"),
+        ((10, 10, 12), "undetermined", 0, "10 of 12"),  # poison that did not act: another run
+        ((200_000, None, 12), "undetermined", None, ""),  # which they were is not known
+    ],
+)
+def test_messages_fail_as_the_poison_plans(
+    given_up_of: tuple[int, int | None, int | None], status: str, value: int | None, named: str
+) -> None:
+    """Given up, of them by plan, and poisoned: no message beside the poison may fail."""
+    verdict = judge(given_up(*given_up_of), SLOS)
 
     found = result(verdict, "failed")
-    assert (verdict.status, found.status, found.value) == ("pass", "pass", 0)
-    assert "12 of 12" in found.reason
-
-
-@pytest.mark.parametrize("poisoned", [None, 12])
-def test_messages_that_failed_without_poison_fail_the_run(poisoned: int | None) -> None:
-    """Whether the scenario has poison or not, a message beside it must not fail."""
-    by_plan = poisoned or 0
-    verdict = judge(given_up(by_plan + 2, by_plan, poisoned), SLOS)
-
-    found = result(verdict, "failed")
-    assert (verdict.status, found.status, found.value) == ("fail", "fail", 2)
-    assert "consumer-03" in found.reason
-
-
-def test_poison_that_did_not_act_is_not_the_planned_run() -> None:
-    """Two of twelve poisoned messages were processed: the run proves nothing about poison."""
-    verdict = judge(given_up(10, 10, 12), SLOS)
-
-    assert verdict.status == result(verdict, "failed").status == "undetermined"
-    assert "10 of 12" in result(verdict, "failed").reason
-
-
-def test_failures_that_the_table_does_not_list_stay_undetermined() -> None:
-    """Of which messages they were is not known."""
-    verdict = judge(given_up(200_000, None, 12), SLOS)
-
-    assert verdict.status == result(verdict, "failed").status == "undetermined"
-
-
-def test_a_run_without_poison_and_failures_has_no_such_slo() -> None:
-    """Nothing could fail, so nothing is claimed about it."""
+    assert (verdict.status, found.status, found.value) == (status, status, value)
+    assert named in found.reason
     assert [slo for slo in judge(GOOD, SLOS).slos if slo.name == "failed"] == []
 
 
 SPIKE = quick_spike_measures()
-
 COMMITS = SPIKE.model_copy(update={"accounting_level": "commits"})
-
 LIMITS = level_of("commits").default_limits()
 
 
@@ -304,20 +241,16 @@ def test_a_limit_that_the_level_cannot_judge_leaves_the_run_undetermined() -> No
     assert "lost" not in verdict.judged_without[0]
 
 
-def test_without_work_the_accounting_of_the_log_is_enough() -> None:
-    """At the level of commits the accounting counts no processing, and that is no reason."""
-    known = COMMITS.accounting.model_copy(update={"processed_distinct": None, "lost": None})
-    run = COMMITS.model_copy(update={"accounting": known})
-
-    assert judge(run, Slos.model_validate(LIMITS)).status == "pass"
-    whole = run.model_copy(update={"accounting_level": None})
-    assert judge(whole, Slos.model_validate(LIMITS)).status == "undetermined"
-
-
-def test_an_output_that_nobody_reads_is_no_reason() -> None:
-    """At the level of commits the consumer may write its results to the run's output topic."""
-    known = COMMITS.accounting.model_copy(update={"foreign_ledger_records": 50})
-    run = COMMITS.model_copy(update={"accounting": known})
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"processed_distinct": None, "lost": None},  # it counts no processing
+        {"foreign_ledger_records": 50},  # the output that nobody reads
+    ],
+)
+def test_what_the_level_of_commits_does_not_read_is_no_reason(fields: dict[str, Any]) -> None:
+    """The accounting of the log is enough there."""
+    run = changed("accounting", COMMITS, **fields)
 
     assert judge(run, Slos.model_validate(LIMITS)).status == "pass"
     whole = run.model_copy(update={"accounting_level": None})

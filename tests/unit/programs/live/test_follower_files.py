@@ -58,12 +58,7 @@ def test_the_end_is_the_predicted_one(
     folder.write_json(folder.prediction, prediction)
 
     assert read_cell(folder)[0].settled_seconds == seconds
-
-
-def test_another_folder_is_refused(folder: RunFolder) -> None:
-    """The message names the folder."""
-    folder.write_text(folder.scenario, "name: [")
-
+    folder.write_text(folder.scenario, "name: [")  # no folder as plan_cell writes it
     with pytest.raises(NotReady):
         read_cell(folder)
 
@@ -89,20 +84,18 @@ def test_a_line_is_appended_to_what_is_there(tmp_path: Path) -> None:
     assert [decode_line(line).at for line in lines] == [1, 2]
 
 
-def test_a_held_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two followers would mix their lines."""
+def test_the_lock_shows_whether_a_run_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two followers would mix their lines; a missing file and one that was let go have none."""
     monkeypatch.setattr(live_file, "LOOKS", 1)
-    with LiveFile(tmp_path / "live.jsonl"), pytest.raises(NotReady):
-        LiveFile(tmp_path / "live.jsonl")
-
-
-def test_the_lock_shows_whether_a_run_is_followed(tmp_path: Path) -> None:
-    """Neither a missing file nor one that was let go has a follower."""
     path = tmp_path / "live.jsonl"
     assert not is_followed(path)
 
     with LiveFile(path):
         assert is_followed(path)
+        with pytest.raises(NotReady):
+            LiveFile(path)
 
     assert not is_followed(path)
 
@@ -122,11 +115,6 @@ def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
         LiveFile(tmp_path / "gone" / "live.jsonl")
 
 
-def test_a_living_owner_lets_the_wait_pass() -> None:
-    """Nothing has ended after the wait."""
-    assert not OwnerWatch(os.getpid()).wait(0.0)
-
-
 def test_the_owner_s_end_ends_the_wait() -> None:
     """Also of an owner that was killed and that nobody has waited for."""
     owner = subprocess.Popen(["sleep", "600"])
@@ -138,8 +126,9 @@ def test_the_owner_s_end_ends_the_wait() -> None:
 
 
 def test_a_request_ends_the_wait() -> None:
-    """As from a signal handler."""
+    """As from a signal handler; nothing has ended before it."""
     watch = OwnerWatch(os.getpid())
+    assert not watch.wait(0.0)
     watch.ask()
 
     assert watch.wait(60.0)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from pydantic import Field
 
 from lagbench.core.measures.accounting.accounting_sums import broken_classes
 from lagbench.core.measures.lag_over_time import NeverDone
-from lagbench.core.measures.model import Interval, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import Interval, MeasureModel
 from lagbench.shared_with_spark import message_classes
 
 _UNDONE = (message_classes.LOST, message_classes.NOT_IN_LOG, message_classes.NOT_YET_CONSUMED)
@@ -84,6 +84,11 @@ class MovedKeys(MeasureModel):
     overtaken: int
     overtaken_in_doubt: int  # too close for two clocks to decide
     most_seconds: float | None = None  # by which a message was overtaken; None: none was
+
+    @property
+    def overtaken_interval(self) -> Interval:
+        """The certain count, and the count with those in doubt."""
+        return self.overtaken, self.overtaken + self.overtaken_in_doubt
 
 
 class CommitMove(MeasureModel):
@@ -167,73 +172,6 @@ class Accounting(Counts):
     by_pod: tuple[PodWork, ...] = ()
     bad_messages: tuple[BadMessageGroup, ...] = ()
 
-    named: ClassVar[tuple[NamedMeasure[Accounting], ...]] = (
-        NamedMeasure("lost", "Messages lost", "messages", 0, lambda found: found.lost_in_all),
-        NamedMeasure(
-            "failed",
-            "Messages failed without poison",
-            "messages",
-            0,
-            lambda found: found.failed_unplanned,
-        ),
-        NamedMeasure(
-            "duplicated",
-            "Double-processing in the ledger",
-            "processings",
-            0,
-            lambda found: found.duplicated,
-        ),
-        NamedMeasure(
-            "reordered",
-            "Messages reordered",
-            "messages",
-            0,
-            lambda found: found.reordered,
-            lambda found: _with_doubt(found.reordered, found.reordered_in_doubt),
-        ),
-        NamedMeasure(
-            "moved_keys",
-            "Keys that moved partition",
-            "keys",
-            0,
-            lambda found: None if found.moved is None else found.moved.keys,
-        ),
-        NamedMeasure(
-            "overtaken",
-            "Overtaken by their key elsewhere",
-            "messages",
-            0,
-            lambda found: None if found.moved is None else found.moved.overtaken,
-            lambda found: (
-                None
-                if found.moved is None
-                else _with_doubt(found.moved.overtaken, found.moved.overtaken_in_doubt)
-            ),
-        ),
-        NamedMeasure(
-            "zombies",
-            "Two owners at once",
-            "messages",
-            0,
-            lambda found: found.zombie,
-            lambda found: _with_doubt(found.zombie, found.zombie_in_doubt),
-        ),
-        NamedMeasure(
-            "lost_at_shutdown",
-            "Messages lost around a SIGTERM",
-            "messages",
-            0,
-            lambda found: found.caused_by_shutdown("lost"),
-        ),
-        NamedMeasure(
-            "duplicated_at_shutdown",
-            "Messages repeated around a SIGTERM",
-            "messages",
-            0,
-            lambda found: found.caused_by_shutdown("duplicated"),
-        ),
-    )
-
     @property
     def commits_moved_back(self) -> int:
         """Number of times that the group's committed offset was set back."""
@@ -244,9 +182,17 @@ class Accounting(Counts):
         """Messages between the offsets from which and to which commits were set back."""
         return sum(move.from_offset - move.to_offset for move in self.commit_moves)
 
-    def caused_by_shutdown(self, message_class: Literal["lost", "duplicated"]) -> int | None:
-        """Return the messages of the class whose cause is a pod's SIGTERM; None: not all listed."""
-        count = self.lost if message_class == "lost" else self.duplicated
+    @property
+    def lost_at_shutdown(self) -> int | None:
+        """Messages lost whose cause is a pod's SIGTERM; None: not all are listed."""
+        return self._caused_by_shutdown("lost", self.lost)
+
+    @property
+    def duplicated_at_shutdown(self) -> int | None:
+        """Likewise of the processings that repeat one."""
+        return self._caused_by_shutdown("duplicated", self.duplicated)
+
+    def _caused_by_shutdown(self, message_class: str, count: int | None) -> int | None:
         groups = [group for group in self.bad_messages if group.message_class == message_class]
         if count is None or sum(group.count for group in groups) < count:
             return None
@@ -260,13 +206,22 @@ class Accounting(Counts):
         return self.failed - self.failed_by_plan
 
     @property
+    def reordered_interval(self) -> Interval | None:
+        """The certain count, and the count with those that two clocks leave in doubt."""
+        return _with_doubt(self.reordered, self.reordered_in_doubt)
+
+    @property
+    def zombie_interval(self) -> Interval | None:
+        """Likewise of the zombies."""
+        return _with_doubt(self.zombie, self.zombie_in_doubt)
+
+    @property
     def lost_in_all(self) -> int | None:
         """Messages proven lost, by consumers or in the broker."""
         return None if self.lost is None else self.lost + (self.lost_in_broker or 0)
 
 
 def _with_doubt(count: int | None, in_doubt: int | None) -> Interval | None:
-    """Return the certain count, and the count with those that two clocks leave in doubt."""
     return None if count is None else (count, count + (in_doubt or 0))
 
 

@@ -15,7 +15,6 @@ from lagbench.shared_with_spark import message_classes as classes
 
 LISTED_AT_MOST = 100_000
 """Up to this number in all classes the table ``bad_messages`` has each; else a share of a class."""
-
 _NOT_IN_EVERY_RUN = frozenset(
     {
         classes.FAILED,

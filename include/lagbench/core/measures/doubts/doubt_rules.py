@@ -21,24 +21,22 @@ from lagbench.core.measures.doubts.doubts_of_group import (
     two_owners,
 )
 from lagbench.core.measures.doubts.doubts_of_load import (
+    above_the_ceiling,
     clock_steps,
     done_before_due,
-    late_at_the_client,
-    missed_start,
-    other_log,
-    other_partitions,
-    other_stream,
-    unkept_plan,
-    unplayed_actions,
-)
-from lagbench.core.measures.doubts.doubts_of_log import (
-    above_the_ceiling,
     end_of_the_run,
     fallen_offsets,
     incomplete_fence,
+    late_at_the_client,
     ledger_holes,
+    missed_start,
     no_lag,
+    other_log,
+    other_partitions,
+    other_stream,
     pods_totals,
+    unkept_plan,
+    unplayed_actions,
 )
 from lagbench.core.measures.doubts.doubts_of_policy import (
     EVERYTHING,
@@ -68,9 +66,7 @@ class Rule:
 
 
 _LEDGER: tuple[Part, ...] = ("work", "latency", "messages", "owners")
-
 _OWNERS: tuple[Part, ...] = ("policy", "group", "work", "messages", "owners")
-
 RULES = (
     Rule("end", ("policy", "lag", "replicas", "group", "work"), end_of_the_run),
     Rule("no_lag", ("lag",), no_lag, is_of_observations=True),
@@ -91,7 +87,6 @@ RULES = (
     Rule("pod_clock", ("group", "work", "latency", "owners"), pod_clocks),
 )
 """Each leaves ``about`` undetermined; messages that were found lost stay lost."""
-
 LOAD_RULES = (
     Rule("unkept_plan", EVERYTHING, unkept_plan),
     Rule("unplayed_actions", EVERYTHING, unplayed_actions),

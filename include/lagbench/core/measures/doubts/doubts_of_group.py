@@ -37,22 +37,16 @@ from lagbench.core.telemetry.records_of_recorder import (
 
 AGREED_WITHIN_SECONDS = 12.0
 """Members are read at least every ten seconds, and an assignment reaches its pod a second later."""
-
 LASTING_SECONDS = 10.0
 """Readings of two sources may differ for as long as a busy machine delays one of them."""
-
 STAMPED_WITHIN_SECONDS = 30.0
 """A watch shows a pod within a second of its creation, after a broken one within half a minute."""
-
 OFF_SECONDS = 5.0
 """A record waits in a client for milliseconds; a bound on two clocks is far below this."""
-
 _SESSION_SLACK_SECONDS = 10.0
 """Time for the broker to check, and for a dead pod's successor to be replaced too."""
-
 _EMPTY_GROUP_SECONDS = 10.0
 """Longer than a coordinator takes to load its groups after the broker's start."""
-
 _MISSING_MEMBERS_SECONDS = 60.0
 """Longer than any session timeout: a Ready pod is a member by then."""
 

@@ -31,15 +31,11 @@ from lagbench.core.telemetry.records_of_recorder import (
 
 _OUTAGES = ("broker_restart", "broker_unreachable", "lag_scaler_down", "grow_partitions")
 """Actions after which KEDA may scale by the fallback."""
-
 _RECOVERED_NS = 90 * NANOSECONDS
 """KEDA leaves the fallback at its next poll, by default 30 s later, with one that may fail."""
-
 _SHOWN_WITHIN_NS = 2 * NANOSECONDS
 """An HPA writes its status after the step, with a stamp in whole seconds."""
-
 _SHORT = {"HorizontalPodAutoscaler": "HPA"}
-
 Reading = HpaSample | ScaledObjectSample | ScalingObject
 
 
@@ -278,7 +274,6 @@ Part = Literal["policy", "lag", "replicas", "group", "work", "latency", "message
 """``policy``: who scaled, by which rules. ``lag``: offsets. ``replicas``: the workload's.
 ``group``: its members and the owners of partitions. ``work``: how much was done when. ``latency``:
 the time lag. ``messages``: what became of each. ``owners``: who did each, and in which order."""
-
 EVERYTHING: tuple[Part, ...] = get_args(Part)
 
 

@@ -45,9 +45,7 @@ from lagbench.core.telemetry.records_of_recorder import (
 
 MEMBERS_GAP_SECONDS = 10 + GAP_SECONDS
 """Members are named at least every ten seconds; a reading later than this has no names."""
-
 _SURPLUS_READINGS = 3  # a starting pod may overlap with a stopping one in one or two
-
 _SURPLUS_SECONDS = 1.5  # of those readings; a second apart, three last 2 s plus a jitter
 
 

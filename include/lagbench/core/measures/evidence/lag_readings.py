@@ -21,7 +21,6 @@ The recorder reads once a second, on a grid: one lost reading makes 2 s, two mak
 of milliseconds, three make 4 s. A limit of 3.0 s would make a gap of two lost readings or none,
 by the jitter alone; 3.5 s is as far from 3 s as from 4 s.
 """
-
 READ_WITHIN_SECONDS = 1.5
 """Offsets may have been read this long after the stamp of their sample.
 

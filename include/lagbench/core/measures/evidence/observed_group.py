@@ -31,7 +31,6 @@ from lagbench.core.telemetry.records_of_recorder import (
 )
 
 OBSERVED_FIELD = "observed"
-
 NO_POLICY = "none"
 """The name of the policy of an observed group that nothing scales, or of which none was given."""
 
@@ -67,9 +66,7 @@ def observation_of(manifest: Mapping[str, Any]) -> Observation | None:
 
 STEP_SECONDS = 5.0
 """Consumers commit every five seconds by default, and rates of a single second are noise."""
-
 BUSY_SECONDS = 2.0
-
 SHORTEST_BUSY_SECONDS = 15.0
 
 
@@ -170,9 +167,7 @@ def _busiest(seconds: Reals, committed: Reals, lag: Reals) -> tuple[float, float
 
 
 _STABLE = "stable"
-
 _ID_CHARACTERS = 8
-
 _SKEW_NS = 5_000_000_000
 """The API server's clock may be ahead of the recorder's by this much."""
 

@@ -90,6 +90,13 @@ def pod_timelines(
     }
 
 
+def pod_seconds(timelines: Mapping[str, PodTimeline], from_at: int, until_at: int) -> float | None:
+    """Return the pods' time inside [from_at, until_at]; None: no pod was ever seen."""
+    if not timelines:
+        return None
+    return sum(timeline.seconds_between(from_at, until_at) for timeline in timelines.values())
+
+
 def _timeline(
     pod: str, seen: Sequence[PodSeen], lists: Sequence[PodsListed], clocks: ClockSet
 ) -> PodTimeline:
@@ -162,7 +169,6 @@ def _bounded(stamp: int, seen_at: int, clock: Clock | None) -> tuple[int, float 
 
 
 _SUFFIX = " (life "
-
 _FIELD_OF_PODS: Mapping[type[TelemetryRecord], str] = {
     PodsListed: "pods",
     ActionStarted: "targets",

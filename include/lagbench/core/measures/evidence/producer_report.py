@@ -22,7 +22,6 @@ from lagbench.core.telemetry.records_of_programs import (
 )
 
 FELL_BEHIND_P99_MS = 100.0
-
 FELL_BEHIND_MAX_MS = 1_000.0
 """A generator that exceeds either limit fell behind.
 
@@ -31,10 +30,8 @@ that was planned. The recorder samples lag once a second: an event later than th
 missing load in a sample, and a reaction time measured from the planned step would include up to
 that much of the generator's own delay.
 """
-
 FEWEST_WAITING = 1000
 """Below this, batches in flight are not a backlog."""
-
 WAITING_SECONDS = 1.0
 
 

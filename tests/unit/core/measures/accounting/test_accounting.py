@@ -20,7 +20,7 @@ from lagbench.core.measures.accounting.accounting import (
     never_done,
 )
 from lagbench.core.measures.accounting.accounting_sums import broken_sums
-from lagbench.core.measures.step_costs import Handover, partition_gaps
+from lagbench.core.measures.rebalance_episodes import Handover, partition_gaps
 from lagbench.shared_with_spark.message_classes import CLASSES
 
 
@@ -38,29 +38,17 @@ def test_groups_name_pod_partitions_and_first_instant() -> None:
     assert groups[0].first_at == 2
 
 
-def test_a_message_without_partition_is_counted() -> None:
-    """A ledger record that names no log offset has no partition."""
-    (group,) = bad_message_groups([bad(None, None)])
-
-    assert (group.count, group.partitions, group.pod) == (1, (), None)
-
-
-def test_without_accounting_every_count_is_missing() -> None:
-    """None, not zero: nobody looked."""
-    measure = accounting_measure(None, [])
-
-    assert measure.lost is None
-    assert measure.duplicated is None
-
-
-def test_counts_are_taken_over() -> None:
-    """A count that the job did not write stays missing."""
+def test_counts_are_taken_over_and_what_nobody_counted_is_missing() -> None:
+    """A count that the job did not write is None, not zero; so is all without an accounting."""
     counts = {"lost": 0, "in_log": 9, "by_pod": {"b": {"processed": 4}, "a": {"processed": 5}}}
 
     measure = accounting_measure(counts, [])
+    nothing = accounting_measure(None, [])
 
     assert (measure.lost, measure.in_log, measure.zombie) == (0, 9, None)
     assert [(work.pod, work.processed) for work in measure.by_pod] == [("a", 5), ("b", 4)]
+    assert {"foreign", "zombie", "unbounded_pods"} <= set(measure.lacks)
+    assert (nothing.lost, nothing.duplicated) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -95,10 +83,6 @@ def test_gap_histogram() -> None:
     assert found.p50_seconds == pytest.approx(0.45)
     counted = {row.up_to_seconds: row.count for row in found.histogram if row.count}
     assert counted == {0.1: 1, 0.25: 1, 1.0: 1, None: 1}
-
-
-def test_no_handover_no_gap() -> None:
-    """Nothing moved: no percentile."""
     assert partition_gaps([]).max_seconds is None
 
 
@@ -112,10 +96,7 @@ def test_failed_messages_are_compared_with_the_poisoned_ones() -> None:
     assert (found.failed, found.failed_by_plan, found.poisoned) == (3, 2, 3)
     assert found.failed_unplanned == 1
     assert (without.failed_unplanned, without.poisoned) == (3, None)
-
-
-def test_failed_messages_that_are_not_all_listed_cannot_be_compared() -> None:
-    """The table has a share of very many bad messages."""
+    # The table has a share of very many bad messages: they cannot be compared.
     assert accounting_measure({"failed": 3}, [], poisoned_seqs={7}).failed_unplanned is None
 
 
@@ -146,13 +127,6 @@ WHOLE: dict[str, int | None] = {
     "duplicated_by_pods": 10,
     "in_partitions": 117,
 }
-
-
-def test_every_message_of_a_whole_accounting_is_in_one_class() -> None:
-    """Offsets, seqs, records and processings all add up."""
-    assert broken_sums(WHOLE) == []
-
-
 SUMMED = {"lost", "failed", "foreign", "duplicated", "not_in_log"}
 
 
@@ -164,6 +138,7 @@ def test_one_message_too_many_is_seen(name: str) -> None:
 
     texts = broken_sums(WHOLE | {name: count + 1})
 
+    assert broken_sums(WHOLE) == []
     assert texts
     assert all(f"{count + 1:,}" in text for text in texts)
 
@@ -180,11 +155,7 @@ def test_what_an_older_run_never_recorded_is_left_out_of_the_sums() -> None:
 
     assert broken_sums(older) == []
     assert broken_sums(older | {"in_log": 160})
-
-
-def test_what_nobody_knows_leaves_its_sum_open() -> None:
-    """The producer never finished: what it handed over is not known."""
-    assert broken_sums(WHOLE | {"produced_acked": None}) == []
+    assert broken_sums(WHOLE | {"produced_acked": None}) == []  # the producer never finished
 
 
 def counts(**changes: Any) -> dict[str, Any]:
@@ -214,53 +185,27 @@ def test_a_class_has_as_many_rows_and_causes_as_it_counts(
     assert len(accounting_measure(content, lost(rows)).broken_classes) == broken
 
 
-def test_what_a_version_records_must_be_there() -> None:
-    """A count that was taken out of the file is not zero."""
-    assert {"foreign", "zombie", "unbounded_pods"} <= set(accounting_measure({"lost": 0}, []).lacks)
-
-
 def test_a_list_that_was_cut_does_not_say_what_a_shutdown_did() -> None:
     """Beyond 100,000 bad messages each class lists a share, so the rest's cause is not known."""
     at_shutdown = [BadMessage("lost", 0, "a", None, "sigterm", "a", 5)] * 2
 
-    whole = accounting_measure(counts(), at_shutdown).caused_by_shutdown("lost")
-    cut = accounting_measure(counts(lost=3), at_shutdown).caused_by_shutdown("lost")
+    whole = accounting_measure(counts(), at_shutdown).lost_at_shutdown
+    cut = accounting_measure(counts(lost=3), at_shutdown).lost_at_shutdown
 
     assert (whole, cut) == (2, None)
 
 
 def test_an_offset_that_falls_was_set_back() -> None:
-    """Partition 1 falls from 9 to 4; partition 0 only stands still and rises."""
-    readings = [(1, 0, 5), (1, 1, 9), (2, 0, 5), (2, 1, 4), (3, 0, 7), (3, 1, 12)]
+    """Partition 1 falls from 9 to 4; partition 0 stands still, fails to be read and rises."""
+    readings = [(1, 0, 5), (1, 1, 9), (2, 0, 5), (2, 1, 4), (3, 0, None), (4, 0, 7), (3, 1, 12)]
+    move = CommitMove(at=2, partition=1, from_offset=9, to_offset=4)
 
-    assert commits_moved_back(readings, None) == (
-        CommitMove(at=2, partition=1, from_offset=9, to_offset=4),
-    )
-
-
-def test_the_fence_is_the_last_reading() -> None:
-    """What the group had at the end counts, too; a partition without a commit says nothing."""
-    readings = [(1, 0, 5), (1, 1, None), (2, 1, None)]
-
-    (move,) = commits_moved_back(readings, (9, {0: 3, 1: 2}))
-
-    assert (move.at, move.partition, move.to_offset) == (9, 0, 3)
-
-
-def test_a_reading_that_failed_is_no_move() -> None:
-    """An offset that is not known for a while is not lower."""
-    assert commits_moved_back([(1, 0, 5), (2, 0, None), (3, 0, 5)], None) == ()
+    assert commits_moved_back(readings, None) == (move,)
+    fenced = commits_moved_back([(1, 0, 5), (1, 1, None)], (9, {0: 3, 1: 2}))
+    assert fenced == (CommitMove(at=9, partition=0, from_offset=5, to_offset=3),)
 
 
 NONE = {"keys": 1200, "messages": 9000, "overtaken_keys": 0, "overtaken": 0}
-
-
-def test_without_a_growth_nothing_is_said_and_nothing_is_measured() -> None:
-    """No growth is not zero moved keys."""
-    found = accounting_measure({"moved_keys": None}, [])
-
-    assert (found.moved, moved_text(found)) == (None, "")
-    assert accounting_measure({}, []).moved is None
 
 
 @pytest.mark.parametrize(
@@ -281,10 +226,11 @@ def test_it_says_how_many_keys_moved_and_which_order_was_broken(
     moved = MovedKeys.model_validate({**NONE, "overtaken_in_doubt": 0, **counts})
 
     assert re.findall(r"\d[\d,.]*", moved_text(Accounting(moved=moved))) == numbers
+    without = accounting_measure({"moved_keys": None}, [])
+    assert (without.moved, moved_text(without)) == (None, "")  # which is not zero
 
 
 PLANNED = 100
-
 NOTHING = {"lost": 0, "not_yet_consumed": 0, "not_in_log": 0, "lost_in_broker": 0}
 
 
@@ -317,8 +263,4 @@ def test_messages_without_a_processing_are_counted(
 
     assert found is not None
     assert (found.at_least, found.at_most) == bounds
-
-
-def test_without_an_accounting_nobody_counted() -> None:
-    """None, not zero."""
-    assert never_done(Accounting(), [], PLANNED) is None
+    assert never_done(Accounting(), [], PLANNED) is None  # nobody counted

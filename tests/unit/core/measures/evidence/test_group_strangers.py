@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.telemetry import SECOND, of, pod_seen
 
 from lagbench.core.measures.evidence.group_strangers import (
     GroupStranger,
     group_gaps,
     group_strangers,
+    with_pods_of_members,
 )
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.scenario import ConsumerSettings, Slos
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import (
     PartitionsAssigned,
@@ -25,77 +28,34 @@ from lagbench.core.telemetry.records_of_recorder import (
     GroupMember,
     GroupMembers,
     GroupSample,
-    PodSeen,
     ReadGap,
     ReplicaSample,
 )
 from lagbench.core.verdict.verdict import judge, stranger_reasons
 
-NS = 1_000_000_000
+NS = SECOND
 PODS = {"pod-a": [0, 1], "pod-b": [2, 3]}
 Members = dict[str, list[int]]
 
 
-def seen(pod: str, *, gone_at: int | None = None) -> PodSeen:
-    """Show a pod that was created at 0 s."""
-    return PodSeen(
-        at=1,
-        source="recorder",
-        pod=pod,
-        created_at=1,
-        started_at=None,
-        ready_at=None,
-        deleted_at=None,
-        gone_at=gone_at,
-        exit_code=None,
-        exit_reason="",
-        precision_ns=1,
-    )
-
-
 def started(pod: str, second: float, instance_id: str | None = None) -> PodStarted:
     """Start a pod's process."""
-    at = round(second * NS)
-    return PodStarted(
-        at=at,
-        source=pod,
-        process_started_at=at,
-        balancer="range",
-        concurrency=1,
-        process_ms=1,
-        instance_id=instance_id,
-    )
+    return of(PodStarted, second, pod, instance_id=instance_id)
 
 
 def left(pod: str, second: float) -> list[TelemetryRecord]:
     """Let a pod leave the group in order."""
-    at = round(second * NS)
-    return [
-        SigtermReceived(at=at, source=pod, queued=0, in_flight=0),
-        PodStopped(
-            at=at, source=pod, reason="SIGTERM", is_graceful=True, abandoned=0, processed_total=1
-        ),
-    ]
+    return [of(SigtermReceived, second, pod), of(PodStopped, second, pod)]
 
 
 def owns(pod: str, second: int, partitions: list[int]) -> PartitionsAssigned:
     """Let a pod tell what it owns."""
-    return PartitionsAssigned(
-        at=second * NS,
-        source=pod,
-        member_id=f"{pod}-1",
-        partitions=[],
-        owned=partitions,
-        is_incremental=True,
-        rebalance=1,
-    )
+    return of(PartitionsAssigned, second, pod, member_id=f"{pod}-1", owned=partitions)
 
 
-def reading(second: int, members: int) -> GroupSample:
+def reading(second: float, members: int) -> GroupSample:
     """Read the group's size."""
-    return GroupSample(
-        at=second * NS, source="r", state="stable", members=members, members_without_partitions=0
-    )
+    return of(GroupSample, second, members=members)
 
 
 def watched(*periods: tuple[int, Members], until: int) -> list[TelemetryRecord]:
@@ -111,7 +71,7 @@ def watched(*periods: tuple[int, Members], until: int) -> list[TelemetryRecord]:
                 GroupMember(member_id=f"{name}-1", client_id=name, host="/10.0.0.9", partitions=own)
                 for name, own in members.items()
             ]
-            records.append(GroupMembers(at=second * NS, source="r", members=found))
+            records.append(of(GroupMembers, second, members=found))
     return records
 
 
@@ -119,7 +79,7 @@ def visited(*, first: int = 20, last: int = 32, until: int = 60) -> list[Telemet
     """Let a second consumer into the group for some seconds."""
     shared = {"pod-a": [0, 1], "pod-b": [2], "canary": [3]}
     group = watched((0, PODS), (first, shared), (last, PODS), until=until)
-    return [*map(seen, PODS), *group]
+    return [*map(pod_seen, PODS), *group]
 
 
 def test_a_stranger_is_named_with_its_partitions_and_how_long_it_stayed() -> None:
@@ -141,29 +101,24 @@ def test_a_stranger_is_named_with_its_partitions_and_how_long_it_stayed() -> Non
     )
 
 
-def test_a_stranger_that_comes_again_is_one() -> None:
-    """Its stays are added up, from the first to the last reading that showed it."""
+def test_the_stays_of_a_stranger_are_added_up() -> None:
+    """From the first to the last reading that showed it; one that stays is seen to the end."""
     both = {**PODS, "canary": [3]}
     group = watched((0, PODS), (10, both), (15, PODS), (30, both), (35, PODS), until=50)
 
-    [found] = group_strangers([*map(seen, PODS), *group])
+    [found] = group_strangers([*map(pod_seen, PODS), *group])
+    [stays] = group_strangers(visited(last=1000))
 
     assert (found.first_seen_at, found.last_seen_at) == (10 * NS, 34 * NS)
     assert (found.seen_seconds, found.precision_seconds) == (8.0, 4.0)
-
-
-def test_a_stranger_that_stays_is_seen_to_the_end() -> None:
-    """Nobody saw it leave: the last reading still had it."""
-    [found] = group_strangers(visited(last=1000))
-
-    assert (found.last_seen_at, found.seen_seconds, found.precision_seconds) == (59 * NS, 39, 1)
+    assert (stays.last_seen_at, stays.seen_seconds, stays.precision_seconds) == (59 * NS, 39, 1)
 
 
 @pytest.mark.parametrize("reported_by", ["watch", "pod"])
 def test_the_runs_own_pods_are_no_strangers(reported_by: str) -> None:
     """However late a pod is told of, and whether the watch or the pod itself tells."""
     group = watched((0, PODS), until=30)
-    late: list[TelemetryRecord] = [seen(pod) for pod in PODS]
+    late: list[TelemetryRecord] = [pod_seen(pod) for pod in PODS]
     if reported_by == "pod":
         late = [started(pod, 0) for pod in PODS]
 
@@ -179,7 +134,7 @@ def test_without_names_the_number_of_members_reports() -> None:
     """Two pods and three members for 12 readings: somebody else was there."""
     [found] = group_strangers(
         [
-            *map(seen, PODS),
+            *map(pod_seen, PODS),
             *(owns(pod, 1, partitions) for pod, partitions in PODS.items()),
             owns("pod-b", 9, [2]),
             owns("pod-b", 25, [2, 3]),
@@ -192,42 +147,31 @@ def test_without_names_the_number_of_members_reports() -> None:
     assert (found.seen_seconds, found.precision_seconds) == (11.0, 2.0)
 
 
-def test_two_readings_with_a_member_more_are_none() -> None:
+CLOSE = [reading(2 + number / 5, 3) for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    "readings_of_group",
+    [counted(2, 2, 3, 3, 2, 2, 3, 2), [*counted(2, 2), *CLOSE, reading(3, 2)]],
+    ids=["two readings", "five in 0.8 s, as a group in a rebalance is read"],
+)
+def test_an_overlap_of_two_pods_is_no_stranger(readings_of_group: list[TelemetryRecord]) -> None:
     """A pod that comes as another goes stands beside it for a moment."""
-    assert group_strangers([*map(seen, PODS), *counted(2, 2, 3, 3, 2, 2, 3, 2)]) == ()
-
-
-def test_readings_of_a_rebalance_show_no_stranger_by_their_number_alone() -> None:
-    """Five readings in 0.8 s, as a group in a rebalance is read, are one overlap of two pods."""
-    close = [
-        GroupSample(
-            at=2 * NS + number * NS // 5,
-            source="recorder",
-            state="preparing_rebalancing",
-            members=3,
-            members_without_partitions=0,
-        )
-        for number in range(5)
-    ]
-
-    assert group_strangers([*map(seen, PODS), *counted(2, 2), *close, reading(3, 2)]) == ()
+    assert group_strangers([*map(pod_seen, PODS), *readings_of_group]) == ()
 
 
 def test_members_that_are_replicas_are_no_strangers() -> None:
     """Four pods exist and two are told of: records are lost, nobody is foreign. A fifth is."""
-    replicas = [
-        ReplicaSample(at=second * NS, source="r", spec=4, current=4, ready=4)
-        for second in range(30)
-    ]
+    replicas = [of(ReplicaSample, second, current=4) for second in range(30)]
 
-    assert group_strangers([*map(seen, PODS), *replicas, *counted(*[4] * 30)]) == ()
-    [found] = group_strangers([*map(seen, PODS), *replicas, *counted(*[5] * 30)])
+    assert group_strangers([*map(pod_seen, PODS), *replicas, *counted(*[4] * 30)]) == ()
+    [found] = group_strangers([*map(pod_seen, PODS), *replicas, *counted(*[5] * 30)])
     assert found.members == 1
 
 
 def test_a_pod_that_was_killed_stays_a_member_until_its_session_ends() -> None:
     """45 s at most: no stranger; who is there longer is one."""
-    gone = [seen("pod-a"), seen("pod-b", gone_at=10 * NS)]
+    gone = [pod_seen("pod-a"), pod_seen("pod-b", gone=10)]
 
     assert group_strangers([*gone, *counted(*[2] * 55, *[1] * 10)]) == ()
     [found] = group_strangers([*gone, *counted(*[2] * 70)])
@@ -247,7 +191,7 @@ def test_a_pod_that_left_in_order_is_no_member_any_more() -> None:
 
 def test_a_container_that_starts_again_is_a_second_member_for_a_while() -> None:
     """The group hears of the first one's end by its session."""
-    again = [seen("pod-a"), started("pod-a", 0), started("pod-a", 20)]
+    again = [pod_seen("pod-a"), started("pod-a", 0), started("pod-a", 20)]
 
     assert group_strangers([*again, *counted(*[1] * 20, *[2] * 30, *[1] * 30)]) == ()
 
@@ -259,11 +203,11 @@ def again(*, reports_it: bool) -> list[TelemetryRecord]:
         GroupMember(member_id=i, client_id="pod-a", host="/10.0.0.9", partitions=[]) for i in ids
     ]
     one = [GroupMember(member_id=ids[1], client_id="pod-a", host="/10.0.0.9", partitions=[0])]
-    records: list[TelemetryRecord] = [seen("pod-a"), owns("pod-a", 1, [0])]
+    records: list[TelemetryRecord] = [pod_seen("pod-a"), owns("pod-a", 1, [0])]
     records += [reading(second, 2 if 20 <= second < 30 else 1) for second in range(40)]
     records += [
-        GroupMembers(at=20 * NS, source="r", members=two),
-        GroupMembers(at=30 * NS, source="r", members=one),
+        of(GroupMembers, 20, members=two),
+        of(GroupMembers, 30, members=one),
     ]
     if reports_it:
         records.append(msgspec.structs.replace(owns("pod-a", 30, [0]), member_id=ids[1]))
@@ -287,23 +231,11 @@ def test_members_that_nobody_named_for_long_are_not_known() -> None:
     nameless = [record for record in records if not isinstance(record, GroupMembers)]
     within = {"from_at": 0, "until_at": 59 * NS}
 
-    assert (
-        group_gaps(
-            records,
-            **within,
-        )
-        == ()
-    )
-    [gap] = group_gaps(
-        nameless,
-        **within,
-    )
+    assert group_gaps(records, **within) == ()
+    [gap] = group_gaps(nameless, **within)
     assert gap.gap_seconds == 59
     cut = [r for r in records if not (isinstance(r, GroupMembers) and 18 * NS < r.at < 50 * NS)]
-    [gap] = group_gaps(
-        cut,
-        **within,
-    )
+    [gap] = group_gaps(cut, **within)
     assert gap.gap_seconds > 15
 
 
@@ -314,36 +246,18 @@ def test_a_short_outage_of_the_broker_leaves_the_members_known(
     """Ten seconds without a reading are as many as two records may be apart; thirty are not."""
     back = 20 + away_seconds
     records = [r for r in watched((0, PODS), until=80) if not 20 * NS <= r.at < back * NS]
-    records.append(ReadGap(at=21 * NS, source="r", what="group", reason="nobody answers"))
-    records += [
-        GroupMembers(at=record.at, source="r", members=[])
-        for record in records
-        if isinstance(record, GroupSample) and record.at == back * NS
-    ]
+    records += [of(ReadGap, 21, what="group"), of(GroupMembers, back)]
 
-    found = group_gaps(
-        records,
-        from_at=0,
-        until_at=79 * NS,
-    )
-
-    assert len(found) == gaps
+    assert len(group_gaps(records, from_at=0, until_at=79 * NS)) == gaps
 
 
 def test_a_run_with_a_stranger_is_undetermined_and_says_who() -> None:
     """Whatever its SLOs say, and once per stranger."""
     good = quick_spike_measures().model_copy(update={"group_strangers": (), "group_gaps": ()})
     origin = good.load.stream_started_at or 0
-    canary = GroupStranger(
-        client_id="canary",
-        host="/10.0.0.9",
-        members=1,
-        partitions=(3, 7),
-        first_seen_at=origin + 20 * NS,
-        last_seen_at=origin + 31 * NS,
-        seen_seconds=11.0,
-        precision_seconds=2.0,
-    )
+    [canary] = group_strangers(visited())
+    at = {"first_seen_at": origin + 20 * NS, "last_seen_at": origin + 31 * NS}
+    canary = canary.model_copy(update={**at, "partitions": (3, 7)})
     slos = Slos(drain_seconds=120)
     assert stranger_reasons(good) == []
 
@@ -361,3 +275,52 @@ def test_a_run_with_a_stranger_is_undetermined_and_says_who() -> None:
     nameless = canary.model_copy(update={"client_id": None, "host": None, "partitions": ()})
     [reason] = stranger_reasons(good.model_copy(update={"group_strangers": (nameless,)}))
     assert re.findall(r"[\d.]+", reason) == ["1", "11.0", "13.0", "20.0"]
+
+
+def readings(*client_ids: str) -> list[Any]:
+    """Return ten readings of a group with these members."""
+    members = [GroupMember(f"m-{n}", name, "/h", [n]) for n, name in enumerate(client_ids)]
+    found: list[Any] = [pod_seen(name) for name in PODS]
+    for second in range(20, 30):
+        found += [of(GroupMembers, second, members=members), reading(second, len(members))]
+    return found
+
+
+def strangers(records: list[Any], **settings: Any) -> list[tuple[str | None, int]]:
+    """Return client id and number of each stranger."""
+    consumer = ConsumerSettings.model_validate(settings)
+    found = group_strangers(
+        with_pods_of_members(records, consumer), members_per_pod=consumer.members_per_pod
+    )
+    return [(one.client_id, one.members) for one in found]
+
+
+def test_a_member_is_a_pods_by_the_name_in_its_client_id() -> None:
+    """An id that holds no pod of the run is foreign."""
+    records = readings("orders-pod-a", "orders-pod-b", "orders-pod-z")
+
+    assert strangers(records, client_id="orders-{pod}") == [("orders-pod-z", 1)]
+
+
+def test_without_names_the_number_tells() -> None:
+    """As many members as pods are the run's; one more is foreign."""
+    assert strangers(readings("rdkafka", "rdkafka")) == []
+    assert strangers(readings("rdkafka", "rdkafka", "rdkafka")) == [(None, 1)]
+
+
+def test_a_pod_may_have_several_members() -> None:
+    """Two threads of two pods are four members."""
+    records = readings("rdkafka", "rdkafka", "rdkafka", "rdkafka")
+
+    assert strangers(records, members_per_pod=2) == []
+    named = readings("t-pod-a", "t-pod-a", "t-pod-b", "t-pod-b", "other")
+    assert strangers(named, members_per_pod=2, client_id="t-{pod}") == [("other", 1)]
+
+
+def test_a_dead_pod_stays_a_member_for_the_session_of_its_scenario() -> None:
+    """A member 100 s after its pod has gone is foreign at 45 s, and not at 120 s."""
+    records = [pod_seen("pod-a"), pod_seen("pod-b", gone=1)]
+    records += [reading(second, 2) for second in range(90, 110)]
+
+    assert [one.members for one in group_strangers(records)] == [1]
+    assert group_strangers(records, session_seconds=120.0) == ()

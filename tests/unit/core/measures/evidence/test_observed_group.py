@@ -6,9 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
+from tests.fakes.telemetry import SECOND, of, pod_seen
 
-from lagbench.core.measures.evidence.in_force import TopicPartitions, topic_partitions
 from lagbench.core.measures.evidence.lag_readings import (
     Gap,
     LagSeries,
@@ -23,7 +22,13 @@ from lagbench.core.measures.evidence.observed_group import (
     observed_pod_rate,
     observed_rates,
 )
-from lagbench.core.measures.evidence.played_actions import HIDES, Hidden, PlayedAction
+from lagbench.core.measures.evidence.played_actions import (
+    HIDES,
+    Hidden,
+    PlayedAction,
+    TopicPartitions,
+    topic_partitions,
+)
 from lagbench.core.scenario.actions import GrowPartitions, KillPod
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import (
@@ -41,8 +46,6 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReadGap,
 )
 
-SECOND = 1_000_000_000
-
 
 def _series(ends: list[int], commits: list[int | None]) -> LagSeries:
     at = [second * SECOND for second in range(len(ends))]
@@ -50,94 +53,72 @@ def _series(ends: list[int], commits: list[int | None]) -> LagSeries:
 
 
 def _group(seconds: int, members: int = 2) -> list[GroupSample]:
-    return [
-        GroupSample(
-            at=second * SECOND,
-            source="o",
-            state="stable",
-            members=members,
-            members_without_partitions=0,
-        )
-        for second in range(seconds)
-    ]
+    return [of(GroupSample, s, state="stable", members=members) for s in range(seconds)]
 
 
-def test_the_load_is_what_the_log_took() -> None:
-    """A step in the growth of the end offset is a step in the load; the last row ends it."""
-    ends = [1000 + 100 * second for second in range(11)]
-    ends += [ends[-1] + 500 * (second + 1) for second in range(10)]
+GROWING = [1000 + 100 * second for second in range(11)]
+
+
+@pytest.mark.parametrize(
+    ("ends", "rates"),
+    [
+        # A step in the growth of the end offset is one in the load; the last row ends it.
+        (
+            [*GROWING, *[2000 + 500 * second for second in range(1, 11)]],
+            [(0, 100), (5, 100), (10, 500), (15, 500), (20, 0)],
+        ),
+        # The topic was made again: the load before and after the fall counts, the fall not.
+        (
+            [*GROWING, *[200 * second for second in range(10)]],
+            [(0, 100), (5, 100), (10, 160), (15, 200), (20, 0)],
+        ),
+        ([5], []),  # a single reading shows no growth
+    ],
+)
+def test_the_load_is_what_the_log_took(ends: list[int], rates: list[tuple[int, int]]) -> None:
+    """Seconds and messages per second."""
     lag = _series(ends, [0] * len(ends))
-    rates = observed_rates(lag, from_at=0, until_at=20 * SECOND)
-    assert rates == [(0, 100), (5, 100), (10, 500), (15, 500), (20, 0)]
+
+    assert observed_rates(lag, from_at=0, until_at=20 * SECOND) == rates
 
 
-def test_the_load_is_not_known_from_one_sample() -> None:
-    """A single reading shows no growth."""
-    assert observed_rates(_series([5], [0]), from_at=0, until_at=SECOND) == []
+BUSY = [10_000 + 300 * second for second in range(30)]
+CUT = [*[90_000 + 300 * s for s in range(20)], *[60_000 + 300 * s for s in range(30)]]
+BESIDE = [*[50 * second for second in range(30)], *[1450 + 200 * (s + 1) for s in range(30)]]
 
 
-def test_a_recreated_topic_has_no_negative_load() -> None:
-    """The end offset falls to 0: the load before and after the fall counts, the fall itself not."""
-    ends = [10_000 + 100 * second for second in range(11)]
-    ends += [200 * second for second in range(10)]
-    rates = observed_rates(_series(ends, [0] * 21), from_at=0, until_at=20 * SECOND)
-    assert rates == [(0, 100), (5, 100), (10, 160), (15, 200), (20, 0)]
+@pytest.mark.parametrize(
+    ("ends", "commits", "members", "rate"),
+    [
+        # Two members that commit 200 a second while thousands wait do 100 a second each.
+        (BUSY, [200 * second for second in range(30)], 2, 100),
+        # A cut log: the committed offset falls, too, and the longer part counts.
+        (CUT, [*[80_000 + 100 * s for s in range(20)], *[100 * s for s in range(30)]], 1, 100),
+        # A busy stretch beside an idle one: only the seconds in which work waited count.
+        ([*[commit + 10 for commit in BESIDE[:30]], *[30_000] * 30], BESIDE, 1, 200),
+        # A group that keeps up shows the load, not what it could do.
+        ([300 * s for s in range(60)], [max(0, 300 * s - 100) for s in range(60)], 2, None),
+        # The saw of a commit in five seconds has no lag after it.
+        ([100 * s for s in range(60)], [100 * (s // 5) * 5 for s in range(60)], 2, None),
+    ],
+)
+def test_the_rate_of_a_pod_is_that_of_a_busy_member(
+    ends: list[int], commits: list[int], members: int, rate: float | None
+) -> None:
+    """None: the group was never seen busy."""
+    found = observed_pod_rate(_group(len(ends), members), _series(ends, commits))
+
+    assert found.per_second == (rate and pytest.approx(rate, rel=0.05))
+    assert rate is None or f"{members} member" in found.source
 
 
-def test_a_pods_rate_does_not_reach_over_a_cut_log() -> None:
-    """The committed offset falls with the end offset, and the rate is that of the longer part."""
-    ends = [90_000 + 300 * second for second in range(20)]
-    ends += [60_000 + 300 * second for second in range(30)]
-    commits: list[int | None] = [80_000 + 100 * second for second in range(20)]
-    commits += [100 * second for second in range(30)]
-    found = observed_pod_rate(_group(50, members=1), _series(ends, commits))
-    assert found.per_second == pytest.approx(100)
-
-
-def test_the_rate_of_a_pod_is_that_of_a_busy_member() -> None:
-    """Two members that commit 200 a second while thousands wait do 100 a second each."""
-    ends = [10_000 + 300 * second for second in range(30)]
-    commits: list[int | None] = [200 * second for second in range(30)]
-    found = observed_pod_rate(_group(30), _series(ends, commits))
-    assert found.per_second == pytest.approx(100)
-    assert "2 members" in found.source
-
-
-def test_a_group_without_waiting_work_shows_no_rate() -> None:
-    """A group that keeps up shows the load, not what it could do: there is no value."""
-    ends = [300 * second for second in range(60)]
-    commits: list[int | None] = [max(0, end - 100) for end in ends]
-    assert observed_pod_rate(_group(60), _series(ends, commits)).per_second is None
-
-
-def test_commits_of_an_idle_group_are_not_taken_for_a_busy_one() -> None:
-    """The saw of a commit in five seconds has five seconds of lag at its top and none after it."""
-    ends = [100 * second for second in range(60)]
-    commits: list[int | None] = [100 * (second // 5) * 5 for second in range(60)]
-    assert observed_pod_rate(_group(60), _series(ends, commits)).per_second is None
-
-
-def test_a_busy_stretch_is_found_beside_an_idle_one() -> None:
-    """Only the seconds in which work waited count."""
-    commits: list[int | None] = [50 * second for second in range(30)]
-    ends = [int(c or 0) + 10 for c in commits]
-    for second in range(30):
-        commits.append(1450 + 200 * (second + 1))
-        ends.append(30_000)
-    found = observed_pod_rate(_group(60, members=1), _series(ends, commits))
-    assert found.per_second == pytest.approx(200, rel=0.05)
-
-
-NS = 1_000_000_000
+NS = SECOND
 
 
 def _members(second: int, *members: GroupMember, state: str = "stable") -> list[TelemetryRecord]:
-    at = second * NS
     return [
-        GroupSample(
-            at=at, source="o", state=state, members=len(members), members_without_partitions=0
-        ),
-        GroupMembers(at=at, source="o", members=list(members)),
+        of(GroupSample, second, state=state, members=len(members)),
+        of(GroupMembers, second, members=list(members)),
     ]
 
 
@@ -152,21 +133,8 @@ def _member(
     )
 
 
-def _pod(name: str, address: str, *, gone_at: int | None = None) -> PodSeen:
-    return PodSeen(
-        at=0,
-        source="o",
-        pod=name,
-        created_at=0,
-        started_at=None,
-        ready_at=None,
-        deleted_at=None,
-        gone_at=gone_at,
-        exit_code=None,
-        exit_reason="",
-        precision_ns=NS,
-        address=address,
-    )
+def _pod(name: str, address: str, *, gone: float | None = None, at: float = 0) -> PodSeen:
+    return pod_seen(name, gone=gone, at=at, address=address)
 
 
 def test_a_member_that_comes_and_goes_is_reported() -> None:
@@ -201,42 +169,25 @@ def test_a_rebalance_under_way_takes_no_partition_away() -> None:
     assert [(record.at, record.owned) for record in revoked] == [(2 * NS, [0, 1])]
 
 
-def test_a_member_has_the_name_of_its_pod() -> None:
-    """The pod is known by its name in the client id, or by an address that no other pod has."""
-    records = [
-        _pod("shop-a", "10.0.0.1"),
-        _pod("shop-b", "10.0.0.2"),
-        *_members(
-            1,
-            _member(1, 0, client="client-of-shop-b", host="/10.0.0.9"),
-            _member(2, 1, host="/10.0.0.1"),
-        ),
-    ]
+@pytest.mark.parametrize("seen_at", [0, 3], ids=["before", "after"])
+def test_a_member_has_the_name_of_its_pod(seen_at: int) -> None:
+    """By its name in the client id, or by an address that no other pod has.
+
+    The watch of the pods may log in for longer than the first reading of the group takes.
+    """
+    there = (_member(1, 0, client="client-of-shop-b", host="/10.0.0.9"), _member(2, 1))
+    pods = [_pod("shop-a", "10.0.0.1", at=seen_at), _pod("shop-b", "10.0.0.2", at=seen_at)]
+    records = [*pods, *_members(1, *there), *_members(4, *there)]
     joined = {r.source for r in observed_members(records) if isinstance(r, GroupJoined)}
     assert joined == {"shop-a", "shop-b"}
     assert member_pods(records) == 2
 
 
-def test_a_member_that_was_read_before_its_pod_has_its_name_too() -> None:
-    """The watch of the pods may log in for longer than the first reading of the group takes."""
-    late = [
-        replace(_pod(name, address), at=3 * NS)
-        for name, address in (("shop-a", "10.0.0.1"), ("shop-b", "10.0.0.2"))
-    ]
-    records = [
-        *_members(1, _member(1, 0, client="client-of-shop-b"), _member(2, 1, host="/10.0.0.1")),
-        *late,
-        *_members(4, _member(1, 0, client="client-of-shop-b"), _member(2, 1, host="/10.0.0.1")),
-    ]
-    joined = {r.source for r in observed_members(records) if isinstance(r, GroupJoined)}
-    assert joined == {"shop-a", "shop-b"}
-
-
 def test_an_address_that_two_pods_had_one_after_the_other_names_the_one_that_was_there() -> None:
     """Kubernetes gives the address of a pod that is gone to another."""
     records = [
-        replace(_pod("shop-a", "10.0.0.1", gone_at=10 * NS), at=10 * NS),
-        replace(_pod("shop-b", "10.0.0.1"), at=30 * NS, created_at=30 * NS),
+        _pod("shop-a", "10.0.0.1", gone=10, at=10),
+        pod_seen("shop-b", 30, address="10.0.0.1"),
         *_members(1, _member(1, 0)),
         *_members(40, _member(2, 0)),
     ]
@@ -302,79 +253,56 @@ def test_a_gap_is_reported_with_its_length() -> None:
 
 def lag_sample(second: float) -> LagSample:
     """Return a reading of the recorder."""
-    return LagSample(at=round(second * SECOND), source="recorder", partitions=[])
+    return of(LagSample, second)
 
 
 def read_gap(second: float) -> ReadGap:
     """Return a reading that failed."""
-    return ReadGap(at=round(second * SECOND), source="recorder", what="lag", reason="broker away")
+    return of(ReadGap, second, what="lag", reason="broker away")
 
 
-def test_failed_readings_close_together_are_one_gap() -> None:
-    """Fails at 10, 11, 12 s and again at 20 s: two gaps of lag."""
-    records = [read_gap(second) for second in (10, 11, 12, 20)]
-    seen = [lag_sample(second) for second in range(30)]
-
-    gaps = telemetry_gaps([*records, *seen], from_at=0, until_at=99 * SECOND)
-
-    assert [(gap.what, gap.gap_seconds) for gap in gaps] == [("lag", 2.0), ("lag", 0.0)]
-    assert gaps[0].reason == "broker away"
-
-
-def test_a_silent_recorder_is_a_gap() -> None:
-    """Nothing from 3 s to 13 s."""
-    seen = [lag_sample(second) for second in (1, 2, 3, 13, 14)]
-
-    gaps = telemetry_gaps(seen, from_at=0, until_at=99 * SECOND)
-
-    assert [(gap.what, gap.gap_seconds) for gap in gaps] == [("recorder", 10.0)]
-
-
-@pytest.mark.parametrize("seconds", [3.2, 3.6])
-def test_each_gap_has_the_same_threshold(seconds: float) -> None:
-    """3.2 s without a reading are no gap, in the report as for an SLO; 3.6 s are one in both."""
-    seen = [lag_sample(second) for second in (0, seconds)]
-    instants = [record.at for record in seen]
-
-    reported = telemetry_gaps(seen, from_at=0, until_at=99 * SECOND)
-
-    assert len(reported) == len(gaps_between(instants, 0, instants[-1])) == int(seconds > 3.5)
-
-
-def test_gaps_outside_the_measurement_window_do_not_count() -> None:
-    """The bench was being torn down."""
-    assert telemetry_gaps([read_gap(50)], from_at=0, until_at=40 * SECOND) == ()
-
-
-PLANNED = (
-    KillPod(kind="kill_pod", at_seconds=1),
-    GrowPartitions(kind="grow_partitions", at_seconds=10, partitions=4),
-    GrowPartitions(kind="grow_partitions", at_seconds=20, partitions=8),
+@pytest.mark.parametrize(
+    ("failed", "seen", "gaps"),
+    [
+        ([10, 11, 12, 20], range(30), [("lag", 2.0), ("lag", 0.0)]),  # close together: one
+        ([], [1, 2, 3, 13, 14], [("recorder", 10.0)]),  # silent
+        ([], [0, 3.2], []),  # the same threshold as for an SLO
+        ([], [0, 3.6], [("recorder", 3.6)]),
+        ([100], [], []),  # outside of the measurement window
+    ],
 )
+def test_failed_and_missing_readings_are_gaps(
+    failed: list[float], seen: list[float], gaps: list[tuple[str, float]]
+) -> None:
+    """What was not read, and for how many seconds."""
+    records = [read_gap(second) for second in failed] + [lag_sample(second) for second in seen]
+
+    found = telemetry_gaps(records, from_at=0, until_at=99 * SECOND)
+
+    assert [(gap.what, gap.gap_seconds) for gap in found] == gaps
+    assert all(gap.reason == "broker away" for gap in found if gap.what == "lag")
 
 
-def played(problem: str = "") -> tuple[PlayedAction, ...]:
-    """Return the actions with their stamps; the last growth may have failed."""
-    return (
+@pytest.mark.parametrize(("problem", "last"), [("", 8), ("failed", 4)])
+def test_new_partitions_count_from_the_end_of_their_action(problem: str, last: int) -> None:
+    """Until it has ended, they may be missing; a growth that was not played adds none."""
+    grow, kind = {"kind": "grow_partitions"}, "grow_partitions"
+    planned = [
+        KillPod(kind="kill_pod", at_seconds=1),
+        GrowPartitions(**grow, at_seconds=10, partitions=4),
+        GrowPartitions(**grow, at_seconds=20, partitions=8),
+    ]
+    played = [
         PlayedAction(number=0, kind="kill_pod", started_at=NS, ended_at=2 * NS),
-        PlayedAction(number=1, kind="grow_partitions", started_at=10 * NS, ended_at=11 * NS),
-        PlayedAction(
-            number=2, kind="grow_partitions", started_at=20 * NS, ended_at=21 * NS, problem=problem
-        ),
-    )
+        PlayedAction(number=1, kind=kind, started_at=10 * NS, ended_at=11 * NS),
+        PlayedAction(number=2, kind=kind, started_at=20 * NS, ended_at=21 * NS, problem=problem),
+    ]
 
+    found = topic_partitions(2, planned, played)
 
-def test_new_partitions_count_from_the_end_of_their_action() -> None:
-    """Until it has ended, they may be missing."""
-    found = topic_partitions(2, PLANNED, played())
-
-    assert [found.at(second * NS) for second in (0, 10, 11, 20, 21)] == [2, 2, 4, 4, 8]
-    assert (found.at(None), found.last) == (2, 8)
-
-
-def test_a_growth_that_was_not_played_adds_none() -> None:
-    """The partitions stay those before it."""
-    assert topic_partitions(2, PLANNED, played("failed")).last == 4
+    counts = [found.at(second * NS) for second in (0, 10, 11, 20, 21)]
+    assert counts == [2, 2, 4, 4, last]
+    assert (found.at(None), found.last) == (2, last)
     assert topic_partitions(2, (), ()) == TopicPartitions(2)
 
 

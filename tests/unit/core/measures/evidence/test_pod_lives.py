@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.fakes.telemetry import SECOND, of, pod_seen
 
 from lagbench.core.measures.evidence.pod_timeline import (
     PodLives,
@@ -27,7 +28,6 @@ from lagbench.core.telemetry.records_of_recorder import (
     PodsListed,
 )
 
-SECOND = 1_000_000_000
 SECOND_LIFE = "c-1 (life 2)"
 
 
@@ -40,24 +40,13 @@ def seen(
     precision_ns: int = 1,
 ) -> PodSeen:
     """Return a report on a pod; instants in seconds."""
-    return PodSeen(
-        at=round(at * SECOND),
-        source="recorder",
-        pod=pod,
-        created_at=round(created * SECOND),
-        started_at=None,
-        ready_at=round((created + 2) * SECOND),
-        deleted_at=None,
-        gone_at=None if gone is None else round(gone * SECOND),
-        exit_code=None,
-        exit_reason="",
-        precision_ns=precision_ns,
-    )
+    instants = {"created": created, "ready": created + 2, "gone": gone, "at": at}
+    return pod_seen(pod, **instants, precision_ns=precision_ns)
 
 
 def joined(at: float, member_id: str, pod: str = "c-1") -> GroupJoined:
     """Return a pod's report that it joined."""
-    return GroupJoined(at=round(at * SECOND), source=pod, member_id=member_id)
+    return of(GroupJoined, at, pod, member_id=member_id)
 
 
 TWO_LIVES: list[TelemetryRecord] = [
@@ -72,17 +61,8 @@ TWO_LIVES: list[TelemetryRecord] = [
 
 def test_an_action_names_the_lives_of_its_pods() -> None:
     """A restart begins on the first life and ends with the second one in its place."""
-    started = ActionStarted(
-        at=10 * SECOND,
-        source="actions",
-        number=0,
-        action="rolling_restart",
-        targets=["c-1", "c-2"],
-        planned_at=None,
-    )
-    ended = ActionEnded(
-        at=35 * SECOND, source="actions", number=0, action="rolling_restart", came=["c-1"]
-    )
+    started = of(ActionStarted, 10, targets=["c-1", "c-2"])
+    ended = of(ActionEnded, 35, came=["c-1"])
     given = sorted([*TWO_LIVES, started, ended], key=lambda record: record.at)
 
     found = by_life(given)
@@ -117,8 +97,11 @@ def test_each_life_has_a_timeline_of_its_own() -> None:
 
 def test_a_pod_s_own_records_belong_to_the_life_that_sent_them() -> None:
     """They are told apart by the instant; other sources keep their names."""
-    found = by_life([*TWO_LIVES, joined(60, "m-9", pod="c-2")])
+    assigned = of(PartitionsAssigned, 34, "c-1", member_id="m-2", owned=[3])
+    records = sorted([*TWO_LIVES, assigned], key=lambda record: record.at)
+    found = by_life([*records, joined(60, "m-9", pod="c-2")])
 
+    assert [r.source for r in found if isinstance(r, PartitionsAssigned)] == [SECOND_LIFE]
     sources = [record.source for record in found if isinstance(record, GroupJoined)]
     assert sources == ["c-1", SECOND_LIFE, "c-2"]
     assert {record.source for record in found if isinstance(record, PodSeen)} == {"recorder"}
@@ -130,7 +113,7 @@ def test_members_are_known_by_their_ids() -> None:
         GroupMember(member_id=name, client_id="c-1", host="h", partitions=[])
         for name in ("m-1", "m-2", "unknown")
     ]
-    reported = GroupMembers(at=40 * SECOND, source="recorder", members=members)
+    reported = of(GroupMembers, 40, members=members)
     records = sorted([*TWO_LIVES, reported], key=lambda record: record.at)
 
     (found,) = (record for record in by_life(records) if isinstance(record, GroupMembers))
@@ -141,7 +124,7 @@ def test_members_are_known_by_their_ids() -> None:
 @pytest.mark.parametrize(("at", "name"), [(10, "c-1"), (25, "c-1"), (31, SECOND_LIFE)])
 def test_a_list_names_the_life_of_its_instant(at: int, name: str) -> None:
     """Between two lives a pod's name stands for the life before."""
-    listed = PodsListed(at=at * SECOND, source="recorder", pods=["c-1", "c-2"])
+    listed = of(PodsListed, at, pods=["c-1", "c-2"])
     records = sorted([*TWO_LIVES, listed], key=lambda record: record.at)
 
     (found,) = (record for record in by_life(records) if isinstance(record, PodsListed))
@@ -170,11 +153,6 @@ def test_a_stamp_of_a_whole_second_begins_after_the_earlier_end(gone: float, beg
     assert lives.began_at == {"c-1": [5 * SECOND, round(began * SECOND)]}
 
 
-def test_the_name_of_a_pod_can_be_read_from_its_life() -> None:
-    """The accounting knows pods by their own names only."""
-    assert [pod_of_life(name) for name in ("c-1", SECOND_LIFE)] == ["c-1", "c-1"]
-
-
 def test_rates_are_split_by_life() -> None:
     """Each life has the messages of its seconds; a pod with one life keeps its row."""
     rates = PodRates(("c-1", "c-2"), np.array([[1, 2, 3, 4], [5, 6, 7, 8]], dtype=np.int32))
@@ -183,22 +161,5 @@ def test_rates_are_split_by_life() -> None:
     found = rates_by_life(rates, lives, 0)
 
     assert found.pods == ("c-1", SECOND_LIFE, "c-2")
+    assert [pod_of_life(name) for name in found.pods] == ["c-1", "c-1", "c-2"]
     assert found.done.tolist() == [[1, 2, 0, 0], [0, 0, 3, 4], [5, 6, 7, 8]]
-
-
-def test_assignments_follow_the_life_too() -> None:
-    """Ownership of the later life is not the earlier one's."""
-    assigned = PartitionsAssigned(
-        at=34 * SECOND,
-        source="c-1",
-        member_id="m-2",
-        partitions=[3],
-        owned=[3],
-        is_incremental=True,
-        rebalance=1,
-    )
-    records = sorted([*TWO_LIVES, assigned], key=lambda record: record.at)
-
-    (found,) = (record for record in by_life(records) if isinstance(record, PartitionsAssigned))
-
-    assert found.source == SECOND_LIFE

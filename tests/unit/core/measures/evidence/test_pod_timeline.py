@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.fakes.telemetry import SECOND, ns, of, pod_seen
 
 from lagbench.core.clocks import API_SERVER, ONE_CLOCK, Clock, ClockSet, OffsetBound
 from lagbench.core.measures.evidence.pod_timeline import (
@@ -21,12 +22,10 @@ from lagbench.core.telemetry.records_of_programs import (
 )
 from lagbench.core.telemetry.records_of_recorder import PodSeen, PodsListed, ReadGap
 
-SECOND = 1_000_000_000
-
 
 def seen(
     at: float,
-    ready: float | None,
+    ready: float | None = None,
     gone: float | None = None,
     *,
     precision: int = SECOND,
@@ -35,30 +34,18 @@ def seen(
     deleted: float | None = None,
 ) -> PodSeen:
     """One report on pod a, created at 5 s; instants in seconds."""
-    instants = [
-        None if second is None else round(second * SECOND)
-        for second in (ready, gone, deleted, finished)
-    ]
-    return PodSeen(
-        at=round(at * SECOND),
-        source="recorder",
-        pod="a",
-        created_at=5 * SECOND,
-        started_at=None,
-        ready_at=instants[0],
-        deleted_at=instants[2],
-        gone_at=instants[1],
-        exit_code=None,
-        exit_reason="",
-        precision_ns=precision,
-        phase=phase,
-        finished_at=instants[3],
-    )
+    ended = {"finished_at": finished, "deleted_at": deleted}
+    stamps = {name: None if second is None else ns(second) for name, second in ended.items()}
+    return pod_seen("a", 5, ready, gone, at=at, precision_ns=precision, phase=phase, **stamps)
 
 
 def listed(at: float, *pods: str) -> PodsListed:
     """Return what a recorder found when it began."""
-    return PodsListed(at=round(at * SECOND), source="recorder", pods=list(pods))
+    return of(PodsListed, at, pods=list(pods))
+
+
+BOUND = OffsetBound(ns(2.9), ns(3))
+AHEAD = ClockSet(False, {API_SERVER: Clock(API_SERVER, BOUND, is_steady=True, answers=9)})
 
 
 def timeline(*records: TelemetryRecord, clocks: ClockSet = ONE_CLOCK) -> PodTimeline:
@@ -66,167 +53,89 @@ def timeline(*records: TelemetryRecord, clocks: ClockSet = ONE_CLOCK) -> PodTime
     return pod_timelines(records, clocks)["a"]
 
 
-def test_the_last_report_of_a_pod_counts() -> None:
-    """Reports may arrive in any order; the latest says when it was gone."""
-    assert timeline(seen(30, 7, 29), seen(10, 7)).gone_at == 29 * SECOND
+@pytest.mark.parametrize(
+    ("reports", "clocks", "created", "precision"),
+    [
+        ([seen(5.2)], ONE_CLOCK, 5.2, 0.2),  # shown at once: the tighter stamp
+        ([seen(45, 7)], ONE_CLOCK, 5, 1.0),  # by the first list: the second of the stamp
+        ([seen(5.2, 7, precision=1)], ONE_CLOCK, 5, 1e-9),  # localkube stamps exactly
+        # The API server is 2.9 to 3 s ahead: its second from 5 s on is ours from 2 to 3.1 s.
+        ([seen(2.4)], AHEAD, 2.4, 0.4),
+        ([seen(45)], AHEAD, 2, 1.1),
+        ([seen(5.2)], ClockSet(is_one_clock=False), 5.2, None),  # how far it is off is not known
+        ([seen(4)], ONE_CLOCK, 4, None),  # shown before it was stamped: one clock moved
+    ],
+)
+def test_a_creation_is_as_exact_as_stamp_and_watch_allow(
+    reports: list[PodSeen], clocks: ClockSet, created: float, precision: float | None
+) -> None:
+    """Stamped at 5 s; None: nothing bounds it."""
+    found = timeline(*reports, clocks=clocks)
 
-
-def test_a_watch_that_shows_a_change_at_once_is_the_tighter_stamp() -> None:
-    """Created in the second from 5 s on and shown at 5.2 s: known to 0.2 s."""
-    found = timeline(seen(5.2, None), seen(7.9, 7))
-
-    assert (found.created_at, found.ready_at) == (5.2 * SECOND, 7.9 * SECOND)
-    assert found.created_precision_seconds == pytest.approx(0.2)
-    assert found.ready_precision_seconds == pytest.approx(0.9)
-
-
-def test_what_was_there_before_the_watch_keeps_its_whole_second() -> None:
-    """Shown 40 s later, by the first list: the second of the stamp is all that is known."""
-    found = timeline(seen(45, 7))
-
-    assert (found.created_at, found.created_precision_seconds) == (5 * SECOND, 1.0)
+    assert found.created_at == ns(created)
+    assert found.created_precision_seconds == (precision and pytest.approx(precision))
 
 
 def test_a_pod_that_ends_was_ready_once() -> None:
     """A cluster takes the condition back when a pod ends; when it became Ready stays known."""
     found = timeline(seen(5.2, None), seen(7.4, 7), seen(60, None), seen(61, None, 61))
 
-    assert found.ready_at == round(7.4 * SECOND)
+    assert (found.ready_at, found.ready_precision_seconds) == (ns(7.4), pytest.approx(0.4))
 
 
-def test_localkubes_stamps_stay_as_they_are() -> None:
-    """They are exact; the watch adds nothing."""
-    found = timeline(seen(5.2, 7, precision=1))
-
-    assert (found.created_at, found.ready_at, found.note) == (5 * SECOND, 7 * SECOND, "")
-    assert found.created_precision_seconds == 1e-9
-
-
-def test_a_skewed_clock_moves_and_widens_the_whole_second() -> None:
-    """The API server is 2.9 to 3 s ahead: its second from 5 s on is ours from 2 to 3.1 s."""
-    bound = OffsetBound(round(2.9 * SECOND), 3 * SECOND)
-    clocks = ClockSet(False, {API_SERVER: Clock(API_SERVER, bound, is_steady=True, answers=9)})
-
-    shown = timeline(seen(2.4, None), clocks=clocks)
-    listed = timeline(seen(45, None), clocks=clocks)
-
-    assert shown.created_at == round(2.4 * SECOND)
-    assert shown.created_precision_seconds == pytest.approx(0.4)
-    assert listed.created_at == 2 * SECOND
-    assert listed.created_precision_seconds == pytest.approx(1.1)
+RUNNING = seen(7.4, 7, phase="Running")
+EVICTED = seen(60.3, 7, phase="Failed", finished=60)
+KILLED = seen(60, 7, phase="Failed", precision=1)
+AGAIN = seen(60.2, 7, phase="Running", precision=1)
+DELETED = seen(60.2, phase="Succeeded", finished=60, deleted=58)
+REMOVED = seen(61, None, 61, phase="Succeeded", finished=60, deleted=58)
+OLD = (
+    '{"kind":"pod_seen","at":61000000000,"source":"r","pod":"a","created_at":5000000000,'
+    '"started_at":null,"ready_at":null,"deleted_at":null,"gone_at":61000000000,'
+    '"exit_code":null,"exit_reason":"","precision_ns":1000000000}'
+)
+"""Of a run that is older than the phases."""
 
 
-def test_without_a_bound_of_its_clock_a_stamp_has_no_precision() -> None:
-    """How far a clock is off that nobody asked is not known."""
-    found = timeline(seen(5.2, None), clocks=ClockSet(is_one_clock=False))
+@pytest.mark.parametrize(
+    ("records", "gone"),
+    [
+        ([seen(30, 7, 29), seen(10, 7)], 29),  # the latest report counts, in any order
+        ([RUNNING, EVICTED], 60.3),  # it costs nothing more, whatever becomes of its object
+        ([RUNNING, EVICTED, seen(500, 7, 500, phase="Failed")], 60.3),
+        ([seen(90, 7, phase="Failed", finished=60)], 60),  # shown late: the stamp
+        ([seen(6, phase="Failed"), seen(9, phase="Failed")], 6),  # refused by its node
+        # Killed and started again: an older run shows Failed in between.
+        ([KILLED, AGAIN, seen(301, 7, 301, phase="Running")], 301),
+        ([KILLED, AGAIN, seen(90, 7, phase="Failed")], 90),
+        ([KILLED, AGAIN], None),
+        ([RUNNING, DELETED], None),  # a scale-down lasts until the object is removed
+        ([RUNNING, DELETED, REMOVED], 61),
+        ([seen(300, None, 300, phase="Failed", finished=60, deleted=299)], 60),
+        # It vanished while no recorder ran: the next one's first list is without it.
+        ([listed(1), seen(7.4, 7), listed(90, "b"), listed(120)], 90),
+        ([listed(1), seen(7.4, 7), listed(90, "a", "b"), seen(90, 7)], None),
+        ([decode_record(OLD)], 61),
+    ],
+)
+def test_a_pods_time_ends_once(records: list[TelemetryRecord], gone: float | None) -> None:
+    """In seconds; None: it has not ended."""
+    found = timeline(*records)
 
-    assert (found.created_at, found.created_precision_seconds) == (5.2 * SECOND, None)
-
-
-def test_a_pod_that_was_shown_before_its_stamp_has_no_precision() -> None:
-    """Stamped at 5 s and shown at 4 s: one of the clocks moved."""
-    found = timeline(seen(4, None))
-
-    assert (found.created_at, found.created_precision_seconds) == (4 * SECOND, None)
-
-
-def test_an_evicted_pod_ended_though_its_object_stays() -> None:
-    """Failed at 60 s and shown at once: it costs nothing more, whatever becomes of its object."""
-    evicted = seen(60.3, 7, phase="Failed", finished=60)
-
-    found = timeline(seen(7.4, 7, phase="Running"), evicted)
-    removed = timeline(seen(7.4, 7, phase="Running"), evicted, seen(500, 7, 500, phase="Failed"))
-
-    assert found.gone_at == removed.gone_at == round(60.3 * SECOND)
-    assert found.seconds_between(0, 600 * SECOND) == pytest.approx(55.3)
-
-
-def test_the_stamp_of_an_end_that_was_shown_late_counts() -> None:
-    """Evicted at 60 s while the watch was broken, listed at 90 s: the whole second is known."""
-    assert timeline(seen(90, 7, phase="Failed", finished=60)).gone_at == 60 * SECOND
-
-
-def test_a_pod_that_its_node_refused_ends_when_that_was_shown() -> None:
-    """It never had a container, so nothing but the phase tells of its end."""
-    assert (
-        timeline(seen(6, None, phase="Failed"), seen(9, None, phase="Failed")).gone_at == 6 * SECOND
-    )
-
-
-def test_a_pod_that_is_running_again_had_not_ended() -> None:
-    """Killed at 60 s and started again, gone at 301 s: an older run shows Failed in between."""
-    killed = seen(60, 7, phase="Failed", precision=1)
-    again = seen(60.2, 7, phase="Running", precision=1)
-
-    assert timeline(killed, again, seen(301, 7, 301, phase="Running")).gone_at == 301 * SECOND
-    assert timeline(killed, again, seen(90, 7, phase="Failed")).gone_at == 90 * SECOND
-    assert timeline(killed, again).gone_at is None
-
-
-def test_a_pod_that_was_deleted_lasts_until_its_object_is_removed() -> None:
-    """A scale-down: asked at 58 s, the container ended at 60 s, the object went at 61 s."""
-    running = seen(7.4, 7, phase="Running")
-    ended = seen(60.2, None, phase="Succeeded", finished=60, deleted=58)
-    gone = seen(61, None, 61, phase="Succeeded", finished=60, deleted=58)
-
-    assert timeline(running, ended).gone_at is None
-    assert timeline(running, ended, gone).gone_at == 61 * SECOND
-
-
-def test_a_failed_pod_that_is_deleted_later_ended_before() -> None:
-    """First told of with its deletion: the stamp of its end lies before that."""
-    late = seen(300, None, 300, phase="Failed", finished=60, deleted=299)
-
-    assert timeline(late).gone_at == 60 * SECOND
-
-
-def test_a_pod_that_vanished_while_no_recorder_ran_is_gone_at_the_next_ones_list() -> None:
-    """The first recorder told of it, the second one's first list is without it."""
-    assert timeline(listed(1), seen(7.4, 7), listed(90, "b"), listed(120)).gone_at == 90 * SECOND
-    assert timeline(listed(1), seen(7.4, 7), listed(90, "a", "b"), seen(90, 7)).gone_at is None
-
-
-def test_an_older_run_says_nothing_of_phases() -> None:
-    """Its records lack the fields, and a pod of it ends with its object."""
-    old = (
-        '{"kind":"pod_seen","at":61000000000,"source":"r","pod":"a","created_at":5000000000,'
-        '"started_at":null,"ready_at":null,"deleted_at":null,"gone_at":61000000000,'
-        '"exit_code":null,"exit_reason":"","precision_ns":1000000000}'
-    )
-
-    found = decode_record(old)
-
-    assert isinstance(found, PodSeen)
-    assert (found.phase, found.finished_at) == ("", None)
-    assert timeline(found).gone_at == 61 * SECOND
+    assert found.gone_at == (None if gone is None else ns(gone))
+    if gone is not None and found.ready_at == ns(7.4):
+        assert found.seconds_between(0, 600 * SECOND) == pytest.approx(gone - 5)
 
 
 def assigned(at: int, number: int, owned: list[int]) -> PartitionsAssigned:
     """Return an assignment of an eager rebalance: it names everything that the pod owns."""
-    return PartitionsAssigned(
-        at=at,
-        source="pod",
-        member_id="pod-1",
-        partitions=owned,
-        owned=owned,
-        is_incremental=False,
-        rebalance=number,
-    )
+    moved = {"partitions": owned, "owned": owned, "rebalance": number}
+    return of(PartitionsAssigned, at, "pod", **moved)
 
 
 def revoked(at: int, number: int, partitions: list[int]) -> PartitionsRevoked:
     """Return the revocation of everything, with which an eager rebalance begins."""
-    return PartitionsRevoked(
-        at=at,
-        source="pod",
-        member_id="pod-1",
-        partitions=partitions,
-        owned=[],
-        is_lost=False,
-        in_flight=0,
-        finish_seconds=0.1,
-        rebalance=number,
-    )
+    return of(PartitionsRevoked, at, "pod", partitions=partitions, rebalance=number)
 
 
 EAGER = [
@@ -246,9 +155,9 @@ def test_an_eager_rebalance_is_a_revocation_and_an_assignment_of_one_number() ->
 
 def test_each_record_that_an_eager_rebalance_lacks_is_seen() -> None:
     """Without one revocation, or without one rebalance, who owned what is not known."""
-    assert "pod" in lost_rebalances([r for r in EAGER if r.at != 2])
-    assert "pod" in lost_rebalances([r for r in EAGER if r.at not in (2, 3)])
-    assert "pod" in lost_rebalances([r for r in EAGER if r.at not in (4, 5)])
+    assert "pod" in lost_rebalances([r for r in EAGER if r.at != ns(2)])
+    assert "pod" in lost_rebalances([r for r in EAGER if r.at not in (ns(2), ns(3))])
+    assert "pod" in lost_rebalances([r for r in EAGER if r.at not in (ns(4), ns(5))])
 
 
 def test_a_container_that_starts_again_counts_anew() -> None:
@@ -259,50 +168,27 @@ def test_a_container_that_starts_again_counts_anew() -> None:
     assert lost_rebalances([*EAGER[:5], *again]) == ""
 
 
-NS = 1_000_000_000
-
-
-def pod(name: str) -> PodSeen:
-    """Return the record of a pod."""
-    return PodSeen(
-        at=0,
-        source="recorder",
-        pod=name,
-        created_at=0,
-        started_at=None,
-        ready_at=None,
-        deleted_at=None,
-        gone_at=None,
-        exit_code=None,
-        exit_reason="",
-        precision_ns=1,
-    )
-
-
 def unread(*seconds: float) -> list[ReadGap]:
     """Return failures to read the pods."""
-    return [
-        ReadGap(at=round(second * NS), source="recorder", what="pods", reason="no answer")
-        for second in seconds
-    ]
+    return [of(ReadGap, second, what="pods") for second in seconds]
 
 
 def told(*records: TelemetryRecord, members_are_pods: bool = True) -> str:
     """Return what is said of the first minute."""
-    return unwatched_text(records, ["shop-a"], 0, 60 * NS, members_are_pods=members_are_pods)
+    return unwatched_text(records, ["shop-a"], 0, ns(60), members_are_pods=members_are_pods)
 
 
-JOINED = GroupJoined(at=NS, source="rdkafka/1a2b", member_id="m")
+JOINED = of(GroupJoined, 1, "rdkafka/1a2b")
 
 
 def test_a_member_without_a_pod_is_named() -> None:
     """It reported itself by the name of its pod, which no record of the watch has."""
-    assert "rdkafka/1a2b" in told(pod("shop-a"), JOINED)
+    assert "rdkafka/1a2b" in told(pod_seen("shop-a"), JOINED)
 
 
 def test_a_member_with_a_name_of_its_own_hides_no_pod() -> None:
     """An observed group names its members by client ids; all its pods were watched."""
-    assert told(pod("shop-a"), JOINED, members_are_pods=False) == ""
+    assert told(pod_seen("shop-a"), JOINED, members_are_pods=False) == ""
 
 
 @pytest.mark.parametrize(
@@ -318,7 +204,7 @@ def test_a_watch_that_was_blind_for_long_may_have_missed_a_pod(
     seconds: tuple[float, ...], numbers: list[str]
 ) -> None:
     """After a short break the next list has each pod that lived longer than the break."""
-    assert re.findall(r"[\d.]+", told(pod("shop-a"), *unread(*seconds))) == numbers
+    assert re.findall(r"[\d.]+", told(pod_seen("shop-a"), *unread(*seconds))) == numbers
 
 
 def test_pods_that_nobody_watched_are_not_known() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fakes.telemetry import SECOND, ns, of
 
 from lagbench.core.measures.doubts.doubts_of_load import unkept_plan
 from lagbench.core.measures.evidence.producer_report import (
@@ -26,8 +27,6 @@ from lagbench.core.telemetry.records_of_programs import (
     StreamStarted,
 )
 
-SECOND = 1_000_000_000
-
 LOAD = offered_load(
     StepProfile(
         kind="step",
@@ -42,17 +41,9 @@ LOAD = offered_load(
 
 def report(second: float, waiting: int, failed: int = 0) -> ProducerProgress:
     """Return the producer's report with ``waiting`` messages that Kafka has not taken."""
-    return ProducerProgress(
-        at=round(second * SECOND),
-        source="producer",
-        planned=500_000,
-        sent=500_000,
-        acked=500_000 - waiting - failed,
-        failed=failed,
-        lateness_p50_ms=None,
-        lateness_p99_ms=None,
-        lateness_max_ms=None,
-    )
+    acked = 500_000 - waiting - failed
+    counts = {"planned": 500_000, "sent": 500_000, "acked": acked, "failed": failed}
+    return of(ProducerProgress, second, "producer", **counts)
 
 
 @pytest.mark.parametrize(
@@ -76,16 +67,10 @@ def test_one_second_of_the_planned_rate_may_wait(
     assert bool(held_back([report(second, waiting)], LOAD, 0)) is is_too_much
 
 
-def test_the_tails_rate_counts_after_the_planned_window() -> None:
-    """The base load continues."""
-    records: list[TelemetryRecord] = [started(), report(60, 1900)]
-
-    assert held_back(records, LOAD, 0) == ()
-
-
-def test_what_failed_waits_no_more() -> None:
-    """It is another reason."""
+def test_what_failed_and_what_the_tail_sends_is_no_backlog() -> None:
+    """What failed is another reason; after the planned window the base load continues."""
     assert held_back([report(20, 5, failed=100_000)], LOAD, 0) == ()
+    assert held_back([started(), report(60, 1900)], LOAD, 0) == ()
 
 
 def test_a_backlog_reaches_from_the_report_before_to_the_one_after() -> None:
@@ -97,30 +82,17 @@ def test_a_backlog_reaches_from_the_report_before_to_the_one_after() -> None:
     ]
 
 
-def started() -> StreamStarted:
+def started(second: float = 0) -> StreamStarted:
     """Return the producer's first word, with a tail."""
-    return StreamStarted(
-        at=0,
-        source="producer",
-        stream_started_at=0,
-        seed=1,
-        profile="step",
-        planned_total=LOAD.total,
-        planned_seconds=40,
-        partitions=4,
-        tail_rate_per_second=2000,
-        tail_most_seconds=600,
-    )
+    planned = {"stream_started_at": ns(second), "planned_total": LOAD.total}
+    return of(StreamStarted, second, "producer", **planned, tail_rate_per_second=2000)
 
 
 def finished(**fields: Any) -> StreamFinished:
     """Return the producer's last word on 100 messages."""
-    counts = {"planned": 100, "sent": 100, "acked": 100, "failed": 0, "unknown": 0}
+    counts = {"planned": 100, "sent": 100, "acked": 100, "reason": "completed"}
     lateness = {"lateness_p50_ms": 1.0, "lateness_p99_ms": 2.0, "lateness_max_ms": 3.0}
-    said = {"fell_behind": False, "reason": "completed", "stream_sha256": "00"}
-    return StreamFinished(
-        at=99 * SECOND, source="producer", **{**counts, **lateness, **said, **fields}
-    )
+    return of(StreamFinished, 99, "producer", **(counts | lateness | fields))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +113,7 @@ def test_a_producer_that_did_not_keep_its_plan_made_another_load(
 ) -> None:
     """Late, stopped, refused, or never heard of again; at its limits it is in time."""
     run = SimpleNamespace(records=[last], offered=SimpleNamespace(total=100))
-    found = list(unkept_plan(run, None))  # type: ignore[arg-type]
+    found = list(unkept_plan(run, None))
 
     assert [reason in text for text in found] == [True] * bool(reason)
 
@@ -164,20 +136,18 @@ def ranges_of(seqs: list[int], most: int = 1000) -> list[tuple[int, int]] | None
     return found.ranges(most=most)
 
 
-def test_none_is_an_empty_list() -> None:
-    """Nothing failed is told as such; None would mean not told."""
-    assert ranges_of([]) == []
-
-
-def test_neighbours_are_one_range() -> None:
-    """In any order, each seq is in the range of its neighbours."""
-    assert ranges_of([7, 3, 4, 2, 9]) == [(2, 4), (7, 7), (9, 9)]
-
-
-def test_more_ranges_than_allowed_are_not_reported() -> None:
-    """At the limit they are told, beyond it none is."""
-    assert ranges_of([0, 2, 4], most=3) == [(0, 0), (2, 2), (4, 4)]
-    assert ranges_of([0, 2, 4, 6], most=3) is None
+@pytest.mark.parametrize(
+    ("seqs", "ranges"),
+    [
+        ([], []),  # none is told as such; None would mean not told
+        ([7, 3, 4, 2, 9], [(2, 4), (7, 7), (9, 9)]),  # in any order
+        ([0, 2, 4], [(0, 0), (2, 2), (4, 4)]),
+        ([0, 2, 4, 6], None),  # more than allowed: none is told
+    ],
+)
+def test_neighbours_are_one_range(seqs: list[int], ranges: list[tuple[int, int]] | None) -> None:
+    """At most three ranges are told."""
+    assert ranges_of(seqs, most=3) == ranges
 
 
 @given(st.sets(st.integers(0, 60)))
@@ -187,22 +157,6 @@ def test_the_ranges_are_the_seqs(seqs: set[int]) -> None:
 
     assert [seq for first, last in ranges for seq in range(first, last + 1)] == sorted(seqs)
 
-
-FLUSHED = StreamFinished(
-    at=99 * SECOND,
-    source="producer",
-    planned=100,
-    sent=100,
-    acked=100,
-    failed=0,
-    unknown=0,
-    lateness_p50_ms=1,
-    lateness_p99_ms=2,
-    lateness_max_ms=3,
-    fell_behind=False,
-    reason="",
-    stream_sha256="00",
-)
 
 SAWTOOTH = BurstyProfile(
     kind="bursty",
@@ -222,23 +176,9 @@ def window_of(profile: Profile, *records: TelemetryRecord, start: int | None = N
     return load_window(records, load, spikes, recorded_start_at=start)
 
 
-def started_of_load_window(at: int = 5 * SECOND) -> StreamStarted:
-    """Return the producer's first word."""
-    return StreamStarted(
-        at=at,
-        source="producer",
-        stream_started_at=at,
-        seed=1,
-        profile="bursty",
-        planned_total=400,
-        planned_seconds=40,
-        partitions=4,
-    )
-
-
 def test_a_sawtooth_runs_from_its_first_spike_to_its_last() -> None:
     """Two bursts: first start, last end; the producer says when it had flushed."""
-    window = window_of(SAWTOOTH, started_of_load_window(), FLUSHED)
+    window = window_of(SAWTOOTH, started(5), finished())
 
     assert (window.first_spike_started_at, window.last_spike_ended_at) == (15 * SECOND, 65 * SECOND)
     assert (window.spikes, window.base_rate_per_second, window.spike_rate_per_second) == (
@@ -251,15 +191,9 @@ def test_a_sawtooth_runs_from_its_first_spike_to_its_last() -> None:
 
 
 def test_the_scenario_says_when_the_load_changed() -> None:
-    """No record of a step survived, nor the producer's first word: the manifest has the start."""
-    window = window_of(SAWTOOTH, start=5 * SECOND)
+    """No record of the producer survived: the start is the manifest's, or unknown."""
+    window, nowhere = window_of(SAWTOOTH, start=5 * SECOND), window_of(SAWTOOTH)
 
     assert (window.first_spike_started_at, window.last_spike_ended_at) == (15 * SECOND, 65 * SECOND)
     assert window.stream_ended_at == 70 * SECOND
-
-
-def test_without_a_start_the_spikes_are_planned_but_nowhere() -> None:
-    """Their instants are not known, which is not that there are none."""
-    window = window_of(SAWTOOTH)
-
-    assert (window.spikes, window.first_spike_started_at) == (2, None)
+    assert (nowhere.spikes, nowhere.first_spike_started_at) == (2, None)

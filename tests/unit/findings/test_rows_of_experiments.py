@@ -1,0 +1,276 @@
+"""Each row that an experiment's page has for a run is computed from what was kept of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from statistics import fmean
+from typing import Any
+
+import pytest
+from tests.unit.findings.kept import (
+    files_of_runs,
+    is_cell,
+    kept_runs,
+    page,
+    replicas_text,
+    steps_text,
+)
+
+from lagbench.core.measures.measures import NAMED, Measures
+
+
+def pods(m: Measures) -> str:
+    """Return the pod time in the planned window, and what came after it."""
+    return f"{m.scaling.pod_minutes:.1f}, {m.scaling.pod_minutes_after:.1f}"
+
+
+def bad(m: Measures) -> str:
+    """Return the messages lost and done twice."""
+    return f"{m.accounting.lost} | {m.accounting.duplicated}"
+
+
+def moves(m: Measures) -> str:
+    """Return the rebalances."""
+    return f"{NAMED['rebalances'].read(m):.0f}"
+
+
+def p99(m: Measures) -> str:
+    """Return the time lag."""
+    return f"{m.lag.time_lag_seconds.p99:.1f} s"
+
+
+def stood(m: Measures) -> str:
+    """Return the standstill of the group and of a partition."""
+    return f"{m.standstill.group_seconds:.1f} s | {m.standstill.partition_seconds:.1f} s"
+
+
+def steps(m: Measures) -> str:
+    """Return the replica steps; a dash without any."""
+    return steps_text(m) if m.scaling.changes else "–"
+
+
+def reaction(m: Measures) -> str:
+    """Return the sync, the start and the whole reaction."""
+    assert m.reaction.ruling_clock == "hpa_sync"
+    parts = {link.name: link.part_seconds or 0 for link in m.reaction.links}
+    sync, whole = parts["t1"] + parts["t2"] + parts["t3"], m.reaction.assigned_seconds
+    return f"{sync:.1f} s | {whole - sync:.1f} s | {whole:.1f} s"
+
+
+def wait_after_idle(m: Measures) -> str:
+    """Poll and start are what lies before and after KEDA's step from 0 to 1."""
+    idle = m.lag.after_idle
+    first = next(c.at for c in m.scaling.changes if c.at > idle.planned_at)
+    poll = (first - idle.planned_at) / 1e9
+    return f"{poll:.1f} s | {idle.seconds - poll:.1f} s | {idle.seconds:.1f} s"
+
+
+def handovers(m: Measures) -> str:
+    """Return what a rolling restart hands over."""
+    gaps, dip = m.rebalances.partition_gaps, m.rebalances.of_actions.max_dip_percent
+    longest = "–" if gaps.max_seconds is None else f"{gaps.max_seconds:.1f} s"
+    partition = f"{m.standstill.partition_seconds:.1f} s"
+    return f"{gaps.handovers} | {longest} | {partition} | {dip:.1f} %"
+
+
+def step_costs(m: Measures) -> str:
+    """Return the gap, the standstill, the dips and the flips of a run."""
+    found = m.rebalances
+    return (
+        f"{found.partition_gaps.max_seconds:.1f} s | {m.standstill.partition_seconds:.1f} s | "
+        f"{found.scale_ups.mean_dip_percent:.0f} % | {found.scale_downs.mean_dip_percent:.0f} % | "
+        f"{m.scaling.change_count} | {m.scaling.self_made_flips}"
+    )
+
+
+def surplus(m: Measures) -> str:
+    """Return the surplus pods, their messages and their time."""
+    extra, zero = m.scaling.surplus_pods, m.scaling.zero_partition_pod_seconds
+    return f"{len(extra)} | {m.scaling.surplus_records if extra else '–'} | {zero:.0f} s"
+
+
+def paid(m: Measures) -> str:
+    """Return what a policy paid, and for what."""
+    return f"{steps(m)} | {pods(m)} | {m.lag.peak_records:,} | {p99(m)} | {bad(m)}"
+
+
+def drain(m: Measures) -> str:
+    """Return the drain."""
+    return f"{m.drain.drain_seconds:.1f} s"
+
+
+def peak(m: Measures) -> str:
+    """Return the peak of the lag."""
+    return f"{m.lag.peak_records:,}"
+
+
+ROWS: dict[str, Callable[[Measures], str]] = {
+    "policy_swap": lambda m: f"{steps(m)} | 12 | 0 | 0 | {drain(m)} | {pods(m)}",
+    "scale_to_zero": lambda m: f"{wait_after_idle(m)} | {m.accounting.lost}",
+    "rolling_restart": lambda m: f"{handovers(m)} | {p99(m)} | {bad(m)}",
+    "reaction_clock": lambda m: f"{reaction(m)} | {bad(m)}",
+    "poison_pill": lambda m: (
+        f"{paid(m)} | {m.lag.time_lag_seconds.p95:.1f} s | {m.scaling.self_made_flips}"
+    ),
+    "signal_lag_cpu": paid,
+    "slow_downstream": paid,
+    "past_p": lambda m: (
+        f"{steps(m)} | {surplus(m)} | {m.drain.drain_seconds:.0f} s | {p99(m)} | {pods(m)}"
+    ),
+    "step_dip": lambda m: f"{step_costs(m)} | {pods(m)} | {p99(m)}",
+    "step_dip_static": lambda m: f"{step_costs(m)} | {pods(m)} | {p99(m)}",
+    "gain_rule": lambda m: (
+        f"{steps(m)} | {m.scaling.self_made_flips} | "
+        f"{m.lag.time_lag_seconds.p50:.1f} s | {p99(m)} | {pods(m)} | {moves(m)}"
+    ),
+    "hand_rolled": lambda m: (
+        f"{steps(m)} | {moves(m)} | {m.scaling.flips}, "
+        f"{m.scaling.self_made_flips} | {drain(m)} | {p99(m)} | "
+        f"{m.rebalances.max_dip_percent:.0f} % | {pods(m)}"
+    ),
+    "persistent_lag": lambda m: (
+        f"{steps(m)} | {m.reaction.assigned_seconds:.1f} s | {p99(m)} | "
+        f"{peak(m)} | {drain(m)} | {moves(m)} | {pods(m)}"
+    ),
+    "reaction_parts": lambda m: (
+        f"{steps(m)} | {reaction(m)} | {p99(m)} | {peak(m)} | {drain(m)} | {moves(m)} | {pods(m)}"
+    ),
+    "prescale": lambda m: (
+        f"{steps(m)} | {p99(m)} | {m.lag.time_lag_seconds.p50:.1f} s | "
+        f"{peak(m)} | {drain(m)} | {moves(m)} | {pods(m)}"
+    ),
+}
+WITHOUT_BAD = {"past_p", "step_dip", "step_dip_static", "gain_rule", "hand_rolled"}
+WITHOUT_FLIPS = {"persistent_lag", "reaction_parts", "prescale"}
+WAYS: dict[str, Callable[[Measures], str]] = {  # behind the way that the cell goes
+    "live_group": lambda m: f"{bad(m)} | {m.accounting.zombie} | {stood(m)}",
+    "live_group_java": lambda m: f"{bad(m)} | {stood(m)} | {p99(m)}",
+}
+
+
+@pytest.mark.parametrize("experiment", ROWS)
+def test_a_row_has_the_figures_of_its_run(experiment: str) -> None:
+    """And where the page says so, nothing was lost, done twice, or flipped."""
+    for record, measures in kept_runs(experiment):
+        row = f"| `{record['cell']}` | {record['pair']} | {ROWS[experiment](measures)} |"
+        assert row in page(experiment)
+        if experiment in WITHOUT_BAD | WITHOUT_FLIPS:
+            assert (measures.accounting.lost, measures.accounting.duplicated) == (0, 0)
+        if experiment in WITHOUT_FLIPS:
+            assert measures.scaling.flips == 0
+
+
+@pytest.mark.parametrize("experiment", WAYS)
+def test_a_row_has_the_figures_of_its_run_behind_its_way(experiment: str) -> None:
+    """The repeats and the standstills of the moves to another balancer."""
+    for record, measures in kept_runs(experiment):
+        figures = re.escape(WAYS[experiment](measures))
+        run = rf"\| `{record['cell']}` \| {record['pair']} \| [^|]+ \| {figures} \|"
+        assert re.search(run, page(experiment))
+
+
+def test_what_added_partitions_changed_is_quoted_from_its_runs() -> None:
+    """Each row of partition_growth has the climb, the drain and the moved keys of its run."""
+    for record, measures in kept_runs("partition_growth"):
+        moved = measures.accounting.moved
+        climb = 2 if moved is None else 3
+        text = (
+            f"| {record['pair']} | {steps_text(measures, climb)} | "
+            f"{measures.scaling.max_replicas} | {measures.drain.drain_seconds:.0f} s | 0 | 0 |"
+        )
+        if moved is not None:
+            text += f" {moved.keys:,} | {moved.overtaken:,} of {moved.messages:,} | "
+            text += f"{moved.most_seconds:.0f} s |"
+        assert text in page("partition_growth")
+        assert bad(measures) == "0 | 0"
+
+
+def test_what_a_second_group_changes_is_quoted_from_its_runs() -> None:
+    """Each row of two_groups has the replicas, the rebalances and the lag of both groups."""
+    beside = {run.run_id: run.second for run in files_of_runs("two_groups")}
+    for record, measures in kept_runs("two_groups"):
+        others = "–"
+        if (files := beside[measures.run_id]) is not None:
+            second = Measures.model_validate(files["measures"])
+            others = replicas_text(second)
+            assert bad(second) == "0 | 0"
+        changed = steps_text(measures) if measures.scaling.changes else replicas_text(measures)
+        row = (
+            f"| `{record['cell']}` | {record['pair']} | {changed} | {moves(measures)} | "
+            f"{peak(measures)} | {measures.lag.time_lag_seconds.p99:.2f} s | {bad(measures)} | "
+            f"{others} |"
+        )
+        assert row in page("two_groups")
+
+
+def by_cell(*experiments: str, **only: Any) -> dict[str, list[Measures]]:
+    """Return the kept runs by cell, of those whose record has the given values."""
+    found: dict[str, list[Measures]] = {}
+    for experiment in experiments:
+        for record, measures in kept_runs(experiment):
+            if all(record[name] == value for name, value in only.items()):
+                found.setdefault(record["cell"], []).append(measures)
+    return found
+
+
+def test_the_eight_ways_of_a_step_are_those_of_both_experiments() -> None:
+    """Each row of the table of step_dip is computed from all runs of its way."""
+    ways = by_cell("step_dip", "step_dip_static")
+    assert len(ways) == 8
+    for way, runs in ways.items():
+        ups = [measures.rebalances.scale_ups for measures in runs]
+        downs = [measures.rebalances.scale_downs for measures in runs]
+        backs = [down.max_recovery_seconds for down in downs]
+        row = (
+            f"| `{way}` | {len(runs)} | {fmean(up.mean_dip_percent for up in ups):.1f} % | "
+            f"{max(up.max_dip_percent for up in ups):.0f} % | "
+            f"{fmean(up.mean_area_seconds for up in ups):.2f} s | "
+            f"{max(up.max_recovery_seconds for up in ups):.1f} s | "
+            f"{fmean(down.mean_dip_percent for down in downs):.1f} % | "
+            f"{fmean(down.mean_area_seconds for down in downs):.2f} s | "
+            f"{'–' if None in backs else f'{max(backs):.1f} s'} | "
+            f"{max(m.rebalances.partition_gaps.max_seconds or 0 for m in runs):.1f} s | "
+            f"{max(m.standstill.partition_seconds for m in runs):.1f} s |"
+        )
+        assert row in page("step_dip")
+
+
+def test_the_four_controllers_are_compared_by_the_means_of_their_results() -> None:
+    """The table at the head of hand_rolled has the means of the six runs that count."""
+    cells = by_cell("hand_rolled", is_result=True)
+    runs = [cells[name] for name in ("bare", "keda", "keda_window", "bare_window")]
+    assert [len(of_cell) for of_cell in runs] == [6, 6, 6, 6]
+    for title, text, value in (
+        ("rebalances", "{:.1f}", NAMED["rebalances"].read),
+        ("flips", "{:.1f}", lambda m: m.scaling.flips),
+        ("partitions handed over", "{:.1f}", lambda m: m.rebalances.partition_gaps.handovers),
+        ("drain", "{:.1f} s", lambda m: m.drain.drain_seconds),
+        ("time lag p99", "{:.1f} s", lambda m: m.lag.time_lag_seconds.p99),
+        ("deepest dip", "{:.0f} %", lambda m: m.rebalances.max_dip_percent),
+        ("pod-minutes in the window", "{:.1f}", lambda m: m.scaling.pod_minutes),
+        (
+            "pod-minutes with what comes after it",
+            "{:.1f}",
+            lambda m: m.scaling.pod_minutes + m.scaling.pod_minutes_after,
+        ),
+    ):
+        means = " | ".join(text.format(fmean(value(m) for m in of_cell)) for of_cell in runs)
+        assert f"| {title} | {means} |" in page("hand_rolled"), means
+
+
+def test_where_the_reaction_goes_is_the_mean_of_its_runs() -> None:
+    """Each part in the table of reaction_parts is the mean of twelve runs of both cells."""
+    names = {
+        "t1": "lag crosses the threshold",
+        "t5": "until the pod is Ready",
+        "t7": "until it has its first partition",
+    }
+    for name, title in names.items():
+        means = []
+        for cell in ("lag", "sync_5"):
+            runs = [m for record, m in kept_runs("reaction_parts") if is_cell(record, cell)]
+            assert len(runs) == 12
+            links = [{link.name: link.part_seconds or 0 for link in m.reaction.links} for m in runs]
+            means.append(fmean(of[name] + (of["t6"] if name == "t7" else 0) for of in links))
+        assert f"| {title} | {means[0]:.1f} s | {means[1]:.1f} s |" in page("reaction_parts")
