@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lagbench.core.policy.checked_policy import check_policy
+from lagbench.core.policy.policy import check_policy
 from lagbench.core.scenario.profiles import TracePoint, TraceProfile
 from lagbench.core.scenario.scenario import ConsumerSettings, Keys, Scenario
 from lagbench.core.simulation.simulate import simulate

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.fakes.policies import EXTERNAL, scaled_object
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run, write_table
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import Measures
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.telemetry.records_of_programs import HpaSync, PodStopped, Scaled, SigtermReceived
 from lagbench.core.telemetry.records_of_recorder import LagSample, PodSeen
 from lagbench.core.verdict.verdict import Verdict
@@ -257,7 +258,7 @@ def test_a_recorder_that_saw_nothing_for_long_leaves_a_run_undetermined(
 def folder(tmp_path: Path) -> RunFolder:
     """Return a recorded run that was predicted before it started."""
     written = quick_spike_run().write(tmp_path)
-    policy = CheckedPolicy.of_run(yaml.safe_load(written.policy.read_text()), where="lag-quick")
+    policy = Policy.read(yaml.safe_load(written.policy.read_text()), where="lag-quick")
     predict_run(written, read_scenario(written), policy)
     return written
 
@@ -292,12 +293,12 @@ def test_a_run_without_a_recorded_sync_says_why_it_is_not_predicted_again(
 
 def test_a_policy_that_cannot_be_played_is_noted_with_the_reason(folder: RunFolder) -> None:
     """A run of it is not stopped: only its prediction is missing."""
-    nothing = CheckedPolicy.of_run({"kind": "Nothing"}, where="mine.yaml")
+    nothing = Policy.read(scaled_object(triggers=[EXTERNAL]), where="mine.yaml")
 
     made = predict_run(folder, read_scenario(folder), nothing)
 
     assert made.before is None
-    assert "mine.yaml" in made.before_reason
+    assert "scaler metadata" in made.before_reason
     measure_run(folder)
 
 

@@ -22,7 +22,6 @@ from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.keda.triggers.trigger_authentication import (
     AuthenticationRef,
     TargetEnvironment,
-    authentication_refs,
     container_variables,
     decode_secret,
     referenced_objects,
@@ -49,24 +48,27 @@ def parse_resolved(manifest: Manifest, cluster: Cluster) -> ScaledObjectSpec:
             found.append(_target_environment(manifest, cluster))
         return found[0]
 
-    triggers = (manifest.get("spec") or {}).get("triggers")
+    where = f"ScaledObject {'/'.join(key)}"
+    written = parse_scaled_object(manifest, where=where)
     asks_environment = any(
-        str(name).endswith("FromEnv")
-        for trigger in (triggers if isinstance(triggers, list) else [])
-        if isinstance(trigger, dict)
-        for name in trigger.get("metadata") or {}
+        name.endswith("FromEnv")
+        for trigger in manifest["spec"]["triggers"]
+        for name in trigger["metadata"]
     )
     auth: dict[int, dict[str, str]] = {}
-    for index, ref in authentication_refs(manifest):
+    for trigger in written.triggers:
+        ref = trigger.authentication_ref
+        if ref is None:
+            continue
         try:
-            auth[index] = _read_authentication(ref, key[0], cluster, environment)
+            auth[trigger.index] = _read_authentication(ref, key[0], cluster, environment)
         except ClusterError as error:
             if not error.is_not_found:
                 raise
             log.warning("%s %s/%s does not exist", ref.kind, key[0], ref.name)
     return parse_scaled_object(
         manifest,
-        where=f"ScaledObject {'/'.join(key)}",
+        where=where,
         environment=environment().by_container[""] if asks_environment else None,
         auth=auth,
     )

@@ -96,14 +96,14 @@ def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:
             target_percent=parameters.target_percent,
             container_name=parameters.container_name,
         )
-    target_milli = TRIGGER_TYPES[trigger.type].target_milli
-    if target_milli is None:
+    known = TRIGGER_TYPES.get(trigger.type)
+    if known is None or known.target_milli is None:
         return None
     return MetricSpec(
         name=trigger.metric_name,
         kind="External",
         target_type=trigger.metric_type,
-        target_milli=target_milli(parameters),
+        target_milli=known.target_milli(parameters),
     )
 
 

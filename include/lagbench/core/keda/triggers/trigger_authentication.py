@@ -65,38 +65,6 @@ class TargetEnvironment:
         return self.by_container.get(container, {}).get(name, "")
 
 
-def authentication_refs(manifest: Mapping[str, Any]) -> list[tuple[int, AuthenticationRef]]:
-    """Return the references of a ScaledObject by trigger index; malformed ones are left out."""
-    spec = manifest.get("spec")
-    triggers = spec.get("triggers") if isinstance(spec, Mapping) else None
-    found: list[tuple[int, AuthenticationRef]] = []
-    for index, trigger in enumerate(triggers if isinstance(triggers, list) else []):
-        given = trigger.get("authenticationRef") if isinstance(trigger, Mapping) else None
-        try:
-            ref = parse_authentication_ref(given, where="", field="")
-        except WrongInput:
-            continue
-        if ref is not None:
-            found.append((index, ref))
-    return found
-
-
-def parse_authentication_ref(given: object, *, where: str, field: str) -> AuthenticationRef | None:
-    """Return a trigger's ``authenticationRef``; None when it has none."""
-    if given is None:
-        return None
-    ref = refuse_unknown_fields(given, ("name", "kind"), where=where, field=field)
-    name, kind = ref.get("name"), ref.get("kind") or "TriggerAuthentication"
-    if not isinstance(name, str) or not name:
-        allowed = "the name of a TriggerAuthentication"
-        raise WrongInput(where=where, field=f"{field}.name", value=name, allowed=allowed)
-    for known in KINDS:
-        if kind == known:
-            return AuthenticationRef(name=name, kind=known)
-    # KEDA logs an error and goes on without any secret.
-    raise NotSupported(where=where, field=f"{field}.kind", value=kind, allowed=", ".join(KINDS))
-
-
 def referenced_objects(authentication: Mapping[str, Any]) -> tuple[set[str], set[str]]:
     """Return the names of the Secrets and of the ConfigMaps that an authentication reads."""
     spec = authentication.get("spec") or {}

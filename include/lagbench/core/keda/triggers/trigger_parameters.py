@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_orig
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from lagbench.core.keda.refusals import TriggerRefused
+from lagbench.core.keda.refusals import NotSupported, TriggerRefused
 
 # The spellings that Go's ParseBool knows; nothing else is a boolean for KEDA.
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -99,6 +99,15 @@ class TriggerSource:
         found = ((str(values[source] or "").strip(), source) for source in order)
         return next(((value, source) for value, source in found if value), None)
 
+    def beyond(self, parameter: str, value: str, allowed: str) -> NotSupported:
+        """Return what to say of a parameter that only KEDA's scaler can do."""
+        return NotSupported(
+            where=self.where,
+            field=f"{self.field}.metadata.{parameter}",
+            value=value,
+            allowed=f"{allowed}: KEDA supports it, the scaler of this bench does not",
+        )
+
     def refused(self, parameter: str, problem: str) -> TriggerRefused:
         """Return the operator's refusal for one parameter; a secret's value is not in it."""
         return TriggerRefused(
@@ -158,8 +167,8 @@ class TriggerType(Generic[Parameters]):
     read_parameters: frozenset[str] = frozenset()
     """Every key that KEDA reads in the metadata; empty: the type takes any."""
     remarks: Callable[[Parameters, Mapping[str, str]], Iterator[Remark]] = _no_remarks
-    lag_threshold: Callable[[Mapping[str, str]], str | None] = lambda _metadata: None
-    """The key of the metadata that holds the records of lag per replica; None: it counts others."""
+    beyond: Callable[[Parameters, TriggerSource], NotSupported | None] = lambda _parameters, _: None
+    """What the bench's scaler cannot do of what KEDA takes."""
     for_run: Callable[[Mapping[str, str], RunSources], Mapping[str, str]] = lambda written, _: (
         written
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from lagbench.core.policy.review.finding import Finding, Level
+from lagbench.core.policy.finding import Finding, Level
 
 
 class _Text(NamedTuple):

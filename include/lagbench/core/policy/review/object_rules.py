@@ -10,7 +10,7 @@ from typing import Any
 from lagbench.core.hpa.controller_flags import (
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
-    controller_flags,
+    ControllerFlags,
 )
 from lagbench.core.hpa.hpa_object import HpaBehavior, parse_behavior
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY, is_handed_over
@@ -28,10 +28,11 @@ from lagbench.core.keda.object.scaled_object_spec import (
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.trigger_parameters import Outage, go_boolean
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
-from lagbench.core.policy.admission.webhook import Manifest, polling_interval_decides
+from lagbench.core.policy.admission.webhook import polling_interval_decides
+from lagbench.core.policy.finding import Finding, shown
 from lagbench.core.policy.review.cluster_facts import mapping
-from lagbench.core.policy.review.finding import Finding, Subject, climb, shown
 from lagbench.core.policy.review.finding_texts import found
+from lagbench.core.policy.review.subject import Subject, climb
 
 _MAX, _TARGET, _FALLBACK = "spec.maxReplicaCount", "spec.scaleTargetRef", "spec.fallback"
 _BEHAVIOR = "spec.advanced.horizontalPodAutoscalerConfig.behavior"
@@ -115,7 +116,7 @@ def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:
     top = min(partitions, most)  # the ceiling cuts off the rest
     floor = max(subject.spec.floor, 1)
     stuck = [n for n in range(floor, top) if partitions / n <= 1 + tolerance]
-    path = climb(subject.manifest, subject.spec, wish=partitions) if stuck else ()
+    path = climb(subject, wish=partitions) if stuck else ()
     if not path or (path[-1] < stuck[-1] and path[-1] not in stuck):
         return
     yield found(
@@ -160,7 +161,7 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
 
 def behavior_findings(
     given: Mapping[str, Any] | None,
-    manifest: Manifest,
+    flags: ControllerFlags,
     pause_seconds: float | None,
     field: str = _BEHAVIOR,
 ) -> Iterator[Finding]:
@@ -168,7 +169,7 @@ def behavior_findings(
 
     :param pause_seconds: the longest time between two bursts; None: not known.
     """
-    sync = controller_flags(manifest, where="policy").sync_seconds_in_force
+    sync = flags.sync_seconds_in_force
     if given is None:
         yield found("no-behavior", field, "(absent)", seconds=_DEFAULT_WINDOW_SECONDS)
         yield from _down_window(_DEFAULT_WINDOW_SECONDS, field, pause_seconds, sync)

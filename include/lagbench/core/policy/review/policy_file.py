@@ -12,7 +12,7 @@ from lagbench.core.keda.triggers.trigger_authentication import (
     decode_secret,
 )
 from lagbench.core.policy.admission.webhook import Manifest, target_type
-from lagbench.core.policy.policy_limits import POLICY_VERSIONS
+from lagbench.core.policy.policy import POLICY_VERSIONS
 from lagbench.core.policy.review.cluster_facts import (
     AUTHENTICATIONS,
     WORKLOADS,
@@ -20,8 +20,8 @@ from lagbench.core.policy.review.cluster_facts import (
     mapping,
     name_of,
 )
-from lagbench.core.policy.review.finding import KnownObjects, PolicyContext
 from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
+from lagbench.core.policy.review.subject import KnownObjects, PolicyContext
 from lagbench.errors import WrongInput
 
 _NO_FACTS = ClusterFacts("", "default")

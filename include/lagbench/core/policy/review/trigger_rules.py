@@ -16,10 +16,11 @@ from lagbench.core.keda.triggers.trigger_authentication import ContainerVariable
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES, ExternalTrigger
 from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, parse_lag_settings
 from lagbench.core.lag_scaler.lag_rule import LagRule
-from lagbench.core.policy.policy_limits import is_lag_scaler, lag_threshold_key
-from lagbench.core.policy.review.finding import LOGIN_PARAMETERS, NOT_SHOWN, Finding, Subject, shown
+from lagbench.core.policy.finding import LOGIN_PARAMETERS, NOT_SHOWN, Finding, shown
+from lagbench.core.policy.policy import Policy
+from lagbench.core.policy.policy_limits import calls_lag_scaler
 from lagbench.core.policy.review.finding_texts import found
-from lagbench.core.policy.stream_windows import stream_windows
+from lagbench.core.policy.review.subject import Subject
 from lagbench.errors import WrongInput
 
 # A quarter of the promise is left for the reaction: a sync, a pod's start, a rebalance.
@@ -34,20 +35,20 @@ _NOT_OF_KAFKA = {
 
 def trigger_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
     """Yield the findings of one trigger."""
-    written = subject.written["triggers"][trigger.index]
-    metadata, field = written["metadata"], f"spec.triggers[{trigger.index}].metadata"
+    metadata: Mapping[str, str] = subject.written["triggers"][trigger.index]["metadata"]
+    field = f"spec.triggers[{trigger.index}].metadata"
     read = trigger.parameters
     if isinstance(read, KafkaTrigger):
         yield from _kafka(subject, read, metadata, field)
     yield from _activation(subject, trigger, field)
-    is_on_lag = isinstance(read, KafkaTrigger) or lag_threshold_key(written)
-    if is_on_lag and trigger.metric_type == "Value":
+    is_on_lag = isinstance(read, PrometheusTrigger) and read.counts_lag
+    if (is_on_lag or isinstance(read, KafkaTrigger)) and trigger.metric_type == "Value":
         yield found("value-target", f"spec.triggers[{trigger.index}].metricType", "Value")
     if isinstance(read, CronTrigger):
         yield from _cron(subject, read, field)
     if isinstance(read, ExternalTrigger):
         yield from _external(read, field)
-        if is_lag_scaler(written):
+        if calls_lag_scaler(trigger.type, metadata):
             yield from _lag_scaler(subject, read.metadata, field)
     for remark in TRIGGER_TYPES[trigger.type].remarks(read, metadata):
         yield Finding(
@@ -216,10 +217,10 @@ def resource_only_findings(subject: Subject) -> Iterator[Finding]:
         yield found(f"lag-not-seen{key}", "spec.triggers", types, most=most)
 
 
-def window_findings(manifest: Mapping[str, Any]) -> Iterator[Finding]:
+def window_findings(policy: Policy) -> Iterator[Finding]:
     """Yield cron windows that no plan and no run accepts; KEDA does not read the annotation."""
     try:
-        stream_windows(manifest, where="policy")
+        _ = policy.windows
     except WrongInput as problem:
         value = shown(problem.value)
         yield found("cron-windows", problem.field, value, allowed=problem.allowed)

@@ -9,9 +9,7 @@ import pytest
 from lagbench.core.keda.refusals import NotSupported
 from lagbench.core.keda.triggers.promql import LagQuery, parse_lag_query, query_for_run
 from lagbench.core.keda.triggers.trigger_authentication import (
-    AuthenticationRef,
     TargetEnvironment,
-    authentication_refs,
     decode_secret,
     referenced_objects,
     resolve_authentication,
@@ -112,23 +110,6 @@ def test_another_kind_is_refused() -> None:
     """Only the two kinds of KEDA's own group are read."""
     with pytest.raises(WrongInput, check=lambda error: error.value == "v1 Secret"):
         resolve({"apiVersion": "v1", "kind": "Secret", "spec": {}})
-
-
-def test_references_are_listed_by_trigger() -> None:
-    """The index tells the trigger; triggers without one and malformed ones are left out."""
-    triggers = [
-        {"type": "kafka"},
-        {"type": "kafka", "authenticationRef": {"name": "a"}},
-        {"authenticationRef": {"name": "b", "kind": "ClusterTriggerAuthentication"}},
-        {"authenticationRef": {"name": ""}},
-        "no trigger",
-    ]
-
-    assert authentication_refs({"spec": {"triggers": triggers}}) == [
-        (1, AuthenticationRef(name="a")),
-        (2, AuthenticationRef(name="b", kind="ClusterTriggerAuthentication")),
-    ]
-    assert authentication_refs({"spec": None}) == []
 
 
 def test_a_secrets_data_is_decoded() -> None:

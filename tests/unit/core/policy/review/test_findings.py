@@ -10,9 +10,9 @@ import pytest
 
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.scaled_object_spec import PAUSED
-from lagbench.core.policy.review.finding import PolicyContext
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
+from lagbench.core.policy.review.subject import PolicyContext
 from lagbench.errors import WrongInput
 
 CASES = Path(__file__).parents[4] / "data" / "keda_webhook_cases.json.gz"

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.unit.core.policy.review.test_findings import CPU, CRON, kafka, policy
 
-from lagbench.core.policy.review.finding import Finding, PolicyContext
+from lagbench.core.policy.finding import Finding
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
+from lagbench.core.policy.review.subject import PolicyContext
 
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"}
 RESOURCE = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}

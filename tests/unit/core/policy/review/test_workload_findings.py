@@ -17,9 +17,10 @@ from lagbench.adapters.kube.cluster_check import base_manifest
 from lagbench.catalog.catalog import policy_file
 from lagbench.catalog.catalog_files import list_policies
 from lagbench.catalog.strict_yaml import parse_documents, read_text
-from lagbench.core.policy.review.finding import Finding, PolicyContext
+from lagbench.core.policy.finding import Finding
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
+from lagbench.core.policy.review.subject import PolicyContext
 
 
 def found(code: str, context: PolicyContext | None = None, **spec: Any) -> list[Finding]:
