@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from croniter import croniter
 from tests.fakes.triggers import read_trigger
 
-from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger, ScheduleError, parse_schedule
 from lagbench.core.keda.triggers.trigger_parameters import RunSources, TriggerSource
-from lagbench.core.keda.triggers.trigger_types import RESOURCE_TYPES, TRIGGER_TYPES
+from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
 from lagbench.errors import WrongInput
 
 KAFKA = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "t"}
@@ -104,25 +102,6 @@ def test_spaces_around_a_number_are_no_error() -> None:
     assert (trigger.lag_threshold, trigger.activation_lag_threshold) == (20, 0)
 
 
-def test_secrets_of_kafka_are_read_and_do_not_show() -> None:
-    """Values of a TriggerAuthentication are there for the client, and not in the repr."""
-    pair = {"tls": "enable", "ca": "ca-secret", "cert": "c-secret", "key": "k-secret"}
-
-    security = read_trigger("kafka", KAFKA, {**SCRAM, **pair, "keyPassword": "kp-secret"}).security
-
-    assert security.password.get_secret_value() == "p-secret"
-    assert security.key_password is not None
-    assert (security.is_tls, security.sasl, security.username) == (True, "scram_sha512", "u")
-    assert "secret" not in repr(security)
-
-
-def test_tls_of_kafka() -> None:
-    """Without TLS a lonely certificate is no error; a value in the trigger is looked at first."""
-    assert not read_trigger("kafka", KAFKA, {"cert": "c"}).security.is_tls
-    disabled = read_trigger("kafka", {**KAFKA, "tls": "disable"}, {"tls": "enable"})
-    assert not disabled.security.is_tls
-
-
 def test_a_wrong_value_out_of_a_secret_is_not_repeated() -> None:
     """The reason names the parameter but not what the secret holds; KEDA prints it."""
     with pytest.raises(TriggerRefused) as caught:
@@ -174,8 +153,8 @@ def test_when_a_connection_is_encrypted(
     assert read_trigger("external", {**ADDRESS, **metadata}, auth).uses_tls == uses_tls
 
 
-def test_secrets_of_an_external_trigger_do_not_show() -> None:
-    """Neither keys nor resolved variables are in the repr."""
+def test_secrets_do_not_show() -> None:
+    """Neither keys, passwords nor resolved variables are in the repr."""
     trigger = read_trigger(
         "external",
         {**ADDRESS, "passwordFromEnv": "PASSWORD"},
@@ -183,6 +162,7 @@ def test_secrets_of_an_external_trigger_do_not_show() -> None:
         {"PASSWORD": "p-secret"},
     )
 
+    assert "secret" not in repr(read_trigger("kafka", KAFKA, SCRAM))
     assert "secret" not in repr(trigger)
     assert trigger.tls_client_key.get_secret_value() == "k-secret"
     assert trigger.connection_key[-1] == "k-secret"
@@ -205,16 +185,6 @@ def test_resources_are_percentages_or_quantities() -> None:
         read_trigger("cpu", {"value": "5"}, metric_type="Value")
 
 
-@pytest.mark.parametrize("name", TRIGGER_TYPES)
-def test_a_type_has_a_target_or_somebody_else_knows_it(name: str) -> None:
-    """Of a resource the HPA knows the metric, of an external trigger its server."""
-    known = TRIGGER_TYPES[name]
-
-    assert known.name == name
-    assert (known.target_milli is None) == (name in RESOURCE_TYPES or name.startswith("external"))
-    assert known.may_be_cached == (name not in {"cron", "cpu", "memory"})
-
-
 def test_a_run_fills_in_what_a_prometheus_trigger_reads() -> None:
     """The group is the run's; the address that of the bench, on a cluster the policy's own."""
     embedded = RunSources("broker:9092", "run.events", "enrich.run", "http://here:9090")
@@ -227,23 +197,6 @@ def test_a_run_fills_in_what_a_prometheus_trigger_reads() -> None:
         "threshold": "500",
     }
     assert fill(PROMETHEUS, cluster)["serverAddress"] == PROMETHEUS["serverAddress"]
-
-
-def test_a_target_below_half_a_thousandth_is_no_target() -> None:
-    """KEDA makes 0 of it, which the API server rejects for an HPA."""
-    trigger: dict[str, Any] = {
-        "type": "prometheus",
-        "metadata": {**PROMETHEUS, "threshold": "0.0004"},
-    }
-    manifest = {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": {"name": "consumer"},
-        "spec": {"scaleTargetRef": {"name": "consumer"}, "triggers": [trigger]},
-    }
-
-    with pytest.raises(TriggerRefused, check=lambda error: error.stage == "hpa"):
-        parse_scaled_object(manifest, where="f")
 
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
