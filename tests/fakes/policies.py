@@ -62,9 +62,7 @@ def composite(formula: str, **more: str) -> dict[str, Any]:
 
 
 def scaled_object(
-    annotations: dict[str, str] | None = None,
-    metadata: dict[str, Any] | None = None,
-    **spec: Any,
+    annotations: dict[str, str] | None = None, metadata: dict[str, Any] | None = None, **spec: Any
 ) -> dict[str, Any]:
     """Return a good ScaledObject with fields of its spec replaced; None takes one away."""
     whole = {**copy.deepcopy(_SPEC), "triggers": [kafka()], **spec}

@@ -12,8 +12,8 @@ from lagbench.core.hpa.hpa_object import HpaSpec, ScaleTarget, parse_hpa
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, is_handed_over
 from lagbench.core.keda.object.scaled_object import read_scaled_object
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
-from lagbench.core.keda.refusals import NotSupported
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
+from lagbench.core.keda.triggers.trigger_parameters import NotSupported
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
 from lagbench.core.object_meta import without_export
 from lagbench.core.object_schema import json_value
@@ -22,19 +22,12 @@ from lagbench.core.policy.admission.webhook import ClusterView
 from lagbench.core.policy.applied import AppliedPolicy
 from lagbench.core.policy.finding import refusal_findings
 from lagbench.core.policy.policy_limits import PolicyLimits, limits_of, unscaled_limits
-from lagbench.core.policy.stream_windows import (
-    WINDOWS_ANNOTATION,
-    StreamWindow,
-    stream_windows,
-)
+from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION, StreamWindow, stream_windows
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
 from lagbench.core.scenario.scenario import Scenario, Workload
 from lagbench.errors import WrongInput
 
-POLICY_VERSIONS = {
-    "ScaledObject": "keda.sh/v1alpha1",
-    "HorizontalPodAutoscaler": "autoscaling/v2",
-}
+POLICY_VERSIONS = {"ScaledObject": "keda.sh/v1alpha1", "HorizontalPodAutoscaler": "autoscaling/v2"}
 
 
 def is_policy(document: Any) -> bool:

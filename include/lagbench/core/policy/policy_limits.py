@@ -14,10 +14,7 @@ from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 from lagbench.core.keda.triggers.trigger_parameters import go_boolean
-from lagbench.core.keda.triggers.trigger_types import (
-    ExternalTrigger,
-    ForeignTrigger,
-)
+from lagbench.core.keda.triggers.trigger_types import ExternalTrigger, ForeignTrigger
 from lagbench.core.lag_scaler.lag_rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.errors import WrongInput
 

@@ -34,7 +34,7 @@ from lagbench.core.keda.loop.scalers import (
     CronScaler,
     MetricReading,
     MetricSpec,
-    ResourceScaler,
+    OneMetric,
     Scaler,
     TargetView,
     trigger_metric_spec,
@@ -167,7 +167,7 @@ class SimulatedAutoscaler:
             case CronTrigger():
                 return CronScaler(trigger, parameters, lambda: world.now_ns)
             case ResourceTrigger():
-                return ResourceScaler(trigger)
+                return OneMetric(trigger)
             case ExternalTrigger():
                 sampler = self._sampler(trigger.index, parameters)
                 name = f"s{trigger.index}-{sampler.settings.metric_name}"

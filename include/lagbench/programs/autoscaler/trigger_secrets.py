@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 
 from lagbench.adapters.kube.followed_cluster import (
     CLUSTER_TRIGGER_AUTHENTICATION,
@@ -21,7 +22,6 @@ from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.keda.triggers.trigger_authentication import (
     AuthenticationRef,
-    TargetEnvironment,
     container_variables,
     decode_secret,
     referenced_objects,
@@ -30,6 +30,8 @@ from lagbench.core.keda.triggers.trigger_authentication import (
 from lagbench.errors import WrongInput
 
 log = logging.getLogger(__name__)
+
+Environments = Mapping[str, Mapping[str, str]]
 
 # The secrets of a ClusterTriggerAuthentication lie where KEDA itself runs.
 _KEDA_NAMESPACE = "keda"
@@ -41,13 +43,7 @@ def parse_resolved(manifest: Manifest, cluster: Cluster) -> ScaledObjectSpec:
     :raises WrongInput: it cannot be scaled as it is written.
     """
     key = key_of(manifest)
-    found: list[TargetEnvironment] = []
-
-    def environment() -> TargetEnvironment:
-        if not found:
-            found.append(_target_environment(manifest, cluster))
-        return found[0]
-
+    environment = cache(lambda: _target_environment(manifest, cluster))
     where = f"ScaledObject {'/'.join(key)}"
     written = parse_scaled_object(manifest, where=where)
     asks_environment = any(
@@ -69,7 +65,7 @@ def parse_resolved(manifest: Manifest, cluster: Cluster) -> ScaledObjectSpec:
     return parse_scaled_object(
         manifest,
         where=where,
-        environment=environment().by_container[""] if asks_environment else None,
+        environment=environment()[""] if asks_environment else None,
         auth=auth,
     )
 
@@ -78,7 +74,7 @@ def _read_authentication(
     ref: AuthenticationRef,
     namespace: str,
     cluster: Cluster,
-    environment: Callable[[], TargetEnvironment],
+    environment: Callable[[], Environments],
 ) -> dict[str, str]:
     kind, place = TRIGGER_AUTHENTICATION, namespace
     if ref.kind == CLUSTER_TRIGGER_AUTHENTICATION[1]:
@@ -95,7 +91,7 @@ def _read_authentication(
     )
 
 
-def _target_environment(manifest: Manifest, cluster: Cluster) -> TargetEnvironment:
+def _target_environment(manifest: Manifest, cluster: Cluster) -> Environments:
     """Return the variables of every container; "" is the one that the ScaledObject means."""
     target = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
     kind = (target.get("apiVersion") or "apps/v1", target.get("kind") or "Deployment")
@@ -116,7 +112,7 @@ def _target_environment(manifest: Manifest, cluster: Cluster) -> TargetEnvironme
             value=wanted,
             allowed=f"a container of the target: {', '.join(sorted(found))}",
         )
-    return TargetEnvironment({**found, "": found[wanted]})
+    return {**found, "": found[wanted]}
 
 
 def _values(kind: Kind, key: ObjectKey, cluster: Cluster) -> dict[str, str]:

@@ -23,11 +23,7 @@ from lagbench.core.telemetry.records_of_programs import HpaSync, Scaled
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.autoscaler.__main__ import parse_options
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
-from lagbench.programs.autoscaler.instead_of_keda import (
-    Handover,
-    InsteadOfKeda,
-    require_kinds,
-)
+from lagbench.programs.autoscaler.instead_of_keda import Handover, InsteadOfKeda, require_kinds
 from lagbench.programs.autoscaler.object_worker import EventRecorder, StatusWriter
 
 MARKS = {SCALED_BY: CONTROLLER, PAUSED: "true"}

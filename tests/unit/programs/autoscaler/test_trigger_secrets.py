@@ -132,10 +132,7 @@ def test_parameters_from_the_environment_follow_the_references_of_the_container(
         "envFrom": [{"prefix": "APP_", "configMapRef": {"name": "c"}}],
         "env": [
             {"name": "TOPIC", "value": "t1"},
-            {
-                "name": "SERVERS",
-                "valueFrom": {"secretKeyRef": {"name": "s", "key": "pass"}},
-            },
+            {"name": "SERVERS", "valueFrom": {"secretKeyRef": {"name": "s", "key": "pass"}}},
         ],
     }
     pod_spec = {"containers": [{"name": "proxy"}, container]}

@@ -142,8 +142,8 @@ def object_metric_specs(
     return (*resources, composite_metric_spec(spec.modifiers)), names
 
 
-class ResourceScaler:
-    """Yields a metric that the HPA reads from the pods."""
+class OneMetric:
+    """The one metric that a trigger's parameters name; as it is, one that the HPA reads itself."""
 
     def __init__(self, trigger: Trigger) -> None:
         """Take the trigger."""
@@ -155,7 +155,7 @@ class ResourceScaler:
         return self._specs
 
     def read(self, metric_name: str) -> MetricReading:
-        """Reject the call: the HPA reads the pods' usage itself."""
+        """Return a reading of it; of a resource the pods' usage is not KEDA's to read."""
         raise ScalerFailed(f"{metric_name} is read by the HPA, not by KEDA")
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class ResourceScaler:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class CronScaler:
+class CronScaler(OneMetric):
     """Wants the replicas inside the trigger's hours, and none outside.
 
     An answer holds until the next start or end; a poll in between compares two integers.
@@ -175,16 +175,10 @@ class CronScaler:
         self, trigger: Trigger, parameters: CronTrigger, now_ns: Callable[[], int]
     ) -> None:
         """Answer for ``trigger`` by the wall clock ``now_ns``."""
-        spec = trigger_metric_spec(trigger)
-        self._specs: tuple[MetricSpec, ...] = () if spec is None else (spec,)
-        self._parameters = parameters
-        self._now_ns = now_ns
+        super().__init__(trigger)
+        self._parameters, self._now_ns = parameters, now_ns
         self._reading = MetricReading((0.0,), is_active=False)
         self._holds_from_ns = self._holds_until_ns = 0
-
-    def metric_specs(self) -> tuple[MetricSpec, ...]:
-        """Return the one metric of the trigger."""
-        return self._specs
 
     def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - there is only one
         """Look at the clock; whether the time zone exists shows here, as in KEDA."""
@@ -192,9 +186,6 @@ class CronScaler:
         if not self._holds_from_ns <= now_ns < self._holds_until_ns:
             self._look(now_ns)
         return self._reading
-
-    def close(self) -> None:
-        """Hold nothing."""
 
     def _look(self, now_ns: int) -> None:
         # A schedule has minutes; rounded down, an instant keeps its place between two of them.
@@ -213,10 +204,7 @@ class ScalerCache:
     """Owns one scaler per trigger from the first use until an error or ``clear``."""
 
     def __init__(
-        self,
-        triggers: Sequence[Trigger],
-        build: ScalerBuilder,
-        on_built: Callable[[Trigger], None],
+        self, triggers: Sequence[Trigger], build: ScalerBuilder, on_built: Callable[[Trigger], None]
     ) -> None:
         """Build nothing yet; ``on_built`` hears of each scaler that is made."""
         self._triggers = triggers

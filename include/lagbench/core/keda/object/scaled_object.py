@@ -32,12 +32,13 @@ from lagbench.core.keda.object.scaled_object_spec import (
     Trigger,
     parse_scaling_annotations,
 )
-from lagbench.core.keda.refusals import NotSupported, RefusalStage, TriggerRefused
-from lagbench.core.keda.triggers.trigger_authentication import (
-    AuthenticationRef,
-    ContainerVariables,
+from lagbench.core.keda.triggers.trigger_authentication import AuthenticationRef, ContainerVariables
+from lagbench.core.keda.triggers.trigger_parameters import (
+    NotSupported,
+    RefusalStage,
+    TriggerRefused,
+    TriggerSource,
 )
-from lagbench.core.keda.triggers.trigger_parameters import TriggerSource
 from lagbench.core.keda.triggers.trigger_types import RESOURCE_TYPES, TRIGGER_TYPES, parse_trigger
 from lagbench.core.object_schema import (
     Refusal,

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.keda.refusals import NotSupported
 from lagbench.core.keda.triggers.trigger_authentication import is_unknown
 from lagbench.core.keda.triggers.trigger_parameters import (
     AuthText,
     EnvText,
     Given,
+    NotSupported,
     Remark,
     RunSources,
     Secret,

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from lagbench.core.keda.refusals import NotSupported
 from lagbench.core.keda.triggers.promql import (
     KNOWN_FORMS,
     gives_one_series,
@@ -18,6 +17,7 @@ from lagbench.core.keda.triggers.promql import (
 from lagbench.core.keda.triggers.trigger_parameters import (
     HIDDEN,
     Given,
+    NotSupported,
     Remark,
     RunSources,
     SampledLag,

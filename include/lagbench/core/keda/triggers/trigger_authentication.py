@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.keda.refusals import NotSupported
+from lagbench.core.keda.triggers.trigger_parameters import NotSupported
 from lagbench.core.object_schema import refuse_unknown_fields
 from lagbench.errors import WrongInput
 
@@ -54,17 +54,6 @@ class AuthenticationRef(BaseModel):
     kind: AuthenticationKind = "TriggerAuthentication"
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEnvironment:
-    """The environment of the scale target's containers; "" is the one that KEDA would take."""
-
-    by_container: Mapping[str, Values] = field(default_factory=dict, repr=False)
-
-    def value(self, container: str, name: str) -> str:
-        """Return a variable's value, empty when it or the container is not there."""
-        return self.by_container.get(container, {}).get(name, "")
-
-
 def referenced_objects(authentication: Mapping[str, Any]) -> tuple[set[str], set[str]]:
     """Return the names of the Secrets and of the ConfigMaps that an authentication reads."""
     spec = authentication.get("spec") or {}
@@ -79,12 +68,14 @@ def resolve_authentication(
     where: str,
     secrets: ValuesByName,
     config_maps: ValuesByName,
-    environment: TargetEnvironment | None = None,
+    environment: Mapping[str, Values] | None = None,
 ) -> dict[str, str]:
     """Return parameter -> value of a TriggerAuthentication or its cluster-wide kind.
 
     ``secrets`` and ``config_maps`` are those of the authentication's namespace (KEDA's own for
-    the cluster-wide kind), already decoded. A source that only KEDA has is ``NotSupported``.
+    the cluster-wide kind), already decoded; ``environment`` holds the variables of the target's
+    containers by their names, those of the one that KEDA would take under "". A source that only
+    KEDA has is ``NotSupported``.
     """
     kind = authentication.get("kind")
     if authentication.get("apiVersion") != API_VERSION or kind not in KINDS:
@@ -98,11 +89,10 @@ def resolve_authentication(
         if spec.get(name):
             allowed = f"{', '.join(_READ_HERE)}: KEDA has {name}, the embedded autoscaler does not"
             raise NotSupported(where=where, field=f"spec.{name}", value="…", allowed=allowed)
-    found = environment or TargetEnvironment()
     resolved: dict[str, str] = {}
     # In KEDA's order: a parameter that several sources name has the last one's value.
     for parameter, name, container in _entries(spec, "env", "containerName", where, ("name",)):
-        resolved[parameter] = found.value(container, name)
+        resolved[parameter] = (environment or {}).get(container, {}).get(name, "")
     for source, values in (("configMapTargetRef", config_maps), ("secretTargetRef", secrets)):
         for parameter, name, key in _entries(spec, source, "key", where, ("name", "key")):
             resolved[parameter] = values.get(name, {}).get(key, "")

@@ -12,14 +12,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from lagbench.core.keda.refusals import NotSupported, TriggerRefused
 from lagbench.core.keda.triggers.cron_trigger import CRON
 from lagbench.core.keda.triggers.kafka_parameters import KAFKA, parse_kafka_trigger
 from lagbench.core.keda.triggers.prometheus_parameters import PROMETHEUS
 from lagbench.core.keda.triggers.trigger_parameters import (
     Given,
+    NotSupported,
     Secret,
     TriggerParameters,
+    TriggerRefused,
     TriggerSource,
     TriggerType,
     read_values,

@@ -8,7 +8,7 @@ from typing import Any
 
 from lagbench.core.hpa.hpa_object import HpaSpec
 from lagbench.core.keda.object.scaled_object import read_scaled_object
-from lagbench.core.keda.refusals import NotSupported, TriggerRefused
+from lagbench.core.keda.triggers.trigger_parameters import NotSupported, TriggerRefused
 from lagbench.core.object_meta import exported_fields, odd_finalizers
 from lagbench.core.object_schema import json_value, value_at
 from lagbench.core.policy.admission.api_server import RefusedBy, admit, admit_hpa, stored_hpa

@@ -22,7 +22,7 @@ from lagbench.core.keda.loop.keda_runtime import KedaObject
 from lagbench.core.keda.loop.metric_readings import MetricHealth
 from lagbench.core.keda.loop.scalers import MetricSpec, ScalerFailed, ScalersNotBuilt, TargetView
 from lagbench.core.keda.object.scaled_object_spec import ScalingAnnotations, Trigger
-from lagbench.core.keda.refusals import TriggerRefused
+from lagbench.core.keda.triggers.trigger_parameters import TriggerRefused
 
 FALLBACK = {"failureThreshold": 3, "replicas": 6}
 

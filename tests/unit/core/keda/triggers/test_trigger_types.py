@@ -10,9 +10,8 @@ import pytest
 from croniter import croniter
 from tests.fakes.triggers import read_trigger
 
-from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger, ScheduleError, parse_schedule
-from lagbench.core.keda.triggers.trigger_parameters import RunSources, TriggerSource
+from lagbench.core.keda.triggers.trigger_parameters import RunSources, TriggerRefused, TriggerSource
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
 from lagbench.errors import WrongInput
 

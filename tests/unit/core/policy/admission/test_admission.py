@@ -253,10 +253,7 @@ def test_a_finalizer_without_a_domain_is_warned_of() -> None:
     found = admit(given, ClusterView())
 
     assert found.is_accepted
-    assert [text.split(":")[1] for text in found.warnings] == [
-        ' "finalizer.keda.sh"',
-        ' "keep"',
-    ]
+    assert [text.split(":")[1] for text in found.warnings] == [' "finalizer.keda.sh"', ' "keep"']
 
 
 @pytest.mark.parametrize(

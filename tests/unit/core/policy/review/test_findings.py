@@ -41,9 +41,7 @@ ONE_POD = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 15}]}
 
 
 def review(
-    annotations: dict[str, str] | None = None,
-    context: PolicyContext | None = None,
-    **spec: Any,
+    annotations: dict[str, str] | None = None, context: PolicyContext | None = None, **spec: Any
 ) -> PolicyReview:
     """Return the review of a good policy with these fields, by default on 12 partitions."""
     around = context or PolicyContext(partitions=12)
@@ -273,8 +271,7 @@ def test_annotations_are_named(annotations: dict[str, str], code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotations", "syncs", "every"),
-    [({}, 2, 15), ({"lagbench.io/hpa-sync-seconds": "5"}, 5, 5)],
+    ("annotations", "syncs", "every"), [({}, 2, 15), ({"lagbench.io/hpa-sync-seconds": "5"}, 5, 5)]
 )
 def test_a_window_is_counted_in_the_syncs_of_the_policy(
     annotations: dict[str, str], syncs: int, every: int

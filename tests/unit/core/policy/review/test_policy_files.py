@@ -142,11 +142,7 @@ def test_variables_are_resolved_as_keda_does(
 def deployment(**pod: Any) -> dict[str, Any]:
     """Return the target of the good policy with these fields of its pods."""
     spec = {"containers": [{"name": "c"}], **pod}
-    return {
-        "kind": "Deployment",
-        "metadata": {"name": "w"},
-        "spec": {"template": {"spec": spec}},
-    }
+    return {"kind": "Deployment", "metadata": {"name": "w"}, "spec": {"template": {"spec": spec}}}
 
 
 def grace(shutdown: float | None, **pod: Any) -> list[str]:
