@@ -88,8 +88,8 @@ def read_scaled_object(
 ) -> tuple[ScaledObjectSpec | None, list[WrongInput]]:
     """Return the spec, or all that is wrong in the order in which KEDA would come upon it.
 
-    ``TriggerRefused`` is the operator's, the rest the API server's or the webhook's. What is
-    ``NotSupported`` is only this autoscaler's: the spec says all the same what it means for KEDA.
+    ``TriggerRefused`` is the operator's, the rest the API server's or the webhook's. With nothing
+    but ``NotSupported``, which only this autoscaler raises, there is a spec: KEDA has one, too.
     """
     given = json_value(manifest)
     problems: list[WrongInput] = [

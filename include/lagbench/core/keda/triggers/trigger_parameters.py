@@ -1,4 +1,4 @@
-"""A trigger type's parameters, one field of a model for each, and who refuses them."""
+"""A trigger type's parameters, one field of a model for each, and who rejects them."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class TriggerType(Generic[Parameters]):
     """Every key that KEDA reads in the metadata; empty: the type takes any."""
     remarks: Callable[[Parameters, Mapping[str, str]], Iterator[Remark]] = _no_remarks
     beyond: Callable[[Parameters, TriggerSource], NotSupported | None] = lambda _parameters, _: None
-    """What the bench's scaler cannot do of what KEDA takes."""
+    """Names a parameter that KEDA takes, and the bench's scaler cannot do."""
     for_run: Callable[[Mapping[str, str], RunSources], Mapping[str, str]] = lambda written, _: (
         written
     )
