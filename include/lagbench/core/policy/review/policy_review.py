@@ -107,20 +107,24 @@ def review_policy(
     else:
         allowed = "ScaledObject or HorizontalPodAutoscaler"
         raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
-    ordered = sorted([*exported, *review.findings], key=lambda item: _LEVELS.index(item.level))
-    rate, slo = context.pod_rate, context.slo_seconds
-    if rate is not None and slo is not None:
-        review = replace(review, suggested_lag_threshold=suggest_lag_threshold(rate, slo))
-    if rate is not None and review.limits is not None and review.can_run:
-        review = replace(
-            review,
-            loop_gain=loop_gain(rate, review.limits),
-            standing_lag_seconds=standing_lag_seconds(rate, review.limits),
-        )
-    review = replace(review, findings=tuple(ordered))
-    if review.is_accepted and any(item.level == "refused" for item in exported):
-        return replace(review, is_accepted=False, refused_by="apiserver")
-    return review
+    findings = [*exported, *review.findings]
+    is_refused = any(item.level == "refused" for item in exported)
+    review = replace(
+        review,
+        findings=tuple(sorted(findings, key=lambda item: _LEVELS.index(item.level))),
+        is_accepted=review.is_accepted and not is_refused,
+        refused_by=review.refused_by or ("apiserver" if is_refused else None),
+    )
+    rate, slo, limits = context.pod_rate, context.slo_seconds, review.limits
+    if rate is None:
+        return review
+    is_known = limits is not None and all(item.level != "broken" for item in findings)
+    return replace(
+        review,
+        suggested_lag_threshold=None if slo is None else suggest_lag_threshold(rate, slo),
+        loop_gain=loop_gain(rate, limits) if limits is not None and is_known else None,
+        standing_lag_seconds=standing_lag_seconds(rate, limits) if limits and is_known else None,
+    )
 
 
 def _exported(manifest: Mapping[str, Any], around: KnownObjects) -> Iterator[Finding]:
