@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Literal, Protocol
 
-from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, ScalingModifiers, Trigger
+from lagbench.core.keda.object.scaled_object_spec import Trigger
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES, ResourceTrigger
 from lagbench.core.kubernetes_values import NS_PER_SECOND, metric_milli
@@ -105,41 +105,6 @@ def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:
         target_type=trigger.metric_type,
         target_milli=known.target_milli(parameters),
     )
-
-
-def composite_metric_spec(modifiers: ScalingModifiers) -> MetricSpec:
-    """Return the one metric that scalingModifiers makes of the external ones."""
-    return MetricSpec(
-        name=COMPOSITE_METRIC,
-        kind="External",
-        target_type=modifiers.metric_type,
-        target_milli=modifiers.target_milli,
-    )
-
-
-def object_metric_specs(
-    spec: ScaledObjectSpec, plain: Sequence[MetricSpec]
-) -> tuple[tuple[MetricSpec, ...], tuple[str, ...]]:
-    """Return the HPA's metrics and the names of the external ones that the triggers yield.
-
-    External metrics come first; with scalingModifiers one composite takes the place of them all,
-    behind the resources. ``ScalerFailed`` when there is none, or a name twice.
-    """
-    if not plain:
-        raise ScalerFailed(
-            f"no metric specs returned from scalers for ScaledObject {spec.namespace}/{spec.name}"
-        )
-    external = [item for item in plain if item.kind == "External"]
-    names = tuple(item.name for item in external)
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise ScalerFailed(
-                f"metricName {name} defined multiple times in ScaledObject {spec.name}"
-            )
-    resources = [item for item in plain if item.kind == "Resource"]
-    if spec.modifiers is None:
-        return (*external, *resources), names
-    return (*resources, composite_metric_spec(spec.modifiers)), names
 
 
 class OneMetric:
