@@ -22,10 +22,10 @@ from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.keda.triggers.trigger_authentication import (
     AuthenticationRef,
-    container_variables,
     decode_secret,
     referenced_objects,
     resolve_authentication,
+    target_variables,
 )
 from lagbench.errors import WrongInput
 
@@ -97,22 +97,18 @@ def _target_environment(manifest: Manifest, cluster: Cluster) -> Environments:
     kind = (target.get("apiVersion") or "apps/v1", target.get("kind") or "Deployment")
     namespace, kinds = key_of(manifest)[0], {"ConfigMap": CONFIG_MAP, "Secret": SECRET}
     workload = cluster.get(kind, (namespace, str(target.get("name"))))
-    containers = workload["spec"]["template"]["spec"]["containers"]
-    found = {
-        str(item["name"]): container_variables(
-            item, lambda kind, name: _values(kinds[kind], (namespace, name), cluster)
-        )
-        for item in containers
-    }
-    wanted = str(target.get("envSourceContainerName") or containers[0]["name"])
-    if wanted not in found:
+    wanted = target.get("envSourceContainerName")
+    found = target_variables(
+        workload, wanted, lambda kind, name: _values(kinds[kind], (namespace, name), cluster)
+    )
+    if "" not in found:
         raise WrongInput(
             where=f"ScaledObject {'/'.join(key_of(manifest))}",
             field="spec.scaleTargetRef.envSourceContainerName",
             value=wanted,
             allowed=f"a container of the target: {', '.join(sorted(found))}",
         )
-    return {**found, "": found[wanted]}
+    return found
 
 
 def _values(kind: Kind, key: ObjectKey, cluster: Cluster) -> dict[str, str]:

@@ -207,6 +207,21 @@ def container_variables(container: Mapping[str, Any], values_of: ValuesOf) -> Co
     return ContainerVariables(known, None if is_open else frozenset(unknown))
 
 
+def target_variables(
+    workload: Any, wanted: object, values_of: ValuesOf
+) -> dict[str, ContainerVariables]:
+    """Return the variables of a workload's containers by name.
+
+    Under "" are those of the ``wanted`` one, or of the first; without it there is no "".
+    """
+    for name in ("spec", "template", "spec"):
+        workload = workload.get(name) if isinstance(workload, Mapping) else None
+    containers = list(_rows(workload.get("containers") if isinstance(workload, Mapping) else None))
+    found = {str(item.get("name")): container_variables(item, values_of) for item in containers}
+    meant = str(wanted) if wanted else next(iter(found), "")
+    return {**found, "": found[meant]} if meant in found else found
+
+
 def _values(
     given: Mapping[str, Any], suffix: str, values_of: ValuesOf
 ) -> tuple[str, Mapping[str, str] | None]:

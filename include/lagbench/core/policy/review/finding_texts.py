@@ -24,7 +24,7 @@ _COOLDOWN = _Text(
     "warning",
     "decides nothing with minReplicaCount {floor}: it applies to the step to 0 (or "
     "idleReplicaCount)",
-    "leave it out; the speed of scale-down is set by {behavior}.scaleDown",
+    "leave it out; the speed of scale-down is set by behavior.scaleDown",
 )
 _TEXTS = {
     # Replicas
@@ -39,7 +39,7 @@ _TEXTS = {
     "idle-flaps": _Text(
         "warning",
         "the HPA sets {floor} at its next sync, because less is below its minimum, and KEDA sets "
-        "{idle} at its next poll: the pods start and stop for ever",
+        "{value} at its next poll: the pods start and stop for ever",
         "idleReplicaCount: 0, at which the HPA does not act",
     ),
     "limitation-keeps-none": _Text(
@@ -112,7 +112,7 @@ _TEXTS = {
     ),
     "cooldown-ignored": _COOLDOWN,
     "initial-cooldown-ignored": _COOLDOWN,
-    "cached-metrics": _Text("note", "the HPA sees a value up to {seconds} s old"),
+    "cached-metrics": _Text("note", "the HPA sees a value up to {interval} s old"),
     "no-behavior": _Text(
         "note",
         "the HPA's older limits apply: at most max(2 x current, 4) replicas per sync, and down in "
@@ -257,7 +257,9 @@ _TEXTS = {
         "its hours have no effect: minReplicaCount ({floor}) pods always run",
         "more than {floor}",
     ),
-    "cron-over-max": _Text("warning", "never more than maxReplicaCount ({most})", "at most {most}"),
+    "cron-over-max": _Text(
+        "warning", "never more than maxReplicaCount ({ceiling})", "at most {ceiling}"
+    ),
     "scaler-address": _Text(
         "broken", "gRPC dials host:port; a URL is a name that cannot be resolved", "{dialled}"
     ),
@@ -267,12 +269,12 @@ _TEXTS = {
     ),
     "sustain-waits": _Text(
         "note",
-        "nothing scales before lag has persisted for {seconds:g} s; then the HPA's sync (15 s) and "
+        "nothing scales before lag has persisted for {value} s; then the HPA's sync (15 s) and "
         "the pods' start follow",
     ),
     "small-backlog-sleeps": _Text(
         "warning",
-        "with no pod running, a backlog below {threshold:,} {unit} {place} starts none and is "
+        "with no pod running, a backlog below {value} {unit} {place} starts none and is "
         "never read: only lag at that level{stands} counts as activity",
         "minReplicaCount: 1, or a kafka trigger beside it that starts the first pod",
     ),
@@ -332,7 +334,7 @@ _TEXTS = {
         "warning", "a failing source counts as no need: it may stop all pods", "replicas: 1 or more"
     ),
     "fallback-over-max": _Text(
-        "warning", "never more than maxReplicaCount ({most})", "at most {most}"
+        "warning", "never more than maxReplicaCount ({ceiling})", "at most {ceiling}"
     ),
     # Formulas
     "composite-targets": _Text(
@@ -342,7 +344,7 @@ _TEXTS = {
     ),
     "composite-negative": _Text(
         "warning",
-        "a result below 0 reaches the HPA as an overflow and requests maxReplicaCount ({most}), "
+        "a result below 0 reaches the HPA as an overflow and requests maxReplicaCount ({ceiling}), "
         "while KEDA reports Active=False",
         "max({formula}, 0)",
     ),
@@ -426,4 +428,5 @@ def found(key: str, field: str, value: str, **facts: Any) -> Finding:
     """Return a finding with its texts, in which ``facts`` are filled in."""
     level, happens, instead = _TEXTS[key]
     code = key.partition("/")[0]
-    return Finding(level, code, field, value, happens.format(**facts), instead.format(**facts))
+    happens, instead = (text.format(value=value, **facts) for text in (happens, instead))
+    return Finding(level, code, field, value, happens, instead)

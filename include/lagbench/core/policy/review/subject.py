@@ -19,9 +19,12 @@ from lagbench.core.keda.loop.keda_hpa import build_hpa
 from lagbench.core.keda.loop.scalers import MetricSpec
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.kubernetes_values import NS_PER_SECOND
+from lagbench.core.object_schema import value_at
 from lagbench.core.policy.admission.webhook import ClusterView
+from lagbench.core.policy.finding import Finding, shown
 from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.policy_limits import PolicyLimits
+from lagbench.core.policy.review.finding_texts import found
 from lagbench.core.scenario.scenario import ConsumerSettings
 
 
@@ -79,6 +82,19 @@ class Subject:
     def limits(self) -> PolicyLimits:
         """Return the limits of the policy."""
         return self.policy.limits
+
+    def found(self, key: str, field: str, value: str = "", **facts: Any) -> Finding:
+        """Return a finding; its value is what is written at the field, unless another is given."""
+        written = value_at(self.manifest, field)
+        if not value:
+            value = shown(written, field) if str(written or "").strip() else "(absent)"
+        usual = {
+            "floor": self.spec.floor,
+            "ceiling": self.spec.max_replica_count,
+            "interval": self.spec.polling_interval_seconds,
+            "sync": self.limits.flags.sync_seconds_in_force,
+        }
+        return found(key, field, value, **{**usual, **facts})
 
     @property
     def written(self) -> Mapping[str, Any]:
