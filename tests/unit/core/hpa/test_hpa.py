@@ -88,6 +88,7 @@ def test_outside_the_bounds_no_metric_is_read() -> None:
     found = [decide_with(spec, HpaHistory(), [], count, 0).replicas for count in (0, 1, 40)]
 
     assert found == [0, 2, 5]
+    assert decide_with(spec, HpaHistory(), [Proposal(1, None)], 4, 0).replicas == 2
     assert [wants_metrics(spec, count) for count in counts] == [False, False, True, True, False]
 
 

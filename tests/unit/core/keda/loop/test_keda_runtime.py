@@ -21,7 +21,7 @@ from tests.fakes.keda_sources import (
 from lagbench.core.keda.loop.keda_runtime import KedaObject
 from lagbench.core.keda.loop.metric_readings import MetricHealth
 from lagbench.core.keda.loop.scalers import MetricSpec, ScalerFailed, ScalersNotBuilt, TargetView
-from lagbench.core.keda.object.scaled_object_spec import ScalingAnnotations, Trigger
+from lagbench.core.keda.object.scaled_object_spec import ScalingAnnotations
 from lagbench.core.keda.triggers.trigger_parameters import TriggerRefused
 
 FALLBACK = {"failureThreshold": 3, "replicas": 6}
@@ -226,17 +226,16 @@ def test_an_error_holds_the_target_unless_the_fallback_is_zero(
     assert decision.ready.reason == ready
 
 
-def test_two_metrics_of_one_name_are_refused() -> None:
-    """An HPA cannot be made when two triggers yield the same metric."""
+def test_an_hpa_needs_metrics_each_with_a_name_of_its_own() -> None:
+    """None can be made when two triggers yield the same metric, or none does."""
+    twin = MetricSpec("s0-lag", "External", "AverageValue", 1000)
+    spec = keda(Sources(), triggers=2, minReplicaCount=1).spec
+    broken = Source(are_specs_broken=True)
 
-    def same(trigger: Trigger) -> FakeScaler:
-        return FakeScaler(Source(), MetricSpec("s0-lag", "External", "AverageValue", 1000))
-
-    runtime = keda(Sources(), triggers=2, minReplicaCount=1)
-    twin = KedaObject(runtime.spec, same, created_at_ns=0)
-
-    with pytest.raises(ScalerFailed, match="s0-lag"):
-        twin.metric_specs()
+    for source, said in ((Source(), "s0-lag"), (broken, "no metric specs")):
+        runtime = KedaObject(spec, lambda _, of=source: FakeScaler(of, twin), created_at_ns=0)
+        with pytest.raises(ScalerFailed, match=said):
+            runtime.metric_specs()
 
 
 def test_streamed_specs_replace_those_of_the_scaler_until_an_error() -> None:
