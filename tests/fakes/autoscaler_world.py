@@ -163,6 +163,14 @@ class World:
         return worker
 
 
+def stored(
+    kind: str, name: str, version: str = "v1", *, namespace: str = "n", **rest: Any
+) -> Manifest:
+    """Return an object of the namespace."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
+
+
 def kafka(name: str = "", **metadata: str) -> dict[str, Any]:
     """Return a kafka trigger; without a name for itself and with a target of 10."""
     given = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "t", **metadata}

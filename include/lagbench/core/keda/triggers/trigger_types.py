@@ -1,7 +1,7 @@
 """The ``external``, ``external-push``, ``cpu`` and ``memory`` triggers, and the list of all types.
 
 A new type has its model and its ``TriggerType`` in a module here, and a line in ``TRIGGER_TYPES``;
-the live autoscaler has a scaler for it (``programs/autoscaler/sources``).
+the live autoscaler has a scaler for it (``programs/autoscaler/trigger_sources``).
 """
 
 from __future__ import annotations
