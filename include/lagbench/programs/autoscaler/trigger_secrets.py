@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Literal
 
 from lagbench.adapters.kube.followed_cluster import (
     CLUSTER_TRIGGER_AUTHENTICATION,
@@ -13,7 +14,6 @@ from lagbench.adapters.kube.followed_cluster import (
     TRIGGER_AUTHENTICATION,
     Cluster,
     ClusterError,
-    Kind,
     Manifest,
     ObjectKey,
     key_of,
@@ -23,7 +23,6 @@ from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.keda.triggers.trigger_authentication import (
     AuthenticationRef,
     decode_secret,
-    referenced_objects,
     resolve_authentication,
     target_variables,
 )
@@ -80,14 +79,11 @@ def _read_authentication(
     if ref.kind == CLUSTER_TRIGGER_AUTHENTICATION[1]:
         kind, place, namespace = CLUSTER_TRIGGER_AUTHENTICATION, "", _KEDA_NAMESPACE
     authentication = cluster.get(kind, (place, ref.name))
-    secrets, config_maps = referenced_objects(authentication)
-    needs_environment = bool((authentication.get("spec") or {}).get("env"))
     return resolve_authentication(
         authentication,
         where=f"{ref.kind} {ref.name}",
-        secrets={name: _values(SECRET, (namespace, name), cluster) for name in secrets},
-        config_maps={name: _values(CONFIG_MAP, (namespace, name), cluster) for name in config_maps},
-        environment=environment() if needs_environment else None,
+        values_of=cache(lambda kind, name: _values(kind, (namespace, name), cluster)),
+        environment=environment,
     )
 
 
@@ -95,11 +91,11 @@ def _target_environment(manifest: Manifest, cluster: Cluster) -> Environments:
     """Return the variables of every container; "" is the one that the ScaledObject means."""
     target = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
     kind = (target.get("apiVersion") or "apps/v1", target.get("kind") or "Deployment")
-    namespace, kinds = key_of(manifest)[0], {"ConfigMap": CONFIG_MAP, "Secret": SECRET}
+    namespace = key_of(manifest)[0]
     workload = cluster.get(kind, (namespace, str(target.get("name"))))
     wanted = target.get("envSourceContainerName")
     found = target_variables(
-        workload, wanted, lambda kind, name: _values(kinds[kind], (namespace, name), cluster)
+        workload, wanted, lambda kind, name: _values(kind, (namespace, name), cluster)
     )
     if "" not in found:
         raise WrongInput(
@@ -111,14 +107,16 @@ def _target_environment(manifest: Manifest, cluster: Cluster) -> Environments:
     return found
 
 
-def _values(kind: Kind, key: ObjectKey, cluster: Cluster) -> dict[str, str]:
+def _values(
+    kind: Literal["ConfigMap", "Secret"], key: ObjectKey, cluster: Cluster
+) -> dict[str, str]:
     """Return the decoded values of a Secret or ConfigMap; one that is not there has none."""
     try:
-        found = cluster.get(kind, key)
+        found = cluster.get(SECRET if kind == "Secret" else CONFIG_MAP, key)
     except ClusterError as error:
         if error.is_not_found:
             return {}
         raise
-    if kind == SECRET:
+    if kind == "Secret":
         return decode_secret(found, where=f"Secret {'/'.join(key)}")
     return dict(found.get("data") or {})

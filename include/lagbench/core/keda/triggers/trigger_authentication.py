@@ -25,6 +25,11 @@ AuthenticationKind = Literal["TriggerAuthentication", "ClusterTriggerAuthenticat
 
 KINDS: tuple[AuthenticationKind, ...] = ("TriggerAuthentication", "ClusterTriggerAuthentication")
 
+_REFERENCES: tuple[tuple[str, Literal["ConfigMap", "Secret"]], ...] = (
+    ("configMapTargetRef", "ConfigMap"),
+    ("secretTargetRef", "Secret"),
+)
+
 _READ_HERE = ("secretTargetRef", "env", "configMapTargetRef")
 
 _ONLY_IN_KEDA = (
@@ -39,10 +44,10 @@ _ONLY_IN_KEDA = (
     "filePath",
 )
 
-# One Secret's or ConfigMap's values by key, and those by its name.
 Values = Mapping[str, str]
 
-ValuesByName = Mapping[str, Values]
+ValuesOf = Callable[[Literal["ConfigMap", "Secret"], str], Values | None]
+"""The values of a ConfigMap or a Secret by its kind and name; None: not known."""
 
 
 class AuthenticationRef(BaseModel):
@@ -54,28 +59,18 @@ class AuthenticationRef(BaseModel):
     kind: AuthenticationKind = "TriggerAuthentication"
 
 
-def referenced_objects(authentication: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    """Return the names of the Secrets and of the ConfigMaps that an authentication reads."""
-    spec = authentication.get("spec") or {}
-    secrets = {str(item.get("name")) for item in spec.get("secretTargetRef") or []}
-    maps = {str(item.get("name")) for item in spec.get("configMapTargetRef") or []}
-    return secrets, maps
-
-
 def resolve_authentication(
     authentication: Mapping[str, Any],
     *,
     where: str,
-    secrets: ValuesByName,
-    config_maps: ValuesByName,
-    environment: Mapping[str, Values] | None = None,
+    values_of: ValuesOf,
+    environment: Callable[[], Mapping[str, Values]],
 ) -> dict[str, str]:
     """Return parameter -> value of a TriggerAuthentication or its cluster-wide kind.
 
-    ``secrets`` and ``config_maps`` are those of the authentication's namespace (KEDA's own for
-    the cluster-wide kind), already decoded; ``environment`` holds the variables of the target's
-    containers by their names, those of the one that KEDA would take under "". A source that only
-    KEDA has is ``NotSupported``.
+    ``values_of`` looks into the authentication's namespace (KEDA's own for the cluster-wide kind);
+    ``environment`` returns the variables of the target's containers by their names, those of the
+    one that KEDA would take under "". A source that only KEDA has is ``NotSupported``.
     """
     kind = authentication.get("kind")
     if authentication.get("apiVersion") != API_VERSION or kind not in KINDS:
@@ -92,10 +87,10 @@ def resolve_authentication(
     resolved: dict[str, str] = {}
     # In KEDA's order: a parameter that several sources name has the last one's value.
     for parameter, name, container in _entries(spec, "env", "containerName", where, ("name",)):
-        resolved[parameter] = (environment or {}).get(container, {}).get(name, "")
-    for source, values in (("configMapTargetRef", config_maps), ("secretTargetRef", secrets)):
+        resolved[parameter] = environment().get(container, {}).get(name, "")
+    for source, of in _REFERENCES:
         for parameter, name, key in _entries(spec, source, "key", where, ("name", "key")):
-            resolved[parameter] = values.get(name, {}).get(key, "")
+            resolved[parameter] = (values_of(of, name) or {}).get(key, "")
     return resolved
 
 
@@ -135,9 +130,6 @@ def _entries(
         entries.append((entry["parameter"], entry["name"], str(entry.get(third) or "")))
     return entries
 
-
-ValuesOf = Callable[[Literal["ConfigMap", "Secret"], str], Mapping[str, str] | None]
-"""The values of a ConfigMap or a Secret by its kind and name; None: not known."""
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]+)\))")
 

@@ -9,7 +9,6 @@ import pytest
 from lagbench.core.keda.triggers.promql import LagQuery, parse_lag_query, query_for_run
 from lagbench.core.keda.triggers.trigger_authentication import (
     decode_secret,
-    referenced_objects,
     resolve_authentication,
 )
 from lagbench.core.keda.triggers.trigger_parameters import NotSupported
@@ -26,14 +25,19 @@ def authentication(**spec: Any) -> dict[str, Any]:
     }
 
 
+VALUES = {
+    ("Secret", "login"): {"user": "u", "password": "p"},
+    ("ConfigMap", "settings"): {"mode": "scram_sha512"},
+}
+
+
 def resolve(manifest: dict[str, Any]) -> dict[str, str]:
     """Return the values with one Secret, one ConfigMap and two containers at hand."""
     return resolve_authentication(
         manifest,
         where="auth.yaml",
-        secrets={"login": {"user": "u", "password": "p"}},
-        config_maps={"settings": {"mode": "scram_sha512"}},
-        environment={"": {"A": "first"}, "side": {"A": "second"}},
+        values_of=lambda kind, name: VALUES.get((kind, name)),
+        environment=lambda: {"": {"A": "first"}, "side": {"A": "second"}},
     )
 
 
@@ -58,7 +62,6 @@ def test_values_come_from_secrets_maps_and_the_environment() -> None:
         "one": "first",
         "two": "second",
     }
-    assert referenced_objects(manifest) == ({"login"}, {"settings"})
 
 
 def test_what_is_missing_is_empty() -> None:
