@@ -22,8 +22,14 @@ from tests.fakes.policies import (
 )
 from tests.fakes.triggers import read_trigger
 
-from lagbench.catalog.catalog import checked_cell, load_policy, load_scenario
-from lagbench.core.policy.policy import Policy, check_fit, check_policy, require_own_controller
+from lagbench.catalog.catalog import checked_cell, load_scenario
+from lagbench.core.policy.policy import (
+    Policy,
+    check_fit,
+    check_policy,
+    require_one_start,
+    require_own_controller,
+)
 from lagbench.core.policy.policy_limits import PolicyLimits, loop_gain, standing_lag_seconds
 from lagbench.core.policy.stream_windows import (
     WINDOWS_ANNOTATION,
@@ -213,55 +219,66 @@ def test_a_policy_that_is_handed_over_may_have_flags_on_a_cluster() -> None:
     require_own_controller(Policy.read(handed, where="f"), where="handed", is_embedded=False)
 
 
-def test_more_replicas_than_partitions_do_not_fit() -> None:
-    """The message names the policy's file and the field of its kind."""
-    manifest = load_policy("lag-quick").manifest
-    many = {**manifest, "spec": {**manifest["spec"], "maxReplicaCount": 13}}
-    scenario = load_scenario("quick_spike")
-
-    with pytest.raises(WrongInput) as caught:
-        check_fit(scenario, check_policy(many, where="mine.yaml"))
-
-    assert (caught.value.where, caught.value.field) == ("mine.yaml", "spec.maxReplicaCount")
-    check_fit(
-        load_scenario("quick_spike", {"allow_overscale": "true"}),
-        check_policy(many, where="mine.yaml"),
-    )
+def of_run(kind: str | None = None, **changes: Any) -> dict[str, Any]:
+    """Return a policy of the consumers, on a workload of this kind, with fields replaced."""
+    target = {"name": "consumer"} if kind is None else {"name": "consumer", "kind": kind}
+    return scaled_object(changes.pop("annotations", None), scaleTargetRef=target, **changes)
 
 
-def on(kind: str) -> dict[str, Any]:
-    """Return a policy that names the kind of its target."""
-    manifest = load_policy("lag-quick").manifest
-    target = {**manifest["spec"]["scaleTargetRef"], "kind": kind}
-    return {**manifest, "spec": {**manifest["spec"], "scaleTargetRef": target}}
+EXTERNAL_METRIC = {"metric": {"name": "m"}, "target": {"type": "Value", "value": "1"}}
+WINDOW = {"annotations": {WINDOWS_ANNOTATION: "60-120"}, "triggers": [kafka(), cron()]}
+STATEFUL = {"consumer.workload": "StatefulSet"}
 
 
 @pytest.mark.parametrize(
-    ("workload", "kind"), [("Deployment", "StatefulSet"), ("StatefulSet", "Deployment")]
+    ("overrides", "manifest", "field"),
+    [
+        ({}, of_run(), None),
+        (STATEFUL, of_run(), None),  # a run fills the kind in
+        ({}, of_run("Deployment"), None),
+        ({}, of_run("StatefulSet"), "spec.scaleTargetRef.kind"),
+        (STATEFUL, of_run("StatefulSet"), None),
+        (STATEFUL, of_run("Deployment"), "spec.scaleTargetRef.kind"),
+        ({}, of_run("ReplicaSet"), "spec.scaleTargetRef"),
+        ({}, scaled_object(), "spec.scaleTargetRef"),  # another workload
+        ({}, of_run(maxReplicaCount=13), "spec.maxReplicaCount"),
+        ({"allow_overscale": "true"}, of_run(maxReplicaCount=13), None),
+        (
+            {},
+            of_run(triggers=[kafka(partitionLimitation="20-30")]),
+            "spec.triggers[0].metadata.partitionLimitation",
+        ),
+        ({}, of_run(**WINDOW), None),
+        ({"hpa_sync_at_seconds": "3"}, of_run(**WINDOW), "hpa_sync_at_seconds"),
+        (
+            {},
+            hpa(metrics=[{"type": "External", "external": EXTERNAL_METRIC}]),
+            "spec.metrics[0].type",
+        ),
+    ],
 )
-def test_a_policy_must_not_name_the_other_kind_of_workload(workload: str, kind: str) -> None:
-    """The message names both kinds."""
-    scenario = load_scenario("quick_spike", {"consumer.workload": workload})
-
-    with pytest.raises(WrongInput) as caught:
-        check_fit(scenario, check_policy(on(kind), where="mine.yaml"))
-
-    assert (caught.value.field, caught.value.value) == ("spec.scaleTargetRef.kind", kind)
-    assert workload in caught.value.allowed
-    check_fit(scenario, check_policy(on(workload), where="mine.yaml"))
-
-
-def test_a_policy_without_a_kind_fits_both_workloads() -> None:
-    """A run fills the kind in."""
-    for workload in ("Deployment", "StatefulSet"):
-        scenario = load_scenario("quick_spike", {"consumer.workload": workload})
-        check_fit(scenario, load_policy("lag-quick"))
+def test_what_a_policy_must_be_beside_a_scenario(
+    overrides: dict[str, str], manifest: dict[str, Any], field: str | None
+) -> None:
+    """Of the consumers' workload, with no more replicas than partitions, on partitions it has."""
+    scenario = load_scenario("quick_spike", overrides)
+    if field is None:
+        check_fit(scenario, check_policy(manifest, where="mine.yaml"))
+        return
+    with pytest.raises(WrongInput, check=lambda error: error.field == field):
+        check_fit(scenario, check_policy(manifest, where="mine.yaml"))
 
 
-def test_other_workloads_are_refused() -> None:
-    """Only the two kinds that the consumers can be may be scaled."""
-    with pytest.raises(WrongInput, check=lambda error: error.field == "spec.scaleTargetRef"):
-        check_policy(on("ReplicaSet"), where="mine.yaml")
+def test_the_windows_of_two_groups_need_one_start() -> None:
+    """Both groups have one stream, so their edges are whole minutes apart."""
+    first, near, far, none = (
+        Policy.read(policy(text), where="p") for text in ("60-120", "120-180", "90-150", None)
+    )
+
+    require_one_start(first, near)
+    require_one_start(first, none)
+    with pytest.raises(WrongInput, check=lambda error: error.value == "90-150"):
+        require_one_start(first, far)
 
 
 NS = 1_000_000_000
