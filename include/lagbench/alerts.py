@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import yaml
 
-from lagbench.core.hpa.controller_flags import controller_flags
 from lagbench.core.hpa.hpa_object import HpaSpec, parse_behavior
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
@@ -25,8 +24,7 @@ from lagbench.core.keda.triggers.promql import parse_lag_query
 from lagbench.core.keda.triggers.trigger_authentication import is_unknown
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
 from lagbench.core.lag_scaler.lag_rule import LAG_SCALER_DEFAULT_THRESHOLD
-from lagbench.core.policy.checked_policy import admitted_policy, refuse_broken_triggers
-from lagbench.core.policy.policy_limits import POLICY_VERSIONS, is_policy
+from lagbench.core.policy.policy import POLICY_VERSIONS, Policy, is_policy, refuse_broken_triggers
 from lagbench.core.policy.review.policy_file import target_environment
 from lagbench.errors import WrongInput
 
@@ -168,7 +166,7 @@ def rules_of_documents(
     groups = []
     for manifest in policies:
         environment = target_environment(manifest, documents)
-        checked = admitted_policy(manifest, where=where, environment=environment)
+        checked = Policy.load(manifest, where=where, environment=environment)
         metadata = {"namespace": namespace, **checked.manifest["metadata"]}
         placed = {**checked.manifest, "metadata": metadata}
         rules = rules_of_policy(placed, where=where, environment=environment)
@@ -189,15 +187,15 @@ def rules_of_policy(
     :param environment: the variables of the target's container; None: not known.
     :raises WrongInput: KEDA or Kubernetes would reject it, or its client could never connect.
     """
-    checked = admitted_policy(manifest, where=where, environment=environment)
+    checked = Policy.load(manifest, where=where, environment=environment)
     manifest, spec = checked.manifest, checked.spec
-    flags = controller_flags(manifest, where=where)
+    flags = checked.limits.flags
     if isinstance(spec, HpaSpec):
         metadata = manifest.get("metadata") or {}
         namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name"))
         scaled = _scaled(namespace, None, name, spec.max_replicas, flags.tolerance_in_force)
         return _rules([], replace(scaled, stand_in="A plain HPA has no fallback."))
-    refuse_broken_triggers(spec, manifest, where=where)
+    refuse_broken_triggers(checked)
     behavior = parse_behavior(spec.behavior, where=where, field="behavior")
     sync_seconds = math.ceil(flags.sync_seconds_in_force)
     climb, wait = 2 * sync_seconds, _SHORTEST_WAIT_SECONDS

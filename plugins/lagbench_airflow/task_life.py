@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.actions import SwapPolicy
 from lagbench.core.scenario.offered_load import NS, offered_load
 from lagbench.core.scenario.run_names import RunNames
@@ -151,8 +151,8 @@ class CellRun:
     folder: RunFolder
     names: RunNames
     scenario: Scenario
-    policy: CheckedPolicy
-    swapped: Mapping[int, CheckedPolicy] = field(default_factory=dict)
+    policy: Policy
+    swapped: Mapping[int, Policy] = field(default_factory=dict)
     """By the number of the action that puts it in place of the one before."""
     second: CellRun | None = None
 
@@ -225,7 +225,7 @@ class CellRun:
         )
 
     @property
-    def last_policy(self) -> CheckedPolicy:
+    def last_policy(self) -> Policy:
         """Return the policy in force at the end, if all swaps are played."""
         actions = self.scenario.actions
 
@@ -236,5 +236,5 @@ class CellRun:
         return self.swapped[max(self.swapped, key=begin)] if self.swapped else self.policy
 
 
-def _policy(folder: RunFolder, file: Path) -> CheckedPolicy:
-    return CheckedPolicy.of_run(yaml.safe_load(folder.read_text(file)), where=str(file))
+def _policy(folder: RunFolder, file: Path) -> Policy:
+    return Policy.read(yaml.safe_load(folder.read_text(file)), where=str(file))

@@ -18,10 +18,10 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.catalog.strict_yaml import parse_yaml
 from lagbench.core.policy.admission.api_server import Admission, FieldValidation, admit
 from lagbench.core.policy.admission.webhook import ClusterView
-from lagbench.core.policy.policy_limits import POLICY_VERSIONS
-from lagbench.core.policy.review.finding import KnownObjects
+from lagbench.core.policy.policy import POLICY_VERSIONS
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.policy_review import review_policy
+from lagbench.core.policy.review.subject import KnownObjects
 from tests.cluster.live_admission import LiveAnswer, LiveApi
 from tests.eventually import eventually
 

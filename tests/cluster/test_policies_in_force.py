@@ -28,7 +28,7 @@ from lagbench.core.keda.loop.keda_hpa import build_hpa
 from lagbench.core.keda.loop.scalers import MetricSpec, trigger_metric_spec
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.object.scaled_object_spec import Trigger
-from lagbench.core.policy.policy_limits import policy_limits
+from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker
 from tests.cluster.lagging_group import idle_consumers, let_lag
@@ -92,7 +92,7 @@ def in_force(
         for name in POLICIES:
             namespace = _namespace(name)
             policies[name] = _policy(name, rig_broker, namespace, scaler.address, prometheus)
-            floor = policy_limits(policies[name]).floor_replicas
+            floor = Policy.read(policies[name], where=name).limits.floor_replicas
             api.create_namespace(namespace)
             for manifest in (
                 idle_consumers(namespace, floor, has_node=name in ON_CPU),
@@ -197,7 +197,7 @@ def _reported(trigger: Trigger, metadata: dict[str, str], scaler: ScalerProcess)
 
 def _wanted(policy: dict[str, Any]) -> set[int]:
     """Return the replicas that the lag asks for; two answers where the day of the week decides."""
-    limits = policy_limits(policy)
+    limits = Policy.read(policy, where="policy").limits
     floor = max(limits.floor_replicas, 1)
     wishes = {floor}
     for trigger in policy["spec"].get("triggers", []):

@@ -89,10 +89,7 @@ def _proposal(
     values, target = [tick["metricMilli"]], scenario["targetMilli"]
     if scenario["targetType"] == "AverageValue":
         return propose_external_average(
-            values,
-            target,
-            status_replicas=tick["statusReplicas"],
-            tolerance=settings.tolerance,
+            values, target, status_replicas=tick["statusReplicas"], tolerance=settings.tolerance
         )
     return propose_external_value(
         values,

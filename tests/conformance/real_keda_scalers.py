@@ -8,10 +8,10 @@ from lagbench.core.keda.loop.scalers import (
     CronScaler,
     MetricReading,
     MetricSpec,
+    OneMetric,
     Scaler,
     ScalerFailed,
     ScalersNotBuilt,
-    trigger_metric_spec,
 )
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets, PersistentLagMemory, read_lag
 from lagbench.core.keda.object.scaled_object_spec import Trigger
@@ -23,13 +23,13 @@ from tests.conformance.real_keda_inputs import Group, World
 from tests.conformance.real_keda_trace import Trace
 
 
-class _KafkaScaler:
+class _KafkaScaler(OneMetric):
     """KEDA's lag rules on the recorded offsets; remembers commits as KEDA's scaler does."""
 
     def __init__(
-        self, spec: MetricSpec, parameters: KafkaTrigger, world: World, group: str
+        self, trigger: Trigger, parameters: KafkaTrigger, world: World, group: str
     ) -> None:
-        self._specs = (spec,)
+        super().__init__(trigger)
         self._parameters, self._world, self._group = parameters, world, group
         self._memory = PersistentLagMemory()
         if self._source().broker in world.now.brokers_down:
@@ -37,9 +37,6 @@ class _KafkaScaler:
 
     def _source(self) -> Group:
         return self._world.now.groups[self._group]
-
-    def metric_specs(self) -> Sequence[MetricSpec]:
-        return self._specs
 
     def read(self, metric_name: str) -> MetricReading:
         group, topic = self._source(), self._parameters.topic
@@ -57,9 +54,6 @@ class _KafkaScaler:
         }
         reading, self._memory = read_lag(self._parameters, offsets, self._memory)
         return MetricReading((float(reading.metric),), reading.is_active)
-
-    def close(self) -> None:
-        """Hold nothing."""
 
 
 class _ExternalScaler:
@@ -85,22 +79,6 @@ class _ExternalScaler:
         """Hold nothing."""
 
 
-class _ResourceScaler:
-    """Passes a resource on to the HPA."""
-
-    def __init__(self, spec: MetricSpec) -> None:
-        self._specs = (spec,)
-
-    def metric_specs(self) -> Sequence[MetricSpec]:
-        return self._specs
-
-    def read(self, metric_name: str) -> MetricReading:
-        raise ScalerFailed(f"{metric_name} is read by the HPA itself")
-
-    def close(self) -> None:
-        """Hold nothing."""
-
-
 class TraceScalers:
     """Builds the scalers of one trace."""
 
@@ -114,16 +92,16 @@ class TraceScalers:
 
     def build(self, trigger: Trigger) -> Scaler:
         """Return the scaler of a trigger."""
-        parameters, spec = trigger.parameters, trigger_metric_spec(trigger)
-        if isinstance(parameters, KafkaTrigger) and spec is not None:
+        parameters = trigger.parameters
+        if isinstance(parameters, KafkaTrigger):
             name = parameters.consumer_group
             wanted = (item.id for item in self._trace.groups if item.name == name)
             group = next(wanted, self._trace.groups[0].id)
-            return _KafkaScaler(spec, parameters, self._world, group)
+            return _KafkaScaler(trigger, parameters, self._world, group)
         if isinstance(parameters, ExternalTrigger):
             return _ExternalScaler(self._world, self._recorded_specs(trigger, parameters))
-        if isinstance(parameters, ResourceTrigger) and spec is not None:
-            return _ResourceScaler(spec)
+        if isinstance(parameters, ResourceTrigger):
+            return OneMetric(trigger)
         if isinstance(parameters, CronTrigger):
             return CronScaler(trigger, parameters, self._now_ns)
         raise ScalersNotBuilt(f"trigger type {trigger.type} was not recorded")

@@ -15,12 +15,12 @@ from lagbench.core.keda.loop.source_metrics import (
     partition_lag,
     read_lag,
 )
-from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.kafka_parameters import (
     KafkaTrigger,
     kept_partitions,
     parse_partition_limitation,
 )
+from lagbench.core.keda.triggers.trigger_parameters import TriggerRefused
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
 from tests.fakes.triggers import read_trigger
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.keda.refusals import TriggerRefused
+from lagbench.core.keda.triggers.trigger_parameters import TriggerRefused
 
 _FILE = Path(__file__).parents[1] / "data" / "keda_refusals.json.gz"
 ROWS: list[dict[str, Any]] = json.loads(gzip.decompress(_FILE.read_bytes()))["rows"]

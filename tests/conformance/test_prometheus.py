@@ -17,8 +17,8 @@ import pytest
 from lagbench.core.keda.loop.scalers import MetricReading, ScalerFailed, served_milli
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
-from lagbench.core.keda.refusals import NotSupported, TriggerRefused
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
+from lagbench.core.keda.triggers.trigger_parameters import NotSupported, TriggerRefused
 from lagbench.core.kubernetes_values import parse_instant_ns, parse_milli
 from lagbench.errors import WrongInput
 from lagbench.programs.autoscaler.trigger_sources import PrometheusScaler

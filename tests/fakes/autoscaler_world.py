@@ -9,8 +9,7 @@ from typing import Any
 from lagbench.adapters.kube.followed_cluster import HPA, SCALED_OBJECT, Cluster, Manifest
 from lagbench.core.keda.loop.scalers import (
     MetricReading,
-    MetricSpec,
-    ResourceScaler,
+    OneMetric,
     Scaler,
     ScalerFailed,
     ScalersNotBuilt,
@@ -58,7 +57,7 @@ class Source:
         if self.fails_building:
             raise ScalersNotBuilt("no broker answers")
         if isinstance(trigger.parameters, ResourceTrigger):
-            return ResourceScaler(trigger)
+            return OneMetric(trigger)
         if isinstance(trigger.parameters, KafkaTrigger):
             password = trigger.parameters.security.password
             self.passwords.append(password.get_secret_value() if password else "")
@@ -69,29 +68,20 @@ class Source:
         raise AssertionError(key)
 
 
-@dataclass
-class SourceScaler:
+class SourceScaler(OneMetric):
     """Reads the source for one trigger."""
 
-    source: Source
-    trigger: Trigger
-
-    def metric_specs(self) -> list[MetricSpec]:
-        """Return the trigger's one metric."""
-        trigger = self.trigger
-        assert isinstance(trigger.parameters, KafkaTrigger)
-        target = trigger.parameters.target_milli
-        return [MetricSpec(trigger.metric_name, "External", trigger.metric_type, target)]
+    def __init__(self, source: Source, trigger: Trigger) -> None:
+        """Read ``source`` for ``trigger``."""
+        super().__init__(trigger)
+        self.source, self.index = source, trigger.index
 
     def read(self, metric_name: str) -> MetricReading:
         """Read the lag."""
-        if self.source.fails_reading or self.trigger.index in self.source.failing:
+        if self.source.fails_reading or self.index in self.source.failing:
             raise ScalerFailed("topic is gone")
-        lag = self.source.lags.get(self.trigger.index, self.source.lag)
+        lag = self.source.lags.get(self.index, self.source.lag)
         return MetricReading((float(lag),), lag > 0)
-
-    def close(self) -> None:
-        """Hold nothing."""
 
 
 @dataclass
@@ -171,6 +161,14 @@ class World:
         worker = HpaWorker(hpa, self.context)
         worker.sync_at = self.time.seconds
         return worker
+
+
+def stored(
+    kind: str, name: str, version: str = "v1", *, namespace: str = "n", **rest: Any
+) -> Manifest:
+    """Return an object of the namespace."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
 
 
 def kafka(name: str = "", **metadata: str) -> dict[str, Any]:

@@ -66,12 +66,11 @@ class FakeScaler:
 
     def read(self, metric_name: str) -> MetricReading:
         """Return the source's value."""
-        if self._source.is_read_broken or metric_name != self._spec.name:
+        source = self._source
+        if source.is_read_broken or metric_name != self._spec.name:
             raise ScalerFailed("no such topic")
-        active = self._source.is_active
-        return MetricReading(
-            (self._source.value,), self._source.value > 0 if active is None else active
-        )
+        is_active = source.value > 0 if source.is_active is None else source.is_active
+        return MetricReading((source.value,), is_active)
 
     def close(self) -> None:
         """Hold nothing."""

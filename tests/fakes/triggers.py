@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.keda.triggers.kafka_parameters import parse_kafka_trigger
 from lagbench.core.keda.triggers.trigger_parameters import TriggerSource
 from lagbench.core.keda.triggers.trigger_types import parse_trigger
 
@@ -21,4 +20,7 @@ def read_trigger(
     source = TriggerSource(
         metadata, metric_type=metric_type, auth=auth or {}, environment=environment or {}
     )
-    return parse_kafka_trigger(source) if kind == "kafka" else parse_trigger(kind, source)
+    parameters, beyond = parse_trigger(kind, source)
+    if beyond is not None and kind != "kafka":
+        raise beyond
+    return parameters

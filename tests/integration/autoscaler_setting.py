@@ -10,12 +10,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import NotFoundError
@@ -83,10 +78,7 @@ class Setting:
     def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
         """Merge a change into an object."""
         self._resource(kind).patch(
-            body=change,
-            name=name,
-            namespace=NAMESPACE,
-            content_type="application/merge-patch+json",
+            body=change, name=name, namespace=NAMESPACE, content_type="application/merge-patch+json"
         )
 
     def delete(self, kind: str, name: str) -> None:

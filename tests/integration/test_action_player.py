@@ -26,7 +26,7 @@ from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import HAD_REPLICAS, put_policy
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
@@ -336,7 +336,7 @@ def test_policies_are_swapped_in_place(
     with (run.log_dir / "autoscaler.log").open("ab") as log:
         autoscaler = start_tied(command, log=log, env=environment)
     first = scaled_object(run, 4, None)
-    policy = CheckedPolicy.of_run(first, where="test")
+    policy = Policy.read(first, where="test")
     put_policy(kube, first, policy.limits)
     swaps = (
         {"kind": "swap_policy", "at_seconds": 0, "policy": "wider"},

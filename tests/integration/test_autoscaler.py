@@ -1,4 +1,4 @@
-"""The autoscaler on a real localkube and a real broker: KEDA's and the HPA's loops, live."""
+"""The autoscaler on a real localkube: KEDA's and the HPA's loops, pushes and secrets, live."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from tests.integration.autoscaler_setting import (
     make_topic,
     running_setting,
 )
+from tests.integration.scaler_server import ScalerServer, serving
+from tests.integration.secured_broker import PASSWORD, USER, secured_broker
 
 from lagbench.embedded.broker import Broker
 
@@ -27,6 +29,7 @@ pytestmark = pytest.mark.slow
 FLAGS = ("--hpa-sync-seconds", "1", "--downscale-stabilization-seconds", "3")
 SYNC_SECONDS = 240
 HPA, SO = "HorizontalPodAutoscaler", "ScaledObject"
+READY = "True:ScaledObjectReady"
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +47,10 @@ def setting(shared: Setting) -> Iterator[Setting]:
     assert shared.autoscaler.poll() is None
 
 
-def lag_control(broker: Broker) -> LagControl:
+def lag_control(bootstrap_servers: str) -> LagControl:
     """Return a new topic and group without lag."""
     token = uuid4().hex[:8]
-    control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", partitions=6)
+    control = LagControl(bootstrap_servers, f"t-{token}", f"g-{token}", partitions=6)
     control.prepare()
     return control
 
@@ -71,7 +74,7 @@ def reported_sizes(setting: Setting, hpa: str) -> list[str]:
 @pytest.mark.smoke
 def test_lag_scales_a_deployment_in_the_steps_of_the_hpa(setting: Setting, broker: Broker) -> None:
     """Lag of 60 at 10 per pod goes 2, 4, 6 and, when it is gone, back to 2; all of it is told."""
-    lag = lag_control(broker)
+    lag = lag_control(broker.bootstrap_servers)
     setting.deployment("w", replicas=2)
     telemetry = f"telemetry-{lag.topic}"
     make_topic(broker.bootstrap_servers, telemetry)
@@ -90,7 +93,7 @@ def test_lag_scales_a_deployment_in_the_steps_of_the_hpa(setting: Setting, broke
     made = setting.create(SO, "w", spec, annotations=annotations)
 
     hpa = eventually(lambda: setting.get(HPA, "keda-hpa-w"), "the HPA")
-    eventually(lambda: setting.condition(SO, "w", "Ready") == "True:ScaledObjectReady", "Ready")
+    eventually(lambda: setting.condition(SO, "w", "Ready") == READY, "Ready")
     lag.set_lag(60)
     eventually(lambda: setting.replicas("w") == 6, "6 replicas")
     eventually(
@@ -145,7 +148,7 @@ def test_a_stateful_set_is_scaled_and_its_highest_pods_leave(
     setting: Setting, broker: Broker
 ) -> None:
     """The target's kind decides which scale is written, also beside a Deployment of its name."""
-    lag = lag_control(broker)
+    lag = lag_control(broker.bootstrap_servers)
     setting.deployment("s", replicas=1)
     setting.deployment("s", replicas=1, kind="StatefulSet")
     spec = {
@@ -174,7 +177,7 @@ def test_keda_wakes_from_zero_and_goes_back_after_the_cooldown(
     setting: Setting, broker: Broker
 ) -> None:
     """From 0 the scale loop starts one pod, the HPA continues, and after the cooldown all go."""
-    lag = lag_control(broker)
+    lag = lag_control(broker.bootstrap_servers)
     setting.deployment("z", replicas=0)
     spec = {
         "scaleTargetRef": {"name": "z"},
@@ -210,7 +213,7 @@ def test_keda_wakes_from_zero_and_goes_back_after_the_cooldown(
 def test_a_broker_that_stops_changes_no_replicas(setting: Setting, own_broker: Broker) -> None:
     """Without a reading the HPA says so and holds; the loops continue and recover by themselves."""
     own_broker.start()
-    lag = lag_control(own_broker)
+    lag = lag_control(own_broker.bootstrap_servers)
     setting.deployment("b", replicas=1)
     spec = {
         "scaleTargetRef": {"name": "b"},
@@ -280,6 +283,88 @@ def test_a_plain_hpa_on_cpu_follows_the_load_of_the_pods(setting: Setting) -> No
     (one,) = eventually(lambda: readings_of_containers(setting, "cpu"), "the container's reading")
     assert one["container"] == "main"
     assert one["current"]["averageUtilization"] > 50
+
+
+def target_milli(setting: Setting, name: str) -> str:
+    """Return the target of an HPA's one metric, as written."""
+    metrics = (setting.get(HPA, name) or {"spec": {"metrics": []}})["spec"]["metrics"]
+    return str(metrics[0]["external"]["target"]["averageValue"]) if metrics else ""
+
+
+def test_a_push_wakes_the_target_at_once_and_streamed_specs_change_the_hpa(
+    setting: Setting,
+) -> None:
+    """Long before the next poll 0 becomes 1; the server is found by its Service's name."""
+    setting.deployment("push", replicas=0)
+    with serving(ScalerServer(value=30.0, streams_specs=True)) as server:
+        port = {"name": "grpc", "port": 6000}
+        annotations = {"lagbench.io/port-grpc": str(server.port)}
+        setting.create("Service", "scaler", {"ports": [port]}, annotations=annotations)
+        metadata = {"scalerAddress": "scaler.scaled.svc.cluster.local:6000", "topic": "t"}
+        spec = {
+            "scaleTargetRef": {"name": "push"},
+            "pollingInterval": 600,
+            "maxReplicaCount": 4,
+            "triggers": [{"type": "external-push", "metadata": metadata}],
+        }
+        setting.create(SO, "push", spec)
+        eventually(lambda: server.streams_opened, "the stream")
+        inactive = "False:ScalerNotActive"  # Unknown is written before the first poll
+        eventually(lambda: setting.condition(SO, "push", "Active") == inactive, "the first poll")
+        assert setting.replicas("push") == 0
+
+        server.activity.put(False)
+        server.activity.put(True)
+        eventually(lambda: setting.replicas("push") == 3, "1 by the push, 3 by the HPA")
+        server.specs.put(15.0)
+        eventually(lambda: target_milli(setting, "keda-hpa-push") == "15", "the new target")
+        eventually(lambda: setting.replicas("push") == 2, "2 replicas")
+
+    asked = server.asked_about[0]
+    assert (asked.name, asked.namespace) == ("push", "scaled")
+    assert dict(asked.scalerMetadata) == metadata
+    assert "KEDAScaleTargetActivated" in [reason for _, reason, _ in setting.events("push")]
+
+
+def test_secrets_open_a_broker_that_wants_tls_scram_or_a_plain_password(
+    setting: Setting, tmp_path: Any
+) -> None:
+    """TLS with a client's certificate and SCRAM-SHA-512, then SASL PLAIN; no log holds a secret."""
+    with secured_broker(tmp_path / "secured") as secured:
+        lag = lag_control(secured.broker.bootstrap_servers)
+        lag.set_lag(30)
+        login = {"username": USER, "password": PASSWORD}
+        setting.secret("tls", {**login, **secured.client_pem, "sasl": "scram_sha512"})
+        setting.secret("plain", login)
+        for name, servers, extra in (
+            ("tls", secured.tls_servers, {"tls": "enable"}),
+            ("plain", secured.sasl_servers, {"sasl": "plaintext"}),
+        ):
+            setting.deployment(name, replicas=1)
+            trigger = lag.trigger()
+            trigger["metadata"] |= {"bootstrapServers": servers, **extra}
+            trigger["authenticationRef"] = {"name": name}
+            spec = {
+                "scaleTargetRef": {"name": name},
+                "minReplicaCount": 1,
+                "pollingInterval": 1,
+                "triggers": [trigger],
+            }
+            setting.create(SO, name, spec)
+        for name in ("tls", "plain"):
+            eventually(lambda name=name: setting.replicas(name) == 3, f"3 of {name}")
+            eventually(lambda name=name: setting.condition(SO, name, "Ready") == READY, READY)
+
+        setting.patch("Secret", "plain", {"stringData": {"password": "wrong"}})
+        setting.patch(SO, "plain", {"spec": {"maxReplicaCount": 7}})
+        refused = "False:ScaledObjectCheckFailed"
+        eventually(
+            lambda: setting.condition(SO, "plain", "Ready") == refused,
+            "a refused login",
+        )
+    said = setting.log.read_text() + str(setting.events("plain")) + str(setting.events("tls"))
+    assert PASSWORD not in said
+    assert "PRIVATE KEY" not in said
 
 
 def test_sigterm_ends_it_at_once(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.unit.plugins.conftest import SCENARIO
 from tests.unit.spark_jobs.synthetic_run import SyntheticRun
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.embedded.broker import Broker
 from lagbench.shared_with_spark.spark_job import SECRET_VARIABLE
@@ -109,7 +109,7 @@ def test_two_workers_find_what_one_process_found(  # noqa: PLR0917 - fixtures
     settings = where(tmp_path)
     folder = RunFolder.create(NAMES.run_id, tmp_path / "runs")
     folder.write_text(folder.fence, (expected / "fence.json").read_text())
-    cell = CellRun(folder, NAMES, Scenario.model_validate(SCENARIO), CheckedPolicy({}, "none"))
+    cell = CellRun(folder, NAMES, Scenario.model_validate(SCENARIO), Policy.unknown("none", 1))
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
     monkeypatch.setenv(SECRET_VARIABLE, "of-this-cluster")

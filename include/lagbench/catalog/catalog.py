@@ -28,9 +28,14 @@ from lagbench.catalog.own_consumers import with_own_files
 from lagbench.catalog.scenario_errors import require_numbers, wrong_file
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
 from lagbench.core.cluster.policy_manifest import check_actions
-from lagbench.core.policy.checked_policy import CheckedPolicy, check_fit, check_policy
-from lagbench.core.policy.policy_limits import POLICY_VERSIONS, is_policy
-from lagbench.core.policy.stream_windows import require_one_start, stream_windows
+from lagbench.core.policy.policy import (
+    POLICY_VERSIONS,
+    Policy,
+    check_fit,
+    check_policy,
+    is_policy,
+    require_one_start,
+)
 from lagbench.core.scenario.actions import MOST_PARTITIONS, SwapPolicy
 from lagbench.core.scenario.conf_limits import ConfLimits
 from lagbench.core.scenario.event_stream import poisoned_seqs
@@ -51,7 +56,7 @@ class SwappedPolicy:
     """A policy that an action puts in place of another."""
 
     name: str
-    policy: CheckedPolicy
+    policy: Policy
     text: str
 
 
@@ -61,7 +66,7 @@ class Cell:
 
     scenario: Scenario
     policy_name: str
-    policy: CheckedPolicy
+    policy: Policy
     scenario_text: str
     policy_text: str
     swapped: Mapping[int, SwappedPolicy] = field(default_factory=dict)
@@ -75,7 +80,7 @@ class Cell:
         return (self,) if self.second is None else (self, self.second)
 
     @property
-    def policies(self) -> tuple[tuple[str, CheckedPolicy], ...]:
+    def policies(self) -> tuple[tuple[str, Policy], ...]:
         """Each policy of the run with its name: of its groups, and of its actions."""
         return tuple(
             named
@@ -231,12 +236,12 @@ def _standard_input() -> str:
         raise WrongInput(where=where, field="text", value="-", allowed="text in UTF-8") from error
 
 
-def load_policy(name_or_path: str | Path) -> CheckedPolicy:
+def load_policy(name_or_path: str | Path) -> Policy:
     """Return a policy after checking every field that KEDA or Kubernetes would check."""
     return _read_policy(policy_file(name_or_path))[0]
 
 
-def _read_policy(path: Path) -> tuple[CheckedPolicy, str]:
+def _read_policy(path: Path) -> tuple[Policy, str]:
     """Return the one policy of a file, and its text for a run folder."""
     where, text = str(path), read_text(path)
     objects = parse_objects(text, where=where)
@@ -284,7 +289,7 @@ def _text_of(scenario: Scenario) -> str:
     return yaml.safe_dump(effective, sort_keys=False, allow_unicode=True)
 
 
-def _second(scenario: Scenario, policy: str | None, of_first: CheckedPolicy) -> Cell | None:
+def _second(scenario: Scenario, policy: str | None, of_first: Policy) -> Cell | None:
     """Return the cell of the second group; without a policy of its own it has the first one's."""
     seen = scenario.of_second_group()
     if seen is None or scenario.second_group is None:
@@ -296,7 +301,7 @@ def _second(scenario: Scenario, policy: str | None, of_first: CheckedPolicy) -> 
     check_fit(
         seen.model_copy(update={"hpa_sync_at_seconds": scenario.hpa_sync_at_seconds}), checked
     )
-    require_one_start(of_first.manifest, checked.manifest, where=checked.where)
+    require_one_start(of_first, checked)
     return Cell(seen, path.stem, checked, _text_of(seen), text)
 
 
@@ -309,7 +314,7 @@ def _swapped(scenario: Scenario) -> dict[int, SwappedPolicy]:
             path = find_file(action.policy, policies_folder(), field)
             checked, text = _read_policy(path)
             check_fit(scenario, checked)
-            if stream_windows(checked.manifest, where=checked.where):
+            if checked.windows:
                 raise WrongInput(
                     where=checked.where,
                     field=field,

@@ -94,7 +94,7 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
     from lagbench.catalog.catalog import read_objects
     from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
     from lagbench.core.keda.triggers.trigger_authentication import is_unknown
-    from lagbench.core.policy.checked_policy import admitted_policy, refuse_broken_triggers
+    from lagbench.core.policy.policy import Policy, refuse_broken_triggers
     from lagbench.core.policy.review.policy_file import target_environment
 
     where, documents = read_objects([name])
@@ -112,7 +112,7 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
                 trigger["metadata"] = {**kept, "bootstrapServers": bootstrap_servers}
     of_target = target_environment(found, documents)
     around = replace(of_target, values_known={**of_target, **os.environ})
-    checked = admitted_policy(found, where=where, environment=around)
+    checked = Policy.load(found, where=where, environment=around)
     spec = checked.spec
     if not isinstance(spec, ScaledObjectSpec):
         _refuse(where, "kind", "none", "one ScaledObject")
@@ -121,7 +121,7 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
             if key.endswith("FromEnv") and is_unknown(around.get(variable, "")):
                 allowed = "a variable of this command, or of the target in the same file"
                 _refuse(where, f"spec.triggers[{index}].metadata.{key}", variable, allowed)
-    refuse_broken_triggers(spec, checked.manifest, where=where)
+    refuse_broken_triggers(checked)
     return spec
 
 

@@ -260,8 +260,8 @@ def reading_text(newest: Mapping[str, Record], *, now: int) -> str:
 def _review(console: Terminal, subject: _Subject, folder: RunFolder, seen: Observation) -> None:
     """Print the review of the policy, with its loop gain, and write it to ``policy_check.json``."""
     from lagbench.cli.policy_command import print_review
-    from lagbench.core.policy.review.finding import PolicyContext
     from lagbench.core.policy.review.policy_file import review_documents
+    from lagbench.core.policy.review.subject import PolicyContext
     from lagbench.results.observed_run import POLICY_CHECK_FILE, observed_partitions
 
     place, rate = subject.place, seen.pod_rate_per_second

@@ -17,10 +17,11 @@ from lagbench.errors import ExitCode, WrongInput
 from lagbench.shown import printable
 
 if TYPE_CHECKING:
+    from lagbench.core.policy.finding import Level
     from lagbench.core.policy.review.cluster_facts import ClusterFacts
-    from lagbench.core.policy.review.finding import Level, PolicyContext
     from lagbench.core.policy.review.policy_file import FileReview
     from lagbench.core.policy.review.policy_review import PolicyReview
+    from lagbench.core.policy.review.subject import PolicyContext
 
 _MARKS: dict[Level, tuple[str, str]] = {
     "refused": ("✗", "bold red"),
@@ -184,7 +185,7 @@ def _context(
     """Return the known facts of the workload; a flag takes precedence over the scenario."""
     from lagbench.catalog.catalog import load_scenario
     from lagbench.core.cluster.manifests import grace_seconds
-    from lagbench.core.policy.review.finding import PolicyContext
+    from lagbench.core.policy.review.subject import PolicyContext
     from lagbench.core.scenario.offered_load import offered_load
 
     if scenario is None:

@@ -17,7 +17,7 @@ from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube, Manifest
 from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.core.measures.model import Fidelity
-from lagbench.core.policy.policy_limits import POLICY_VERSIONS
+from lagbench.core.policy.policy import POLICY_VERSIONS
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.core.scenario.scenario import Workload

@@ -58,7 +58,7 @@ from lagbench.core.kubernetes_values import (
     format_instant,
     token_end_seconds,
 )
-from lagbench.core.policy.checked_policy import require_kafka_log_in, require_own_controller
+from lagbench.core.policy.policy import require_kafka_log_in, require_own_controller
 from lagbench.core.scenario.consumer_kinds import KindName
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import Scenario
@@ -326,7 +326,7 @@ def require_playable(cell: Cell, cluster: ClusterSettings | None, state_dir: Pat
     """
     require_known_hpa(cell.scenario, is_embedded=cluster is None)
     for name, policy in cell.policies:
-        require_own_controller(policy.manifest, where=name, is_embedded=cluster is None)
+        require_own_controller(policy, where=name, is_embedded=cluster is None)
     on = bench.kafka_settings(state_dir) if cluster is None else cluster
     require_own_consumer(cell.scenario, on=on)
     if cluster is None:
@@ -341,4 +341,4 @@ def require_playable(cell: Cell, cluster: ClusterSettings | None, state_dir: Pat
         if cluster is None:
             require_prometheus(policy.manifest, where=name)
         elif cluster.kafka_secret:
-            require_kafka_log_in(policy.manifest, where=name)
+            require_kafka_log_in(policy, where=name)

@@ -32,8 +32,7 @@ from lagbench.core.measures.partition_work import (
     work_by_lag,
 )
 from lagbench.core.measures.run_evidence import RunEvidence, first_partitions
-from lagbench.core.policy.checked_policy import CheckedPolicy
-from lagbench.core.policy.policy_limits import PolicyLimits, unscaled_limits
+from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.actions import SwapPolicy
 from lagbench.core.scenario.consumer_kinds import knows_work
 from lagbench.core.scenario.event_stream import planned_partitions
@@ -64,7 +63,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     level = scenario.consumer.accounting
     if level is not None:
         records = with_pods_of_members(records, scenario.consumer)
-    policy, limits = _policy(folder, observed)
+    policy = _policy(folder, observed)
     read = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
     lag, stale = without_stale(read, records)
     accounting = folder.read_json(folder.accounting) if folder.accounting.exists() else None
@@ -84,7 +83,6 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         manifest=manifest,
         scenario=scenario,
         policy=policy,
-        limits=limits,
         fence=folder.read_json(folder.fence) if folder.fence.exists() else None,
         accounting=accounting,
         records=records,
@@ -105,14 +103,13 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     )
 
 
-def _policy(folder: RunFolder, observed: Observation | None) -> tuple[CheckedPolicy, PolicyLimits]:
-    """Return the run's policy and its limits; of an observed group without one, what it had."""
+def _policy(folder: RunFolder, observed: Observation | None) -> Policy:
+    """Return the run's policy; of an observed group without one, what it had."""
     where = f"run {folder.reference}: policy.yaml"
     if observed is not None and observed.policy is None:
-        return CheckedPolicy.of_run({}, where=where), unscaled_limits(observed.pods_at_start)
+        return Policy.unknown(where, observed.pods_at_start)
     found = _yaml(folder, folder.read_text(folder.policy), "policy.yaml")
-    policy = CheckedPolicy.of_run(found, where=where)
-    return policy, policy.limits
+    return Policy.read(found, where=where)
 
 
 def _work(
@@ -138,7 +135,7 @@ def _work(
     return replace(work, pod_rates=rates_by_life(work.pod_rates, lives, rate.started_at))
 
 
-def _swapped(folder: RunFolder, scenario: Scenario) -> dict[int, CheckedPolicy]:
+def _swapped(folder: RunFolder, scenario: Scenario) -> dict[int, Policy]:
     """Return the policies that actions put in place, by the action's number."""
     found = {}
     for number, action in enumerate(scenario.actions):
@@ -146,7 +143,7 @@ def _swapped(folder: RunFolder, scenario: Scenario) -> dict[int, CheckedPolicy]:
             name = folder.swapped_policy(number).name
             content = _yaml(folder, folder.read_text(folder.swapped_policy(number)), name)
             where = f"run {folder.reference}: {name}"
-            found[number] = CheckedPolicy.of_run(content, where=where)
+            found[number] = Policy.read(content, where=where)
     return found
 
 

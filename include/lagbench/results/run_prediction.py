@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.run_evidence import RunEvidence, hpa_sync_at_seconds
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.prediction import RunPrediction, predict
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
@@ -18,8 +18,8 @@ from lagbench.errors import WrongInput
 def predict_run(
     folder: RunFolder,
     scenario: Scenario,
-    policy: CheckedPolicy,
-    swapped: Mapping[int, CheckedPolicy] | None = None,
+    policy: Policy,
+    swapped: Mapping[int, Policy] | None = None,
 ) -> RunPrediction:
     """Write the simulator's prediction of the cell before the run starts.
 

@@ -23,7 +23,7 @@ from lagbench.core.cluster.policy_manifest import (
 from lagbench.core.cluster.spark_connection import SparkPlace
 from lagbench.core.keda.loop.keda_hpa import KEDA_VERSION, VERSION_LABEL, is_handed_over
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.policy.stream_windows import aligned_start_ns, stream_windows
+from lagbench.core.policy.stream_windows import aligned_start_ns
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER
@@ -100,11 +100,7 @@ def _planned_start(cell: CellRun, *, is_embedded: bool) -> int | None:
     noted = cell.folder.read_json(cell.folder.manifest).get("stream_planned_at")
     if cell.names.is_second:
         return None if noted is None else int(noted)
-    windows = tuple(
-        window
-        for group in cell.groups
-        for window in stream_windows(group.policy.manifest, where=str(group.folder.policy))
-    )
+    windows = tuple(window for group in cell.groups for window in group.policy.windows)
     if not windows:
         return None
     lead = START_LEAD_SECONDS if is_embedded else CLUSTER_START_LEAD_SECONDS

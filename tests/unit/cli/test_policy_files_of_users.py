@@ -19,9 +19,9 @@ from lagbench.alerts import rules_of_documents
 from lagbench.catalog.catalog import checked_cell, load_policy, policy_file
 from lagbench.catalog.kubernetes_files import parse_objects
 from lagbench.cli import main
-from lagbench.core.policy.checked_policy import check_policy
-from lagbench.core.policy.review.finding import PolicyContext
+from lagbench.core.policy.policy import check_policy
 from lagbench.core.policy.review.policy_file import review_documents
+from lagbench.core.policy.review.subject import PolicyContext
 from lagbench.errors import ExitCode, WrongInput
 
 QUICK: dict[str, Any] = yaml.safe_load(policy_file("lag-quick").read_text())

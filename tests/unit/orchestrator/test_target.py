@@ -12,11 +12,12 @@ from typing import Any, cast
 
 import pytest
 from tests.fakes.kubeconfig import write_kubeconfig
+from tests.fakes.policies import cron, kafka, scaled_object
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster.cluster_settings import KAFKA_SETTINGS_FIELD, ClusterSettings
-from lagbench.core.policy.checked_policy import require_kafka_log_in
+from lagbench.core.policy.policy import Policy, require_kafka_log_in
 from lagbench.errors import LagbenchError, NotAllowed, NotReady, UnknownKind, WrongInput
 from lagbench.orchestrator import target
 from lagbench.orchestrator.observed_target import find_workload
@@ -226,19 +227,18 @@ def test_airflow_and_pods_get_the_settings(settings: Path) -> None:
 @pytest.mark.parametrize(
     ("trigger", "is_refused"),
     [
-        ({"type": "kafka", "metadata": {}}, True),
-        ({"type": "kafka", "metadata": {}, "authenticationRef": {"name": "login"}}, False),
-        ({"type": "kafka", "metadata": {"sasl": "scram_sha512"}}, False),
-        ({"type": "kafka", "metadata": {"tls": "enable"}}, False),
-        ({"type": "kafka", "metadata": {"tls": "disable"}}, True),
-        ({"type": "cron", "metadata": {}}, False),
+        (kafka(), True),
+        ({**kafka(sasl="scram_sha512"), "authenticationRef": {"name": "login"}}, False),
+        (kafka(tls="enable"), False),
+        (kafka(tls="disable"), True),
+        (cron(), False),
     ],
 )
 def test_a_trigger_that_asks_kafka_needs_a_log_in(
     trigger: dict[str, Any], *, is_refused: bool
 ) -> None:
     """KEDA reads no Secret of the pods."""
-    policy = {"kind": "ScaledObject", "spec": {"triggers": [trigger]}}
+    policy = Policy.read(scaled_object(triggers=[trigger]), where="policy")
     with pytest.raises(WrongInput) if is_refused else nullcontext():
         require_kafka_log_in(policy, where="policy")
 

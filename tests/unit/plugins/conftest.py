@@ -11,6 +11,7 @@ import yaml
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
 from tests.fakes.fake_kube import FakeKube
+from tests.fakes.policies import kafka
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.cluster.cluster_settings import ClusterSettings
@@ -41,7 +42,7 @@ SCALED_OBJECT = {
         "scaleTargetRef": {"name": "consumer"},
         "minReplicaCount": 2,
         "maxReplicaCount": 4,
-        "triggers": [{"type": "kafka", "metadata": {"lagThreshold": "100"}}],
+        "triggers": [kafka(lagThreshold="100")],
     },
 }
 HPA = {

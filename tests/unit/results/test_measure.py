@@ -12,7 +12,7 @@ import yaml
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run, write_table
 
 from lagbench.core.measures.measures import Measures
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.telemetry.records_of_programs import HpaSync, PodStopped, Scaled, SigtermReceived
 from lagbench.core.telemetry.records_of_recorder import PodSeen
 from lagbench.core.verdict.verdict import Verdict
@@ -256,7 +256,7 @@ def test_a_run_is_predicted_before_and_once_more_with_its_own_phase(tmp_path: Pa
     The report names every predicted measure with its unit.
     """
     folder = quick_spike_run().write(tmp_path)
-    policy = CheckedPolicy.of_run(yaml.safe_load(folder.policy.read_text()), where="lag-quick")
+    policy = Policy.read(yaml.safe_load(folder.policy.read_text()), where="lag-quick")
     before = predict_run(folder, read_scenario(folder), policy).before
 
     measure_run(folder)
@@ -281,11 +281,11 @@ def test_a_run_without_a_prediction_says_why(content: RunContent, tmp_path: Path
     folder = content.write(tmp_path)
     measure_run(folder)
     assert read_prediction(folder) is None
-    nothing = CheckedPolicy.of_run({"kind": "Nothing"}, where="mine.yaml")
+    nothing = Policy.read({"kind": "Nothing"}, where="mine.yaml")
     made = predict_run(folder, read_scenario(folder), nothing)
     assert made.before is None
     assert "mine.yaml" in made.before_reason
-    policy = CheckedPolicy.of_run(yaml.safe_load(folder.policy.read_text()), where="lag-quick")
+    policy = Policy.read(yaml.safe_load(folder.policy.read_text()), where="lag-quick")
     predict_run(folder, read_scenario(folder), policy)
 
     measure_run(folder)

@@ -12,14 +12,7 @@ from lagbench.adapters.kube.cluster_check import INSTALL_KEDA, KEDA_GROUP
 from lagbench.core.cluster.policy_manifest import Right
 from lagbench.core.object_meta import subdomain_problems
 from lagbench.core.policy.admission.webhook import Manifest
-from lagbench.core.policy.review.cluster_facts import (
-    ClusterFacts,
-    scaled_objects_of,
-    wanted_authentications,
-    wanted_groups,
-    wanted_workloads,
-    wants_limit_ranges,
-)
+from lagbench.core.policy.review.cluster_facts import ClusterFacts, PolicyDocuments
 from lagbench.errors import NotAllowed, NotReady
 
 _API_GROUPS_AND_RESOURCES = {
@@ -68,7 +61,8 @@ def read_cluster_facts(
     :raises NotReady: it has no KEDA, does not answer, or the account lacks a right.
     """
     namespace = kube.namespace
-    if not scaled_objects_of(documents, namespace):
+    file = PolicyDocuments(documents, namespace)
+    if not file.scaled_objects:
         return ClusterFacts(source, namespace)
     if "ScaledObject" not in {kind for _, kind in discovery.kinds(KEDA_GROUP)}:
         raise NotReady(f"{source} has no KEDA: it does not serve ScaledObjects. {INSTALL_KEDA}")
@@ -76,18 +70,16 @@ def read_cluster_facts(
     scaled_objects, hpas = reader.all("ScaledObject"), reader.all("HorizontalPodAutoscaler")
     workloads = {
         (kind, name): reader.one(kind, name)
-        for kind, name in wanted_workloads(documents, namespace)
+        for kind, name in file.wanted_workloads()
         if knows_kinds or reader.is_served(kind)
     }
-    authentications = {
-        key: reader.one(*key) is not None for key in wanted_authentications(documents, namespace)
-    }
+    authentications = {key: reader.one(*key) is not None for key in file.wanted_authentications()}
     found = [item for item in workloads.values() if item is not None]
     lists_defaults = knows_kinds or reader.is_served("LimitRange")
-    asks_defaults = lists_defaults and wants_limit_ranges(documents, namespace, found)
+    asks_defaults = lists_defaults and file.wants_limit_ranges(found)
     limit_ranges = reader.all("LimitRange") if asks_defaults else None
     reader.require_rights()
-    groups = wanted_groups(documents, namespace, hpas) if knows_kinds else frozenset()
+    groups = file.wanted_groups(hpas) if knows_kinds else frozenset()
     kinds = frozenset(pair for group in groups for pair in discovery.kinds(group))
     return ClusterFacts(
         source,

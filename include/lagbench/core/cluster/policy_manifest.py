@@ -17,7 +17,7 @@ from lagbench.core.cluster.manifests import Manifest, RunTarget, named
 from lagbench.core.keda.triggers.kafka_parameters import kafka_metadata_for_run
 from lagbench.core.keda.triggers.trigger_parameters import RunSources
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
-from lagbench.core.policy.policy_limits import is_lag_scaler
+from lagbench.core.policy.policy_limits import calls_lag_scaler
 from lagbench.core.policy.stream_windows import at_stream_start
 from lagbench.core.scenario.actions import ActionKind, LagScalerDown, LastingAction
 from lagbench.core.scenario.consumer_kinds import KindName
@@ -98,9 +98,10 @@ def _for_run(
     trigger: Mapping[str, Any],
 ) -> Callable[[Mapping[str, str], RunSources], Mapping[str, str]]:
     """Return how a run fills a trigger in; a lag scaler's for Iggy names a stream, and stays."""
-    if is_lag_scaler(trigger) and trigger["metadata"].get("source", "kafka") == "kafka":
+    kind, metadata = str(trigger.get("type")), trigger["metadata"]
+    if calls_lag_scaler(kind, metadata) and metadata.get("source", "kafka") == "kafka":
         return kafka_metadata_for_run
-    known = TRIGGER_TYPES.get(str(trigger.get("type")))
+    known = TRIGGER_TYPES.get(kind)
     return (lambda metadata, _sources: metadata) if known is None else known.for_run
 
 

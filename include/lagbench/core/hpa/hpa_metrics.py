@@ -300,11 +300,7 @@ def propose_resource(
 
 
 def _replicas(
-    metric: ResourceMetric,
-    pods: _Pods,
-    first: _Usage,
-    spec_replicas: int,
-    tolerance: float,
+    metric: ResourceMetric, pods: _Pods, first: _Usage, spec_replicas: int, tolerance: float
 ) -> int:
     is_waiting_for_pods = bool(pods.groups.unready) and first.ratio > 1.0
     if not is_waiting_for_pods and not pods.groups.missing:

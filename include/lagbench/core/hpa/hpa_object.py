@@ -60,8 +60,7 @@ _DEFAULT_UP = ScalingRules(
 )
 
 _DEFAULT_DOWN = ScalingRules(
-    window_seconds=None,
-    policies=(ScalingPolicy(type="Percent", value=100, period_seconds=15),),
+    window_seconds=None, policies=(ScalingPolicy(type="Percent", value=100, period_seconds=15),)
 )
 
 

@@ -27,7 +27,7 @@ from lagbench.core.measures.evidence.producer_report import LoadWindow, load_win
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.partition_work import PartitionWork
 from lagbench.core.measures.rebalance_episodes import Handover
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.actions import balancers_of
 from lagbench.core.scenario.consumer_kinds import kind_of
@@ -63,8 +63,7 @@ class RunEvidence:
 
     manifest: Mapping[str, Any]
     scenario: Scenario
-    policy: CheckedPolicy
-    limits: PolicyLimits
+    policy: Policy
     fence: Mapping[str, Any] | None
     accounting: Mapping[str, Any] | None
     records: Sequence[TelemetryRecord]
@@ -77,13 +76,18 @@ class RunEvidence:
     earliest_median_seconds: float | None = None
     commit_moves: Sequence[CommitMove] = ()
     misplaced: int = 0  # messages in another partition than planned, of a topic that grew
-    swapped: Mapping[int, CheckedPolicy] = field(default_factory=dict)  # by the action's number
+    swapped: Mapping[int, Policy] = field(default_factory=dict)  # by the action's number
     stale_lag: Sequence[Gap] = ()  # times whose readings of the lag were stale, and are left out
     ledger: Ledger | None = None  # None: its rows are not in the folder
     clock_skews: Mapping[str, float] = field(default_factory=dict)
     """Seconds by which a pod's stamps are off the order of all records in the telemetry's log."""
     stored_scalers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Spec and status of ScaledObjects and HPAs by kind and name, as they were at the end."""
+
+    @property
+    def limits(self) -> PolicyLimits:
+        """The limits of the policy at the start."""
+        return self.policy.limits
 
     @cached_property
     def offered(self) -> OfferedLoad:
@@ -273,7 +277,7 @@ class RunEvidence:
         swapped = {number: policy.limits for number, policy in self.swapped.items()}
         return policies_in_force(self.limits, swapped, self.actions)
 
-    def policy_at(self, at: int) -> CheckedPolicy:
+    def policy_at(self, at: int) -> Policy:
         """Return the policy in force at ``at``."""
         number = self.policies.number_at(at)
         return self.policy if number is None else self.swapped[number]

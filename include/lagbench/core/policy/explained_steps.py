@@ -18,11 +18,7 @@ from lagbench.core.keda.object.scaled_object_spec import Trigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 from lagbench.core.kubernetes_values import metric_milli
-from lagbench.core.lag_scaler.lag_rule import (
-    MAX_GAP_INTERVALS,
-    SPAN_TOLERANCE_INTERVALS,
-    Decision,
-)
+from lagbench.core.lag_scaler.lag_rule import MAX_GAP_INTERVALS, SPAN_TOLERANCE_INTERVALS, Decision
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,47 +2,48 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lagbench.core.hpa.controller_flags import ControllerFlags, controller_flags
-from lagbench.core.keda.object.scaled_object_spec import DEFAULT_MAX_REPLICAS
-from lagbench.core.keda.triggers.kafka_parameters import (
-    KAFKA_DEFAULT_LAG_THRESHOLD,
-    parse_partition_limitation,
-)
+from lagbench.core.hpa.hpa_object import ExternalMetric, HpaSpec
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
+from lagbench.core.keda.triggers.cron_trigger import CronTrigger
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
+from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 from lagbench.core.keda.triggers.trigger_parameters import go_boolean
-from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
+from lagbench.core.keda.triggers.trigger_types import ExternalTrigger, ForeignTrigger
 from lagbench.core.lag_scaler.lag_rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.errors import WrongInput
 
 LAG_THRESHOLD_ANNOTATION = "lagbench.io/lag-threshold"
 
-KAFKA_TYPES = ("kafka", "apache-kafka")
-
-EXTERNAL_TYPES = ("external", "external-push")
-
-_RESOURCES = ("cpu", "memory")
-
-_RESOURCE_METRICS = ("Resource", "ContainerResource")
-
 PartitionCap = Literal["none", "keda", "exact"]
+
+_KEDAS_DEFAULT = "KEDA's default lagThreshold {:g}"
+
+_LAG_SCALERS_DEFAULT = (
+    float(LAG_SCALER_DEFAULT_THRESHOLD),
+    f"the lag scaler's default lagThreshold {LAG_SCALER_DEFAULT_THRESHOLD:g}",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerLimit:
-    """The replicas that one trigger requests at most.
+    """From which lag on one trigger scales, and the replicas that it requests at most.
 
-    ``kept``: the partitions whose lag counts; None: all. ``fixed``: the number that a cron trigger
-    requests.
+    ``lag_target``: its threshold in records of lag, and the rule that gave it; None: it compares
+    none. ``kept``: the partitions whose lag counts; None: all. ``fixed``: the number that a cron
+    trigger requests.
     """
 
     index: int
     type: str
-    cap: PartitionCap = "none"
+    lag_target: tuple[float, str] | None = None
+    is_of_group: bool = False  # the target is held against the whole metric, not its share a pod
+    cap: PartitionCap | None = None  # None: the trigger does not follow lag
     leaks_one_replica: bool = False
     kept: tuple[int, ...] | None = None
     fixed: int | None = None
@@ -55,7 +56,7 @@ class TriggerLimit:
 
     def most(self, partitions: int) -> int | None:
         """Return the most replicas; None: there is no limit."""
-        if self.cap == "none":
+        if self.cap in (None, "none"):
             return self.fixed
         return self.counted(partitions) + self.leaks_one_replica
 
@@ -116,14 +117,12 @@ class PolicyLimits:
 
     def counted_partitions(self, partitions: int) -> int:
         """Return at how many of the topic's partitions a capped trigger on lag stops."""
-        capped = [one.counted(partitions) for one in self.of_triggers if one.cap != "none"]
-        return max(capped, default=partitions)
+        capped = [one for one in self.of_triggers if one.cap in ("keda", "exact")]
+        return max((one.counted(partitions) for one in capped), default=partitions)
 
     def most_requested(self, partitions: int) -> int | None:
         """Return the most replicas that any trigger requests; None: one has no limit."""
-        asked = [one.most(partitions) for one in self.of_triggers]
-        known = [count for count in asked if count is not None]
-        return max(known) if known and len(known) == len(asked) else None
+        return _most(one.most(partitions) for one in self.of_triggers)
 
     def scales_above_records(self, replicas: int) -> float | None:
         """Return the total lag above which ``replicas`` are too few; None: no number decides.
@@ -158,57 +157,50 @@ def lowest_target_records(
     return min((number for number in (of_group, of_all) if number is not None), default=None)
 
 
-def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> PolicyLimits:
-    """Return the limits of a ScaledObject or a HorizontalPodAutoscaler.
+def limits_of(
+    spec: ScaledObjectSpec | HpaSpec, manifest: Mapping[str, Any], *, where: str
+) -> PolicyLimits:
+    """Return the limits of a policy; of ``manifest`` only the annotations are read.
 
     The threshold is the lowest of the triggers on lag, because the HPA takes the highest proposal;
     else the annotation ``lagbench.io/lag-threshold``: a CPU policy has none of its own, and
     comparing it with a lag policy needs the same threshold for both.
 
-    :raises WrongInput: the manifest is neither kind, or the threshold or a flag is not a number.
+    :raises WrongInput: a threshold or a flag is not a number.
     """
-    spec = manifest.get("spec") or {}
-    kind = manifest.get("kind")
+    triggers = spec.triggers if isinstance(spec, ScaledObjectSpec) else ()
+    every = tuple(_limit_of(trigger, where) for trigger in triggers)
+    threshold, rule = _lowest(every) or _annotated(manifest, where)
     flags = controller_flags(manifest, where=where)
-    if kind == "ScaledObject":
-        triggers = spec.get("triggers") or []
-        threshold, rule = _threshold(manifest, triggers, where)
-        is_composite = bool(
-            ((spec.get("advanced") or {}).get("scalingModifiers") or {}).get("formula")
-        )
-        targets = [] if is_composite else triggers
-        of_replica = _lowest([t for t in targets if not _is_of_the_group(t)], where)
-        of_group = _lowest([t for t in targets if _is_of_the_group(t)], where)
+    if isinstance(spec, HpaSpec):
         return PolicyLimits(
-            floor_replicas=int(spec.get("minReplicaCount") or 0),
-            ceiling_replicas=int(spec.get("maxReplicaCount") or DEFAULT_MAX_REPLICAS),
-            lag_threshold_records=threshold,
-            threshold_rule=rule,
-            partition_cap=_partition_cap(targets),
-            of_triggers=tuple(_limit_of(index, one) for index, one in enumerate(targets)),
-            leaks_one_replica=any(map(_leaks_one_replica, targets)),
-            scales_at_records=None if of_replica is None else of_replica[0],
-            group_target_records=None if of_group is None else of_group[0],
-            has_formula=is_composite,
-            most_replicas=None if is_composite else _most_of(triggers),
-            flags=flags,
-        )
-    if kind == "HorizontalPodAutoscaler":
-        stated = spec.get("minReplicas")
-        threshold, rule = _threshold(manifest, [], where)
-        metrics = spec.get("metrics") or []
-        reads_load = any(metric.get("type") not in _RESOURCE_METRICS for metric in metrics)
-        return PolicyLimits(
-            floor_replicas=int(1 if stated is None else stated),
-            ceiling_replicas=int(spec["maxReplicas"]),
+            floor_replicas=spec.min_replicas,
+            ceiling_replicas=spec.max_replicas,
             lag_threshold_records=threshold,
             threshold_rule=rule,
             ceiling_field="spec.maxReplicas",
-            most_replicas=None if reads_load else 0,
+            most_replicas=None if any(isinstance(m, ExternalMetric) for m in spec.metrics) else 0,
             flags=flags,
         )
-    allowed = "ScaledObject or HorizontalPodAutoscaler"
-    raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
+    targets = () if spec.modifiers is not None else every
+    of_replica = _lowest(one for one in targets if not one.is_of_group)
+    of_group = _lowest(one for one in targets if one.is_of_group)
+    weakest: tuple[PartitionCap, ...] = ("none", "keda", "exact")  # the highest proposal wins
+    caps = {one.cap for one in targets}
+    return PolicyLimits(
+        floor_replicas=spec.floor,
+        ceiling_replicas=spec.max_replica_count,
+        lag_threshold_records=threshold,
+        threshold_rule=rule,
+        partition_cap=next((cap for cap in weakest if cap in caps), "none"),
+        of_triggers=targets,
+        leaks_one_replica=any(one.leaks_one_replica for one in targets),
+        scales_at_records=None if of_replica is None else of_replica[0],
+        group_target_records=None if of_group is None else of_group[0],
+        has_formula=spec.modifiers is not None,
+        most_replicas=_most(map(_at_any_load, spec.triggers)) if targets else None,
+        flags=flags,
+    )
 
 
 def unscaled_limits(replicas: int | None) -> PolicyLimits:
@@ -221,95 +213,81 @@ def unscaled_limits(replicas: int | None) -> PolicyLimits:
     return PolicyLimits(count, count, None, rule, most_replicas=count)
 
 
-def is_lag_scaler(trigger: Mapping[str, Any]) -> bool:
-    """Return whether an external trigger's metadata speaks to the lag scaler of this project."""
-    metadata = trigger.get("metadata") or {}
-    is_external = trigger.get("type") in EXTERNAL_TYPES
+def calls_lag_scaler(kind: str, metadata: Mapping[str, Any]) -> bool:
+    """Return whether a trigger speaks to the lag scaler of this project."""
     given = {str(key).removesuffix("FromEnv") for key in metadata}
+    is_external = kind in ("external", "external-push")
     return is_external and not given.isdisjoint({"consumerGroup", "consumerGroupId"})
 
 
-def lag_threshold_key(trigger: Mapping[str, Any]) -> str | None:
-    """Return the key with the records of lag per replica, of types whose record names it."""
-    known = TRIGGER_TYPES.get(str(trigger.get("type")))
-    return None if known is None else known.lag_threshold(trigger.get("metadata") or {})
-
-
-def _partition_cap(triggers: Sequence[Mapping[str, Any]]) -> PartitionCap:
-    """Return the weakest cap of all triggers on lag: the highest proposal wins."""
-    caps: set[PartitionCap] = set()
-    for trigger in triggers:
-        metadata = trigger.get("metadata") or {}
-        idles = go_boolean(str(metadata.get("allowIdleConsumers") or "").strip()) is True
-        # An even distribution brings the cap back.
-        evens = metadata.get("ensureEvenDistributionOfPartitions")
-        is_capped = not idles or go_boolean(str(evens or "").strip()) is True
-        is_capped &= not _is_of_the_group(trigger)  # times the ready pods, the cap is none
-        if trigger.get("type") in KAFKA_TYPES:
-            caps.add("keda" if is_capped else "none")
-        elif is_lag_scaler(trigger):
-            caps.add("exact" if is_capped else "none")
-        elif lag_threshold_key(trigger) is not None:
-            caps.add("none")
-    weakest: tuple[PartitionCap, ...] = ("none", "keda", "exact")
-    return next((cap for cap in weakest if cap in caps), "none")
-
-
-def _is_of_the_group(trigger: Mapping[str, Any]) -> bool:
-    """Return whether the target is held against the whole metric, not against its share a pod."""
-    return trigger.get("metricType") == "Value"
-
-
-def _most_of(triggers: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return the most replicas that the triggers request at any load; None: one follows a load."""
-    asked = [_asked(trigger) for trigger in triggers]
-    known = [count for count in asked if count is not None]
-    return max(known, default=0) if len(known) == len(asked) else None
-
-
-def _asked(trigger: Mapping[str, Any]) -> int | None:
-    """Return the replicas that a trigger requests at any load; None: it follows a load."""
-    if trigger.get("type") in _RESOURCES:
-        return 0
-    if trigger.get("type") != "cron":
-        return None
-    desired = str((trigger.get("metadata") or {}).get("desiredReplicas") or "").strip()
-    return int(desired) if desired.isdecimal() else 0  # KEDA runs no cron trigger with another
-
-
-def _limit_of(index: int, trigger: Mapping[str, Any]) -> TriggerLimit:
-    metadata, kind = trigger.get("metadata") or {}, str(trigger.get("type"))
-    kept = None
-    # KEDA drops the limitation where all topics count.
-    topics = (metadata.get("topic"), metadata.get("topicFromEnv"))
-    if (text := str(metadata.get("partitionLimitation") or "")).strip() and any(topics):
-        with contextlib.suppress(ValueError):  # the trigger's parser has said so
-            kept = parse_partition_limitation(text)
+def _limit_of(trigger: Trigger, where: str) -> TriggerLimit:
+    read, kind, is_of_group = trigger.parameters, trigger.type, trigger.metric_type == "Value"
+    cap: PartitionCap | None = None
+    found: tuple[float, str] | None = None
+    is_even = False
+    match read:
+        case KafkaTrigger():
+            is_even = read.ensure_even_distribution_of_partitions
+            cap = "keda" if is_even or not read.allow_idle_consumers else "none"
+            is_written = "lag_threshold" in read.model_fields_set
+            rule = "lagThreshold {:g} of the {} trigger" if is_written else _KEDAS_DEFAULT
+            found = float(read.lag_threshold), rule.format(read.lag_threshold, kind)
+        case PrometheusTrigger() if read.counts_lag:
+            rule = f"threshold {read.threshold:g} of the {kind} trigger"
+            cap, found = "none", (read.threshold, rule)
+        case ExternalTrigger() if calls_lag_scaler(kind, read.metadata):
+            is_even = _is_on(read.metadata, "ensureEvenDistributionOfPartitions")
+            cap = "exact" if is_even or not _is_on(read.metadata, "allowIdleConsumers") else "none"
+            if read.metadata.get("lagMetric") != "seconds":  # else an age, not a number of records
+                found = _written(read.metadata, kind, where) or _LAG_SCALERS_DEFAULT
+        case ExternalTrigger() | ForeignTrigger():
+            found = _written(read.metadata, kind, where)
+    # An even distribution never exceeds KEDA's cap; times the ready pods there is no cap.
+    leaks = cap == "keda" and not is_even and not is_of_group
     return TriggerLimit(
-        index,
-        kind,
-        cap=_partition_cap([trigger]),
-        leaks_one_replica=_leaks_one_replica(trigger),
-        kept=kept,
-        fixed=_asked(trigger) if kind == "cron" else None,
+        index=trigger.index,
+        type=kind,
+        lag_target=found,
+        is_of_group=is_of_group,
+        cap="none" if cap and is_of_group else cap,
+        leaks_one_replica=leaks,
+        kept=read.partition_limitation if isinstance(read, KafkaTrigger) else None,
+        fixed=None if trigger.is_resource else _at_any_load(trigger),
     )
 
 
-def _leaks_one_replica(trigger: Mapping[str, Any]) -> bool:
-    """Return whether a trigger has KEDA's cap, and no even distribution, which never exceeds it."""
-    evens = (trigger.get("metadata") or {}).get("ensureEvenDistributionOfPartitions")
-    is_even = go_boolean(str(evens or "").strip()) is True
-    return (
-        trigger.get("type") in KAFKA_TYPES and _partition_cap([trigger]) == "keda" and not is_even
-    )
+def _at_any_load(trigger: Trigger) -> int | None:
+    """Return the replicas that a trigger requests at any load; None: it follows a load."""
+    if trigger.is_resource:
+        return 0
+    read = trigger.parameters
+    return max(0, read.desired_replicas) if isinstance(read, CronTrigger) else None
 
 
-def _threshold(
-    manifest: Mapping[str, Any], triggers: Sequence[Mapping[str, Any]], where: str
-) -> tuple[float | None, str]:
-    found = _lowest(triggers, where)
-    if found is not None:
-        return found
+def _most(counts: Iterable[int | None]) -> int | None:
+    every = list(counts)
+    known = [count for count in every if count is not None]
+    return max(known) if known and len(known) == len(every) else None
+
+
+def _lowest(limits: Iterable[TriggerLimit]) -> tuple[float, str] | None:
+    """Return threshold and rule of the trigger on records of lag that scales first."""
+    return min((one.lag_target for one in limits if one.lag_target is not None), default=None)
+
+
+def _is_on(metadata: Mapping[str, str], name: str) -> bool:
+    return go_boolean(metadata.get(name, "").strip()) is True
+
+
+def _written(metadata: Mapping[str, str], kind: str, where: str) -> tuple[float, str] | None:
+    """Return the threshold that is written, if any: a blank one counts as absent."""
+    if not metadata.get("lagThreshold", "").strip():
+        return None
+    value = _number(metadata["lagThreshold"], "lagThreshold", where)
+    return value, f"lagThreshold {value:g} of the {kind} trigger"
+
+
+def _annotated(manifest: Mapping[str, Any], where: str) -> tuple[float | None, str]:
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
     if LAG_THRESHOLD_ANNOTATION in annotations:
         value = _number(annotations[LAG_THRESHOLD_ANNOTATION], LAG_THRESHOLD_ANNOTATION, where)
@@ -317,39 +295,13 @@ def _threshold(
     return None, "the policy states no lag threshold"
 
 
-def _lowest(triggers: Sequence[Mapping[str, Any]], where: str) -> tuple[float, str] | None:
-    """Return threshold and rule of the trigger on records of lag that scales first."""
-    read = (_of_trigger(trigger, where) for trigger in triggers)
-    return min((found for found in read if found is not None), default=None)
-
-
-def _of_trigger(trigger: Mapping[str, Any], where: str) -> tuple[float, str] | None:
-    metadata, kind = trigger.get("metadata") or {}, trigger.get("type")
-    if is_lag_scaler(trigger) and metadata.get("lagMetric") == "seconds":
-        return None  # its threshold is an age, not a number of records
-    key = lag_threshold_key(trigger)
-    if key is not None:
-        value = _number(metadata.get(key), key, where)
-        return value, f"{key} {value:g} of the {kind} trigger"
-    if str(metadata.get("lagThreshold") or "").strip():  # a blank one counts as absent
-        value = _number(metadata["lagThreshold"], "lagThreshold", where)
-        return value, f"lagThreshold {value:g} of the {kind} trigger"
-    if kind in KAFKA_TYPES:
-        value = float(KAFKA_DEFAULT_LAG_THRESHOLD)
-        return value, f"KEDA's default lagThreshold {value:g}"
-    if is_lag_scaler(trigger):
-        value = float(LAG_SCALER_DEFAULT_THRESHOLD)
-        return value, f"the lag scaler's default lagThreshold {value:g}"
-    return None
-
-
 def _number(text: Any, field: str, where: str) -> float:
-    allowed = "a number above 0"
     try:
         value = float(text)
-    except (TypeError, ValueError) as broken:
-        raise WrongInput(where=where, field=field, value=text, allowed=allowed) from broken
+    except (TypeError, ValueError):
+        value = math.nan
     if not value > 0:
+        allowed = "a number above 0"
         raise WrongInput(where=where, field=field, value=text, allowed=allowed)
     return value
 
@@ -374,15 +326,3 @@ def standing_lag_seconds(pod_rate: float, limits: PolicyLimits) -> float | None:
     if not threshold or not pod_rate or math.isinf(pod_rate):
         return None
     return threshold / pod_rate
-
-
-POLICY_VERSIONS = {
-    "ScaledObject": "keda.sh/v1alpha1",
-    "HorizontalPodAutoscaler": "autoscaling/v2",
-}
-
-
-def is_policy(document: Any) -> bool:
-    """Return whether a document of a file is a ScaledObject or an HPA, of whichever version."""
-    kind = document.get("kind") if isinstance(document, Mapping) else None
-    return isinstance(kind, str) and kind in POLICY_VERSIONS

@@ -60,25 +60,6 @@ def stream_windows(manifest: Mapping[str, Any], *, where: str) -> tuple[StreamWi
     return found
 
 
-def require_one_start(first: Mapping[str, Any], second: Mapping[str, Any], *, where: str) -> None:
-    """Reject policies of two groups whose windows no start of one stream puts on whole minutes.
-
-    :param where: names the second group's policy.
-    :raises WrongInput: their edges are not whole minutes apart.
-    """
-    of_first, of_second = (stream_windows(policy, where=where) for policy in (first, second))
-    if not of_first or not of_second:
-        return
-    if (of_first[0].from_seconds - of_second[0].from_seconds) % _MINUTE:
-        raise WrongInput(
-            where=where,
-            field=f"metadata.annotations[{WINDOWS_ANNOTATION}]",
-            value=second["metadata"]["annotations"][WINDOWS_ANNOTATION],
-            allowed="edges that are whole minutes from those of the first group's policy: both "
-            "groups have one stream",
-        )
-
-
 def aligned_start_ns(windows: tuple[StreamWindow, ...], earliest_ns: int) -> int:
     """Return the first start of a stream from ``earliest_ns`` on that puts edges on minutes."""
     period = _MINUTE * NS_PER_SECOND

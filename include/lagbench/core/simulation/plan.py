@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.policy_limits import PolicyLimits, loop_gain, standing_lag_seconds
 from lagbench.core.scenario.actions import RollingRestart, rejected_move
 from lagbench.core.scenario.event_stream import partition_shares
@@ -124,7 +124,7 @@ class Plan:
         return self.hottest_rate > self.pod_rate
 
 
-def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
+def plan_cell(scenario: Scenario, policy: Policy) -> Plan:
     """Return the prediction for a scenario under a policy."""
     limits = policy.limits
     load = offered_load(scenario.profile)

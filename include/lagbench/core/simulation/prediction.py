@@ -14,7 +14,7 @@ from dataclasses import replace
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.simulate import simulate
@@ -85,11 +85,11 @@ class Residual(MeasureModel):
 
 def predict(
     scenario: Scenario,
-    policy: CheckedPolicy,
+    policy: Policy,
     *,
     hpa_sync_at_seconds: float | None = None,
     environment: SimulatedEnvironment | None = None,
-    swapped: Mapping[int, CheckedPolicy] | None = None,
+    swapped: Mapping[int, Policy] | None = None,
 ) -> Prediction:
     """Return the prediction for a cell; ``hpa_sync_at_seconds`` is the one known phase."""
     around, waits = environment or SimulatedEnvironment(), scenario.timeouts

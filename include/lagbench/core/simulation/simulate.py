@@ -16,8 +16,8 @@ from operator import attrgetter
 import numpy as np
 
 from lagbench.core.kubernetes_values import NS_PER_SECOND
-from lagbench.core.policy.checked_policy import CheckedPolicy
-from lagbench.core.policy.stream_windows import aligned_start_ns, at_stream_start, stream_windows
+from lagbench.core.policy.policy import Policy
+from lagbench.core.policy.stream_windows import aligned_start_ns, at_stream_start
 from lagbench.core.scenario.actions import (
     ActionBase,
     AutoscalerDown,
@@ -59,14 +59,14 @@ def left_out(scenario: Scenario) -> Iterator[str]:
 
 def simulate(
     scenario: Scenario,
-    policy: CheckedPolicy,
+    policy: Policy,
     *,
     seed: int | None = None,
     policy_name: str = "policy",
     slo_seconds: float | None = None,
     environment: SimulatedEnvironment | None = None,
     draw: int = 0,
-    swapped: Mapping[int, CheckedPolicy] | None = None,
+    swapped: Mapping[int, Policy] | None = None,
 ) -> Simulation:
     """Return one simulated cell.
 
@@ -107,17 +107,15 @@ def simulate(
     )
 
 
-def _placed(
-    policy: CheckedPolicy, around: SimulatedEnvironment
-) -> tuple[CheckedPolicy, SimulatedEnvironment]:
+def _placed(policy: Policy, around: SimulatedEnvironment) -> tuple[Policy, SimulatedEnvironment]:
     """Return the policy with its cron windows in the stream, and the start that this needs."""
-    windows = stream_windows(policy.manifest, where=policy.where)
+    windows = policy.windows
     if not windows:
         return policy, around
     starts_at_ns = aligned_start_ns(windows, around.starts_at_seconds * NS_PER_SECOND)
     placed = at_stream_start(policy.manifest, starts_at_ns, where=policy.where)
     return (
-        CheckedPolicy.of_run(placed, where=policy.where),
+        Policy.read(placed, where=policy.where),
         replace(around, starts_at_seconds=starts_at_ns // NS_PER_SECOND),
     )
 
@@ -128,9 +126,9 @@ class _Played:
     def __init__(
         self,
         world: World,
-        start: Callable[[CheckedPolicy], SimulatedAutoscaler],
-        policy: CheckedPolicy,
-        swapped: Mapping[int, CheckedPolicy],
+        start: Callable[[Policy], SimulatedAutoscaler],
+        policy: Policy,
+        swapped: Mapping[int, Policy],
     ) -> None:
         self._world, self._start, self._swapped = world, start, swapped
         self._scaler = start(policy)
@@ -191,6 +189,6 @@ class _Played:
         if not is_down:
             self._scaler.restart()
 
-    def _swap(self, policy: CheckedPolicy) -> None:
+    def _swap(self, policy: Policy) -> None:
         before, self._scaler = self._scaler, self._start(policy)
         self._scaler.take_over(before)

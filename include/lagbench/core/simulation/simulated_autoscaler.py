@@ -31,7 +31,7 @@ from lagbench.core.keda.loop.scalers import (
     CronScaler,
     MetricReading,
     MetricSpec,
-    ResourceScaler,
+    OneMetric,
     Scaler,
     TargetView,
     trigger_metric_spec,
@@ -49,7 +49,7 @@ from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
 from lagbench.core.lag_scaler.lag_metadata import parse_lag_settings
 from lagbench.core.lag_scaler.lag_source import GroupSample
 from lagbench.core.lag_scaler.lag_window import GroupWindow
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.simulation.simulated_world import World
 from lagbench.errors import NotReady, WrongInput
 
@@ -75,7 +75,7 @@ class SimulatedClock:
 class SimulatedAutoscaler:
     """The clocks that act on one workload; ``wish`` is the HPA's last proposal."""
 
-    def __init__(self, policy: CheckedPolicy, world: World, random: np.random.Generator) -> None:
+    def __init__(self, policy: Policy, world: World, random: np.random.Generator) -> None:
         """Put the policy in force at the present instant of ``world``."""
         self._world, self._policy = world, policy
         self._samplers: dict[int, LagSampler] = {}
@@ -161,7 +161,7 @@ class SimulatedAutoscaler:
             case CronTrigger():
                 return CronScaler(trigger, parameters, lambda: world.now_ns)
             case ResourceTrigger():
-                return ResourceScaler(trigger)
+                return OneMetric(trigger)
             case ExternalTrigger():
                 sampler = self._sampler(trigger.index, parameters)
                 name = f"s{trigger.index}-{sampler.settings.metric_name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.consumer_kinds import (
     DRIVER_SIDE_MEBIBYTES,
     MASTER_MEBIBYTES,
@@ -77,7 +77,7 @@ def spark_warnings(
 
 
 def check_spark_fit(
-    scenario: Scenario, policy: CheckedPolicy, *, memory_mebibytes: int | None = None
+    scenario: Scenario, policy: Policy, *, memory_mebibytes: int | None = None
 ) -> None:
     """Reject workers that have no partition at the floor, or no memory."""
     consumer, limits = scenario.consumer, policy.limits

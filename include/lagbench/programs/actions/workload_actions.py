@@ -12,7 +12,7 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import bring_back, put_policy, set_aside
 from lagbench.core.cluster.manifests import set_settings
 from lagbench.core.cluster.own_deployment import set_own_variables
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.actions import (
     ROLLOUT_SECONDS,
     AutoscalerDown,
@@ -113,7 +113,7 @@ class SwapPolicies(Performer[SwapPolicy]):
     def act(self) -> None:
         """Apply it, and keep the difference from the one before."""
         manifest = self.stage.options.policies[self.number]
-        policy = CheckedPolicy.of_run(manifest, where=self.action.policy)
+        policy = Policy.read(manifest, where=self.action.policy)
         self.detail = put_policy(self.stage.kube, manifest, policy.limits).difference
 
 

@@ -19,6 +19,7 @@ from lagbench.adapters.kube.followed_cluster import (
 from lagbench.core.hpa.controller_flags import ControllerFlags, controller_flags
 from lagbench.core.hpa.hpa_metrics import (
     MetricFailure,
+    Proposal,
     no_samples,
     parse_pod,
     parse_pod_metrics,
@@ -114,7 +115,7 @@ class HpaWorker(Worker):
         history = self._history or start_history(before, now_ns)
         readings: list[Reading] = []
         if wants_metrics(spec, before):
-            readings = read_metrics(self.context, spec, namespace, scale, settings.tolerance)
+            readings = [self._read(one, scale, settings.tolerance) for one in spec.metrics]
             now_ns = clock.wall_ns()
         decision = decide(
             spec,
@@ -150,6 +151,72 @@ class HpaWorker(Worker):
             text = f"the target was scaled to {decision.replicas}"
             conditions.append(Condition("AbleToScale", "True", "SucceededRescale", text))
         self.status.write(fields, conditions, now_ns=now_ns)
+
+    def _read(self, metric: Metric, scale: Scale, tolerance: float) -> Reading:
+        """Return a metric's reading: an external one from KEDA's side, a resource of the pods."""
+        if isinstance(metric, ExternalMetric):
+            return self._read_external(metric, scale, tolerance)
+        return self._read_resource(metric, scale, tolerance)
+
+    def _read_external(self, metric: ExternalMetric, scale: Scale, tolerance: float) -> Reading:
+        cluster, namespace = self.context.cluster, self.key[0]
+        name = f"external metric {metric.name}"
+        owner = dict(metric.selector).get(SCALED_OBJECT_LABEL, "")
+        try:
+            milli = self.context.read_metric_milli((namespace, owner), metric.name)
+            proposal = propose_external(
+                metric,
+                milli,
+                spec_replicas=scale.spec_replicas,
+                status_replicas=scale.status_replicas,
+                count_ready_pods=lambda: count_ready_pods(cluster, namespace, scale.selector),
+                tolerance=tolerance,
+            )
+        except NotReady as error:
+            failure = MetricFailure("FailedGetExternalMetric", f"unable to get {name}: {error}")
+            return Reading(MetricOutcome(name, failure), metric.name)
+        key = "averageValue" if metric.target_type == "AverageValue" else "value"
+        current = {key: format_milli(proposal.usage_milli or 0)}
+        identity = {"name": metric.name, "selector": {"matchLabels": dict(metric.selector)}}
+        status = {"type": "External", "external": {"metric": identity, "current": current}}
+        return Reading(MetricOutcome(name, proposal), metric.name, milli / 1000, status)
+
+    def _read_resource(self, metric: ResourceMetric, scale: Scale, tolerance: float) -> Reading:
+        result = self._propose_resource(metric, scale, tolerance)
+        outcome = MetricOutcome(resource_title(metric), result)
+        if isinstance(result, MetricFailure):
+            return Reading(outcome, metric.name)
+        usage = result.usage_milli
+        current: dict[str, Any] = {"averageValue": format_milli(usage or 0)}
+        if result.usage_percent is not None:
+            current["averageUtilization"] = result.usage_percent
+        status: dict[str, Any] = {"name": metric.name, "current": current}
+        kind = "Resource"
+        if metric.container:
+            kind, status = "ContainerResource", {"container": metric.container, **status}
+        shown = {"type": kind, kind[0].lower() + kind[1:]: status}
+        return Reading(outcome, metric.name, None if usage is None else usage / 1000, shown)
+
+    def _propose_resource(
+        self, metric: ResourceMetric, scale: Scale, tolerance: float
+    ) -> Proposal | MetricFailure:
+        cluster, namespace = self.context.cluster, self.key[0]
+        try:
+            samples = cluster.list(POD_METRICS, namespace, scale.selector)
+            pods = cluster.list(POD, namespace, scale.selector)
+        except NotReady as error:
+            return no_samples(metric, str(error))
+        if not samples:
+            return no_samples(metric, "the resource metrics API returned none")
+        found = [parse_pod_metrics(item, metric.name, metric.container) for item in samples]
+        return propose_resource(
+            metric,
+            [parse_pod(pod, metric.name, metric.container) for pod in pods],
+            dict(item for item in found if item is not None),
+            spec_replicas=scale.spec_replicas,
+            tolerance=tolerance,
+            now_ns=self.context.clock.wall_ns(),
+        )
 
     def _scale(self, spec: HpaSpec, before: int, decision: HpaDecision) -> None:
         after, namespace = decision.replicas, self.key[0]
@@ -208,81 +275,3 @@ def count_ready_pods(cluster: Cluster, namespace: str, selector: str) -> int:
     """Return how many pods of a selector are Running and Ready."""
     pods = [parse_pod(pod, "cpu") for pod in cluster.list(POD, namespace, selector)]
     return sum(pod.phase == "Running" and pod.is_ready is True for pod in pods)
-
-
-def read_metrics(
-    context: WorkerContext, spec: HpaSpec, namespace: str, scale: Scale, tolerance: float
-) -> list[Reading]:
-    """Return one reading per metric: external ones from KEDA's side, resources from the pods."""
-
-    def read(metric: Metric) -> Reading:
-        if isinstance(metric, ExternalMetric):
-            return _read_external(context, metric, namespace, scale, tolerance)
-        return _read_resource(context, metric, namespace, scale, tolerance)
-
-    return [read(metric) for metric in spec.metrics]
-
-
-def _read_external(
-    context: WorkerContext, metric: ExternalMetric, namespace: str, scale: Scale, tolerance: float
-) -> Reading:
-    name = f"external metric {metric.name}"
-    owner = dict(metric.selector).get(SCALED_OBJECT_LABEL, "")
-    try:
-        milli = context.read_metric_milli((namespace, owner), metric.name)
-        proposal = propose_external(
-            metric,
-            milli,
-            spec_replicas=scale.spec_replicas,
-            status_replicas=scale.status_replicas,
-            count_ready_pods=lambda: count_ready_pods(context.cluster, namespace, scale.selector),
-            tolerance=tolerance,
-        )
-    except NotReady as error:
-        failure = MetricFailure("FailedGetExternalMetric", f"unable to get {name}: {error}")
-        return Reading(MetricOutcome(name, failure), metric.name)
-    key = "averageValue" if metric.target_type == "AverageValue" else "value"
-    current = {key: format_milli(proposal.usage_milli or 0)}
-    identity = {"name": metric.name, "selector": {"matchLabels": dict(metric.selector)}}
-    status = {"type": "External", "external": {"metric": identity, "current": current}}
-    return Reading(MetricOutcome(name, proposal), metric.name, milli / 1000, status)
-
-
-def _read_resource(
-    context: WorkerContext, metric: ResourceMetric, namespace: str, scale: Scale, tolerance: float
-) -> Reading:
-    def failed(failure: MetricFailure) -> Reading:
-        return Reading(MetricOutcome(resource_title(metric), failure), metric.name)
-
-    try:
-        samples = context.cluster.list(POD_METRICS, namespace, scale.selector)
-        pods = context.cluster.list(POD, namespace, scale.selector)
-    except NotReady as error:
-        return failed(no_samples(metric, str(error)))
-    if not samples:
-        return failed(no_samples(metric, "the resource metrics API returned none"))
-    found = [parse_pod_metrics(item, metric.name, metric.container) for item in samples]
-    result = propose_resource(
-        metric,
-        [parse_pod(pod, metric.name, metric.container) for pod in pods],
-        dict(item for item in found if item is not None),
-        spec_replicas=scale.spec_replicas,
-        tolerance=tolerance,
-        now_ns=context.clock.wall_ns(),
-    )
-    if isinstance(result, MetricFailure):
-        return failed(result)
-    usage = result.usage_milli
-    current: dict[str, Any] = {"averageValue": format_milli(usage or 0)}
-    if result.usage_percent is not None:
-        current["averageUtilization"] = result.usage_percent
-    status: dict[str, Any] = {"name": metric.name, "current": current}
-    kind = "Resource"
-    if metric.container:
-        kind, status = "ContainerResource", {"container": metric.container, **status}
-    return Reading(
-        MetricOutcome(resource_title(metric), result),
-        metric.name,
-        None if usage is None else usage / 1000,
-        {"type": kind, kind[0].lower() + kind[1:]: status},
-    )

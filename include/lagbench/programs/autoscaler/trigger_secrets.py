@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Literal
 
 from lagbench.adapters.kube.followed_cluster import (
     CLUSTER_TRIGGER_AUTHENTICATION,
@@ -12,7 +14,6 @@ from lagbench.adapters.kube.followed_cluster import (
     TRIGGER_AUTHENTICATION,
     Cluster,
     ClusterError,
-    Kind,
     Manifest,
     ObjectKey,
     key_of,
@@ -21,16 +22,15 @@ from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.keda.triggers.trigger_authentication import (
     AuthenticationRef,
-    TargetEnvironment,
-    authentication_refs,
-    container_variables,
     decode_secret,
-    referenced_objects,
     resolve_authentication,
+    target_variables,
 )
 from lagbench.errors import WrongInput
 
 log = logging.getLogger(__name__)
+
+Environments = Mapping[str, Mapping[str, str]]
 
 # The secrets of a ClusterTriggerAuthentication lie where KEDA itself runs.
 _KEDA_NAMESPACE = "keda"
@@ -42,32 +42,29 @@ def parse_resolved(manifest: Manifest, cluster: Cluster) -> ScaledObjectSpec:
     :raises WrongInput: it cannot be scaled as it is written.
     """
     key = key_of(manifest)
-    found: list[TargetEnvironment] = []
-
-    def environment() -> TargetEnvironment:
-        if not found:
-            found.append(_target_environment(manifest, cluster))
-        return found[0]
-
-    triggers = (manifest.get("spec") or {}).get("triggers")
+    environment = cache(lambda: _target_environment(manifest, cluster))
+    where = f"ScaledObject {'/'.join(key)}"
+    written = parse_scaled_object(manifest, where=where)
     asks_environment = any(
-        str(name).endswith("FromEnv")
-        for trigger in (triggers if isinstance(triggers, list) else [])
-        if isinstance(trigger, dict)
-        for name in trigger.get("metadata") or {}
+        name.endswith("FromEnv")
+        for trigger in manifest["spec"]["triggers"]
+        for name in trigger["metadata"]
     )
     auth: dict[int, dict[str, str]] = {}
-    for index, ref in authentication_refs(manifest):
+    for trigger in written.triggers:
+        ref = trigger.authentication_ref
+        if ref is None:
+            continue
         try:
-            auth[index] = _read_authentication(ref, key[0], cluster, environment)
+            auth[trigger.index] = _read_authentication(ref, key[0], cluster, environment)
         except ClusterError as error:
             if not error.is_not_found:
                 raise
             log.warning("%s %s/%s does not exist", ref.kind, key[0], ref.name)
     return parse_scaled_object(
         manifest,
-        where=f"ScaledObject {'/'.join(key)}",
-        environment=environment().by_container[""] if asks_environment else None,
+        where=where,
+        environment=environment()[""] if asks_environment else None,
         auth=auth,
     )
 
@@ -76,55 +73,50 @@ def _read_authentication(
     ref: AuthenticationRef,
     namespace: str,
     cluster: Cluster,
-    environment: Callable[[], TargetEnvironment],
+    environment: Callable[[], Environments],
 ) -> dict[str, str]:
     kind, place = TRIGGER_AUTHENTICATION, namespace
     if ref.kind == CLUSTER_TRIGGER_AUTHENTICATION[1]:
         kind, place, namespace = CLUSTER_TRIGGER_AUTHENTICATION, "", _KEDA_NAMESPACE
     authentication = cluster.get(kind, (place, ref.name))
-    secrets, config_maps = referenced_objects(authentication)
-    needs_environment = bool((authentication.get("spec") or {}).get("env"))
     return resolve_authentication(
         authentication,
         where=f"{ref.kind} {ref.name}",
-        secrets={name: _values(SECRET, (namespace, name), cluster) for name in secrets},
-        config_maps={name: _values(CONFIG_MAP, (namespace, name), cluster) for name in config_maps},
-        environment=environment() if needs_environment else None,
+        values_of=cache(lambda kind, name: _values(kind, (namespace, name), cluster)),
+        environment=environment,
     )
 
 
-def _target_environment(manifest: Manifest, cluster: Cluster) -> TargetEnvironment:
+def _target_environment(manifest: Manifest, cluster: Cluster) -> Environments:
     """Return the variables of every container; "" is the one that the ScaledObject means."""
     target = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
     kind = (target.get("apiVersion") or "apps/v1", target.get("kind") or "Deployment")
-    namespace, kinds = key_of(manifest)[0], {"ConfigMap": CONFIG_MAP, "Secret": SECRET}
+    namespace = key_of(manifest)[0]
     workload = cluster.get(kind, (namespace, str(target.get("name"))))
-    containers = workload["spec"]["template"]["spec"]["containers"]
-    found = {
-        str(item["name"]): container_variables(
-            item, lambda kind, name: _values(kinds[kind], (namespace, name), cluster)
-        )
-        for item in containers
-    }
-    wanted = str(target.get("envSourceContainerName") or containers[0]["name"])
-    if wanted not in found:
+    wanted = target.get("envSourceContainerName")
+    found = target_variables(
+        workload, wanted, lambda kind, name: _values(kind, (namespace, name), cluster)
+    )
+    if "" not in found:
         raise WrongInput(
             where=f"ScaledObject {'/'.join(key_of(manifest))}",
             field="spec.scaleTargetRef.envSourceContainerName",
             value=wanted,
             allowed=f"a container of the target: {', '.join(sorted(found))}",
         )
-    return TargetEnvironment({**found, "": found[wanted]})
+    return found
 
 
-def _values(kind: Kind, key: ObjectKey, cluster: Cluster) -> dict[str, str]:
+def _values(
+    kind: Literal["ConfigMap", "Secret"], key: ObjectKey, cluster: Cluster
+) -> dict[str, str]:
     """Return the decoded values of a Secret or ConfigMap; one that is not there has none."""
     try:
-        found = cluster.get(kind, key)
+        found = cluster.get(SECRET if kind == "Secret" else CONFIG_MAP, key)
     except ClusterError as error:
         if error.is_not_found:
             return {}
         raise
-    if kind == SECRET:
+    if kind == "Secret":
         return decode_secret(found, where=f"Secret {'/'.join(key)}")
     return dict(found.get("data") or {})

@@ -32,11 +32,10 @@ from lagbench.core.keda.loop.scalers import (
     CronScaler,
     MetricReading,
     MetricSpec,
-    ResourceScaler,
+    OneMetric,
     Scaler,
     ScalerFailed,
     ScalersNotBuilt,
-    trigger_metric_spec,
 )
 from lagbench.core.keda.loop.source_metrics import PersistentLagMemory, read_answer, read_lag
 from lagbench.core.keda.object.scaled_object_spec import Trigger
@@ -46,6 +45,8 @@ from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger, ResourceTrigger
 from lagbench.core.scenario.run_names import PORT_ANNOTATION
 from lagbench.errors import NotReady
+
+log = logging.getLogger(__name__)
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 
@@ -74,7 +75,7 @@ class LiveSources:
             case CronTrigger():
                 return CronScaler(trigger, parameters, self._wall_ns)
             case ResourceTrigger():
-                return ResourceScaler(trigger)
+                return OneMetric(trigger)
             case ExternalTrigger():
                 return ExternalScaler(trigger, self.external_client(key, parameters))
             case PrometheusTrigger():
@@ -110,19 +111,7 @@ class LiveSources:
             raise ScalersNotBuilt(f"could not look up {address}: {error}") from error
 
 
-class _OneMetric:
-    """The one metric of a trigger whose parameters say all of it."""
-
-    def __init__(self, trigger: Trigger) -> None:
-        self._trigger = trigger
-
-    def metric_specs(self) -> Sequence[MetricSpec]:
-        """Return the metric; none if it goes to the HPA under its own name."""
-        spec = trigger_metric_spec(self._trigger)
-        return () if spec is None else (spec,)
-
-
-class KafkaScaler(_OneMetric):
+class KafkaScaler(OneMetric):
     """Lag by KEDA's rules, with what excludePersistentLag remembers between two readings."""
 
     def __init__(self, trigger: Trigger, parameters: KafkaTrigger) -> None:
@@ -152,11 +141,8 @@ class KafkaScaler(_OneMetric):
             raise ScalerFailed(str(error)) from error
         return MetricReading((float(reading.metric),), reading.is_active)
 
-    def close(self) -> None:
-        """Keep nothing: librdkafka's client ends together with this object."""
 
-
-class PrometheusScaler(_OneMetric):
+class PrometheusScaler(OneMetric):
     """The value of a query; a server that is down fails the poll, not the building."""
 
     def __init__(
@@ -260,8 +246,6 @@ def dialled_address(address: str, cluster: Cluster) -> str:
             return address if number is None else f"127.0.0.1:{number}"
     return address
 
-
-log = logging.getLogger(__name__)
 
 # KEDA waits 2 s before it opens a stream again, doubling up to 60 s while it keeps failing.
 FIRST_DELAY_SECONDS = 2.0

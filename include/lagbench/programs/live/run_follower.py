@@ -33,7 +33,7 @@ from lagbench.core.live.live_line import (
     seconds_to_next_line,
 )
 from lagbench.core.live.slo_standings import live_slos
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.consumer_kinds import kind_of
@@ -153,7 +153,7 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario, PolicyLimits]:
         raise NotReady(
             f"{folder.path} is not a run folder as plan_cell writes it: {broken}"
         ) from None
-    limits = CheckedPolicy.of_run(manifest, where=str(folder.policy)).limits
+    limits = Policy.read(manifest, where=str(folder.policy)).limits
     load = offered_load(scenario.profile)
     group: Literal["first", "second"] | None = None if folder.second is None else "first"
     before: dict[str, Any] | None = None

@@ -15,7 +15,7 @@ import psutil
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.hpa.controller_flags import metric_part, metric_text
 from lagbench.core.kubernetes_values import parse_milli
-from lagbench.core.policy.checked_policy import CheckedPolicy
+from lagbench.core.policy.policy import POLICY_VERSIONS, Policy
 from lagbench.core.scenario.scenario import Workload
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import (
@@ -92,12 +92,13 @@ def scaler_reading(
 
 def scaled_object_sample(scaled: Mapping[str, Any], *, at: int, source: str) -> ScaledObjectSample:
     """Return a ScaledObject as a record; without targets if KEDA would reject them."""
-    name, manifest = scaled["metadata"]["name"], {**scaled, "kind": "ScaledObject"}
+    name, kind = scaled["metadata"]["name"], "ScaledObject"
+    manifest = {**scaled, "apiVersion": POLICY_VERSIONS[kind], "kind": kind}
     sample = ScaledObjectSample(
         at=at, source=source, name=name, conditions=_conditions(scaled.get("status") or {})
     )
     try:
-        limits = CheckedPolicy.of_run(manifest, where=f"ScaledObject {name}").limits
+        limits = Policy.read(manifest, where=f"ScaledObject {name}").limits
     except WrongInput:
         return sample
     return msgspec.structs.replace(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.fake_kube import FakeKube
-from tests.unit.core.policy.review.test_cluster_facts import policy
+from tests.fakes.policies import CPU, scaled_object
 
 from lagbench.adapters.kube.cluster_check import base_objects, foreign_objects, policies_in_the_way
 from lagbench.adapters.kube.cluster_facts import read_cluster_facts
@@ -14,8 +14,6 @@ from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.consumer_kinds import SPARK_MASTER
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL, RunNames
 from lagbench.errors import NotAllowed, NotReady
-
-CPU = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
 
 ROLLOUT = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "w"}
 
@@ -69,7 +67,7 @@ class StrictKube(FakeKube):
 
 
 def workload(kind: str = "Deployment", **requests: str) -> dict[str, Any]:
-    """Return the target of ``policy()``."""
+    """Return the target of ``scaled_object()``."""
     container = {"name": "main", "resources": {"requests": requests}}
     spec = {"template": {"spec": {"containers": [container]}}}
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "w"}, "spec": spec}
@@ -89,9 +87,9 @@ def put(kube: FakeKube, *manifests: dict[str, Any]) -> None:
 def test_what_the_webhook_looks_at_is_read() -> None:
     """All ScaledObjects and HPAs, the target by name, and of kinds nothing."""
     kube, hpa = StrictKube(), {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"}}
-    put(kube, policy("other"), hpa, workload())
+    put(kube, scaled_object(metadata={"name": "other"}), hpa, workload())
 
-    found = facts(kube, policy())
+    found = facts(kube, scaled_object())
 
     assert kube.read == ["ScaledObject", "HorizontalPodAutoscaler", "Deployment/w"]
     assert found.as_dict() == {
@@ -109,15 +107,17 @@ def test_a_target_that_is_not_there_is_known_to_be_missing() -> None:
     """The webhook's view lacks it, whatever its kind."""
     target = {"name": "w", "kind": "StatefulSet"}
 
-    assert facts(FakeKube(), policy()).view().missing == {("Deployment", "w")}
-    assert facts(FakeKube(), policy(scaleTargetRef=target)).view().missing == {("StatefulSet", "w")}
+    assert facts(FakeKube(), scaled_object()).view().missing == {("Deployment", "w")}
+    assert facts(FakeKube(), scaled_object(scaleTargetRef=target)).view().missing == {
+        ("StatefulSet", "w")
+    }
 
 
 def test_a_target_of_the_file_is_not_asked_for() -> None:
     """It is applied before the policy."""
     kube = StrictKube()
 
-    assert facts(kube, workload(), policy()).workloads == {}
+    assert facts(kube, workload(), scaled_object()).workloads == {}
     assert "Deployment/w" not in kube.read
 
 
@@ -125,7 +125,7 @@ def test_a_name_that_none_can_have_is_not_asked_for() -> None:
     """It would become part of a path."""
     kube = StrictKube()
 
-    found = facts(kube, policy(scaleTargetRef={"name": "../../secrets"}))
+    found = facts(kube, scaled_object(scaleTargetRef={"name": "../../secrets"}))
 
     assert found.view().missing == {("Deployment", "../../secrets")}
     assert kube.read == ["ScaledObject", "HorizontalPodAutoscaler"]
@@ -137,7 +137,7 @@ def test_defaults_are_read_where_they_can_decide(requests: dict[str, str], is_re
     kube = StrictKube()
     put(kube, workload(**requests), {"kind": "LimitRange", "metadata": {"name": "defaults"}})
 
-    found = facts(kube, policy(triggers=[CPU]))
+    found = facts(kube, scaled_object(triggers=[CPU]))
 
     assert ("LimitRange" in kube.read) == is_read
     assert found.as_dict()["limit_ranges"] == (["defaults"] if is_read else None)
@@ -155,7 +155,7 @@ def test_logins_that_the_file_lacks_are_looked_up() -> None:
     ]
     triggers = [{"type": "kafka", "authenticationRef": item} for item in references]
 
-    found = facts(kube, own, policy(triggers=triggers))
+    found = facts(kube, own, scaled_object(triggers=triggers))
 
     assert found.authentications == {
         ("TriggerAuthentication", "gone"): False,
@@ -173,7 +173,7 @@ def test_kinds_of_the_targets_groups_are_asked() -> None:
         hpa = {"kind": "HorizontalPodAutoscaler", "metadata": metadata}
         put(kube, {**hpa, "spec": {"scaleTargetRef": target}})
 
-    found = facts(kube, policy(scaleTargetRef=ROLLOUT))
+    found = facts(kube, scaled_object(scaleTargetRef=ROLLOUT))
 
     assert found.as_dict()["api_groups"] == {"argoproj.io": False, "example.com": False}
     assert found.kinds == frozenset()
@@ -183,7 +183,7 @@ def test_what_a_small_api_lacks_says_nothing() -> None:
     """An object of a kind that is not served is not missing there, nor are defaults."""
     served = Served(lacks=("StatefulSet", "LimitRange"))
     target = {"name": "w", "kind": "StatefulSet"}
-    documents = [policy(scaleTargetRef=target, triggers=[CPU])]
+    documents = [scaled_object(scaleTargetRef=target, triggers=[CPU])]
 
     small, whole = (
         read_cluster_facts(FakeKube(), served, documents, source="here", knows_kinds=knows)
@@ -199,7 +199,7 @@ def test_every_missing_right_is_reported_at_once() -> None:
     kube = StrictKube("ScaledObject", "Deployment")
 
     with pytest.raises(NotAllowed) as refused:
-        facts(kube, policy())
+        facts(kube, scaled_object())
 
     for named in ("list on scaledobjects.keda.sh", "get on deployments.apps", NAMESPACE):
         assert named in str(refused.value)
@@ -210,7 +210,7 @@ def test_a_cluster_without_keda_is_not_ready() -> None:
     kube = StrictKube()
 
     with pytest.raises(NotReady, match="helm install keda"):
-        facts(kube, policy(), served=Served(has_keda=False))
+        facts(kube, scaled_object(), served=Served(has_keda=False))
 
     assert kube.read == []
 
@@ -218,7 +218,7 @@ def test_a_cluster_without_keda_is_not_ready() -> None:
 def test_a_file_without_a_scaled_object_asks_nothing() -> None:
     """Nothing of the cluster bears on an HPA, nor on what goes to another namespace."""
     kube, served = StrictKube(), Served()
-    elsewhere = policy(metadata={"namespace": "elsewhere"})
+    elsewhere = scaled_object(metadata={"namespace": "elsewhere"})
 
     found = facts(kube, {"kind": "HorizontalPodAutoscaler"}, elsewhere, "text", served=served)
 
@@ -237,7 +237,7 @@ def test_a_file_without_a_scaled_object_asks_nothing() -> None:
 )
 def test_a_malformed_policy_is_no_hindrance(spec: dict[str, Any]) -> None:
     """The API server rejects it; what can be read of the cluster is read."""
-    assert facts(FakeKube(), policy(**spec)).scaled_objects == ()
+    assert facts(FakeKube(), scaled_object(**spec)).scaled_objects == ()
 
 
 HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.fakes.policies import METADATA
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, workload
 
 from lagbench.core.cluster.cluster_settings import ClusterSettings
@@ -162,6 +163,7 @@ def test_policy_is_bound_to_the_run() -> None:
     policy = policy_for_run(SCALED_OBJECT, TARGET)
 
     assert policy["spec"]["triggers"][0]["metadata"] == {
+        **METADATA,
         "lagThreshold": "100",
         "bootstrapServers": "127.0.0.1:19092",
         "topic": NAMES.events_topic,

@@ -1,4 +1,4 @@
-"""One HPA sync: proposals, tolerance, limits, windows, several metrics."""
+"""One HPA sync beyond the recorded ones: failing metrics, flags, and CPU of pods."""
 
 from __future__ import annotations
 
@@ -15,17 +15,22 @@ from lagbench.core.hpa.controller_flags import (
 )
 from lagbench.core.hpa.hpa_metrics import (
     MetricFailure,
+    PodState,
+    PodUsage,
     Proposal,
+    group_pods,
+    parse_pod,
+    parse_pod_metrics,
     propose_external_average,
-    propose_external_value,
+    propose_resource,
+    resource_title,
 )
-from lagbench.core.hpa.hpa_object import HpaSpec, ScaleEvent, ScaleEvents, parse_hpa
+from lagbench.core.hpa.hpa_object import HpaSpec, ResourceMetric, parse_hpa
 from lagbench.core.hpa.hpa_sync import (
     HpaDecision,
     HpaHistory,
     HpaSettings,
     MetricOutcome,
-    Recommendation,
     decide,
     record_change,
     start_history,
@@ -33,10 +38,7 @@ from lagbench.core.hpa.hpa_sync import (
 )
 from lagbench.errors import WrongInput
 
-SECOND = 1_000_000_000
-
 SETTINGS = HpaSettings()
-
 BROKEN = MetricFailure("FailedGetExternalMetric", "no broker")
 
 
@@ -56,26 +58,6 @@ def spec_of(
     return parse_hpa({"spec": spec}, where="test")
 
 
-class Loop:
-    """Syncs one HPA whose target follows at once."""
-
-    def __init__(self, spec: HpaSpec, replicas: int) -> None:
-        """Start at ``replicas``."""
-        self.spec, self.replicas = spec, replicas
-        self.history: HpaHistory | None = None
-
-    def sync(self, wish: int, at_seconds: float) -> int:
-        """Sync with a proposal and return the new replicas."""
-        now_ns = round(at_seconds * SECOND)
-        history = self.history or start_history(self.replicas, now_ns)
-        decision = decide_with(self.spec, history, [Proposal(wish, None)], self.replicas, now_ns)
-        self.history = record_change(
-            self.spec, decision.history, self.replicas, decision.replicas, now_ns
-        )
-        self.replicas = decision.replicas
-        return self.replicas
-
-
 def decide_with(
     spec: HpaSpec,
     history: HpaHistory,
@@ -89,165 +71,45 @@ def decide_with(
 
 
 @pytest.mark.parametrize(
-    ("usage", "status", "wanted"),
-    [
-        (100, 10, 10),
-        (109, 10, 10),
-        (110, 10, 10),
-        (111, 10, 12),
-        (91, 10, 10),
-        (90, 10, 10),
-        (89, 10, 9),
-        (11, 1, 1),
-        (12, 1, 2),
-        (0, 3, 0),
-        (39, 1, 4),
-        (25, 0, 3),
-    ],
+    ("usage", "wanted"), [(109, 10), (110, 10), (111, 12), (91, 10), (90, 10), (89, 9)]
 )
-def test_an_average_target_has_a_tolerance_of_a_tenth(usage: int, status: int, wanted: int) -> None:
-    """Inside the tolerance the proposal is status.replicas, outside it is usage over target."""
-    proposal = propose_external_average(
-        [usage * 1000], 10_000, status_replicas=status, tolerance=0.1
-    )
+def test_an_average_target_has_a_tolerance_of_a_tenth(usage: int, wanted: int) -> None:
+    """Inside it the proposal is status.replicas, outside it is usage over target."""
+    found = propose_external_average([usage * 1000], 10_000, status_replicas=10, tolerance=0.1)
 
-    assert proposal.replicas == wanted
-
-
-def test_a_value_target_multiplies_the_ready_pods() -> None:
-    """Usage 25 at target 10 with 3 ready of 4 pods asks for 8."""
-    proposal = propose_external_value(
-        [25_000], 10_000, spec_replicas=4, ready_pods=3, tolerance=0.1
-    )
-
-    assert proposal.replicas == 8
-
-
-def test_without_behavior_replicas_at_most_double_or_reach_four() -> None:
-    """A wish of 20 takes 1 to 4, 8, 16, 20."""
-    loop = Loop(spec_of(), 1)
-
-    assert [loop.sync(20, 15.0 * step) for step in range(4)] == [4, 8, 16, 20]
-
-
-def test_without_behavior_the_peak_holds_for_the_whole_window() -> None:
-    """20 stays until the last wish for it is more than 300 s old, then goes at once."""
-    loop = Loop(spec_of(), 20)
-    loop.sync(20, 0)
-
-    held = [loop.sync(5, 15.0 * step) for step in range(1, 21)]
-
-    assert held == [20] * 20
-    assert loop.sync(5, 315) == 5
-
-
-DEFAULTS: dict[str, Any] = {"scaleDown": {"stabilizationWindowSeconds": 0}}
-
-
-def test_default_behavior_doubles_each_period_but_not_within_it() -> None:
-    """10 goes to 20; at 14.9 s the period's budget is spent; at exactly 15 s it is free again."""
-    early, exact = Loop(spec_of(behavior=DEFAULTS), 10), Loop(spec_of(behavior=DEFAULTS), 10)
-
-    assert [early.sync(100, 0), early.sync(100, 14.9)] == [20, 20]
-    assert [exact.sync(100, 0), exact.sync(100, 15)] == [20, 40]
-
-
-def one_way(side: str, select: str, *policies: tuple[str, int, int]) -> dict[str, Any]:
-    """Return a behavior without windows and with these policies on one side."""
-    listed = [{"type": kind, "value": v, "periodSeconds": p} for kind, v, p in policies]
-    rules = {"policies": listed, "selectPolicy": select, "stabilizationWindowSeconds": 0}
-    return {side: rules}
-
-
-def test_one_pod_a_minute_is_one_pod_a_minute() -> None:
-    """Down by Pods 1/60 from 10: 9 for a minute, then 8."""
-    loop = Loop(spec_of(behavior=one_way("scaleDown", "Max", ("Pods", 1, 60))), 10)
-
-    assert [loop.sync(2, at) for at in (0, 15, 30, 45, 60)] == [9, 9, 9, 9, 8]
-
-
-@pytest.mark.parametrize(
-    ("side", "select", "policies", "replicas", "wanted"),
-    [
-        ("scaleDown", "Max", [("Percent", 50, 60)], 9, 4),
-        ("scaleUp", "Max", [("Percent", 10, 60)], 3, 4),
-        ("scaleUp", "Min", [("Pods", 4, 60), ("Percent", 100, 60)], 3, 6),
-        ("scaleDown", "Max", [("Pods", 4, 60), ("Percent", 10, 60)], 80, 72),
-        ("scaleDown", "Min", [("Pods", 4, 60), ("Percent", 10, 60)], 80, 76),
-        ("scaleDown", "Disabled", [("Pods", 4, 60)], 80, 80),
-        ("scaleUp", "Disabled", [("Pods", 4, 60)], 8, 8),
-    ],
-)
-def test_policies_are_combined_by_select_policy(
-    side: str, select: str, policies: list[Any], replicas: int, wanted: int
-) -> None:
-    """Max is the largest change, Min the smallest; Disabled allows none."""
-    loop = Loop(spec_of(behavior=one_way(side, select, *policies)), replicas)
-
-    assert loop.sync(1 if side == "scaleDown" else 100, 1000) == wanted
-
-
-def test_the_scale_up_window_takes_the_lowest_recent_wish() -> None:
-    """Window 60 with 5 and 8 remembered: a wish of 12 gives 5, and says so."""
-    spec = spec_of(behavior={"scaleUp": {"stabilizationWindowSeconds": 60}})
-    past = (Recommendation(5, -50 * SECOND), Recommendation(8, -20 * SECOND))
-
-    decision = decide_with(spec, HpaHistory(past), [Proposal(12, None)], 4, 0)
-
-    assert decision.replicas == 5
-    assert [c.reason for c in decision.conditions][1] == "ScaleUpStabilized"
-
-
-def test_changes_of_the_other_direction_give_budget_back() -> None:
-    """What was added within the period is counted against the start when scaling down."""
-    behavior = {**one_way("scaleDown", "Max", ("Pods", 1, 60))}
-    events = ScaleEvents(ups=(ScaleEvent(4, 0),))
-
-    decision = decide_with(
-        spec_of(behavior=behavior),
-        HpaHistory(events=events),
-        [Proposal(1, None)],
-        10,
-        30 * SECOND,
-    )
-
-    assert decision.replicas == 5
+    assert found.replicas == wanted
 
 
 def test_outside_the_bounds_no_metric_is_read() -> None:
     """Zero replicas, too many and too few are settled without a metric or a limit."""
     spec = spec_of(minimum=2, maximum=5)
+    counts = (0, 1, 2, 5, 6)
 
-    results = [decide_with(spec, HpaHistory(), [], count, 0).replicas for count in (0, 1, 40)]
+    found = [decide_with(spec, HpaHistory(), [], count, 0).replicas for count in (0, 1, 40)]
 
-    assert results == [0, 2, 5]
-    assert [wants_metrics(spec, count) for count in (0, 1, 2, 5, 6)] == [
-        *(False, False, True, True, False)
-    ]
+    assert found == [0, 2, 5]
+    assert decide_with(spec, HpaHistory(), [Proposal(1, None)], 4, 0).replicas == 2
+    assert [wants_metrics(spec, count) for count in counts] == [False, False, True, True, False]
 
 
 def test_a_failing_metric_blocks_scaling_down_but_not_up() -> None:
     """With one of two metrics unreadable the other can add pods; removing needs both."""
-    spec = spec_of()
-    up = decide_with(spec, HpaHistory(), [BROKEN, Proposal(6, None)], 4, 0)
-    down = decide_with(spec, HpaHistory(), [BROKEN, Proposal(2, None)], 4, 0)
-    none = decide_with(spec, HpaHistory(), [BROKEN, BROKEN], 4, 0)
+    up, down, none, highest = (
+        decide_with(spec_of(), HpaHistory(), list(results), 4, 0)
+        for results in (
+            (BROKEN, Proposal(6, None)),
+            (BROKEN, Proposal(2, None)),
+            (BROKEN, BROKEN),
+            (Proposal(3, None), Proposal(7, None), Proposal(5, None)),
+        )
+    )
 
     assert (up.replicas, up.proposal) == (6, 6)
     assert (down.replicas, down.proposal) == (4, None)
     assert (none.replicas, none.conditions[0].reason) == (4, "FailedGetExternalMetric")
     assert "2 invalid out of 2" in none.error
-    assert "m1" in up.reason
-
-
-def test_the_highest_of_several_metrics_wins() -> None:
-    """Each metric proposes; the largest proposal counts."""
-    decision = decide_with(
-        spec_of(), HpaHistory(), [Proposal(3, None), Proposal(7, None), Proposal(5, None)], 4, 0
-    )
-
-    assert decision.proposal == 7
-    assert "m1" in decision.reason
+    assert highest.proposal == 7
+    assert "m1" in highest.reason
 
 
 behaviors = st.none() | st.fixed_dictionaries(
@@ -279,77 +141,277 @@ behaviors = st.none() | st.fixed_dictionaries(
     start=st.integers(2, 20),
     wishes=st.lists(st.integers(0, 60), min_size=1, max_size=40),
 )
-def test_replicas_never_leave_the_bounds(
+def test_replicas_never_leave_the_bounds_nor_go_against_the_wishes(
     behavior: dict[str, Any] | None, start: int, wishes: list[int]
 ) -> None:
-    """Whatever is wished and whatever the policies, replicas stay within min and max."""
-    loop = Loop(spec_of(behavior=behavior, minimum=2, maximum=20), start)
-
+    """Whatever is wished and whatever the policies, a step lies between the wishes so far."""
+    spec, replicas, seen = spec_of(behavior=behavior, minimum=2, maximum=20), start, {start}
+    history = start_history(start, 0)
     for number, wish in enumerate(wishes):
-        assert 2 <= loop.sync(wish, 15.0 * number) <= 20
+        now_ns = 15 * number * SECOND
+        decision = decide_with(spec, history, [Proposal(wish, None)], replicas, now_ns)
+        history = record_change(spec, decision.history, replicas, decision.replicas, now_ns)
+        replicas = decision.replicas
+        seen.add(min(max(wish, 2), 20))
 
-
-@given(replicas=st.integers(1, 50), share=st.floats(0.901, 1.099))
-def test_within_the_tolerance_nothing_changes(replicas: int, share: float) -> None:
-    """Usage within a tenth of the target leaves the replicas as they are."""
-    usage = round(10_000 * replicas * share)
-    proposal = propose_external_average([usage], 10_000, status_replicas=replicas, tolerance=0.1)
-
-    loop = Loop(spec_of(), replicas)
-
-    assert loop.sync(proposal.replicas, 0) == replicas
-
-
-@given(wishes=st.lists(st.integers(0, 60), min_size=2, max_size=40), behavior=behaviors)
-def test_a_step_never_goes_against_the_wish(
-    wishes: list[int], behavior: dict[str, Any] | None
-) -> None:
-    """Replicas rise only while the highest proposal of the past is above them."""
-    loop = Loop(spec_of(behavior=behavior), wishes[0] or 1)
-    seen = [loop.replicas]
-
-    for number, wish in enumerate(wishes):
-        before = loop.replicas
-        seen.append(wish)
-        after = loop.sync(wish, 15.0 * number)
-        assert after <= max(before, *seen)
-        assert after >= min(before, *seen) or after == loop.spec.min_replicas
-
-
-def flags(**annotations: str) -> object:
-    """Return the flags of an object with these annotations."""
-    names = {"sync": SYNC_ANNOTATION, "tolerance": TOLERANCE_ANNOTATION}
-    found = {names[key]: value for key, value in annotations.items()}
-    return controller_flags({"metadata": {"annotations": found}}, where="policy")
-
-
-def test_without_annotations_those_of_kubernetes_are_in_force() -> None:
-    """15 s and 10 %, also without any metadata."""
-    found = controller_flags({}, where="policy")
-
-    assert not found.are_set
-    assert (found.sync_seconds_in_force, found.tolerance_in_force) == (15.0, 0.1)
-
-
-def test_an_object_sets_its_own() -> None:
-    """A tolerance of 0 is a value, and not the lack of one."""
-    found = controller_flags(
-        {"metadata": {"annotations": {SYNC_ANNOTATION: "5", TOLERANCE_ANNOTATION: "0"}}},
-        where="policy",
-    )
-
-    assert found.are_set
-    assert (found.sync_seconds_in_force, found.tolerance_in_force) == (5.0, 0.0)
+        assert min(seen) <= replicas <= max(seen)
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"sync": "4"}, {"sync": "soon"}, {"sync": "0"}, {"tolerance": "1"}, {"tolerance": "-0.1"}],
+    ("annotations", "sync", "tolerance"),
+    [
+        ({}, 15, 0.1),
+        ({SYNC_ANNOTATION: "5", TOLERANCE_ANNOTATION: "0"}, 5, 0),
+        ({SYNC_ANNOTATION: "4"}, None, None),  # would move the phase of the run
+        ({SYNC_ANNOTATION: "soon"}, None, None),
+        ({SYNC_ANNOTATION: "0"}, None, None),
+        ({TOLERANCE_ANNOTATION: "1"}, None, None),
+        ({TOLERANCE_ANNOTATION: "-0.1"}, None, None),
+    ],
 )
-def test_a_wrong_value_is_named(wrong: dict[str, str]) -> None:
-    """A sync that does not divide 15 s would move the phase of the run."""
+def test_an_object_sets_flags_of_the_controller_for_itself(
+    annotations: dict[str, str], sync: float | None, tolerance: float | None
+) -> None:
+    """Without annotations those of Kubernetes are in force; a wrong value is named."""
+    manifest = {"metadata": {"annotations": annotations}}
+    if sync is not None:
+        found = controller_flags(manifest, where="policy")
+        assert found.are_set == bool(annotations)
+        assert (found.sync_seconds_in_force, found.tolerance_in_force) == (sync, tolerance)
+        return
     with pytest.raises(WrongInput) as refused:
-        flags(**wrong)
+        controller_flags(manifest, where="policy")
+    ((name, value),) = annotations.items()
+    assert (refused.value.field, refused.value.value) == (f"metadata.annotations[{name}]", value)
 
-    assert "lagbench.io/hpa-" in refused.value.field
-    assert refused.value.value == next(iter(wrong.values()))
+
+SECOND = 1_000_000_000
+NOW = 10_000 * SECOND
+HALF = ResourceMetric(name="cpu", target_type="Utilization", target_percent=50)
+
+
+def pod(
+    name: str,
+    *,
+    ready: bool | None = True,
+    age: int = 1000,
+    changed: int = 0,
+    phase: str = "Running",
+) -> PodState:
+    """Return a pod requesting 1000m that started ``age`` seconds ago."""
+    started = NOW - age * SECOND
+    return PodState(name, phase, False, started, ready, started + changed * SECOND, 1000)
+
+
+GOING = PodState("b", "Running", True, 0, True, 0, 1000)
+
+
+def used(**milli: int) -> dict[str, PodUsage]:
+    """Return fresh samples over a window of 15 s."""
+    return {name: PodUsage(value, NOW, 15 * SECOND) for name, value in milli.items()}
+
+
+def propose(
+    pods: list[PodState], usage: dict[str, PodUsage], metric: ResourceMetric = HALF
+) -> Proposal | MetricFailure:
+    """Propose for a target with as many replicas as there are pods."""
+    return propose_resource(metric, pods, usage, spec_replicas=len(pods), tolerance=0.1, now_ns=NOW)
+
+
+@pytest.mark.parametrize(("milli", "wanted"), [(500, 2), (549, 2), (600, 3), (1000, 4), (200, 1)])
+def test_utilisation_is_the_percentage_of_the_request(milli: int, wanted: int) -> None:
+    """Two pods at a target of 50 %: within a tenth nothing changes, else it is proportional."""
+    result = propose([pod("a"), pod("b")], used(a=milli, b=milli))
+
+    assert isinstance(result, Proposal)
+    assert result.replicas == wanted
+    assert result.usage_percent == milli // 10
+
+
+@pytest.mark.parametrize(
+    ("pods", "usage", "replicas"),
+    [
+        # Two idle pods and one without a sample, which counts as full: the count stays.
+        ([pod("a"), pod("b"), pod("c")], used(a=100, b=100), 3),
+        # One pod at 200 % of the target and one still starting, which counts as idle.
+        ([pod("a"), pod("b", ready=False, age=5)], used(a=1000, b=1000), 2),
+        # A pod on its way out is left out.
+        ([pod("a"), GOING], used(a=1000, b=1), 2),
+    ],
+)
+def test_what_a_pod_without_a_usable_sample_counts_for(
+    pods: list[PodState], usage: dict[str, PodUsage], replicas: int
+) -> None:
+    """It holds back the direction in which the others point."""
+    result = propose(pods, usage)
+
+    assert isinstance(result, Proposal)
+    assert result.replicas == replicas
+
+
+@pytest.mark.parametrize(
+    ("candidate", "is_unready"),
+    [
+        (pod("a", age=100, changed=10), False),
+        (pod("a", age=100, changed=90), True),
+        (pod("a", age=100, ready=False), True),
+        (pod("a", age=400, ready=False, changed=10), True),
+        (pod("a", age=400, ready=False, changed=200), False),
+        (pod("a", ready=None), True),
+        (pod("a", phase="Pending"), True),
+    ],
+    ids=[
+        "warm",
+        "window too short",
+        "young unready",
+        "never ready",
+        "once ready",
+        "no status",
+        "pending",
+    ],
+)
+def test_cpu_of_a_starting_pod_does_not_count(candidate: PodState, is_unready: bool) -> None:
+    """Within 300 s a sample needs a window of readiness; later a pod must once have been ready."""
+    groups = group_pods([candidate], used(a=10), "cpu", NOW)
+
+    assert (groups.unready == {"a"}) == is_unready
+
+
+def test_what_cannot_be_computed_is_a_failure_with_its_reason() -> None:
+    """No pods, no samples and a container without a request are failures; the last is named."""
+    bare = PodState("a", "Running", False, 0, True, 0, None, "container main of Pod a")
+    results = [propose([], {}), propose([pod("a")], {}), propose([bare], used(a=1))]
+
+    texts = [result.message for result in results if isinstance(result, MetricFailure)]
+    assert len(texts) == 3
+    assert "cpu in container main of Pod a" in texts[2]
+
+
+def test_an_average_value_needs_no_request() -> None:
+    """A target of 100m per pod with 250m used asks for three pods in place of one."""
+    metric = ResourceMetric(name="cpu", target_type="AverageValue", target_milli=100)
+
+    result = propose([pod("a")], used(a=250), metric)
+
+    assert isinstance(result, Proposal)
+    assert (result.replicas, result.usage_milli) == (3, 250)
+
+
+def test_objects_of_the_api_are_read() -> None:
+    """A Pod and its PodMetrics become a state and a usage."""
+    state = parse_pod(
+        {
+            "metadata": {"name": "a"},
+            "spec": {"containers": [{"resources": {"requests": {"cpu": "250m"}}}]},
+            "status": {
+                "phase": "Running",
+                "startTime": "2026-11-21T10:00:00Z",
+                "conditions": [
+                    {
+                        "type": "Ready",
+                        "status": "True",
+                        "lastTransitionTime": "2026-11-21T10:00:05Z",
+                    }
+                ],
+            },
+        },
+        "cpu",
+    )
+    found = parse_pod_metrics(
+        {
+            "metadata": {"name": "a"},
+            "timestamp": "2026-11-21T10:01:00Z",
+            "window": "1m0s",
+            "containers": [{"usage": {"cpu": "123456789n"}}],
+        },
+        "cpu",
+    )
+
+    assert (state.request_milli, state.is_ready) == (250, True)
+    assert state.ready_changed_at_ns - (state.started_at_ns or 0) == 5 * SECOND
+    assert found is not None
+    assert (found[1].milli, found[1].window_ns) == (124, 60 * SECOND)
+
+
+def container(name: str, cpu: str = "", **more: str) -> dict[str, Any]:
+    """Return a container of a Pod object; without ``cpu`` it requests none."""
+    return {"name": name, "resources": {"requests": {"cpu": cpu} if cpu else {}}, **more}
+
+
+def pod_object(**spec: Any) -> dict[str, Any]:
+    """Return a Pod object named ``a``."""
+    return {"metadata": {"name": "a"}, "spec": spec}
+
+
+def test_a_container_metric_looks_at_one_container_only() -> None:
+    """Request and usage are the named container's; a sample without it says nothing of the pod."""
+    both = pod_object(containers=[container("main", "100m"), container("proxy")])
+    sample = {
+        "metadata": {"name": "a", "namespace": "n"},
+        "timestamp": "2026-11-21T10:01:00Z",
+        "window": "15s",
+        "containers": [
+            {"name": "main", "usage": {"cpu": "40m"}},
+            {"name": "proxy", "usage": {"cpu": "900m"}},
+        ],
+    }
+
+    found = parse_pod_metrics(sample, "cpu", "main")
+
+    assert parse_pod(both, "cpu", "main").request_milli == 100
+    assert parse_pod(both, "cpu").request_milli is None
+    assert parse_pod(both, "cpu").requests_nothing == "container proxy of Pod a"
+    assert found is not None
+    assert found[1].milli == 40
+    assert parse_pod_metrics(sample, "cpu", "absent") is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "milli"),
+    [
+        ({"containers": [container("main", "100m"), container("proxy", "50m")]}, "", 150),
+        (
+            {
+                "containers": [container("main", "100m")],
+                "initContainers": [
+                    container("proxy", "50m", restartPolicy="Always"),
+                    container("migrate", "1"),
+                ],
+            },
+            "",
+            150,
+        ),
+        (
+            {
+                "containers": [container("main")],
+                "initContainers": [container("proxy", "50m", restartPolicy="Always")],
+            },
+            "proxy",
+            50,
+        ),
+        ({"resources": {"requests": {"cpu": "2"}}, "containers": [container("main")]}, "", 2000),
+        (
+            {"resources": {"requests": {"cpu": "2"}}, "containers": [container("main", "1")]},
+            "main",
+            1000,
+        ),
+    ],
+    ids=["sum", "sidecar", "one sidecar", "whole pod", "one container of it"],
+)
+def test_whose_requests_count(spec: dict[str, Any], name: str, milli: int) -> None:
+    """Sidecars count as containers do; a request of the whole pod comes before theirs."""
+    assert parse_pod(pod_object(**spec), "cpu", name).request_milli == milli
+
+
+def test_a_failing_container_metric_is_named_after_the_container() -> None:
+    """The reason is that of ContainerResource, and the message names the container."""
+    metric = ResourceMetric(
+        name="cpu", container="main", target_type="Utilization", target_percent=50
+    )
+
+    result = propose([pod("a")], {}, metric)
+
+    assert isinstance(result, MetricFailure)
+    assert result.reason == "FailedGetContainerResourceMetric"
+    assert "container main" in result.message
+    assert resource_title(metric).startswith("cpu container ")

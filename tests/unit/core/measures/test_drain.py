@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.fakes import policies
 from tests.fakes.group_story import SECOND, lag_by_second, ns
 from tests.fakes.telemetry import of
 from tests.unit.core.measures.test_reaction import LOAD
@@ -19,7 +20,8 @@ from lagbench.core.measures.drain import (
 from lagbench.core.measures.evidence.lag_readings import Gap, LagSeries, RateSeries, lag_series
 from lagbench.core.measures.pods_due import Due, Standing, pods_due
 from lagbench.core.measures.reaction_stamps import ReactionInput
-from lagbench.core.policy.policy_limits import PolicyLimits, policy_limits
+from lagbench.core.policy.policy import Policy
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 
 NO_RATE = RateSeries(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -163,13 +165,12 @@ FORMULA = {"scalingModifiers": {"formula": "lag", "target": "5000"}}
 
 def kafka(threshold: int, **fields: Any) -> dict[str, Any]:
     """Return a kafka trigger."""
-    return {"type": "kafka", "metadata": {"lagThreshold": str(threshold)}, **fields}
+    return {**policies.kafka(lagThreshold=str(threshold)), **fields}
 
 
 def limits(*triggers: dict[str, Any], **spec: Any) -> PolicyLimits:
     """Return the limits of a ScaledObject from 4 to 12 replicas."""
-    fixed = {"minReplicaCount": 4, "maxReplicaCount": 12, "triggers": list(triggers)}
-    return policy_limits({"kind": "ScaledObject", "spec": {**fixed, **spec}})
+    return policies.limits(minReplicaCount=4, triggers=list(triggers), **spec)
 
 
 def steady_lag(records: int) -> LagSeries:
@@ -253,7 +254,7 @@ def test_the_trigger_with_the_highest_proposal_decides(
 
 def test_a_formula_leaves_open_whether_a_pod_was_due() -> None:
     """It replaces the targets, and no pod is known to be due or not, whatever the load needs."""
-    policy = limits(kafka(20_000), advanced=FORMULA)
+    policy = limits(kafka(20_000, name="lag"), advanced=FORMULA)
 
     for found in (due(policy), due(policy, load_needs=3)):
         assert found.is_due is None
@@ -262,12 +263,8 @@ def test_a_formula_leaves_open_whether_a_pod_was_due() -> None:
 
 def test_the_annotation_of_a_cpu_policy_counts_for_each_replica() -> None:
     """So that it is judged as the lag policy with which it is compared."""
-    policy = policy_limits(
-        {
-            "kind": "HorizontalPodAutoscaler",
-            "metadata": {"annotations": {"lagbench.io/lag-threshold": "20000"}},
-            "spec": {"minReplicas": 4, "maxReplicas": 12},
-        }
-    )
+    manifest = policies.hpa(minReplicas=4, maxReplicas=12)
+    manifest["metadata"]["annotations"] = {"lagbench.io/lag-threshold": "20000"}
+    policy = Policy.read(manifest, where="f").limits
 
     assert (due(policy).is_due, crossing(policy)) == (False, 80_000)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lagbench.catalog.catalog import Cell, checked_cell
-from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
+from lagbench.core.policy.policy import Policy, check_policy
 from lagbench.core.scenario.event_stream import partition_of_key
 from lagbench.core.scenario.stream_tail import Tail
 from lagbench.core.simulation.plan import Plan, cannot_carry, cores_needed, plan_cell
@@ -27,7 +27,7 @@ def plan(scenario: str, policy: str | None = None, **overrides: str) -> Plan:
     return plan_cell(cell.scenario, cell.policy)
 
 
-def changed(policy: CheckedPolicy, **spec: object) -> CheckedPolicy:
+def changed(policy: Policy, **spec: object) -> Policy:
     """Return the policy with other fields of its spec."""
     manifest = {**policy.manifest, "spec": {**policy.manifest["spec"], **spec}}
     return check_policy(manifest, where="changed")

@@ -1,4 +1,4 @@
-"""Floor, ceiling and threshold of a policy."""
+"""A policy as one value: floor, ceiling, threshold, windows, and what fits a scenario."""
 
 from __future__ import annotations
 
@@ -8,307 +8,277 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.fakes.policies import (
+    CPU,
+    EXTERNAL,
+    LAG_SCALER,
+    composite,
+    cron,
+    hpa,
+    kafka,
+    limits,
+    prometheus,
+    scaled_object,
+)
 from tests.fakes.triggers import read_trigger
 
-from lagbench.catalog.catalog import checked_cell, load_policy, load_scenario
-from lagbench.core.policy.checked_policy import check_fit, check_policy, require_own_controller
-from lagbench.core.policy.policy_limits import (
-    PolicyLimits,
-    loop_gain,
-    policy_limits,
-    standing_lag_seconds,
+from lagbench.catalog.catalog import checked_cell, load_scenario
+from lagbench.core.policy.policy import (
+    Policy,
+    check_fit,
+    check_policy,
+    require_one_start,
+    require_own_controller,
 )
+from lagbench.core.policy.policy_limits import PolicyLimits, loop_gain, standing_lag_seconds
 from lagbench.core.policy.stream_windows import (
     WINDOWS_ANNOTATION,
     StreamWindow,
     aligned_start_ns,
     at_stream_start,
-    stream_windows,
 )
 from lagbench.errors import WrongInput
 
-
-def scaled_object(spec: dict[str, Any], metadata: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return a ScaledObject."""
-    return {"kind": "ScaledObject", "metadata": metadata or {}, "spec": spec}
+THRESHOLD = "lagbench.io/lag-threshold"
 
 
-def test_a_lag_policy_states_its_threshold() -> None:
-    """It is lagThreshold of the first trigger that has one."""
-    trigger = {"type": "kafka", "metadata": {"lagThreshold": "250"}}
-    cron = {"type": "cron", "metadata": {}}
-
-    limits = policy_limits(
-        scaled_object({"minReplicaCount": 2, "maxReplicaCount": 12, "triggers": [cron, trigger]})
-    )
-
-    assert (limits.floor_replicas, limits.ceiling_replicas) == (2, 12)
-    assert limits.lag_threshold_records == 250
+def lag_scaler(**metadata: str) -> dict[str, Any]:
+    """Return a trigger that calls the lag scaler, by default with its threshold."""
+    return {
+        "type": "external",
+        "metadata": {"scalerAddress": "s:1", "consumerGroup": "g", **metadata},
+    }
 
 
-def test_keda_defaults_hold() -> None:
-    """0 to 100 replicas, lagThreshold 10."""
-    limits = policy_limits(scaled_object({"triggers": [{"type": "kafka", "metadata": {}}]}))
-
-    assert (limits.floor_replicas, limits.ceiling_replicas) == (0, 100)
-    assert limits.lag_threshold_records == 10
-
-
-def test_a_cpu_policy_has_a_threshold_by_annotation_only() -> None:
-    """So that it can be compared with a lag policy."""
-    hpa = {"kind": "HorizontalPodAutoscaler", "spec": {"maxReplicas": 9}, "metadata": {}}
-    annotated = {**hpa, "metadata": {"annotations": {"lagbench.io/lag-threshold": "1000"}}}
-
-    assert policy_limits(hpa).lag_threshold_records is None
-    assert policy_limits(hpa).floor_replicas == 1
-    assert policy_limits(annotated).lag_threshold_records == 1000
-
-
-@pytest.mark.parametrize("threshold", ["many", "0", "-5", "nan"])
-def test_a_threshold_that_is_none_is_refused(threshold: object) -> None:
-    """The message names the field and the value."""
-    trigger = {"type": "kafka", "metadata": {"lagThreshold": threshold}}
-
-    with pytest.raises(WrongInput, check=lambda error: error.field == "lagThreshold"):
-        policy_limits(scaled_object({"triggers": [trigger]}))
-
-
-def test_a_blank_threshold_counts_as_absent() -> None:
-    """KEDA trims values, and the API server drops a null: its default of 10 applies."""
-    for threshold in ("", " ", None):
-        trigger = {"type": "kafka", "metadata": {"lagThreshold": threshold}}
-        assert policy_limits(scaled_object({"triggers": [trigger]})).scales_at_records == 10
+VALUE = {**kafka(), "metricType": "Value"}
+IN_SECONDS = lag_scaler(lagMetric="seconds", lagThreshold="30")
+IDLE = {"allowIdleConsumers": "true"}
+EVEN = {"ensureEvenDistributionOfPartitions": "true"}
+LAG = 'sum(kafka_consumergroup_lag{consumergroup="g"})'
 
 
 @pytest.mark.parametrize(
-    ("triggers", "cap"),
+    ("spec", "threshold", "scales_at", "cap", "leaks"),
     [
-        ([{"type": "kafka", "metadata": {}}], "keda"),
-        ([{"type": "kafka", "metadata": {"allowIdleConsumers": "true"}}], "none"),
-        ([{"type": "external", "metadata": {"consumerGroup": "g"}}], "exact"),
-        ([{"type": "external", "metadata": {"consumerGroup": "g"}}, {"type": "kafka"}], "keda"),
-        ([{"type": "external", "metadata": {}}], "none"),
-        ([{"type": "cpu", "metadata": {"value": "50"}}], "none"),
+        ({"triggers": [kafka(lagThreshold=None)]}, 10, 10, "keda", True),
+        ({"triggers": [kafka(lagThreshold=" ")]}, 10, 10, "keda", True),
+        ({"triggers": [kafka(lagThreshold="250"), cron()]}, 250, 250, "keda", True),
+        ({"triggers": [kafka(lagThreshold="9"), kafka(lagThreshold="7")]}, 7, 7, "keda", True),
+        ({"triggers": [kafka(**IDLE)]}, 500, 500, "none", False),
+        ({"triggers": [kafka(**IDLE, **EVEN)]}, 500, 500, "keda", False),
+        ({"triggers": [VALUE]}, 500, None, "none", False),
+        ({"triggers": [LAG_SCALER]}, 500, 500, "exact", False),
+        ({"triggers": [lag_scaler()]}, 500, 500, "exact", False),
+        ({"triggers": [lag_scaler(lagThreshold="0.5")]}, 0.5, 0.5, "exact", False),
+        ({"triggers": [lag_scaler(**IDLE)]}, 500, 500, "none", False),
+        ({"triggers": [IN_SECONDS]}, None, None, "exact", False),
+        ({"triggers": [LAG_SCALER, kafka()]}, 500, 500, "keda", True),
+        ({"triggers": [prometheus(LAG), LAG_SCALER]}, 5, 5, "none", False),
+        ({"triggers": [prometheus("up"), kafka()]}, 500, 500, "keda", True),
+        ({"triggers": [EXTERNAL]}, None, None, "none", False),
+        ({"triggers": [CPU]}, None, None, "none", False),
+        ({"triggers": [{**kafka(), "type": "apache-kafka"}]}, 500, 500, "keda", True),
+        (
+            {"triggers": [{"type": "nats-jetstream", "metadata": {"lagThreshold": "5"}}]},
+            *(5, 5, "none", False),
+        ),
+        (composite("a + b"), 500, None, "none", False),
     ],
 )
-def test_who_caps_at_the_partitions(triggers: list[dict[str, Any]], cap: str) -> None:
-    """KEDA's trigger lets one replica more through, the lag scaler none, idle consumers all."""
-    assert policy_limits(scaled_object({"triggers": triggers})).partition_cap == cap
+def test_the_threshold_and_who_caps_at_the_partitions(
+    spec: dict[str, Any], threshold: float | None, scales_at: float | None, cap: str, leaks: bool
+) -> None:
+    """The lowest threshold and the weakest cap count, since the HPA takes the highest proposal.
+
+    KEDA's cap lets one replica more through, the lag scaler's none. A formula replaces all targets,
+    and a target of the group (metricType Value) multiplies the ready pods.
+    """
+    found = limits(**spec)
+
+    assert (found.lag_threshold_records, found.scales_at_records) == (threshold, scales_at)
+    assert (found.partition_cap, found.leaks_one_replica) == (cap, leaks)
 
 
-def test_a_threshold_in_seconds_is_no_number_of_records() -> None:
-    """With lagMetric seconds the annotation says at how many records the backlog is drained."""
-    metadata = {"consumerGroup": "g", "lagMetric": "seconds", "lagThreshold": "30"}
-    manifest = scaled_object({"triggers": [{"type": "external", "metadata": metadata}]})
+def test_keda_defaults_and_those_of_an_hpa_hold() -> None:
+    """0 to 100 replicas; 1 for an HPA, whose metrics of other kinds may follow any load."""
+    found = limits(minReplicaCount=None, maxReplicaCount=None)
+    described = {"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {}}}
+    plain, foreign = (
+        Policy.read(hpa(**metrics), where="f").limits
+        for metrics in ({}, {"metrics": [described]})  # type: ignore[dict-item]
+    )
 
-    assert policy_limits(manifest).lag_threshold_records is None
-    manifest["metadata"] = {"annotations": {"lagbench.io/lag-threshold": "5000"}}
-    assert policy_limits(manifest).lag_threshold_records == 5000
-
-
-def test_another_kind_is_no_policy() -> None:
-    """A Deployment scales nothing."""
-    with pytest.raises(WrongInput, check=lambda error: error.value == "Deployment"):
-        policy_limits({"kind": "Deployment"})
+    assert (found.floor_replicas, found.ceiling_replicas) == (0, 100)
+    assert (plain.floor_replicas, plain.ceiling_replicas) == (1, 3)
+    assert (plain.reads_load, foreign.reads_load) == (False, True)
 
 
-def kafka(threshold: int, **fields: Any) -> dict[str, Any]:
-    """Return a kafka trigger."""
-    return {"type": "kafka", "metadata": {"lagThreshold": str(threshold)}, **fields}
-
-
-@pytest.mark.parametrize("thresholds", [(1_000_000, 1_000), (1_000, 1_000_000)])
-def test_the_lowest_of_several_thresholds_rules(thresholds: tuple[int, int]) -> None:
-    """The HPA takes the highest proposal, in whatever order the triggers are written."""
-    limits = policy_limits(scaled_object({"triggers": [kafka(each) for each in thresholds]}))
-
-    assert (limits.lag_threshold_records, limits.scales_at_records) == (1_000, 1_000)
-
-
-def test_a_threshold_below_one_is_not_cut_to_zero() -> None:
-    """The lag scaler takes a fraction, and one replica for it."""
-    trigger = {"type": "external", "metadata": {"consumerGroup": "g", "lagThreshold": "0.5"}}
-
-    assert policy_limits(scaled_object({"triggers": [trigger]})).scales_at_records == 0.5
-
-
-def test_a_formula_replaces_the_targets_of_the_triggers() -> None:
-    """Its result is held against its own target: neither threshold nor cap count replicas."""
-    advanced = {"scalingModifiers": {"formula": "lag", "target": "11250"}}
-    limits = policy_limits(scaled_object({"triggers": [kafka(5)], "advanced": advanced}))
-
-    assert (limits.scales_at_records, limits.partition_cap) == (None, "none")
-    assert limits.reads_load
-    assert limits.lag_threshold_records == 5
-
-
-def test_a_target_of_the_whole_group_counts_no_lag_per_replica() -> None:
-    """With metricType Value the ratio multiplies the ready pods, so the cap is none."""
-    limits = policy_limits(scaled_object({"triggers": [kafka(500, metricType="Value")]}))
-
-    assert (limits.scales_at_records, limits.partition_cap) == (None, "none")
-    assert not limits.leaks_one_replica
+@pytest.mark.parametrize("manifest", [hpa(), scaled_object(triggers=[IN_SECONDS])])
+def test_a_policy_without_records_of_lag_has_a_threshold_by_annotation(
+    manifest: dict[str, Any],
+) -> None:
+    """So that it can be compared with a lag policy; the annotation is a number above 0."""
+    for text in ("5000", "many", "0", "-5", "nan"):
+        manifest["metadata"]["annotations"] = {THRESHOLD: text}
+        if text == "5000":
+            assert Policy.read(manifest, where="f").limits.lag_threshold_records == 5000
+            continue
+        with pytest.raises(WrongInput, check=lambda error: error.field == THRESHOLD):
+            Policy.read(manifest, where="f")
 
 
 @pytest.mark.parametrize(
     ("triggers", "reads_load", "reachable"),
     [
-        ([kafka(500)], True, 12),
-        ([{"type": "cpu", "metadata": {"value": "50"}}], False, 2),
-        ([{"type": "cron", "metadata": {"desiredReplicas": "7"}}], False, 7),
-        ([{"type": "cron", "metadata": {"desiredReplicas": "99"}}], False, 12),
-        ([{"type": "cron", "metadata": {"desiredReplicas": "7"}}, kafka(500)], True, 12),
-        (
-            [{"type": "external", "metadata": {"consumerGroup": "g", "lagMetric": "seconds"}}],
-            True,
-            12,
-        ),
+        ([kafka()], True, 12),
+        ([CPU], False, 2),
+        ([cron(7)], False, 7),
+        ([cron(99)], False, 12),
+        ([cron(7), kafka()], True, 12),
+        ([IN_SECONDS], True, 12),
+        ([{"type": "rabbitmq", "metadata": {}}], True, 12),
     ],
 )
 def test_what_brings_replicas_without_lag_in_records(
     triggers: list[dict[str, Any]], reads_load: bool, reachable: int
 ) -> None:
     """Hours bring theirs, a lag in seconds brings all; CPU is not counted on."""
-    spec = {"minReplicaCount": 2, "maxReplicaCount": 12, "triggers": triggers}
-    limits = policy_limits(scaled_object(spec))
+    found = limits(triggers=triggers)
 
-    assert (limits.reads_load, limits.reachable_replicas) == (reads_load, reachable)
-
-
-def test_an_even_distribution_leaks_no_replica() -> None:
-    """KEDA then requests divisors of the partitions alone."""
-    even = kafka(500)
-    even["metadata"]["ensureEvenDistributionOfPartitions"] = "true"
-
-    assert policy_limits(scaled_object({"triggers": [kafka(500)]})).leaks_one_replica
-    assert not policy_limits(scaled_object({"triggers": [even]})).leaks_one_replica
+    assert (found.reads_load, found.reachable_replicas) == (reads_load, reachable)
 
 
 @pytest.mark.parametrize(
-    ("limits", "numbers"),
+    ("found", "numbers"),
     [
         (PolicyLimits(2, 12, 500, "lagThreshold 500"), ["500", "3"]),
         (PolicyLimits(2, 12, None, "none"), []),
-        (policy_limits(scaled_object({"triggers": [kafka(500, metricType="Value")]})), ["500"]),
+        (limits(triggers=[VALUE]), ["500"]),
     ],
 )
 def test_the_lag_that_adds_a_replica_is_said_with_its_source(
-    limits: PolicyLimits, numbers: list[str]
+    found: PolicyLimits, numbers: list[str]
 ) -> None:
     """The replicas are a part of it only where they multiply the threshold."""
-    assert re.findall(r"\d+", limits.scales_above_text(3)) == numbers
+    assert re.findall(r"\d+", found.scales_above_text(3)) == numbers
 
 
 SYNC = {"lagbench.io/hpa-sync-seconds": "5"}
 
 
-def limits(threshold: str, annotations: dict[str, str] | None = None) -> PolicyLimits:
-    """Return the limits of a lag policy."""
-    trigger = {"type": "kafka", "metadata": {"lagThreshold": threshold}}
-    metadata: dict[str, Any] = {"annotations": annotations or {}}
-    spec = {"triggers": [trigger]}
-    return policy_limits({"kind": "ScaledObject", "metadata": metadata, "spec": spec})
-
-
 def test_the_gain_is_what_a_pod_works_off_between_two_syncs() -> None:
-    """15 s x 250/s / 3,750 = 1; at rest the lag is 15 s."""
-    assert loop_gain(250, limits("3750")) == 1
-    assert standing_lag_seconds(250, limits("3750")) == 15
+    """15 s x 250/s / 3,750 = 1; a third of the time is a third of the gain, not of the lag."""
+    slow, fast = (limits(a, triggers=[kafka(lagThreshold="3750")]) for a in (None, SYNC))
+
+    assert (loop_gain(250, slow), standing_lag_seconds(250, slow)) == (1, 15)
+    assert loop_gain(250, fast) == pytest.approx(1 / 3)
+    assert standing_lag_seconds(250, fast) == 15
+    assert loop_gain(math.inf, slow) is None  # a message that costs nothing
+    assert loop_gain(250, limits(triggers=[CPU])) is None
+    assert standing_lag_seconds(250, limits(triggers=[CPU])) is None
 
 
-def test_a_shorter_sync_lowers_the_gain_and_not_the_lag_at_rest() -> None:
-    """A third of the time, a third of the gain."""
-    assert loop_gain(250, limits("3750", SYNC)) == pytest.approx(1 / 3)
-    assert standing_lag_seconds(250, limits("3750", SYNC)) == 15
+@pytest.mark.parametrize(
+    ("manifest", "field"),
+    [
+        ({"kind": "Deployment"}, "kind"),
+        (scaled_object(triggers=[{"type": "rabbitmq", "metadata": {}}]), "spec.triggers[0].type"),
+        ({**scaled_object(), "apiVersion": "keda.sh/v1"}, "apiVersion"),
+        (hpa(minReplicas=4), "spec.maxReplicas"),
+    ],
+)
+def test_what_no_run_can_have_is_not_loaded(manifest: dict[str, Any], field: str) -> None:
+    """No policy, one that is refused, and one that only KEDA can run."""
+    with pytest.raises(WrongInput, check=lambda error: error.field == field):
+        Policy.load(manifest, where="f")
 
 
-def test_without_a_rate_or_a_threshold_there_is_none() -> None:
-    """A message that costs nothing, and a policy on CPU."""
-    on_cpu = checked_cell("lab_spike", policy="lab-cpu").policy.limits
+def test_a_policy_is_loaded_as_its_author_wrote_it() -> None:
+    """Fields that a cluster adds are dropped, and an HPA of v1 is one of v2."""
+    stored = scaled_object(metadata={"uid": "u", "resourceVersion": "7"})
+    old = hpa("autoscaling/v1", targetCPUUtilizationPercentage=70)
 
-    assert loop_gain(math.inf, limits("500")) is None
-    assert loop_gain(250, on_cpu) is None
-    assert standing_lag_seconds(250, on_cpu) is None
+    assert Policy.load({**stored, "status": {}}, where="f").manifest == scaled_object()
+    assert Policy.load(old, where="f").manifest["apiVersion"] == "autoscaling/v2"
+    assert Policy.unknown("f", 3).limits.ceiling_replicas == 3
 
 
 def test_a_cluster_whose_controller_does_not_read_the_flags_refuses_them() -> None:
     """KEDA would accept the policy, and Kubernetes would sync every 15 s."""
-    manifest = checked_cell("lab_spike", policy="lab-sync-5").policy.manifest
+    policy = checked_cell("lab_spike", policy="lab-sync-5").policy
 
-    require_own_controller(manifest, where="lab-sync-5", is_embedded=True)
+    require_own_controller(policy, where="lab-sync-5", is_embedded=True)
     with pytest.raises(WrongInput, check=lambda error: error.value == "5"):
-        require_own_controller(manifest, where="lab-sync-5", is_embedded=False)
+        require_own_controller(policy, where="lab-sync-5", is_embedded=False)
 
 
 def test_a_policy_that_is_handed_over_may_have_flags_on_a_cluster() -> None:
     """Lagbench's controller drives it there."""
-    manifest = checked_cell("lab_spike", policy="lab-sync-5").policy.manifest
-    annotations = {**SYNC, "lagbench.io/scaled-by": "lagbench-autoscaler"}
-    handed = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
+    handed = scaled_object({**SYNC, "lagbench.io/scaled-by": "lagbench-autoscaler"})
 
-    require_own_controller(handed, where="handed", is_embedded=False)
+    require_own_controller(Policy.read(handed, where="f"), where="handed", is_embedded=False)
 
 
-def test_more_replicas_than_partitions_do_not_fit() -> None:
-    """The message names the policy's file and the field of its kind."""
-    manifest = load_policy("lag-quick").manifest
-    many = {**manifest, "spec": {**manifest["spec"], "maxReplicaCount": 13}}
-    scenario = load_scenario("quick_spike")
-
-    with pytest.raises(WrongInput) as caught:
-        check_fit(scenario, check_policy(many, where="mine.yaml"))
-
-    assert (caught.value.where, caught.value.field) == ("mine.yaml", "spec.maxReplicaCount")
-    check_fit(
-        load_scenario("quick_spike", {"allow_overscale": "true"}),
-        check_policy(many, where="mine.yaml"),
-    )
+def of_run(kind: str | None = None, **changes: Any) -> dict[str, Any]:
+    """Return a policy of the consumers, on a workload of this kind, with fields replaced."""
+    target = {"name": "consumer"} if kind is None else {"name": "consumer", "kind": kind}
+    return scaled_object(changes.pop("annotations", None), scaleTargetRef=target, **changes)
 
 
-def test_a_wrong_threshold_names_the_policy_s_file() -> None:
-    """The annotation of a policy without a lag trigger must be a number above 0."""
-    manifest = load_policy("cpu-only").manifest
-    metadata = {**manifest["metadata"], "annotations": {"lagbench.io/lag-threshold": "many"}}
-
-    with pytest.raises(WrongInput) as caught:
-        check_policy({**manifest, "metadata": metadata}, where="mine.yaml")
-
-    assert (caught.value.where, caught.value.value) == ("mine.yaml", "many")
-
-
-def on(kind: str) -> dict[str, Any]:
-    """Return a policy that names the kind of its target."""
-    manifest = load_policy("lag-quick").manifest
-    target = {**manifest["spec"]["scaleTargetRef"], "kind": kind}
-    return {**manifest, "spec": {**manifest["spec"], "scaleTargetRef": target}}
+EXTERNAL_METRIC = {"metric": {"name": "m"}, "target": {"type": "Value", "value": "1"}}
+WINDOW = {"annotations": {WINDOWS_ANNOTATION: "60-120"}, "triggers": [kafka(), cron()]}
+STATEFUL = {"consumer.workload": "StatefulSet"}
 
 
 @pytest.mark.parametrize(
-    ("workload", "kind"), [("Deployment", "StatefulSet"), ("StatefulSet", "Deployment")]
+    ("overrides", "manifest", "field"),
+    [
+        ({}, of_run(), None),
+        (STATEFUL, of_run(), None),  # a run fills the kind in
+        ({}, of_run("Deployment"), None),
+        ({}, of_run("StatefulSet"), "spec.scaleTargetRef.kind"),
+        (STATEFUL, of_run("StatefulSet"), None),
+        (STATEFUL, of_run("Deployment"), "spec.scaleTargetRef.kind"),
+        ({}, of_run("ReplicaSet"), "spec.scaleTargetRef"),
+        ({}, scaled_object(), "spec.scaleTargetRef"),  # another workload
+        ({}, of_run(maxReplicaCount=13), "spec.maxReplicaCount"),
+        ({"allow_overscale": "true"}, of_run(maxReplicaCount=13), None),
+        (
+            {},
+            of_run(triggers=[kafka(partitionLimitation="20-30")]),
+            "spec.triggers[0].metadata.partitionLimitation",
+        ),
+        ({}, of_run(**WINDOW), None),
+        ({"hpa_sync_at_seconds": "3"}, of_run(**WINDOW), "hpa_sync_at_seconds"),
+        (
+            {},
+            hpa(metrics=[{"type": "External", "external": EXTERNAL_METRIC}]),
+            "spec.metrics[0].type",
+        ),
+    ],
 )
-def test_a_policy_must_not_name_the_other_kind_of_workload(workload: str, kind: str) -> None:
-    """The message names both kinds."""
-    scenario = load_scenario("quick_spike", {"consumer.workload": workload})
-
-    with pytest.raises(WrongInput) as caught:
-        check_fit(scenario, check_policy(on(kind), where="mine.yaml"))
-
-    assert (caught.value.field, caught.value.value) == ("spec.scaleTargetRef.kind", kind)
-    assert workload in caught.value.allowed
-    check_fit(scenario, check_policy(on(workload), where="mine.yaml"))
-
-
-def test_a_policy_without_a_kind_fits_both_workloads() -> None:
-    """A run fills the kind in."""
-    for workload in ("Deployment", "StatefulSet"):
-        scenario = load_scenario("quick_spike", {"consumer.workload": workload})
-        check_fit(scenario, load_policy("lag-quick"))
+def test_what_a_policy_must_be_beside_a_scenario(
+    overrides: dict[str, str], manifest: dict[str, Any], field: str | None
+) -> None:
+    """Of the consumers' workload, with no more replicas than partitions, on partitions it has."""
+    scenario = load_scenario("quick_spike", overrides)
+    if field is None:
+        check_fit(scenario, check_policy(manifest, where="mine.yaml"))
+        return
+    with pytest.raises(WrongInput, check=lambda error: error.field == field):
+        check_fit(scenario, check_policy(manifest, where="mine.yaml"))
 
 
-def test_other_workloads_are_refused() -> None:
-    """Only the two kinds that the consumers can be may be scaled."""
-    with pytest.raises(WrongInput, check=lambda error: error.field == "spec.scaleTargetRef"):
-        check_policy(on("ReplicaSet"), where="mine.yaml")
+def test_the_windows_of_two_groups_need_one_start() -> None:
+    """Both groups have one stream, so their edges are whole minutes apart."""
+    first, near, far, none = (
+        Policy.read(policy(text), where="p") for text in ("60-120", "120-180", "90-150", None)
+    )
+
+    require_one_start(first, near)
+    require_one_start(first, none)
+    with pytest.raises(WrongInput, check=lambda error: error.value == "90-150"):
+        require_one_start(first, far)
 
 
 NS = 1_000_000_000
@@ -320,18 +290,18 @@ HOURS = {"timezone": "Europe/Berlin", "start": "0 8 * * 1-5", "end": "0 18 * * 1
 
 def policy(windows: str | None, *, cron_triggers: int = 1) -> dict[str, Any]:
     """Return a ScaledObject with a trigger on lag and cron triggers of production."""
-    cron = {"type": "cron", "metadata": {**HOURS, "desiredReplicas": "6"}}
     annotations = {} if windows is None else {WINDOWS_ANNOTATION: windows}
-    return {
-        "kind": "ScaledObject",
-        "metadata": {"annotations": annotations},
-        "spec": {"triggers": [{"type": "kafka", "metadata": {}}, *[cron] * cron_triggers]},
-    }
+    return scaled_object(annotations, triggers=[kafka(), *[cron(6, **HOURS)] * cron_triggers])
+
+
+def windows_of(text: str | None, cron_triggers: int = 1) -> tuple[StreamWindow, ...]:
+    """Return the windows of such a policy."""
+    return Policy.read(policy(text, cron_triggers=cron_triggers), where="p").windows
 
 
 def test_each_cron_trigger_has_its_window() -> None:
     """The windows follow each other as the triggers do."""
-    found = stream_windows(policy("60-180, 300 - 360", cron_triggers=2), where="p")
+    found = windows_of("60-180, 300 - 360", 2)
 
     assert found == (StreamWindow(60, 180), StreamWindow(300, 360))
 
@@ -340,7 +310,7 @@ def test_a_policy_without_the_annotation_stays_as_it_is() -> None:
     """Its cron triggers follow the wall clock, in a run as on a cluster."""
     plain = policy(None)
 
-    assert stream_windows(plain, where="p") == ()
+    assert windows_of(None) == ()
     assert at_stream_start(plain, 5 * NS, where="p") == plain
 
 
@@ -362,7 +332,7 @@ def test_a_policy_without_the_annotation_stays_as_it_is() -> None:
 def test_a_window_that_cron_cannot_keep_is_rejected(text: str, cron_triggers: int) -> None:
     """The error names the annotation and its text."""
     with pytest.raises(WrongInput) as refused:
-        stream_windows(policy(text, cron_triggers=cron_triggers), where="p")
+        windows_of(text, cron_triggers)
 
     assert WINDOWS_ANNOTATION in refused.value.field
     assert refused.value.value == text

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
+from lagbench.core.policy.policy import Policy, check_policy
 from lagbench.core.scenario.profiles import (
     BurstyProfile,
     Stage,
@@ -56,7 +56,7 @@ def scenario(profile: Any = SPIKE, **changes: Any) -> Scenario:
     )
 
 
-def policy(*triggers: dict[str, Any], **spec: Any) -> CheckedPolicy:
+def policy(*triggers: dict[str, Any], **spec: Any) -> Policy:
     """Return a checked ScaledObject with these triggers."""
     annotations = spec.pop("annotations", {})
     group = {"bootstrapServers": "kafka:9092", "topic": "events", "consumerGroup": "enrich"}
@@ -247,7 +247,7 @@ def test_a_cron_window_raises_the_floor_while_it_is_open() -> None:
     assert cell.measures.max_replicas == 5
 
 
-def on_cpu() -> CheckedPolicy:
+def on_cpu() -> Policy:
     """Return an HPA on 70 % of the requested CPU."""
     metric = {
         "type": "Resource",

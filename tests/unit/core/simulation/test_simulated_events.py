@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lagbench.catalog.catalog import Cell, checked_cell, load_policy, load_scenario
-from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
+from lagbench.core.policy.policy import Policy, check_policy
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.simulation.backlog import Traffic
 from lagbench.core.simulation.simulate import is_simulated, left_out, simulate
@@ -99,7 +99,7 @@ def test_the_rest_is_left_out() -> None:
     assert list(left_out(made.scenario)) == ["pause_pod", "kill_pod"]
 
 
-def with_down(policy: CheckedPolicy, window: int, **rule: object) -> CheckedPolicy:
+def with_down(policy: Policy, window: int, **rule: object) -> Policy:
     """Return the policy with another way down."""
     down = {"stabilizationWindowSeconds": window, **({"policies": [rule]} if rule else {})}
     behavior = {"scaleDown": down, "scaleUp": {"stabilizationWindowSeconds": 0}}
@@ -187,7 +187,7 @@ def test_the_autoscaler_sees_the_new_partitions_and_the_group_is_faster() -> Non
     assert grown.seconds_over_slo < without.seconds_over_slo
 
 
-def scraping(query: str | None = None) -> CheckedPolicy:
+def scraping(query: str | None = None) -> Policy:
     """Return prometheus-lag, with another query."""
     found = load_policy("prometheus-lag")
     if query is None:

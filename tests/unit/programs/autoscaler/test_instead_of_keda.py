@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, world
+from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, stored, world
 from tests.fakes.cluster import FakeCluster
 
 from lagbench.adapters.kube.followed_cluster import (
@@ -23,11 +23,7 @@ from lagbench.core.telemetry.records_of_programs import HpaSync, Scaled
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.autoscaler.__main__ import parse_options
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
-from lagbench.programs.autoscaler.instead_of_keda import (
-    Handover,
-    InsteadOfKeda,
-    require_kinds,
-)
+from lagbench.programs.autoscaler.instead_of_keda import Handover, InsteadOfKeda, require_kinds
 from lagbench.programs.autoscaler.object_worker import EventRecorder, StatusWriter
 
 MARKS = {SCALED_BY: CONTROLLER, PAUSED: "true"}
@@ -300,40 +296,18 @@ def cpu_world(container: str, *, pods: int = 2) -> World:
     trigger = {"type": "cpu", "metricType": "Utilization", "metadata": metadata}
     made = world(scaled_object(triggers=[trigger], minReplicaCount=1), replicas=2)
     made.worker.step()
-    requests = {"main": "100m", "proxy": "400m"}
+    containers = [
+        {"name": name, "resources": {"requests": {"cpu": cpu}}}
+        for name, cpu in (("main", "100m"), ("proxy", "400m"))
+    ]
+    used = [{"name": "main", "usage": {"cpu": "90m"}}, {"name": "proxy", "usage": {"cpu": "10m"}}]
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2027-01-15T07:00:05Z"}
-    for number in range(pods):
-        identity = {"name": f"p{number}", "namespace": "n"}
-        containers = [
-            {"name": name, "resources": {"requests": {"cpu": asked}}}
-            for name, asked in requests.items()
-        ]
-        used: list[dict[str, Any]] = [
-            {"name": "main", "usage": {"cpu": "90m"}},
-            {"name": "proxy", "usage": {"cpu": "10m"}},
-        ]
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": identity,
-            "spec": {"containers": containers},
-            "status": {
-                "phase": "Running",
-                "startTime": "2027-01-15T07:00:00Z",
-                "conditions": [ready],
-            },
-        }
-        made.cluster.put(pod)
-        made.cluster.put(
-            {
-                "apiVersion": "metrics.k8s.io/v1beta1",
-                "kind": "PodMetrics",
-                "metadata": identity,
-                "timestamp": "2027-01-15T08:00:00Z",  # at which the world's clock stands still
-                "window": "15s",
-                "containers": used,
-            }
-        )
+    status = {"phase": "Running", "startTime": "2027-01-15T07:00:00Z", "conditions": [ready]}
+    sample = {"timestamp": "2027-01-15T08:00:00Z", "window": "15s"}  # the world's clock stands then
+    for name in (f"p{number}" for number in range(pods)):
+        made.cluster.put(stored("Pod", name, spec={"containers": containers}, status=status))
+        version = "metrics.k8s.io/v1beta1"
+        made.cluster.put(stored("PodMetrics", name, version, **sample, containers=used))
     return made
 
 

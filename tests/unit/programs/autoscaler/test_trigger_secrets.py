@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.fakes.autoscaler_world import KEY, World, kafka, scaled_object, world
+from tests.fakes.autoscaler_world import KEY, World, kafka, scaled_object, stored, world
 from tests.fakes.cluster import FakeCluster
 
 from lagbench.adapters.kube.followed_cluster import SCALED_OBJECT, Manifest
@@ -32,14 +32,7 @@ def authenticated(kind: str = "TriggerAuthentication", **metadata: str) -> dict[
 def put_login(here: World, *, value: str, namespace: str = "n") -> None:
     """Store the Secret that holds the login."""
     data = {"user": b64encode(b"alice").decode(), "pass": b64encode(value.encode()).decode()}
-    here.cluster.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "s", "namespace": namespace},
-            "data": data,
-        }
-    )
+    here.cluster.put(stored("Secret", "s", namespace=namespace, data=data))
 
 
 def login(kind: str = "TriggerAuthentication") -> Manifest:
@@ -48,13 +41,9 @@ def login(kind: str = "TriggerAuthentication") -> Manifest:
         {"parameter": "username", "name": "s", "key": "user"},
         {"parameter": "password", "name": "s", "key": "pass"},
     ]
-    place = {} if kind.startswith("Cluster") else {"namespace": "n"}
-    return {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": kind,
-        "metadata": {"name": "login", **place},
-        "spec": {"secretTargetRef": references},
-    }
+    place = "" if kind.startswith("Cluster") else "n"
+    spec = {"secretTargetRef": references}
+    return stored(kind, "login", "keda.sh/v1alpha1", namespace=place, spec=spec)
 
 
 def test_a_changed_secret_counts_when_the_scalers_are_built_anew() -> None:
@@ -95,9 +84,7 @@ def test_the_secrets_of_the_cluster_wide_kind_lie_in_kedas_namespace() -> None:
     """A Secret of the same name beside the object is not looked at."""
     kind = "ClusterTriggerAuthentication"
     here = world(scaled_object(triggers=[authenticated(kind)]))
-    authentication = login(kind)
-    authentication["metadata"]["namespace"] = ""
-    here.cluster.put(authentication)
+    here.cluster.put(login(kind))
     put_login(here, value="other")
     put_login(here, value="kedas", namespace="keda")
     here.worker.step()
@@ -119,34 +106,17 @@ def test_parameters_from_the_environment_follow_the_references_of_the_container(
     manifest["spec"]["scaleTargetRef"]["envSourceContainerName"] = "main"
     here = world(manifest)
     put_login(here, value="from-secret:9092")
-    here.cluster.put(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "c", "namespace": "n"},
-            "data": {"GROUP": "g1"},
-        }
-    )
+    here.cluster.put(stored("ConfigMap", "c", data={"GROUP": "g1"}))
     container = {
         "name": "main",
         "envFrom": [{"prefix": "APP_", "configMapRef": {"name": "c"}}],
         "env": [
             {"name": "TOPIC", "value": "t1"},
-            {
-                "name": "SERVERS",
-                "valueFrom": {"secretKeyRef": {"name": "s", "key": "pass"}},
-            },
+            {"name": "SERVERS", "valueFrom": {"secretKeyRef": {"name": "s", "key": "pass"}}},
         ],
     }
     pod_spec = {"containers": [{"name": "proxy"}, container]}
-    here.cluster.put(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "w", "namespace": "n"},
-            "spec": {"template": {"spec": pod_spec}},
-        }
-    )
+    here.cluster.put(stored("Deployment", "w", "apps/v1", spec={"template": {"spec": pod_spec}}))
     here.worker.step()
 
     assert here.status()["externalMetricNames"] == ["s0-kafka-t1"]
@@ -208,14 +178,9 @@ def with_service() -> FakeCluster:
     names = {"grpc": "41000", "8080": "41001", "80": "41002"}
     annotations = {f"lagbench.io/port-{name}": port for name, port in names.items()}
     ports = [{"name": "grpc", "port": 6000}, {"port": 8080}, {"port": 80}]
-    cluster.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "scaler", "namespace": "n", "annotations": annotations},
-            "spec": {"ports": ports},
-        }
-    )
+    service = stored("Service", "scaler", spec={"ports": ports})
+    service["metadata"]["annotations"] = annotations
+    cluster.put(service)
     return cluster
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 import pytest
+from tests.fakes.policies import kafka, scaled_object
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.telemetry.records_of_recorder import (
@@ -145,7 +146,7 @@ def test_the_scaled_objects_of_the_deployment_are_reported() -> None:
 
     KEDA names the HPA in the status, so it is known without the right to list HPAs.
     """
-    target = {"scaleTargetRef": {"name": "consumer"}}
+    target = scaled_object(scaleTargetRef={"name": "consumer"})["spec"]
     conditions = [{"type": "Ready", "status": "False", "reason": "TriggerError"}]
     status = {"conditions": conditions, "hpaName": "keda-hpa-a"}
     reported = {"metadata": {"name": "a"}, "spec": target, "status": status}
@@ -179,12 +180,12 @@ def test_the_targets_of_a_scaled_object_are_reported(
     fields: dict[str, Any], advanced: dict[str, Any], targets: tuple[float | None, ...]
 ) -> None:
     """They are those of the stored object, so that a policy that replaces another counts."""
-    trigger = {"type": "kafka", "metadata": {"lagThreshold": "1000"}, **fields}
-    annotations = {"lagbench.io/hpa-tolerance": "0.2"}
-    metadata = {"name": "a", "annotations": annotations}
-    spec = {"triggers": [trigger], "advanced": advanced}
+    triggers = [{**kafka(lagThreshold="1000"), **fields}]
+    stored = scaled_object(
+        {"lagbench.io/hpa-tolerance": "0.2"}, triggers=triggers, advanced=advanced
+    )
 
-    seen = scaled_object_sample({"metadata": metadata, "spec": spec}, at=7, source="recorder")
+    seen = scaled_object_sample(stored, at=7, source="recorder")
 
     assert (seen.scales_at_records, seen.group_target_records, seen.tolerance) == targets
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lagbench.core.keda.loop.scalers import MetricSpec, composite_metric_spec
+from lagbench.core.keda.loop.scalers import COMPOSITE_METRIC, MetricSpec
 from lagbench.core.keda.loop.zero_and_minimum import READY
 from lagbench.core.keda.object.scaled_object_spec import (
     API_VERSION,
@@ -94,8 +94,9 @@ def _of_the_hpa(spec: ScaledObjectSpec, metric_specs: Sequence[MetricSpec]) -> l
     ordered = sorted(metric_specs, key=lambda item: _RANK[_type(item)])
     if spec.modifiers is None:
         return ordered
-    resources = (item for item in ordered if _type(item) == "Resource")
-    return [*resources, composite_metric_spec(spec.modifiers)]
+    kind, target = spec.modifiers.metric_type, spec.modifiers.target_milli
+    composite = MetricSpec(COMPOSITE_METRIC, "External", kind, target)
+    return [*(item for item in ordered if _type(item) == "Resource"), composite]
 
 
 def _type(item: MetricSpec) -> str:

@@ -28,7 +28,6 @@ from lagbench.core.keda.loop.scalers import (
     ScalerCache,
     ScalerFailed,
     TargetView,
-    object_metric_specs,
 )
 from lagbench.core.keda.loop.zero_and_minimum import (
     ScaleLoopDecision,
@@ -134,12 +133,18 @@ class KedaObject:
             self._health.copy_for_hpa()
 
     def metric_specs(self) -> tuple[MetricSpec, ...]:
-        """Return the metrics of the object's HPA; ``ScalerFailed`` when there are none."""
+        """Return the triggers' metrics; ``ScalerFailed`` when there is none, or a name twice."""
         self.ensure_built()
-        plain = [
+        specs = tuple(
             spec for item in self.spec.triggers for spec in self._cache.known_specs(item.index)
-        ]
-        specs, names = object_metric_specs(self.spec, plain)
+        )
+        about = f"ScaledObject {self.spec.namespace}/{self.spec.name}"
+        if not specs:
+            raise ScalerFailed(f"no metric specs returned from scalers for {about}")
+        names = tuple(spec.name for spec in specs if spec.kind == "External")
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                raise ScalerFailed(f"metricName {name} defined multiple times in {about}")
         self._health.keep_only(names)
         self.external_metric_names = names
         return specs

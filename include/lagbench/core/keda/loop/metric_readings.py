@@ -137,10 +137,7 @@ class MetricObserver:
 
 
 def fallback_milli(
-    fallback: Fallback,
-    spec: MetricSpec,
-    modifiers: ScalingModifiers | None,
-    target: TargetView,
+    fallback: Fallback, spec: MetricSpec, modifiers: ScalingModifiers | None, target: TargetView
 ) -> int:
     """Return the value that makes the HPA compute the fallback's replicas.
 

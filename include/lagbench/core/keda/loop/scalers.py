@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Literal, Protocol
 
-from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, ScalingModifiers, Trigger
+from lagbench.core.keda.object.scaled_object_spec import Trigger
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES, ResourceTrigger
 from lagbench.core.kubernetes_values import NS_PER_SECOND, metric_milli
@@ -96,54 +96,19 @@ def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:
             target_percent=parameters.target_percent,
             container_name=parameters.container_name,
         )
-    target_milli = TRIGGER_TYPES[trigger.type].target_milli
-    if target_milli is None:
+    known = TRIGGER_TYPES.get(trigger.type)
+    if known is None or known.target_milli is None:
         return None
     return MetricSpec(
         name=trigger.metric_name,
         kind="External",
         target_type=trigger.metric_type,
-        target_milli=target_milli(parameters),
+        target_milli=known.target_milli(parameters),
     )
 
 
-def composite_metric_spec(modifiers: ScalingModifiers) -> MetricSpec:
-    """Return the one metric that scalingModifiers makes of the external ones."""
-    return MetricSpec(
-        name=COMPOSITE_METRIC,
-        kind="External",
-        target_type=modifiers.metric_type,
-        target_milli=modifiers.target_milli,
-    )
-
-
-def object_metric_specs(
-    spec: ScaledObjectSpec, plain: Sequence[MetricSpec]
-) -> tuple[tuple[MetricSpec, ...], tuple[str, ...]]:
-    """Return the HPA's metrics and the names of the external ones that the triggers yield.
-
-    External metrics come first; with scalingModifiers one composite takes the place of them all,
-    behind the resources. ``ScalerFailed`` when there is none, or a name twice.
-    """
-    if not plain:
-        raise ScalerFailed(
-            f"no metric specs returned from scalers for ScaledObject {spec.namespace}/{spec.name}"
-        )
-    external = [item for item in plain if item.kind == "External"]
-    names = tuple(item.name for item in external)
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise ScalerFailed(
-                f"metricName {name} defined multiple times in ScaledObject {spec.name}"
-            )
-    resources = [item for item in plain if item.kind == "Resource"]
-    if spec.modifiers is None:
-        return (*external, *resources), names
-    return (*resources, composite_metric_spec(spec.modifiers)), names
-
-
-class ResourceScaler:
-    """Yields a metric that the HPA reads from the pods."""
+class OneMetric:
+    """The one metric that a trigger's parameters name; as it is, one that the HPA reads itself."""
 
     def __init__(self, trigger: Trigger) -> None:
         """Take the trigger."""
@@ -155,7 +120,7 @@ class ResourceScaler:
         return self._specs
 
     def read(self, metric_name: str) -> MetricReading:
-        """Reject the call: the HPA reads the pods' usage itself."""
+        """Return a reading of it; of a resource the pods' usage is not KEDA's to read."""
         raise ScalerFailed(f"{metric_name} is read by the HPA, not by KEDA")
 
     def close(self) -> None:
@@ -165,7 +130,7 @@ class ResourceScaler:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class CronScaler:
+class CronScaler(OneMetric):
     """Wants the replicas inside the trigger's hours, and none outside.
 
     An answer holds until the next start or end; a poll in between compares two integers.
@@ -175,16 +140,10 @@ class CronScaler:
         self, trigger: Trigger, parameters: CronTrigger, now_ns: Callable[[], int]
     ) -> None:
         """Answer for ``trigger`` by the wall clock ``now_ns``."""
-        spec = trigger_metric_spec(trigger)
-        self._specs: tuple[MetricSpec, ...] = () if spec is None else (spec,)
-        self._parameters = parameters
-        self._now_ns = now_ns
+        super().__init__(trigger)
+        self._parameters, self._now_ns = parameters, now_ns
         self._reading = MetricReading((0.0,), is_active=False)
         self._holds_from_ns = self._holds_until_ns = 0
-
-    def metric_specs(self) -> tuple[MetricSpec, ...]:
-        """Return the one metric of the trigger."""
-        return self._specs
 
     def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - there is only one
         """Look at the clock; whether the time zone exists shows here, as in KEDA."""
@@ -192,9 +151,6 @@ class CronScaler:
         if not self._holds_from_ns <= now_ns < self._holds_until_ns:
             self._look(now_ns)
         return self._reading
-
-    def close(self) -> None:
-        """Hold nothing."""
 
     def _look(self, now_ns: int) -> None:
         # A schedule has minutes; rounded down, an instant keeps its place between two of them.
@@ -213,10 +169,7 @@ class ScalerCache:
     """Owns one scaler per trigger from the first use until an error or ``clear``."""
 
     def __init__(
-        self,
-        triggers: Sequence[Trigger],
-        build: ScalerBuilder,
-        on_built: Callable[[Trigger], None],
+        self, triggers: Sequence[Trigger], build: ScalerBuilder, on_built: Callable[[Trigger], None]
     ) -> None:
         """Build nothing yet; ``on_built`` hears of each scaler that is made."""
         self._triggers = triggers

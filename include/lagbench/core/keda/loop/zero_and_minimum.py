@@ -27,10 +27,7 @@ _PARTLY_WORKING = Condition(
 )
 
 _NOT_WORKING = Condition(
-    "Ready",
-    "False",
-    "TriggerError",
-    "Triggers defined in ScaledObject are not working correctly",
+    "Ready", "False", "TriggerError", "Triggers defined in ScaledObject are not working correctly"
 )
 
 _ACTIVE = Condition(
@@ -45,10 +42,7 @@ _FORCED = Condition(
 )
 
 _NOT_ACTIVE = Condition(
-    "Active",
-    "False",
-    "ScalerNotActive",
-    "Scaling is not performed because triggers are not active",
+    "Active", "False", "ScalerNotActive", "Scaling is not performed because triggers are not active"
 )
 
 _COOLING_DOWN = Condition(

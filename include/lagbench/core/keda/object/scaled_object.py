@@ -32,12 +32,13 @@ from lagbench.core.keda.object.scaled_object_spec import (
     Trigger,
     parse_scaling_annotations,
 )
-from lagbench.core.keda.refusals import NotSupported, RefusalStage, TriggerRefused
-from lagbench.core.keda.triggers.trigger_authentication import (
-    ContainerVariables,
-    parse_authentication_ref,
+from lagbench.core.keda.triggers.trigger_authentication import AuthenticationRef, ContainerVariables
+from lagbench.core.keda.triggers.trigger_parameters import (
+    NotSupported,
+    RefusalStage,
+    TriggerRefused,
+    TriggerSource,
 )
-from lagbench.core.keda.triggers.trigger_parameters import TriggerSource
 from lagbench.core.keda.triggers.trigger_types import RESOURCE_TYPES, TRIGGER_TYPES, parse_trigger
 from lagbench.core.object_schema import (
     Refusal,
@@ -73,7 +74,7 @@ def parse_scaled_object(
     hangs on them is not checked.
     """
     spec, problems = read_scaled_object(manifest, where=where, environment=environment, auth=auth)
-    if spec is None:
+    if spec is None or problems:
         raise problems[0]
     return spec
 
@@ -87,8 +88,8 @@ def read_scaled_object(
 ) -> tuple[ScaledObjectSpec | None, list[WrongInput]]:
     """Return the spec, or all that is wrong in the order in which KEDA would come upon it.
 
-    ``TriggerRefused`` is the operator's, ``NotSupported`` this autoscaler's alone, the rest the
-    API server's or the webhook's.
+    ``TriggerRefused`` is the operator's, the rest the API server's or the webhook's. With nothing
+    but ``NotSupported``, which only this autoscaler raises, there is a spec: KEDA has one, too.
     """
     given = json_value(manifest)
     problems: list[WrongInput] = [
@@ -105,15 +106,18 @@ def read_scaled_object(
     for index, item in enumerate(spec["triggers"]):
         secrets = None if auth is None else auth.get(index, {})
         try:
-            triggers.append(_trigger(index, item, where, known, secrets))
+            trigger, beyond = _trigger(index, item, where, known, secrets)
+            triggers.append(trigger)
+            problems += [] if beyond is None else [beyond]
         except WrongInput as error:
             problems.append(error)
     problems += _hpa_problems(config.get("behavior"), where)
     if not any(refusal.code == "formula" for refusal in refusals):
         problems += _not_evaluated(spec, where)
-    if problems:
-        # The HPA is created last, so what the API server says of it comes last.
-        return None, sorted(problems, key=lambda p: getattr(p, "stage", "") == "hpa")
+    # The HPA is created last, so what the API server says of it comes last.
+    problems.sort(key=lambda p: getattr(p, "stage", "") == "hpa")
+    if not all(isinstance(problem, NotSupported) for problem in problems):
+        return None, problems
     target, metadata = spec["scaleTargetRef"], given.get("metadata") or {}
     return ScaledObjectSpec(
         name=str(metadata.get("name") or ""),
@@ -136,7 +140,7 @@ def read_scaled_object(
         fallback=_fallback(spec.get("fallback")),
         modifiers=_modifiers(spec),
         annotations=parse_scaling_annotations(given),
-    ), []
+    ), problems
 
 
 def _shape_refusals(given: Mapping[str, Any]) -> Iterator[Refusal]:
@@ -214,9 +218,10 @@ def _modifiers(spec: Mapping[str, Any]) -> ScalingModifiers | None:
     if not uses_modifiers(spec):
         return None
     given = spec["advanced"]["scalingModifiers"]
+    is_finite = isfinite(number_of(given["target"]))
     return ScalingModifiers(
         formula=given["formula"],
-        target_milli=int(number_of(given["target"]) * 1000),
+        target_milli=int(number_of(given["target"]) * 1000) if is_finite else 0,
         target=given["target"],
         activation_target=number_of(given.get("activationTarget") or "0"),
         metric_type=given.get("metricType") or "AverageValue",
@@ -229,11 +234,10 @@ def _trigger(
     where: str,
     environment: Mapping[str, str],
     auth: Mapping[str, str] | None,
-) -> Trigger:
+) -> tuple[Trigger, NotSupported | None]:
     field, kind, written = f"spec.triggers[{index}]", given["type"], given.get("metricType") or ""
-    ref = parse_authentication_ref(
-        given.get("authenticationRef"), where=where, field=f"{field}.authenticationRef"
-    )
+    login = given.get("authenticationRef")
+    ref = None if login is None else AuthenticationRef.model_validate(login)
     is_resource = kind in RESOURCE_TYPES
     if written == "Utilization" and not is_resource:
         raise TriggerRefused(
@@ -242,7 +246,7 @@ def _trigger(
             value=written,
             keda_message=f"metricType of {kind} must be AverageValue or Value",
         )
-    parameters = parse_trigger(
+    parameters, beyond = parse_trigger(
         kind,
         TriggerSource(
             metadata=given["metadata"],
@@ -256,7 +260,7 @@ def _trigger(
     if written not in {"", "AverageValue", "Value"} and not is_resource:
         # KEDA does not look: the API server refuses the HPA.
         raise _hpa_refused(where, f"{field}.metricType", written, "AverageValue or Value")
-    target_milli = TRIGGER_TYPES[kind].target_milli
+    target_milli = None if kind not in TRIGGER_TYPES else TRIGGER_TYPES[kind].target_milli
     if target_milli is not None and target_milli(parameters) == 0:
         raise _hpa_refused(where, f"{field}.metadata", "0", "a target of half a thousandth or more")
     return Trigger(
@@ -267,4 +271,4 @@ def _trigger(
         uses_cached_metrics=bool(given.get("useCachedMetrics")),
         authentication_ref=ref,
         parameters=parameters,
-    )
+    ), beyond

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.keda.refusals import NotSupported
 from lagbench.core.keda.triggers.trigger_authentication import is_unknown
 from lagbench.core.keda.triggers.trigger_parameters import (
     AuthText,
     EnvText,
     Given,
+    NotSupported,
     Remark,
     RunSources,
     Secret,
@@ -146,17 +146,11 @@ def parse_kafka_trigger(source: TriggerSource) -> KafkaTrigger:
     return trigger.model_copy(update={"partition_limitation": kept})
 
 
-def _parse(source: TriggerSource) -> KafkaTrigger:
-    trigger = parse_kafka_trigger(source)
-    if trigger.security.sasl not in ("none", *_PASSWORD_SASL):
-        raise NotSupported(
-            where=source.where,
-            field=f"{source.field}.metadata.sasl",
-            value=trigger.security.sasl,
-            allowed=f"none, {', '.join(_PASSWORD_SASL)}: KEDA supports it, the scaler of this "
-            "bench does not",
-        )
-    return trigger
+def _beyond(trigger: KafkaTrigger, source: TriggerSource) -> NotSupported | None:
+    known = ("none", *_PASSWORD_SASL)
+    if trigger.security.sasl in known:
+        return None
+    return source.beyond("sasl", trigger.security.sasl, ", ".join(known))
 
 
 def _broken_rules(trigger: KafkaTrigger, limitation: str) -> list[tuple[str, str]]:
@@ -325,7 +319,8 @@ def _repaired(server: str) -> str:
 
 KAFKA = TriggerType(
     "kafka",
-    _parse,
+    parse_kafka_trigger,
+    beyond=_beyond,
     target_milli=lambda trigger: trigger.target_milli,
     outage="scaler",
     read_parameters=metadata_keys(KafkaTrigger, KafkaSecurity) | {"partitionLimitation"},

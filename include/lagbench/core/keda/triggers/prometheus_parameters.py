@@ -8,7 +8,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from lagbench.core.keda.refusals import NotSupported
 from lagbench.core.keda.triggers.promql import (
     KNOWN_FORMS,
     gives_one_series,
@@ -16,7 +15,9 @@ from lagbench.core.keda.triggers.promql import (
     query_for_run,
 )
 from lagbench.core.keda.triggers.trigger_parameters import (
+    HIDDEN,
     Given,
+    NotSupported,
     Remark,
     RunSources,
     SampledLag,
@@ -95,6 +96,11 @@ class PrometheusTrigger(TriggerParameters):
         """Return the threshold in thousandths, rounded as a metric is."""
         return metric_milli(self.threshold)
 
+    @property
+    def counts_lag(self) -> bool:
+        """Return whether the query is the total lag of a group."""
+        return parse_lag_query(self.query) is not None
+
     def reading(self, value: float) -> tuple[float, bool]:
         """Return the metric and whether the trigger is active."""
         return value, value > self.activation_threshold
@@ -104,7 +110,6 @@ def parse_prometheus_trigger(source: TriggerSource) -> PrometheusTrigger:
     """Return the trigger's parameters.
 
     :raises TriggerRefused: KEDA's operator rejects a parameter.
-    :raises NotSupported: the bench's scaler does not know a login of KEDA's.
     """
     written, _ = source.find("authModes", _BOTH) or source.find("authMode", _BOTH) or ("", "")
     modes = tuple(piece.strip() for piece in written.split(",")) if written else ()
@@ -120,22 +125,21 @@ def parse_prometheus_trigger(source: TriggerSource) -> PrometheusTrigger:
     values, problems = read_values(PrometheusTrigger, source)
     if problems:
         raise source.refused(*problems[0])
-    for parameter, is_there, allowed in (
-        ("awsRegion", source.find("awsRegion", _BOTH) is not None, "leave it out"),
-        ("authModes", bool({"tls", "oauth"} & set(modes)), "bearer, basic, custom"),
-    ):
-        if is_there:
-            raise NotSupported(
-                where=source.where,
-                field=f"{source.field}.metadata.{parameter}",
-                value=source.metadata.get(parameter, "(from the TriggerAuthentication)"),
-                allowed=f"{allowed}: KEDA can do it, this bench's scaler cannot",
-            )
     name, value = _header(modes, secrets)
     login = PrometheusLogin(
         modes=modes, header_name=name, header_value=SecretStr(value) if name else None
     )
     return PrometheusTrigger.model_validate({**values, "login": login})
+
+
+def _beyond(trigger: PrometheusTrigger, source: TriggerSource) -> NotSupported | None:
+    for parameter, is_there, allowed in (
+        ("awsRegion", source.find("awsRegion", _BOTH) is not None, "leave it out"),
+        ("authModes", bool({"tls", "oauth"} & {*trigger.login.modes}), "bearer, basic, custom"),
+    ):
+        if is_there:
+            return source.beyond(parameter, source.metadata.get(parameter, HIDDEN), allowed)
+    return None
 
 
 def _header(modes: tuple[str, ...], secrets: Mapping[str, str]) -> tuple[str, str]:
@@ -186,11 +190,6 @@ def _remarks(trigger: PrometheusTrigger, metadata: Mapping[str, str]) -> Iterato
         )
 
 
-def _lag_threshold(metadata: Mapping[str, str]) -> str | None:
-    is_lag = parse_lag_query(str(metadata.get("query") or "")) is not None
-    return "threshold" if is_lag else None
-
-
 def _for_run(metadata: Mapping[str, str], sources: RunSources) -> Mapping[str, str]:
     query = query_for_run(
         str(metadata.get("query") or ""), group=sources.group, topic=sources.topic
@@ -201,7 +200,7 @@ def _for_run(metadata: Mapping[str, str], sources: RunSources) -> Mapping[str, s
 
 def _sampled_lag(trigger: PrometheusTrigger, field: str) -> SampledLag:
     """Return the trigger as samples of lag; ``WrongInput`` for a query of something else."""
-    if parse_lag_query(trigger.query) is None:
+    if not trigger.counts_lag:
         raise WrongInput(
             where="policy", field=f"{field}.query", value=trigger.query, allowed=KNOWN_FORMS
         )
@@ -214,7 +213,7 @@ PROMETHEUS = TriggerType(
     target_milli=lambda trigger: trigger.target_milli,
     read_parameters=metadata_keys(PrometheusTrigger) | set(_READ_BESIDE.split()),
     remarks=_remarks,
-    lag_threshold=_lag_threshold,
+    beyond=_beyond,
     for_run=_for_run,
     sampled_lag=_sampled_lag,
 )

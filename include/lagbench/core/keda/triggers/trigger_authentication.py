@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.keda.refusals import NotSupported
+from lagbench.core.keda.triggers.trigger_parameters import NotSupported
 from lagbench.core.object_schema import refuse_unknown_fields
 from lagbench.errors import WrongInput
 
@@ -24,6 +24,11 @@ API_VERSION = "keda.sh/v1alpha1"
 AuthenticationKind = Literal["TriggerAuthentication", "ClusterTriggerAuthentication"]
 
 KINDS: tuple[AuthenticationKind, ...] = ("TriggerAuthentication", "ClusterTriggerAuthentication")
+
+_REFERENCES: tuple[tuple[str, Literal["ConfigMap", "Secret"]], ...] = (
+    ("configMapTargetRef", "ConfigMap"),
+    ("secretTargetRef", "Secret"),
+)
 
 _READ_HERE = ("secretTargetRef", "env", "configMapTargetRef")
 
@@ -39,10 +44,10 @@ _ONLY_IN_KEDA = (
     "filePath",
 )
 
-# One Secret's or ConfigMap's values by key, and those by its name.
 Values = Mapping[str, str]
 
-ValuesByName = Mapping[str, Values]
+ValuesOf = Callable[[Literal["ConfigMap", "Secret"], str], Values | None]
+"""The values of a ConfigMap or a Secret by its kind and name; None: not known."""
 
 
 class AuthenticationRef(BaseModel):
@@ -54,69 +59,18 @@ class AuthenticationRef(BaseModel):
     kind: AuthenticationKind = "TriggerAuthentication"
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEnvironment:
-    """The environment of the scale target's containers; "" is the one that KEDA would take."""
-
-    by_container: Mapping[str, Values] = field(default_factory=dict, repr=False)
-
-    def value(self, container: str, name: str) -> str:
-        """Return a variable's value, empty when it or the container is not there."""
-        return self.by_container.get(container, {}).get(name, "")
-
-
-def authentication_refs(manifest: Mapping[str, Any]) -> list[tuple[int, AuthenticationRef]]:
-    """Return the references of a ScaledObject by trigger index; malformed ones are left out."""
-    spec = manifest.get("spec")
-    triggers = spec.get("triggers") if isinstance(spec, Mapping) else None
-    found: list[tuple[int, AuthenticationRef]] = []
-    for index, trigger in enumerate(triggers if isinstance(triggers, list) else []):
-        given = trigger.get("authenticationRef") if isinstance(trigger, Mapping) else None
-        try:
-            ref = parse_authentication_ref(given, where="", field="")
-        except WrongInput:
-            continue
-        if ref is not None:
-            found.append((index, ref))
-    return found
-
-
-def parse_authentication_ref(given: object, *, where: str, field: str) -> AuthenticationRef | None:
-    """Return a trigger's ``authenticationRef``; None when it has none."""
-    if given is None:
-        return None
-    ref = refuse_unknown_fields(given, ("name", "kind"), where=where, field=field)
-    name, kind = ref.get("name"), ref.get("kind") or "TriggerAuthentication"
-    if not isinstance(name, str) or not name:
-        allowed = "the name of a TriggerAuthentication"
-        raise WrongInput(where=where, field=f"{field}.name", value=name, allowed=allowed)
-    for known in KINDS:
-        if kind == known:
-            return AuthenticationRef(name=name, kind=known)
-    # KEDA logs an error and goes on without any secret.
-    raise NotSupported(where=where, field=f"{field}.kind", value=kind, allowed=", ".join(KINDS))
-
-
-def referenced_objects(authentication: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    """Return the names of the Secrets and of the ConfigMaps that an authentication reads."""
-    spec = authentication.get("spec") or {}
-    secrets = {str(item.get("name")) for item in spec.get("secretTargetRef") or []}
-    maps = {str(item.get("name")) for item in spec.get("configMapTargetRef") or []}
-    return secrets, maps
-
-
 def resolve_authentication(
     authentication: Mapping[str, Any],
     *,
     where: str,
-    secrets: ValuesByName,
-    config_maps: ValuesByName,
-    environment: TargetEnvironment | None = None,
+    values_of: ValuesOf,
+    environment: Callable[[], Mapping[str, Values]],
 ) -> dict[str, str]:
     """Return parameter -> value of a TriggerAuthentication or its cluster-wide kind.
 
-    ``secrets`` and ``config_maps`` are those of the authentication's namespace (KEDA's own for
-    the cluster-wide kind), already decoded. A source that only KEDA has is ``NotSupported``.
+    ``values_of`` looks into the authentication's namespace (KEDA's own for the cluster-wide kind);
+    ``environment`` returns the variables of the target's containers by their names, those of the
+    one that KEDA would take under "". A source that only KEDA has is ``NotSupported``.
     """
     kind = authentication.get("kind")
     if authentication.get("apiVersion") != API_VERSION or kind not in KINDS:
@@ -130,14 +84,13 @@ def resolve_authentication(
         if spec.get(name):
             allowed = f"{', '.join(_READ_HERE)}: KEDA has {name}, the embedded autoscaler does not"
             raise NotSupported(where=where, field=f"spec.{name}", value="…", allowed=allowed)
-    found = environment or TargetEnvironment()
     resolved: dict[str, str] = {}
     # In KEDA's order: a parameter that several sources name has the last one's value.
     for parameter, name, container in _entries(spec, "env", "containerName", where, ("name",)):
-        resolved[parameter] = found.value(container, name)
-    for source, values in (("configMapTargetRef", config_maps), ("secretTargetRef", secrets)):
+        resolved[parameter] = environment().get(container, {}).get(name, "")
+    for source, of in _REFERENCES:
         for parameter, name, key in _entries(spec, source, "key", where, ("name", "key")):
-            resolved[parameter] = values.get(name, {}).get(key, "")
+            resolved[parameter] = (values_of(of, name) or {}).get(key, "")
     return resolved
 
 
@@ -177,9 +130,6 @@ def _entries(
         entries.append((entry["parameter"], entry["name"], str(entry.get(third) or "")))
     return entries
 
-
-ValuesOf = Callable[[Literal["ConfigMap", "Secret"], str], Mapping[str, str] | None]
-"""The values of a ConfigMap or a Secret by its kind and name; None: not known."""
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]+)\))")
 
@@ -247,6 +197,21 @@ def container_variables(container: Mapping[str, Any], values_of: ValuesOf) -> Co
         known[variable] = value
         unknown.discard(variable)
     return ContainerVariables(known, None if is_open else frozenset(unknown))
+
+
+def target_variables(
+    workload: Any, wanted: object, values_of: ValuesOf
+) -> dict[str, ContainerVariables]:
+    """Return the variables of a workload's containers by name.
+
+    Under "" are those of the ``wanted`` one, or of the first; without it there is no "".
+    """
+    for name in ("spec", "template", "spec"):
+        workload = workload.get(name) if isinstance(workload, Mapping) else None
+    containers = list(_rows(workload.get("containers") if isinstance(workload, Mapping) else None))
+    found = {str(item.get("name")): container_variables(item, values_of) for item in containers}
+    meant = str(wanted) if wanted else next(iter(found), "")
+    return {**found, "": found[meant]} if meant in found else found
 
 
 def _values(

@@ -1,4 +1,4 @@
-"""A trigger type's parameters: one field of a model for each, with where KEDA looks for it."""
+"""A trigger type's parameters, one field of a model for each, and who rejects them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_orig
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from lagbench.core.keda.refusals import TriggerRefused
+from lagbench.errors import WrongInput
 
 # The spellings that Go's ParseBool knows; nothing else is a boolean for KEDA.
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -41,6 +41,50 @@ Outage = Literal["none", "reading", "metric names", "scaler"]
 are counted and the other triggers work. ``metric names``: the question for the metric's name, so
 that nothing is counted. ``scaler``: its client cannot be built, and with it no trigger is served.
 """
+
+
+RefusalStage = Literal["bounds", "triggers", "scaler", "hpa"]
+# What the operator writes before its reason into Ready=False, by the step that failed.
+_HPA_FAILED = "failed to ensure HPA is correctly created for ScaledObject"
+_STAGE_TEXT: Mapping[RefusalStage, str] = {
+    "bounds": "ScaledObject doesn't have correct Idle/Min/Max Replica Counts specification",
+    "triggers": "ScaledObject doesn't have correct triggers specification",
+    "scaler": _HPA_FAILED,
+    "hpa": _HPA_FAILED,
+}
+
+
+class NotSupported(WrongInput):
+    """KEDA would take what is written; the embedded autoscaler cannot do it."""
+
+
+class TriggerRefused(WrongInput):
+    """KEDA's operator rejects the value; ``keda_message`` is the reason, in words of the bench.
+
+    ``stage`` is the step that fails: only a failing "scaler" has an event of its own
+    (KEDAScalerFailed, with the reason alone) beside ScaledObjectCheckFailed.
+    """
+
+    def __init__(
+        self,
+        *,
+        where: str,
+        field: str,
+        value: object,
+        keda_message: str,
+        stage: RefusalStage = "scaler",
+        hint: str = "",
+    ) -> None:
+        """Keep the reason both as what is shown (with ``hint``) and by itself."""
+        allowed = f"{keda_message} ({hint})" if hint else keda_message
+        super().__init__(where=where, field=field, value=value, allowed=allowed)
+        self.keda_message, self.hint = keda_message, hint
+        self.stage: RefusalStage = stage
+
+    @property
+    def condition_message(self) -> str:
+        """Return the message of the Ready condition."""
+        return f"{_STAGE_TEXT[self.stage]}: {self.keda_message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +142,15 @@ class TriggerSource:
         }
         found = ((str(values[source] or "").strip(), source) for source in order)
         return next(((value, source) for value, source in found if value), None)
+
+    def beyond(self, parameter: str, value: str, allowed: str) -> NotSupported:
+        """Return what to say of a parameter that only KEDA's scaler can do."""
+        return NotSupported(
+            where=self.where,
+            field=f"{self.field}.metadata.{parameter}",
+            value=value,
+            allowed=f"{allowed}: KEDA supports it, the scaler of this bench does not",
+        )
 
     def refused(self, parameter: str, problem: str) -> TriggerRefused:
         """Return the operator's refusal for one parameter; a secret's value is not in it."""
@@ -158,8 +211,8 @@ class TriggerType(Generic[Parameters]):
     read_parameters: frozenset[str] = frozenset()
     """Every key that KEDA reads in the metadata; empty: the type takes any."""
     remarks: Callable[[Parameters, Mapping[str, str]], Iterator[Remark]] = _no_remarks
-    lag_threshold: Callable[[Mapping[str, str]], str | None] = lambda _metadata: None
-    """The key of the metadata that holds the records of lag per replica; None: it counts others."""
+    beyond: Callable[[Parameters, TriggerSource], NotSupported | None] = lambda _parameters, _: None
+    """Names a parameter that KEDA takes, and the bench's scaler cannot do."""
     for_run: Callable[[Mapping[str, str], RunSources], Mapping[str, str]] = lambda written, _: (
         written
     )

@@ -1,24 +1,26 @@
 """The ``external``, ``external-push``, ``cpu`` and ``memory`` triggers, and the list of all types.
 
 A new type has its model and its ``TriggerType`` in a module here, and a line in ``TRIGGER_TYPES``;
-the live autoscaler has a scaler for it (``programs/autoscaler/sources``).
+the live autoscaler has a scaler for it (``programs/autoscaler/trigger_sources``).
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from lagbench.core.keda.refusals import NotSupported, TriggerRefused
 from lagbench.core.keda.triggers.cron_trigger import CRON
-from lagbench.core.keda.triggers.kafka_parameters import KAFKA
+from lagbench.core.keda.triggers.kafka_parameters import KAFKA, parse_kafka_trigger
 from lagbench.core.keda.triggers.prometheus_parameters import PROMETHEUS
 from lagbench.core.keda.triggers.trigger_parameters import (
     Given,
+    NotSupported,
     Secret,
     TriggerParameters,
+    TriggerRefused,
     TriggerSource,
     TriggerType,
     read_values,
@@ -126,6 +128,16 @@ def _parse_resource(resource: Literal["cpu", "memory"], source: TriggerSource) -
     )
 
 
+class ForeignTrigger(TriggerParameters):
+    """A trigger whose type only KEDA has, as it is written."""
+
+    metadata: Mapping[str, str] = Field(default_factory=dict, repr=False)
+
+    def metric_name(self, trigger_index: int) -> str:
+        """Return what the names of all this trigger's metrics begin with."""
+        return f"s{trigger_index}-"
+
+
 TRIGGER_TYPES: Mapping[str, TriggerType[Any]] = {
     known.name: known
     for known in (
@@ -173,16 +185,22 @@ _OTHER_TYPES = """
 _ONLY_IN_KEDA = frozenset(_OTHER_TYPES.split())
 
 
-def parse_trigger(kind: str, source: TriggerSource) -> TriggerParameters:
-    """Return the parsed parameters; a type that is only KEDA's is ``NotSupported``."""
-    if kind in TRIGGER_TYPES:
-        parameters: TriggerParameters = TRIGGER_TYPES[kind].parse(source)
-        return parameters
+def parse_trigger(
+    kind: str, source: TriggerSource
+) -> tuple[TriggerParameters, NotSupported | None]:
+    """Return the parsed parameters, and what of them only KEDA can do."""
+    if (known := TRIGGER_TYPES.get(kind)) is not None:
+        parameters: TriggerParameters = known.parse(source)
+        return parameters, known.beyond(parameters, source)
     name = f"{source.field}.type"
     here = f"{', '.join(TRIGGER_TYPES)} (the trigger types of the embedded autoscaler)"
     if kind in _ONLY_IN_KEDA:
         allowed = f"{here}: KEDA has {kind}, the embedded autoscaler does not"
-        raise NotSupported(where=source.where, field=name, value=kind, allowed=allowed)
+        beyond = NotSupported(where=source.where, field=name, value=kind, allowed=allowed)
+        if kind == "apache-kafka":  # another client with the same parameters
+            with contextlib.suppress(TriggerRefused):
+                return parse_kafka_trigger(source), beyond
+        return ForeignTrigger(metadata=source.metadata), beyond
     raise TriggerRefused(
         where=source.where,
         field=name,

@@ -16,7 +16,6 @@ from lagbench.core.policy.admission.webhook import (
 
 WORKLOADS = ("Deployment", "StatefulSet")
 AUTHENTICATIONS = ("TriggerAuthentication", "ClusterTriggerAuthentication")
-_WORKLOADS_VERSION = "apps/v1"
 
 KindAndName = tuple[str, str]
 
@@ -70,63 +69,65 @@ class ClusterFacts:
         }
 
 
-def scaled_objects_of(documents: Sequence[Any], namespace: str) -> list[Manifest]:
-    """Return the ScaledObjects that go to a namespace; a document without one goes there too."""
-    return [item for item in _near(documents, namespace) if item.get("kind") == "ScaledObject"]
+class PolicyDocuments:
+    """The documents of a file that go to one namespace, and what of a cluster bears on them.
 
-
-def wanted_workloads(documents: Sequence[Any], namespace: str) -> list[KindAndName]:
-    """Return kind and name of the targets that the file itself does not hold."""
-    own = {_key(item) for item in _near(documents, namespace)}
-    wanted = map(_target_workload, scaled_objects_of(documents, namespace))
-    return [key for key in dict.fromkeys(wanted) if key is not None and key not in own]
-
-
-def wanted_authentications(documents: Sequence[Any], namespace: str) -> list[KindAndName]:
-    """Return kind and name of the logins that the file names, but does not hold."""
-    own = {_key(item) for item in _near(documents, namespace)}
-    own |= {_key(item) for item in documents if mapping(item).get("kind") == AUTHENTICATIONS[1]}
-    wanted = [
-        (str(reference.get("kind") or AUTHENTICATIONS[0]), str(reference["name"]))
-        for policy in scaled_objects_of(documents, namespace)
-        for trigger in _triggers(policy)
-        if (reference := mapping(trigger.get("authenticationRef"))).get("name")
-    ]
-    return [key for key in dict.fromkeys(wanted) if key[0] in AUTHENTICATIONS and key not in own]
-
-
-def wanted_groups(
-    documents: Sequence[Any], namespace: str, hpas: Iterable[Manifest]
-) -> frozenset[str]:
-    """Return the API groups of the targets, and of HPAs' targets that have the name of one.
-
-    The webhook assumes Deployments and StatefulSets, and looks up all other kinds.
+    A document without a namespace goes there, too.
     """
-    policies = scaled_objects_of(documents, namespace)
-    names = {_target_name(policy) for policy in policies}
-    own = [i for i in _near(documents, namespace) if i.get("kind") == "HorizontalPodAutoscaler"]
-    beside = [item for item in (*hpas, *own) if _target_name(item) in names]
-    types = (target_type(_target(item)) for item in (*policies, *beside))
-    return frozenset(
-        version.rpartition("/")[0]
-        for version, kind in types
-        if kind not in WORKLOADS and version.count("/") <= 1
-    )
 
+    def __init__(self, documents: Sequence[Any], namespace: str) -> None:
+        """Take those that are objects."""
+        every = [mapping(item) for item in documents]
+        self._near = [
+            item
+            for item in every
+            if str(mapping(item.get("metadata")).get("namespace") or namespace) == namespace
+        ]
+        self._own = {_key(item): item for item in every if item.get("kind") == AUTHENTICATIONS[1]}
+        self._own |= {_key(item): item for item in self._near}
+        self.scaled_objects = [item for item in self._near if item.get("kind") == "ScaledObject"]
 
-def wants_limit_ranges(
-    documents: Sequence[Any], namespace: str, workloads: Iterable[Manifest]
-) -> bool:
-    """Return whether a default can decide: a container of a target lacks a required request."""
-    known = {_key(item): item for item in (*workloads, *_near(documents, namespace))}
-    for policy in scaled_objects_of(documents, namespace):
-        key = _target_workload(policy)
-        workload = None if key is None else known.get(key)
-        wanted = {str(item.get("type")) for item in _triggers(policy)} & set(RESOURCE_TYPES)
-        for resource in wanted if workload is not None else ():
-            if any(lacking_request(workload or {}, resource, "", ClusterView())):
-                return True
-    return False
+    def wanted_workloads(self) -> list[KindAndName]:
+        """Return kind and name of the targets that the file itself does not hold."""
+        wanted = map(_target_workload, self.scaled_objects)
+        return [key for key in dict.fromkeys(wanted) if key is not None and key not in self._own]
+
+    def wanted_authentications(self) -> list[KindAndName]:
+        """Return kind and name of the logins that the file names, but does not hold."""
+        wanted = [
+            (str(reference.get("kind") or AUTHENTICATIONS[0]), str(reference["name"]))
+            for policy in self.scaled_objects
+            for trigger in _triggers(policy)
+            if (reference := mapping(trigger.get("authenticationRef"))).get("name")
+        ]
+        known = dict.fromkeys(key for key in wanted if key[0] in AUTHENTICATIONS)
+        return [key for key in known if key not in self._own]
+
+    def wanted_groups(self, hpas: Iterable[Manifest]) -> frozenset[str]:
+        """Return the API groups of the targets, and of HPAs' targets that have the name of one.
+
+        The webhook assumes Deployments and StatefulSets, and looks up all other kinds.
+        """
+        names = {str(_target(policy).get("name") or "") for policy in self.scaled_objects}
+        own = [item for item in self._near if item.get("kind") == "HorizontalPodAutoscaler"]
+        beside = [i for i in (*hpas, *own) if str(_target(i).get("name") or "") in names]
+        types = (target_type(_target(item)) for item in (*self.scaled_objects, *beside))
+        return frozenset(
+            version.rpartition("/")[0]
+            for version, kind in types
+            if kind not in WORKLOADS and version.count("/") <= 1
+        )
+
+    def wants_limit_ranges(self, workloads: Iterable[Manifest]) -> bool:
+        """Return whether a default can decide: a container of a target lacks a request."""
+        known = {_key(item): item for item in workloads} | self._own
+        return any(
+            any(lacking_request(known[key], str(trigger.get("type")), "", ClusterView()))
+            for policy in self.scaled_objects
+            if (key := _target_workload(policy)) in known
+            for trigger in _triggers(policy)
+            if key is not None and trigger.get("type") in RESOURCE_TYPES
+        )
 
 
 def name_of(manifest: Manifest) -> str:
@@ -143,31 +144,19 @@ def _names(found: Sequence[Manifest] | None) -> list[str] | None:
     return None if found is None else [name_of(item) for item in found]
 
 
-def _near(documents: Sequence[Any], namespace: str) -> Iterator[Manifest]:
-    for item in map(mapping, documents):
-        if str(mapping(item.get("metadata")).get("namespace") or namespace) == namespace:
-            yield item
-
-
-def _key(manifest: Any) -> KindAndName:
-    return str(mapping(manifest).get("kind")), name_of(mapping(manifest))
+def _key(manifest: Manifest) -> KindAndName:
+    return str(manifest.get("kind")), name_of(manifest)
 
 
 def _target(policy: Manifest) -> Mapping[str, Any]:
     return mapping(mapping(policy.get("spec")).get("scaleTargetRef"))
 
 
-def _target_name(policy: Manifest) -> str:
-    return str(_target(policy).get("name") or "")
-
-
 def _target_workload(policy: Manifest) -> KindAndName | None:
     """Return kind and name of a target that is a workload of Kubernetes itself."""
     target = _target(policy)
-    version, kind = target_type(target)
-    name = _target_name(policy)
-    is_workload = version == _WORKLOADS_VERSION and kind in WORKLOADS
-    return (kind, name) if is_workload and name else None
+    (version, kind), name = target_type(target), str(target.get("name") or "")
+    return (kind, name) if version == "apps/v1" and kind in WORKLOADS and name else None
 
 
 def _triggers(policy: Manifest) -> Iterator[Mapping[str, Any]]:

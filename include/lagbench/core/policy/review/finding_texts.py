@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from lagbench.core.policy.review.finding import Finding, Level
+from lagbench.core.policy.finding import Finding, Level
 
 
 class _Text(NamedTuple):
@@ -24,7 +24,7 @@ _COOLDOWN = _Text(
     "warning",
     "decides nothing with minReplicaCount {floor}: it applies to the step to 0 (or "
     "idleReplicaCount)",
-    "leave it out; the speed of scale-down is set by {behavior}.scaleDown",
+    "leave it out; the speed of scale-down is set by behavior.scaleDown",
 )
 _TEXTS = {
     # Replicas
@@ -34,14 +34,12 @@ _TEXTS = {
         "minReplicaCount: 1 or more, or 0 if that is intended",
     ),
     "max-absent": _Text(
-        "warning",
-        "counts as 100 replicas",
-        "maxReplicaCount: the number of partitions",
+        "warning", "counts as 100 replicas", "maxReplicaCount: the number of partitions"
     ),
     "idle-flaps": _Text(
         "warning",
         "the HPA sets {floor} at its next sync, because less is below its minimum, and KEDA sets "
-        "{idle} at its next poll: the pods start and stop for ever",
+        "{value} at its next poll: the pods start and stop for ever",
         "idleReplicaCount: 0, at which the HPA does not act",
     ),
     "limitation-keeps-none": _Text(
@@ -110,12 +108,11 @@ _TEXTS = {
         "leave it out",
     ),
     "polling-interval-from-zero": _Text(
-        "note",
-        "is the clock from 0 (or idle) only; from 1 on it is the HPA's {sync:g} s",
+        "note", "is the clock from 0 (or idle) only; from 1 on it is the HPA's {sync:g} s"
     ),
     "cooldown-ignored": _COOLDOWN,
     "initial-cooldown-ignored": _COOLDOWN,
-    "cached-metrics": _Text("note", "the HPA sees a value up to {seconds} s old"),
+    "cached-metrics": _Text("note", "the HPA sees a value up to {interval} s old"),
     "no-behavior": _Text(
         "note",
         "the HPA's older limits apply: at most max(2 x current, 4) replicas per sync, and down in "
@@ -175,9 +172,7 @@ _TEXTS = {
         "a TriggerAuthentication and its Secret, by authenticationRef{has}",
     ),
     "parameter-ignored": _Text(
-        "warning",
-        "not a parameter of the {kind}: {who} ignores it",
-        "{meant}",
+        "warning", "not a parameter of the {kind}: {who} ignores it", "{meant}"
     ),
     "variable-not-known": _Text(
         "note",
@@ -186,9 +181,7 @@ _TEXTS = {
         "the target, and its ConfigMap or Secret, beside it, in this file or another",
     ),
     "idle-consumers-ignored": _Text(
-        "warning",
-        "the even distribution restores the cap at the partitions",
-        "one of the two",
+        "warning", "the even distribution restores the cap at the partitions", "one of the two"
     ),
     "even-never-zero": _Text(
         "note",
@@ -251,9 +244,7 @@ _TEXTS = {
     # Other triggers
     "lag-not-seen": _Text("warning", _NO_LAG, "a kafka trigger"),
     "lag-not-seen/hours": _Text(
-        "warning",
-        "lag does not cause scaling: at most {most} replicas run",
-        "a kafka trigger",
+        "warning", "lag does not cause scaling: at most {most} replicas run", "a kafka trigger"
     ),
     "lag-not-seen/hpa": _Text("warning", _NO_LAG, "a ScaledObject with a kafka trigger"),
     "timezone-unknown": _Text(
@@ -266,39 +257,33 @@ _TEXTS = {
         "its hours have no effect: minReplicaCount ({floor}) pods always run",
         "more than {floor}",
     ),
-    "cron-over-max": _Text("warning", "never more than maxReplicaCount ({most})", "at most {most}"),
+    "cron-over-max": _Text(
+        "warning", "never more than maxReplicaCount ({ceiling})", "at most {ceiling}"
+    ),
     "scaler-address": _Text(
-        "broken",
-        "gRPC dials host:port; a URL is a name that cannot be resolved",
-        "{dialled}",
+        "broken", "gRPC dials host:port; a URL is a name that cannot be resolved", "{dialled}"
     ),
     "scaler-address/port": _Text("warning", "without a port gRPC dials 443", "{dialled}"),
     "lag-scaler-refuses": _Text(
-        "broken",
-        "the lag scaler answers INVALID_ARGUMENT: KEDA makes no HPA",
-        "{allowed}",
+        "broken", "the lag scaler answers INVALID_ARGUMENT: KEDA makes no HPA", "{allowed}"
     ),
     "sustain-waits": _Text(
         "note",
-        "nothing scales before lag has persisted for {seconds:g} s; then the HPA's sync (15 s) and "
+        "nothing scales before lag has persisted for {value} s; then the HPA's sync (15 s) and "
         "the pods' start follow",
     ),
     "small-backlog-sleeps": _Text(
         "warning",
-        "with no pod running, a backlog below {threshold:,} {unit} {place} starts none and is "
+        "with no pod running, a backlog below {value} {unit} {place} starts none and is "
         "never read: only lag at that level{stands} counts as activity",
         "minReplicaCount: 1, or a kafka trigger beside it that starts the first pod",
     ),
     "cron-windows": _Text(
-        "broken",
-        "no run and no plan starts with it; KEDA does not read it",
-        "{allowed}",
+        "broken", "no run and no plan starts with it; KEDA does not read it", "{allowed}"
     ),
     # Annotations
     "annotation-not-boolean": _Text(
-        "warning",
-        "is not a Go boolean and counts as true: {effect}",
-        '"true" or "false"',
+        "warning", "is not a Go boolean and counts as true: {effect}", '"true" or "false"'
     ),
     "handed-over": _Text("note", "KEDA does not act; only a running {controller} scales"),
     "scaling-held": _Text("warning", "{effect}", "remove it to scale"),
@@ -346,12 +331,10 @@ _TEXTS = {
         "two replicas of the external scaler, and an alert on Ready=False",
     ),
     "fallback-to-zero": _Text(
-        "warning",
-        "a failing source counts as no need: it may stop all pods",
-        "replicas: 1 or more",
+        "warning", "a failing source counts as no need: it may stop all pods", "replicas: 1 or more"
     ),
     "fallback-over-max": _Text(
-        "warning", "never more than maxReplicaCount ({most})", "at most {most}"
+        "warning", "never more than maxReplicaCount ({ceiling})", "at most {ceiling}"
     ),
     # Formulas
     "composite-targets": _Text(
@@ -361,7 +344,7 @@ _TEXTS = {
     ),
     "composite-negative": _Text(
         "warning",
-        "a result below 0 reaches the HPA as an overflow and requests maxReplicaCount ({most}), "
+        "a result below 0 reaches the HPA as an overflow and requests maxReplicaCount ({ceiling}), "
         "while KEDA reports Active=False",
         "max({formula}, 0)",
     ),
@@ -390,9 +373,7 @@ _TEXTS = {
         "the name of the workload",
     ),
     "container-missing": _Text(
-        "broken",
-        "stored, but never ready: the target has no such container",
-        "one of {names}",
+        "broken", "stored, but never ready: the target has no such container", "one of {names}"
     ),
     "grace-period-short": _Text(
         "warning",
@@ -417,26 +398,18 @@ _TEXTS = {
     ),
     # The object itself
     "copied-out": _Text(
-        "note",
-        "was read from a cluster; the API server writes it itself",
-        "leave it out",
+        "note", "was read from a cluster; the API server writes it itself", "leave it out"
     ),
     "copied-out/version": _Text(
-        "refused",
-        "resourceVersion should not be set on objects to be created",
-        "leave it out",
+        "refused", "resourceVersion should not be set on objects to be created", "leave it out"
     ),
     "finalizer-name": _Text(
-        "warning",
-        "another program may write a finalizer of this name, too",
-        "DOMAIN/NAME",
+        "warning", "another program may write a finalizer of this name, too", "DOMAIN/NAME"
     ),
     "operator-refuses": _Text("broken", "stored, but never ready: {said}", "{hint}"),
     "hpa-refused": _Text("broken", "stored, but never ready: {said}", "{hint}"),
     "not-rehearsed-here": _Text(
-        "warning",
-        "{who} accepts it, the embedded autoscaler does not support it",
-        "{allowed}",
+        "warning", "{who} accepts it, the embedded autoscaler does not support it", "{allowed}"
     ),
     "other-autoscaler": _Text(
         "broken",
@@ -455,4 +428,5 @@ def found(key: str, field: str, value: str, **facts: Any) -> Finding:
     """Return a finding with its texts, in which ``facts`` are filled in."""
     level, happens, instead = _TEXTS[key]
     code = key.partition("/")[0]
-    return Finding(level, code, field, value, happens.format(**facts), instead.format(**facts))
+    happens, instead = (text.format(value=value, **facts) for text in (happens, instead))
+    return Finding(level, code, field, value, happens, instead)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from lagbench.core.hpa.controller_flags import (
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
-    controller_flags,
+    ControllerFlags,
 )
 from lagbench.core.hpa.hpa_object import HpaBehavior, parse_behavior
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY, is_handed_over
@@ -23,15 +22,17 @@ from lagbench.core.keda.object.scaled_object_spec import (
     PAUSED_SCALE_IN,
     PAUSED_SCALE_OUT,
     Fallback,
+    ScalingModifiers,
     Trigger,
 )
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.trigger_parameters import Outage, go_boolean
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
-from lagbench.core.policy.admission.webhook import Manifest, polling_interval_decides
+from lagbench.core.policy.admission.webhook import polling_interval_decides
+from lagbench.core.policy.finding import Finding, shown
 from lagbench.core.policy.review.cluster_facts import mapping
-from lagbench.core.policy.review.finding import Finding, Subject, climb, shown
 from lagbench.core.policy.review.finding_texts import found
+from lagbench.core.policy.review.subject import Subject, climb
 
 _MAX, _TARGET, _FALLBACK = "spec.maxReplicaCount", "spec.scaleTargetRef", "spec.fallback"
 _BEHAVIOR = "spec.advanced.horizontalPodAutoscalerConfig.behavior"
@@ -51,23 +52,20 @@ _WITHOUT_SCALE = frozenset(
 
 def replica_findings(subject: Subject) -> Iterator[Finding]:
     """Yield which counts a policy reaches, and which it cannot."""
-    spec, written, limits = subject.spec, subject.written, subject.limits
+    spec, written, limits, found = subject.spec, subject.written, subject.limits, subject.found
     if "minReplicaCount" not in written and not spec.has_only_resources:
-        yield found("min-absent", "spec.minReplicaCount", "(absent)")
+        yield found("min-absent", "spec.minReplicaCount")
     if "maxReplicaCount" not in written:
-        yield found("max-absent", _MAX, "(absent)")
+        yield found("max-absent", _MAX)
     if spec.idle_replica_count:
-        idle = spec.idle_replica_count
-        yield found("idle-flaps", "spec.idleReplicaCount", str(idle), floor=spec.floor, idle=idle)
+        yield found("idle-flaps", "spec.idleReplicaCount")
     partitions = subject.context.partitions
     if partitions is None:
         return
     empty = [one for one in limits.of_triggers if not one.counted(partitions)]
     for one in empty:
         field = f"spec.triggers[{one.index}].metadata.partitionLimitation"
-        value = shown(written["triggers"][one.index]["metadata"]["partitionLimitation"])
-        last = partitions - 1
-        yield found("limitation-keeps-none", field, value, partitions=partitions, last=last)
+        yield found("limitation-keeps-none", field, partitions=partitions, last=partitions - 1)
     if empty:
         return
     counted, only = limits.counted_partitions(partitions), spec.triggers[0].parameters
@@ -75,20 +73,20 @@ def replica_findings(subject: Subject) -> Iterator[Finding]:
     if len(spec.triggers) == 1 and is_even:
         counts = ", ".join(str(n) for n in divisors(counted) if n <= spec.max_replica_count)
         field = "spec.triggers[0].metadata.ensureEvenDistributionOfPartitions"
-        yield found("even-counts", field, "true", partitions=counted, counts=counts)
+        yield found("even-counts", field, partitions=counted, counts=counts)
     elif limits.reads_load and limits.lag_threshold_records is not None and not limits.has_formula:
         yield from _partitions(subject, partitions, counted)
 
 
 def _partitions(subject: Subject, partitions: int, counted: int) -> Iterator[Finding]:
-    limits = subject.limits
+    limits, found = subject.limits, subject.found
     ceiling, leaks = limits.ceiling_replicas, limits.leaks_one_replica
     for one in limits.of_triggers:
         asked = min(one.fixed or 0, ceiling)
         if asked > counted:
             field = f"spec.triggers[{one.index}].metadata.desiredReplicas"
-            facts = {"asked": asked, "idle": asked - counted, "partitions": counted}
-            yield found("cron-over-partitions", field, str(one.fixed), **facts)
+            idle = asked - counted
+            yield found("cron-over-partitions", field, asked=asked, idle=idle, partitions=counted)
     most = limits.most_requested(partitions)
     if ceiling > counted and most is None:
         unlimited = [one for one in limits.of_triggers if one.most(partitions) is None]
@@ -110,15 +108,14 @@ def _partitions(subject: Subject, partitions: int, counted: int) -> Iterator[Fin
 
 def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:
     """Yield the counts at which the HPA takes the cap for near enough."""
-    tolerance = subject.limits.flags.tolerance_in_force
-    most = subject.spec.max_replica_count
+    tolerance, most = subject.limits.flags.tolerance_in_force, subject.spec.max_replica_count
     top = min(partitions, most)  # the ceiling cuts off the rest
-    floor = max(subject.spec.floor, 1)
-    stuck = [n for n in range(floor, top) if partitions / n <= 1 + tolerance]
-    path = climb(subject.manifest, subject.spec, wish=partitions) if stuck else ()
+    started = subject.limits.started_replicas
+    stuck = [n for n in range(started, top) if partitions / n <= 1 + tolerance]
+    path = climb(subject, wish=partitions) if stuck else ()
     if not path or (path[-1] < stuck[-1] and path[-1] not in stuck):
         return
-    yield found(
+    yield subject.found(
         "cap-sticks" if path[-1] in stuck else "cap-sticks/jumps",
         _MAX,
         str(most),
@@ -134,33 +131,29 @@ def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:
 
 def timing_findings(subject: Subject) -> Iterator[Finding]:
     """Yield the times of KEDA's own loop that decide nothing here, or less than they seem to."""
-    spec, written = subject.spec, subject.written
-    interval, sync = written.get("pollingInterval"), subject.limits.flags.sync_seconds_in_force
+    spec, written, found = subject.spec, subject.written, subject.found
     always_up = spec.floor > 0 and spec.idle_replica_count is None
-    field = "spec.pollingInterval"
-    if interval is not None and not polling_interval_decides(written):
-        facts = {"floor": spec.floor, "sync": sync}
-        yield found("polling-interval-ignored", field, shown(interval), **facts)
-    elif interval is not None and not always_up:
-        yield found("polling-interval-from-zero", field, shown(interval), sync=sync)
-    for name in ("cooldownPeriod", "initialCooldownPeriod"):
+    if written.get("pollingInterval") is not None:
+        if not polling_interval_decides(written):
+            yield found("polling-interval-ignored", "spec.pollingInterval")
+        elif not always_up:
+            yield found("polling-interval-from-zero", "spec.pollingInterval")
+    keys = {"cooldownPeriod": "cooldown", "initialCooldownPeriod": "initial-cooldown"}
+    for name, key in keys.items():
         if written.get(name) is not None and always_up:
-            key = "cooldown-ignored" if name == "cooldownPeriod" else "initial-cooldown-ignored"
-            value = shown(written[name])
-            yield found(key, f"spec.{name}", value, floor=spec.floor, behavior=_BEHAVIOR)
+            yield found(f"{key}-ignored", f"spec.{name}")
     for trigger in spec.triggers:
         if trigger.uses_cached_metrics:
-            field = f"spec.triggers[{trigger.index}].useCachedMetrics"
-            yield found("cached-metrics", field, "true", seconds=spec.polling_interval_seconds)
+            yield found("cached-metrics", f"spec.triggers[{trigger.index}].useCachedMetrics")
     for name in (SYNC_ANNOTATION, TOLERANCE_ANNOTATION):
         if name in subject.annotations:
-            field = f"metadata.annotations.{name}"
-            yield found("own-controller-only", field, str(subject.annotations[name]))
+            value = str(subject.annotations[name])
+            yield found("own-controller-only", f"metadata.annotations.{name}", value)
 
 
 def behavior_findings(
     given: Mapping[str, Any] | None,
-    manifest: Manifest,
+    flags: ControllerFlags,
     pause_seconds: float | None,
     field: str = _BEHAVIOR,
 ) -> Iterator[Finding]:
@@ -168,7 +161,7 @@ def behavior_findings(
 
     :param pause_seconds: the longest time between two bursts; None: not known.
     """
-    sync = controller_flags(manifest, where="policy").sync_seconds_in_force
+    sync = flags.sync_seconds_in_force
     if given is None:
         yield found("no-behavior", field, "(absent)", seconds=_DEFAULT_WINDOW_SECONDS)
         yield from _down_window(_DEFAULT_WINDOW_SECONDS, field, pause_seconds, sync)
@@ -229,7 +222,7 @@ def failure_findings(subject: Subject) -> Iterator[Finding]:
 
     Here KEDA 2.21 differs from its documentation.
     """
-    spec = subject.spec
+    spec, found, field = subject.spec, subject.found, "spec.triggers"
     polled = [item for item in spec.triggers if not item.is_resource]
     remote = [item for item in polled if _outage(item) != "none"]
     blocking = [item for item in remote if _outage(item) != "reading"]
@@ -238,18 +231,16 @@ def failure_findings(subject: Subject) -> Iterator[Finding]:
     if remote and len(spec.triggers) > 1:
         if blocking and len(polled) > 1:
             names = ", ".join(f"{item.type} (trigger {item.index})" for item in blocking)
-            yield found("failing-trigger-blocks", "spec.triggers", names)
+            yield found("failing-trigger-blocks", field, names)
         elif len(polled) == 1 and not _engages(spec.valid_fallback, remote[0]):
             resources = ", ".join(item.type for item in spec.triggers if item.is_resource)
             kind = remote[0].type
             facts = {"kind": kind, "resources": resources}
-            value = f"{kind}, {resources}"
-            yield found("resource-holds-one-way", "spec.triggers", value, **facts)
+            yield found("resource-holds-one-way", field, f"{kind}, {resources}", **facts)
     if blocking and len(spec.triggers) > 1:
-        value = f"{len(spec.triggers)} triggers"
-        yield found("source-down-at-creation", "spec.triggers", value)
+        yield found("source-down-at-creation", field, f"{len(spec.triggers)} triggers")
     if spec.modifiers is not None:
-        yield from _composite(subject, spec.modifiers.formula)
+        yield from _composite(subject, spec.modifiers)
 
 
 def _outage(trigger: Trigger) -> Outage:
@@ -264,32 +255,28 @@ def _engages(fallback: Fallback | None, remote: Trigger) -> bool:
 
 
 def _fallback(subject: Subject, fallback: Fallback) -> Iterator[Finding]:
-    spec, most = subject.spec, subject.spec.max_replica_count
+    spec, found = subject.spec, subject.found
     outages = {_outage(item) for item in spec.triggers}
     if spec.valid_fallback is None:
-        yield found("fallback-void", _FALLBACK, shown(fallback.model_dump()))
+        yield found("fallback-void", _FALLBACK)
         return
     if "scaler" in outages and fallback.failure_threshold > 0:
-        value = str(fallback.failure_threshold)
-        yield found("fallback-broker-down", f"{_FALLBACK}.failureThreshold", value)
+        yield found("fallback-broker-down", f"{_FALLBACK}.failureThreshold")
     if "metric names" in outages:
-        yield found("fallback-external", _FALLBACK, shown(fallback.model_dump()))
+        yield found("fallback-external", _FALLBACK)
     if fallback.replicas == 0:
         yield found("fallback-to-zero", f"{_FALLBACK}.replicas", "0")
-    if fallback.replicas > most:
-        field = f"{_FALLBACK}.replicas"
-        yield found("fallback-over-max", field, str(fallback.replicas), most=most)
+    if fallback.replicas > spec.max_replica_count:
+        yield found("fallback-over-max", f"{_FALLBACK}.replicas")
 
 
-def _composite(subject: Subject, formula: str) -> Iterator[Finding]:
-    spec, partitions, value = subject.spec, subject.context.partitions, shown(formula)
+def _composite(subject: Subject, modifiers: ScalingModifiers) -> Iterator[Finding]:
+    spec, found, formula = subject.spec, subject.found, modifiers.formula
+    partitions, named = subject.context.partitions, formula.strip()
     more = "; a trigger that fails fails the whole formula" if len(spec.triggers) > 1 else ""
-    yield found("composite-targets", _FORMULA, value, more=more)
-    modifiers = spec.modifiers
-    kafka = next(
-        (t.parameters for t in spec.triggers if t.name and t.name == formula.strip()), None
-    )
-    if isinstance(kafka, KafkaTrigger) and partitions is not None and modifiers is not None:
+    yield found("composite-targets", _FORMULA, more=more)
+    kafka = next((t.parameters for t in spec.triggers if t.name and t.name == named), None)
+    if isinstance(kafka, KafkaTrigger) and partitions is not None:
         is_capped = not kafka.allow_idle_consumers or kafka.ensure_even_distribution_of_partitions
         most = max(1, ceil(partitions * kafka.target_milli / modifiers.target_milli))
         is_low = most < min(partitions, spec.max_replica_count)
@@ -297,55 +284,46 @@ def _composite(subject: Subject, formula: str) -> Iterator[Finding]:
             yield found(
                 "composite-capped",
                 _FORMULA,
-                value,
                 partitions=partitions,
                 threshold=kafka.lag_threshold,
                 target=modifiers.target,
                 most=most,
-                instead=math.ceil(modifiers.target_milli / 1000),
+                instead=ceil(modifiers.target_milli / 1000),
             )
     # Lag triggers have values of 0 or more.
     if formula_of(subject.written).may_be_negative:
         short = formula if len(formula) <= _LONGEST_SHOWN_FORMULA else "..."
-        facts = {"most": spec.max_replica_count, "formula": short}
-        yield found("composite-negative", _FORMULA, value, **facts)
+        yield found("composite-negative", _FORMULA, formula=short)
 
 
 def target_findings(subject: Subject) -> Iterator[Finding]:
     """Yield what of the target and of the logins is not there, as far as that is known."""
-    spec, around = subject.spec, subject.known_objects
-    target, cluster = spec.target, around.cluster
+    spec, around, found = subject.spec, subject.known_objects, subject.found
+    target, cluster, name = spec.target, around.cluster, f"{_TARGET}.name"
     if (target.api_version, target.kind) in _WITHOUT_SCALE:
-        yield found("target-not-scalable", f"{_TARGET}.kind", target.kind)
+        yield found("target-not-scalable", f"{_TARGET}.kind")
     if around.lacks_target:
-        yield found("target-missing/file", f"{_TARGET}.name", target.name, kind=target.kind)
+        yield found("target-missing/file", name, kind=target.kind)
     if target.api_version == "apps/v1" and cluster.lacks_workload(target.kind, target.name):
-        yield found("target-missing", f"{_TARGET}.name", target.name, kind=target.kind)
+        yield found("target-missing", name, kind=target.kind)
     workload = cluster.workload(target.kind, target.name)
-    wanted = subject.written["scaleTargetRef"].get("envSourceContainerName")
     if workload is not None:
         pod = mapping(mapping(mapping(workload.get("spec")).get("template")).get("spec"))
         names = [str(mapping(item).get("name")) for item in pod.get("containers") or []]
+        wanted = subject.written["scaleTargetRef"].get("envSourceContainerName")
         if wanted and wanted not in names:
             field = f"{_TARGET}.envSourceContainerName"
-            yield found("container-missing", field, wanted, names=", ".join(names))
+            yield found("container-missing", field, names=", ".join(names))
         yield from _grace_period(subject, pod)
     elif any(item.is_resource for item in spec.triggers):
         yield found("request-not-checked", _TARGET, target.name)
-    yield from _logins(subject)
-
-
-def _logins(subject: Subject) -> Iterator[Finding]:
-    spec, around = subject.spec, subject.known_objects
-    known = around.authentications
-    for trigger in spec.triggers if known is not None else ():
+    for trigger in spec.triggers if around.authentications is not None else ():
         ref, field = trigger.authentication_ref, f"spec.triggers[{trigger.index}].authenticationRef"
-        if ref is None:
-            continue
-        if (ref.kind, ref.name) in around.missing_authentications:
-            yield found("login-missing", field, f"{ref.kind} {ref.name}", kind=ref.kind)
-        elif (ref.kind, ref.name) not in (known or ()):
-            yield found("login-not-in-file", field, f"{ref.kind} {ref.name}")
+        login = None if ref is None else (ref.kind, ref.name)
+        if login in around.missing_authentications:
+            yield found("login-missing", field, " ".join(login or ()), kind=login and login[0])
+        elif login is not None and login not in (around.authentications or ()):
+            yield found("login-not-in-file", field, " ".join(login))
 
 
 def _grace_period(subject: Subject, pod: Mapping[str, Any]) -> Iterator[Finding]:
@@ -365,7 +343,7 @@ def _grace_period(subject: Subject, pod: Mapping[str, Any]) -> Iterator[Finding]
     parts = [f"{sleeps:g} s of preStop"] if sleeps else []
     parts += [f"{shutdown:g} s of graceful shutdown"] if shutdown else []
     target = subject.spec.target
-    yield found(
+    yield subject.found(
         "grace-period-short",
         f"{target.kind} {target.name}: spec.template.spec.terminationGracePeriodSeconds",
         f"(absent: {grace})" if given is None else str(grace),
@@ -377,6 +355,11 @@ def _grace_period(subject: Subject, pod: Mapping[str, Any]) -> Iterator[Finding]
 def annotation_findings(subject: Subject) -> Iterator[Finding]:
     """Yield what annotations hold back or force, and values that are not booleans."""
     given, is_handed = subject.annotations, is_handed_over(subject.manifest)
+
+    def named(key: str, name: str, **facts: str) -> Finding:
+        value = shown(str(given[name]))
+        return subject.found(key, f"metadata.annotations.{name}", value, **facts)
+
     effects = {
         PAUSED: "the HPA is deleted and the replicas do not change",
         PAUSED_SCALE_IN: "never scales down",
@@ -384,23 +367,20 @@ def annotation_findings(subject: Subject) -> Iterator[Finding]:
         FORCE_ACTIVATION: "never goes to 0 (or idle); the metric does not change",
     }
     for name, effect in effects.items():
-        field, value = f"metadata.annotations.{name}", str(given.get(name))
-        if name not in given:
-            continue
-        if go_boolean(value) is None:
-            yield found("annotation-not-boolean", field, shown(value), effect=effect)
-        elif go_boolean(value) and name == PAUSED and is_handed:
-            yield found("handed-over", field, value, controller=CONTROLLER)
-        elif go_boolean(value):
-            yield found("scaling-held", field, value, effect=effect)
+        is_on = go_boolean(str(given.get(name)))
+        if name in given and is_on is None:
+            yield named("annotation-not-boolean", name, effect=effect)
+        elif is_on and name == PAUSED and is_handed:
+            yield named("handed-over", name, controller=CONTROLLER)
+        elif is_on:
+            yield named("scaling-held", name, effect=effect)
     if is_handed and not subject.spec.annotations.is_paused:
-        field = f"metadata.annotations.{SCALED_BY}"
-        yield found("two-controllers", field, CONTROLLER, paused=PAUSED)
+        yield named("two-controllers", SCALED_BY, paused=PAUSED)
     if PAUSED_REPLICAS in given:
-        field, value = f"metadata.annotations.{PAUSED_REPLICAS}", str(given[PAUSED_REPLICAS])
         problem = subject.spec.annotations.paused_replicas_problem
         if problem:
-            yield found("paused-replicas", field, shown(value), problem=problem)
+            yield named("paused-replicas", PAUSED_REPLICAS, problem=problem)
         else:
-            effect = f"the HPA is deleted and the target set to {value} replicas"
-            yield found("scaling-held", field, value, effect=effect)
+            count = given[PAUSED_REPLICAS]
+            effect = f"the HPA is deleted and the target set to {count} replicas"
+            yield named("scaling-held", PAUSED_REPLICAS, effect=effect)

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from lagbench.core.keda.triggers.trigger_authentication import (
     ContainerVariables,
-    container_variables,
     decode_secret,
+    target_variables,
 )
 from lagbench.core.policy.admission.webhook import Manifest, target_type
-from lagbench.core.policy.policy_limits import POLICY_VERSIONS
+from lagbench.core.policy.policy import POLICY_VERSIONS
 from lagbench.core.policy.review.cluster_facts import (
     AUTHENTICATIONS,
     WORKLOADS,
@@ -20,8 +20,8 @@ from lagbench.core.policy.review.cluster_facts import (
     mapping,
     name_of,
 )
-from lagbench.core.policy.review.finding import KnownObjects, PolicyContext
 from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
+from lagbench.core.policy.review.subject import KnownObjects, PolicyContext
 from lagbench.errors import WrongInput
 
 _NO_FACTS = ClusterFacts("", "default")
@@ -182,12 +182,8 @@ def target_environment(policy: Manifest, objects: Sequence[Any]) -> ContainerVar
         return values if isinstance(values, Mapping) else {}
 
     workload = found(target_type(target)[1], str(target.get("name") or ""))
-    containers = _field(workload or {}, "spec", "template", "spec", "containers")
-    wanted = target.get("envSourceContainerName")
-    for container in containers if isinstance(containers, list) else ():
-        if isinstance(container, Mapping) and (not wanted or container.get("name") == wanted):
-            return container_variables(container, values_of)
-    return ContainerVariables()
+    variables = target_variables(workload, target.get("envSourceContainerName"), values_of)
+    return variables.get("", ContainerVariables())
 
 
 def _field(value: Any, *path: str) -> Any:

@@ -6,31 +6,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lagbench.core.hpa.hpa_object import ResourceMetric, parse_hpa
+from lagbench.core.hpa.hpa_object import HpaSpec
 from lagbench.core.keda.object.scaled_object import read_scaled_object
-from lagbench.core.keda.refusals import NotSupported, TriggerRefused
+from lagbench.core.keda.triggers.trigger_parameters import NotSupported, TriggerRefused
 from lagbench.core.object_meta import exported_fields, odd_finalizers
 from lagbench.core.object_schema import json_value, value_at
-from lagbench.core.policy.admission.api_server import (
-    Admission,
-    RefusedBy,
-    admit,
-    admit_hpa,
-    stored_hpa,
-)
+from lagbench.core.policy.admission.api_server import RefusedBy, admit, admit_hpa, stored_hpa
 from lagbench.core.policy.admission.webhook import target_type
-from lagbench.core.policy.policy_limits import loop_gain, policy_limits, standing_lag_seconds
-from lagbench.core.policy.review.cluster_facts import mapping, name_of
-from lagbench.core.policy.review.finding import (
-    ANY_NUMBER,
-    Finding,
-    KnownObjects,
-    PolicyContext,
-    Subject,
-    climb,
-    is_login,
-    shown,
+from lagbench.core.policy.finding import Finding, refusal_findings, shown
+from lagbench.core.policy.policy import Policy, playable_metrics
+from lagbench.core.policy.policy_limits import (
+    PolicyLimits,
+    limits_of,
+    loop_gain,
+    standing_lag_seconds,
 )
+from lagbench.core.policy.review.cluster_facts import mapping, name_of
 from lagbench.core.policy.review.finding_texts import found
 from lagbench.core.policy.review.object_rules import (
     annotation_findings,
@@ -39,6 +30,13 @@ from lagbench.core.policy.review.object_rules import (
     replica_findings,
     target_findings,
     timing_findings,
+)
+from lagbench.core.policy.review.subject import (
+    ANY_NUMBER,
+    KnownObjects,
+    PolicyContext,
+    Subject,
+    climb,
 )
 from lagbench.core.policy.review.trigger_rules import (
     resource_only_findings,
@@ -49,8 +47,6 @@ from lagbench.core.policy.review.trigger_rules import (
     window_findings,
 )
 from lagbench.errors import WrongInput
-
-_OTHER_METRICS = ("Pods", "Object")
 
 _LEVELS = ("refused", "broken", "warning", "note")
 
@@ -72,6 +68,7 @@ class PolicyReview:
     refused_by: RefusedBy | None = None
     climb: tuple[int, ...] = ()
     suggested_lag_threshold: int | None = None
+    limits: PolicyLimits | None = None
     loop_gain: float | None = None
     standing_lag_seconds: float | None = None
 
@@ -110,35 +107,23 @@ def review_policy(
     else:
         allowed = "ScaledObject or HorizontalPodAutoscaler"
         raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
-    ordered = sorted([*exported, *review.findings], key=lambda item: _LEVELS.index(item.level))
-    rate, slo = context.pod_rate, context.slo_seconds
-    if rate is not None and slo is not None:
-        review = replace(review, suggested_lag_threshold=suggest_lag_threshold(rate, slo))
-    if rate is not None and review.can_run:
-        limits = policy_limits(manifest)
-        review = replace(
-            review,
-            loop_gain=loop_gain(rate, limits),
-            standing_lag_seconds=standing_lag_seconds(rate, limits),
-        )
-    review = replace(review, findings=tuple(ordered))
-    if review.is_accepted and any(item.level == "refused" for item in exported):
-        return replace(review, is_accepted=False, refused_by="apiserver")
-    return review
-
-
-def refusal_findings(manifest: Mapping[str, Any], answer: Admission) -> tuple[Finding, ...]:
-    """Return one finding for each reason of a refusal; none when it was accepted."""
-    return tuple(
-        Finding(
-            "refused",
-            refusal.code,
-            refusal.field,
-            shown(value_at(manifest, refusal.field), refusal.field),
-            refusal.text,
-            "in quotes" if is_login(refusal.field) and refusal.instead else refusal.instead,
-        )
-        for refusal in answer.refusals
+    findings = [*exported, *review.findings]
+    is_refused = any(item.level == "refused" for item in exported)
+    review = replace(
+        review,
+        findings=tuple(sorted(findings, key=lambda item: _LEVELS.index(item.level))),
+        is_accepted=review.is_accepted and not is_refused,
+        refused_by=review.refused_by or ("apiserver" if is_refused else None),
+    )
+    rate, slo, limits = context.pod_rate, context.slo_seconds, review.limits
+    if rate is None:
+        return review
+    is_known = limits is not None and all(item.level != "broken" for item in findings)
+    return replace(
+        review,
+        suggested_lag_threshold=None if slo is None else suggest_lag_threshold(rate, slo),
+        loop_gain=loop_gain(rate, limits) if limits is not None and is_known else None,
+        standing_lag_seconds=standing_lag_seconds(rate, limits) if limits and is_known else None,
     )
 
 
@@ -162,14 +147,17 @@ def _scaled_object(
     odd = odd_finalizers(manifest["metadata"])
     advice = [found("finalizer-name", "metadata.finalizers", name) for name in odd]
     spec, problems = read_scaled_object(manifest, where=where, environment=around.environment)
-    if spec is None:
+    limits = None if spec is None else limits_of(spec, manifest, where=where)
+    if spec is None or limits is None or problems:
         unread = unread_parameters(manifest["spec"]["triggers"])
-        return PolicyReview(kind, name, True, (*map(_problem, problems), *unread, *advice))
-    subject = Subject(manifest, spec, context, around)
-    findings = (
+        findings = (*map(_problem, problems), *unread, *advice)
+        return PolicyReview(kind, name, True, findings, limits=limits)
+    policy = Policy(manifest, where, spec, limits)
+    subject = Subject(policy, spec, context, around)
+    every = (
         *replica_findings(subject),
         *timing_findings(subject),
-        *behavior_findings(spec.behavior, manifest, context.pause_seconds),
+        *behavior_findings(spec.behavior, policy.limits.flags, context.pause_seconds),
         *(one for trigger in spec.triggers for one in trigger_findings(subject, trigger)),
         *unread_parameters(subject.written["triggers"]),
         *threshold_findings(subject),
@@ -177,14 +165,14 @@ def _scaled_object(
         *resource_only_findings(subject),
         *target_findings(subject),
         *annotation_findings(subject),
-        *window_findings(manifest),
+        *window_findings(policy),
         *advice,
     )
-    limits, wish = subject.limits, ANY_NUMBER
+    wish = ANY_NUMBER
     if context.partitions is not None and limits.is_capped_at_partitions:
         wish = limits.counted_partitions(context.partitions)
-    way = climb(manifest, spec, wish=wish) if limits.reads_load and wish else ()
-    return PolicyReview(kind, name, True, findings, climb=way)
+    way = climb(subject, wish=wish) if limits.reads_load and wish else ()
+    return PolicyReview(kind, name, True, every, climb=way, limits=limits)
 
 
 def _problem(problem: WrongInput) -> Finding:
@@ -209,31 +197,27 @@ def _hpa(
     if not answer.is_accepted:
         refusals = refusal_findings(manifest, answer)
         return PolicyReview(kind, name, False, refusals, refused_by="apiserver")
-    manifest = stored_hpa(manifest)
-    spec = manifest["spec"]
-    others, kept = list[Finding](), []
-    for index, metric in enumerate(spec.get("metrics") or ()):
-        source = metric.get("resource") or metric.get("containerResource")
-        field, resource = f"spec.metrics[{index}]", str(source["name"]) if source else "cpu"
-        if resource not in {"cpu", "memory"}:
-            others.append(found("resource-unknown", f"{field}.resource.name", shown(resource)))
-        elif metric["type"] in _OTHER_METRICS:
-            facts = {"who": "Kubernetes", "allowed": "External, Resource, ContainerResource"}
-            others.append(found("not-rehearsed-here", f"{field}.type", metric["type"], **facts))
-        else:
-            kept.append(metric)
-    read = parse_hpa({**manifest, "spec": {**spec, "metrics": kept}}, where=where)
-    behavior, pause = spec.get("behavior"), context.pause_seconds
+    played, problems = playable_metrics(stored_hpa(manifest), where)
+    policy, others = Policy.read(played, where=where), list(map(_hpa_problem, problems))
+    behavior = played["spec"].get("behavior")
     findings = [
         *others,
-        *behavior_findings(behavior, manifest, pause, "spec.behavior"),
-        *window_findings(manifest),
+        *behavior_findings(behavior, policy.limits.flags, context.pause_seconds, "spec.behavior"),
+        *window_findings(policy),
         *_other_autoscalers(manifest, around),
     ]
-    if not others and all(isinstance(metric, ResourceMetric) for metric in read.metrics):
-        names = ", ".join(metric.name for metric in read.metrics)
+    spec = policy.spec
+    if isinstance(spec, HpaSpec) and not others and not policy.limits.reads_load:
+        names = ", ".join(metric.name for metric in spec.metrics)
         findings.append(found("lag-not-seen/hpa", "spec.metrics", names))
-    return PolicyReview(kind, name, True, tuple(findings))
+    return PolicyReview(kind, name, True, tuple(findings), limits=policy.limits)
+
+
+def _hpa_problem(problem: WrongInput) -> Finding:
+    if not isinstance(problem, NotSupported):
+        return found("resource-unknown", problem.field, shown(problem.value))
+    facts = {"who": "Kubernetes", "allowed": problem.allowed}
+    return found("not-rehearsed-here", problem.field, shown(problem.value), **facts)
 
 
 def _other_autoscalers(manifest: Mapping[str, Any], around: KnownObjects) -> Iterator[Finding]:

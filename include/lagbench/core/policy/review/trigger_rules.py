@@ -15,11 +15,11 @@ from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 from lagbench.core.keda.triggers.trigger_authentication import ContainerVariables, is_unknown
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES, ExternalTrigger
 from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, parse_lag_settings
-from lagbench.core.lag_scaler.lag_rule import LagRule
-from lagbench.core.policy.policy_limits import is_lag_scaler, lag_threshold_key
-from lagbench.core.policy.review.finding import LOGIN_PARAMETERS, NOT_SHOWN, Finding, Subject, shown
+from lagbench.core.policy.finding import LOGIN_PARAMETERS, NOT_SHOWN, Finding, shown
+from lagbench.core.policy.policy import Policy
+from lagbench.core.policy.policy_limits import calls_lag_scaler
 from lagbench.core.policy.review.finding_texts import found
-from lagbench.core.policy.stream_windows import stream_windows
+from lagbench.core.policy.review.subject import Subject
 from lagbench.errors import WrongInput
 
 # A quarter of the promise is left for the reaction: a sync, a pod's start, a rebalance.
@@ -34,49 +34,41 @@ _NOT_OF_KAFKA = {
 
 def trigger_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
     """Yield the findings of one trigger."""
-    written = subject.written["triggers"][trigger.index]
-    metadata, field = written["metadata"], f"spec.triggers[{trigger.index}].metadata"
-    read = trigger.parameters
+    metadata: Mapping[str, str] = subject.written["triggers"][trigger.index]["metadata"]
+    field, read = f"spec.triggers[{trigger.index}].metadata", trigger.parameters
     if isinstance(read, KafkaTrigger):
         yield from _kafka(subject, read, metadata, field)
     yield from _activation(subject, trigger, field)
-    is_on_lag = isinstance(read, KafkaTrigger) or lag_threshold_key(written)
-    if is_on_lag and trigger.metric_type == "Value":
-        yield found("value-target", f"spec.triggers[{trigger.index}].metricType", "Value")
+    is_on_lag = isinstance(read, PrometheusTrigger) and read.counts_lag
+    if (is_on_lag or isinstance(read, KafkaTrigger)) and trigger.metric_type == "Value":
+        yield subject.found("value-target", f"spec.triggers[{trigger.index}].metricType")
     if isinstance(read, CronTrigger):
         yield from _cron(subject, read, field)
     if isinstance(read, ExternalTrigger):
-        yield from _external(read, field)
-        if is_lag_scaler(written):
+        yield from _external(subject, read, field)
+        if calls_lag_scaler(trigger.type, metadata):
             yield from _lag_scaler(subject, read.metadata, field)
     for remark in TRIGGER_TYPES[trigger.type].remarks(read, metadata):
-        yield Finding(
-            remark.level,
-            remark.code,
-            f"{field}.{remark.parameter}",
-            shown(remark.value),
-            remark.happens,
-            remark.instead,
-        )
+        place, value = f"{field}.{remark.parameter}", shown(remark.value)
+        yield Finding(remark.level, remark.code, place, value, remark.happens, remark.instead)
     yield from _variables(subject, trigger, metadata, field)
 
 
 def _kafka(
     subject: Subject, kafka: KafkaTrigger, metadata: Mapping[str, str], field: str
 ) -> Iterator[Finding]:
-    even = kafka.ensure_even_distribution_of_partitions
+    found, even = subject.found, kafka.ensure_even_distribution_of_partitions
     if not metadata.get("lagThreshold", "").strip():
-        yield found("threshold-default", f"{field}.lagThreshold", "(absent)")
+        yield found("threshold-default", f"{field}.lagThreshold")
     if even and kafka.allow_idle_consumers:
-        yield found("idle-consumers-ignored", f"{field}.allowIdleConsumers", "true")
+        yield found("idle-consumers-ignored", f"{field}.allowIdleConsumers")
     if even:
         place = f"{field}.ensureEvenDistributionOfPartitions"
-        yield found("even-never-zero", place, "true", threshold=kafka.lag_threshold)
+        yield found("even-never-zero", place, threshold=kafka.lag_threshold)
     if kafka.exclude_persistent_lag:
-        yield found("persistent-lag-flaps", f"{field}.excludePersistentLag", "true")
-    limitation = metadata.get("partitionLimitation", "")
-    if limitation.strip() and not kafka.topic:
-        yield found("limitation-ignored", f"{field}.partitionLimitation", shown(limitation))
+        yield found("persistent-lag-flaps", f"{field}.excludePersistentLag")
+    if metadata.get("partitionLimitation", "").strip() and not kafka.topic:
+        yield found("limitation-ignored", f"{field}.partitionLimitation")
     if not kafka.topic:
         yield found("all-topics", f"{field}.topic", "(absent)")
     if kafka.offset_reset_policy == "latest" and not kafka.scale_to_zero_on_invalid_offset:
@@ -95,14 +87,12 @@ def _activation(subject: Subject, trigger: Trigger, field: str) -> Iterator[Find
         activation, threshold = read.activation_threshold, read.threshold
     else:
         return
-    place, value = f"{field}.{key}", f"{activation:g}"
     if activation and spec.floor > 0 and spec.idle_replica_count is None:
-        yield found("activation-ignored", place, value, floor=spec.floor)
+        yield subject.found("activation-ignored", f"{field}.{key}")
     elif activation > threshold and not spec.idle_replica_count:
-        yield found(
+        yield subject.found(
             "activation-over-threshold",
-            place,
-            value,
+            f"{field}.{key}",
             least=threshold + 1,
             most=activation,
             what=what,
@@ -113,26 +103,24 @@ def _activation(subject: Subject, trigger: Trigger, field: str) -> Iterator[Find
 
 
 def _cron(subject: Subject, cron: CronTrigger, field: str) -> Iterator[Finding]:
-    spec, desired = subject.spec, cron.desired_replicas
+    spec, desired, place = subject.spec, cron.desired_replicas, f"{field}.desiredReplicas"
     try:
         ZoneInfo(cron.timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        yield found("timezone-unknown", f"{field}.timezone", cron.timezone)
-    place, most = f"{field}.desiredReplicas", spec.max_replica_count
+        yield subject.found("timezone-unknown", f"{field}.timezone")
     if desired <= spec.floor and spec.idle_replica_count is None:
-        yield found("cron-under-floor", place, str(desired), floor=spec.floor)
-    if desired > most:
-        yield found("cron-over-max", place, str(desired), most=most)
+        yield subject.found("cron-under-floor", place)
+    if desired > spec.max_replica_count:
+        yield subject.found("cron-over-max", place)
 
 
-def _external(external: ExternalTrigger, field: str) -> Iterator[Finding]:
+def _external(subject: Subject, external: ExternalTrigger, field: str) -> Iterator[Finding]:
     address, place = external.scaler_address, f"{field}.scalerAddress"
     host = address.partition("://")[2].partition("/")[0] or address
     dialled = host if ":" in host else f"{host}:{_LAG_SCALER_PORT}"
-    if "://" in address:
-        yield found("scaler-address", place, shown(address), dialled=dialled)
-    elif ":" not in address:
-        yield found("scaler-address/port", place, shown(address), dialled=dialled)
+    if "://" in address or ":" not in address:
+        key = "scaler-address" if "://" in address else "scaler-address/port"
+        yield subject.found(key, place, dialled=dialled)
 
 
 def _lag_scaler(subject: Subject, metadata: Mapping[str, str], field: str) -> Iterator[Finding]:
@@ -147,22 +135,17 @@ def _lag_scaler(subject: Subject, metadata: Mapping[str, str], field: str) -> It
     for key in settings.unknown_keys:
         facts = {"kind": "lag scaler", "who": "it", "meant": "leave it out"}
         yield found("parameter-ignored", f"{field}.{key}", shown(metadata[key]), **facts)
-    sustain = settings.rule.sustain_seconds
-    if sustain and settings.rule.lag_metric != "projected":
-        yield found("sustain-waits", f"{field}.sustainSeconds", f"{sustain:g}", seconds=sustain)
-    yield from _small_backlog_sleeps(subject, field, settings.rule)
-
-
-def _small_backlog_sleeps(subject: Subject, field: str, rule: LagRule) -> Iterator[Finding]:
-    """Yield what scaling to zero means where only lag that persists counts as activity."""
-    spec = subject.spec
+    rule, spec = settings.rule, subject.spec
+    if rule.sustain_seconds and rule.lag_metric != "projected":
+        place, value = f"{field}.sustainSeconds", f"{rule.sustain_seconds:g}"
+        yield found("sustain-waits", place, value)
+    # With no pod only lag that persists counts as activity.
     has_other_waker = any(isinstance(item.parameters, KafkaTrigger) for item in spec.triggers)
     if (spec.floor == 0 or spec.idle_replica_count == 0) and not has_other_waker:
         yield found(
             "small-backlog-sleeps",
             f"{field}.lagThreshold",
             f"{rule.lag_threshold:,}",
-            threshold=rule.lag_threshold,
             unit="s of age" if rule.lag_metric == "seconds" else "records",
             place="in total" if rule.lag_scope == "total" else "on one partition",
             stands=f" for {rule.sustain_seconds:g} s" if rule.sustain_seconds else "",
@@ -182,8 +165,7 @@ def _variables(
         is_read = is_sent or (is_kafka and name in _VARIABLE)
         is_used = name != key and not metadata.get(name)
         if is_read and is_used and is_unknown(variables.get(variable, "")):
-            value = shown(variable, key)
-            yield found("variable-not-known", f"{field}.{key}", value, variable=variable)
+            yield subject.found("variable-not-known", f"{field}.{key}", variable=variable)
 
 
 def unread_parameters(triggers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
@@ -216,10 +198,10 @@ def resource_only_findings(subject: Subject) -> Iterator[Finding]:
         yield found(f"lag-not-seen{key}", "spec.triggers", types, most=most)
 
 
-def window_findings(manifest: Mapping[str, Any]) -> Iterator[Finding]:
+def window_findings(policy: Policy) -> Iterator[Finding]:
     """Yield cron windows that no plan and no run accepts; KEDA does not read the annotation."""
     try:
-        stream_windows(manifest, where="policy")
+        _ = policy.windows
     except WrongInput as problem:
         value = shown(problem.value)
         yield found("cron-windows", problem.field, value, allowed=problem.allowed)

@@ -21,8 +21,8 @@ from tests.fakes.keda_sources import (
 from lagbench.core.keda.loop.keda_runtime import KedaObject
 from lagbench.core.keda.loop.metric_readings import MetricHealth
 from lagbench.core.keda.loop.scalers import MetricSpec, ScalerFailed, ScalersNotBuilt, TargetView
-from lagbench.core.keda.object.scaled_object_spec import ScalingAnnotations, Trigger
-from lagbench.core.keda.refusals import TriggerRefused
+from lagbench.core.keda.object.scaled_object_spec import ScalingAnnotations
+from lagbench.core.keda.triggers.trigger_parameters import TriggerRefused
 
 FALLBACK = {"failureThreshold": 3, "replicas": 6}
 
@@ -143,34 +143,30 @@ def test_with_cached_metrics_a_fallback_value_resets_the_counter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("behavior", "replicas", "expected"),
+    ("behavior", "metric", "replicas", "expected"),
     [
-        ("static", 9, 60_000),
-        ("currentReplicas", 9, 90_000),
-        ("currentReplicasIfHigher", 9, 90_000),
-        ("currentReplicasIfHigher", 3, 60_000),
-        ("currentReplicasIfLower", 9, 60_000),
-        ("currentReplicasIfLower", 3, 30_000),
+        ("static", "", 9, 60_000),
+        ("currentReplicas", "", 9, 90_000),
+        ("currentReplicasIfHigher", "", 9, 90_000),
+        ("currentReplicasIfHigher", "", 3, 60_000),
+        ("currentReplicasIfLower", "", 9, 60_000),
+        ("currentReplicasIfLower", "", 3, 30_000),
+        # A target of the group is shared out over the three pods that are ready.
+        ("static", "Value", 4, 20_000),
     ],
 )
-def test_what_each_fallback_behavior_serves(behavior: str, replicas: int, expected: int) -> None:
+def test_what_each_fallback_behavior_serves(
+    behavior: str, metric: str, replicas: int, expected: int
+) -> None:
     """The metric makes the HPA compute the fallback's or the current replicas."""
     sources = Sources({0: Source(is_read_broken=True)})
     fallback = {"failureThreshold": 0, "replicas": 6, "behavior": behavior}
-    runtime = keda(sources, minReplicaCount=1, fallback=fallback)
+    runtime = keda(sources, minReplicaCount=1, metric=metric, fallback=fallback)
 
     assert read(runtime, replicas=replicas) == expected
-
-
-def test_a_value_target_shares_the_fallback_out_over_ready_pods() -> None:
-    """Six replicas over four ready pods at target 10 are 15; without a ready pod there is none."""
-    sources = Sources({0: Source(is_read_broken=True)})
-    fallback = {"failureThreshold": 0, "replicas": 6}
-    runtime = keda(sources, minReplicaCount=1, metric="Value", fallback=fallback)
-
-    assert runtime.read_for_hpa(A, TargetView(4, 4, 4)) == 15_000
-    with pytest.raises(ScalerFailed):
-        runtime.read_for_hpa(A, TargetView(4, 4, 0))
+    if metric:
+        with pytest.raises(ScalerFailed):
+            runtime.read_for_hpa(A, TargetView(4, 4, 0))
 
 
 def test_push_activates_at_once_and_nothing_else() -> None:
@@ -230,17 +226,16 @@ def test_an_error_holds_the_target_unless_the_fallback_is_zero(
     assert decision.ready.reason == ready
 
 
-def test_two_metrics_of_one_name_are_refused() -> None:
-    """An HPA cannot be made when two triggers yield the same metric."""
+def test_an_hpa_needs_metrics_each_with_a_name_of_its_own() -> None:
+    """None can be made when two triggers yield the same metric, or none does."""
+    twin = MetricSpec("s0-lag", "External", "AverageValue", 1000)
+    spec = keda(Sources(), triggers=2, minReplicaCount=1).spec
+    broken = Source(are_specs_broken=True)
 
-    def same(trigger: Trigger) -> FakeScaler:
-        return FakeScaler(Source(), MetricSpec("s0-lag", "External", "AverageValue", 1000))
-
-    runtime = keda(Sources(), triggers=2, minReplicaCount=1)
-    twin = KedaObject(runtime.spec, same, created_at_ns=0)
-
-    with pytest.raises(ScalerFailed, match="s0-lag"):
-        twin.metric_specs()
+    for source, said in ((Source(), "s0-lag"), (broken, "no metric specs")):
+        runtime = KedaObject(spec, lambda _, of=source: FakeScaler(of, twin), created_at_ns=0)
+        with pytest.raises(ScalerFailed, match=said):
+            runtime.metric_specs()
 
 
 def test_streamed_specs_replace_those_of_the_scaler_until_an_error() -> None:
@@ -268,7 +263,6 @@ def test_a_formula_decides_value_and_activity() -> None:
     advanced = modified(formula="a + b", activationTarget="150")
     runtime = keda(sources, triggers=2, minReplicaCount=0, advanced=advanced)
 
-    assert [spec.name for spec in runtime.metric_specs()] == ["composite-metric"]
     assert read(runtime, "composite-metric") == 100_000
     quiet = tick(runtime, replicas=0)
     sources.by_index[0].value = 101.0
@@ -280,52 +274,30 @@ def test_a_formula_decides_value_and_activity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("formula", "kind", "expected"),
+    ("formula", "kind", "fallback", "expected"),
     [
-        ("a - b * 2", "AverageValue", 2**63 - 1),
-        ("a - b * 2", "Value", -50_000),
-        ("a / 0", "AverageValue", 0),
+        # The HPA takes a negative average for an overflow; infinity is read back as zero.
+        ("a - b * 2", "AverageValue", {}, 2**63 - 1),
+        ("a - b * 2", "Value", {}, -50_000),
+        ("a / 0", "AverageValue", {}, 0),
+        # With this behavior a failing trigger is nil in a formula that asks for it.
+        ("a + (b ?? 30)", "AverageValue", {"behavior": "scalingModifiers"}, 80_000),
+        # A static fallback of one trigger is the composite's value.
+        ("a + b", "AverageValue", {"behavior": "static"}, 60_000),
     ],
 )
-def test_a_composite_below_zero(formula: str, kind: str, expected: int) -> None:
-    """The HPA takes a negative average for an overflow; KEDA is inactive anyway."""
-    runtime = keda(
-        Sources(),
-        triggers=2,
-        minReplicaCount=1,
-        advanced=modified(formula=formula, metricType=kind),
-    )
+def test_what_a_composite_comes_to(
+    formula: str, kind: str, fallback: dict[str, Any], expected: int
+) -> None:
+    """Below zero, at infinity, and when the second trigger fails beside a fallback."""
+    sources = Sources()
+    more = {"fallback": {"failureThreshold": 0, "replicas": 6, **fallback}} if fallback else {}
+    advanced = modified(formula=formula, metricType=kind)
+    runtime = keda(sources, triggers=2, minReplicaCount=1, advanced=advanced, **more)
+    sources.by_index[1].is_read_broken = bool(fallback)
 
     assert read(runtime, "composite-metric") == expected
-    assert not tick(runtime).active_metrics
-
-
-def test_a_failing_trigger_is_nil_in_a_formula_that_asks_for_it() -> None:
-    """Fallback behavior scalingModifiers: from the threshold on the trigger is nil."""
-    sources = Sources()
-    fallback = {"failureThreshold": 0, "replicas": 6, "behavior": "scalingModifiers"}
-    advanced = modified(formula="a + (b ?? 30)")
-    runtime = keda(sources, triggers=2, minReplicaCount=1, advanced=advanced, fallback=fallback)
-    sources.by_index[1].is_read_broken = True
-
-    assert read(runtime, "composite-metric") == 80_000
-    assert tick(runtime).composite_milli == 80_000
-
-
-def test_another_fallback_takes_the_place_of_the_formula() -> None:
-    """A static fallback of one trigger is the composite's value, whatever the other says."""
-    sources = Sources()
-    fallback = {"failureThreshold": 0, "replicas": 6}
-    runtime = keda(
-        sources,
-        triggers=2,
-        minReplicaCount=1,
-        advanced=modified(formula="a + b"),
-        fallback=fallback,
-    )
-    sources.by_index[1].is_read_broken = True
-
-    assert read(runtime, "composite-metric") == 60_000
+    assert bool(tick(runtime).active_metrics) is bool(fallback)
 
 
 def test_a_formula_that_keda_refuses_is_refused() -> None:

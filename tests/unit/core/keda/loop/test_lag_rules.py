@@ -1,4 +1,4 @@
-"""KEDA's lag rules: reset policies, caps, even distribution, persistent lag."""
+"""Beside the recorded lag of KEDA's kafka trigger: bounds of the cap, formulas, hours."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fakes.policies import kafka, scaled_object
 from tests.fakes.triggers import read_trigger
 
 from lagbench.core.keda.formula import Formula, FormulaRefusedError, NotEvaluatedError
@@ -20,121 +21,9 @@ from lagbench.core.keda.loop.metric_readings import (
     FormulaFailed,
 )
 from lagbench.core.keda.loop.scalers import CronScaler, ScalerFailed
-from lagbench.core.keda.loop.source_metrics import (
-    LagReading,
-    PartitionOffsets,
-    PersistentLagMemory,
-    read_lag,
-)
+from lagbench.core.keda.loop.source_metrics import PartitionOffsets, PersistentLagMemory, read_lag
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
-from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
-
-
-def trigger(**metadata: str) -> KafkaTrigger:
-    """Return a trigger with a topic."""
-    required = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "t"}
-    return read_trigger("kafka", {**required, **metadata})
-
-
-def reading_of(rules: KafkaTrigger, lags: list[int]) -> LagReading:
-    """Return the reading for partitions with these lags."""
-    offsets = {
-        ("t", number): PartitionOffsets(end=1000, committed=1000 - lag)
-        for number, lag in enumerate(lags)
-    }
-    return read_lag(rules, offsets, PersistentLagMemory())[0]
-
-
-def test_integer_division_lets_the_cap_ask_for_one_pod_too_many() -> None:
-    """Threshold 10, 3 partitions, lag 39 is not capped: the HPA then wants 4."""
-    reading = reading_of(trigger(), [13, 13, 13])
-
-    assert reading.metric == 39
-    assert math.ceil(reading.metric / 10) == 4
-
-
-@pytest.mark.parametrize(("total", "metric"), [(119, 119), (120, 120), (129, 129), (130, 120)])
-def test_the_cap_begins_one_threshold_above_the_partitions(total: int, metric: int) -> None:
-    """With 12 partitions and threshold 10, totals up to 129 pass and 130 becomes 120."""
-    assert reading_of(trigger(), [total, *[0] * 11]).metric == metric
-
-
-def test_idle_consumers_lift_the_cap() -> None:
-    """With allowIdleConsumers the total is served as it is."""
-    assert reading_of(trigger(allowIdleConsumers="true"), [500, 0]).metric == 500
-
-
-@pytest.mark.parametrize(
-    ("total", "metric"),
-    [
-        (0, 10),
-        (1, 10),
-        (10, 10),
-        (11, 20),
-        (20, 20),
-        (21, 50),
-        (50, 50),
-        (51, 100),
-        (100, 100),
-        (500, 100),
-    ],
-)
-def test_even_distribution_asks_for_a_divisor_of_the_partitions(total: int, metric: int) -> None:
-    """Ten partitions are shared by 1, 2, 5 or 10 pods, never by none."""
-    reading = reading_of(trigger(ensureEvenDistributionOfPartitions="true"), [total, *[0] * 9])
-
-    assert reading.metric == metric
-    assert reading.is_active == (total > 0)
-
-
-def test_only_partitions_with_lag_count_when_limited_to_them() -> None:
-    """Two lagging partitions allow two pods, while activation sees all of the lag."""
-    rules = trigger(limitToPartitionsWithLag="true")
-    reading = reading_of(rules, [50, 0, 50, 0, 0])
-
-    assert (reading.metric, reading.partitions_with_lag) == (20, 2)
-    assert reading.total_with_persistent == 100
-    assert reading_of(rules, [0, 0]).metric == 0
-
-
-def test_partitions_without_commit_count_one_each_under_policy_latest() -> None:
-    """Four partitions without any commit: metric 4, active, so one pod is started."""
-    offsets = {("t", number): PartitionOffsets(end=7, committed=None) for number in range(4)}
-
-    reading, _ = read_lag(trigger(), offsets, PersistentLagMemory())
-
-    assert (reading.metric, reading.is_active) == (4, True)
-
-
-def test_excluded_persistent_lag_vanishes_from_the_metric_but_keeps_the_target_awake() -> None:
-    """Stored 50 and 90 of 100: the first poll gives the cap 20, the second 0, both active."""
-    rules = trigger(excludePersistentLag="true")
-    offsets = {("t", 0): PartitionOffsets(100, 50), ("t", 1): PartitionOffsets(100, 90)}
-
-    first, memory = read_lag(rules, offsets, PersistentLagMemory())
-    second, memory = read_lag(rules, offsets, memory)
-    moved = {**offsets, ("t", 0): PartitionOffsets(100, 60)}
-    third, _ = read_lag(rules, moved, memory)
-
-    assert (first.metric, second.metric, third.metric) == (20, 0, 20)
-    assert first.is_active
-    assert second.is_active
-
-
-def test_commits_ahead_of_the_end_make_the_total_negative() -> None:
-    """A recreated topic gives a lag below zero, which is not clamped here."""
-    reading, _ = read_lag(trigger(), {("t", 0): PartitionOffsets(5, 9)}, PersistentLagMemory())
-
-    assert (reading.metric, reading.is_active) == (-4, False)
-
-
-def test_activation_is_strictly_above_its_threshold() -> None:
-    """Lag equal to activationLagThreshold does not activate."""
-    rules = trigger(activationLagThreshold="10")
-
-    assert not reading_of(rules, [10]).is_active
-    assert reading_of(rules, [11]).is_active
 
 
 def test_an_unknown_offset_is_no_lag_at_all() -> None:
@@ -147,23 +36,23 @@ def test_an_unknown_offset_is_no_lag_at_all() -> None:
 @given(
     lags=st.lists(st.integers(0, 10_000), min_size=1, max_size=40),
     threshold=st.integers(1, 500),
+    is_even=st.booleans(),
 )
 def test_the_metric_never_asks_for_more_than_one_pod_above_the_partitions(
-    lags: list[int], threshold: int
+    lags: list[int], threshold: int, is_even: bool
 ) -> None:
-    """Whatever the lag, ceil(metric / threshold) stays at or below partitions + 1."""
-    reading = reading_of(trigger(lagThreshold=str(threshold)), lags)
+    """With an even distribution the pods asked for share the partitions without a rest."""
+    even = {"ensureEvenDistributionOfPartitions": "true"} if is_even else {}
+    rules = read_trigger("kafka", kafka(lagThreshold=str(threshold), **even)["metadata"])
+    offsets = {
+        ("t", number): PartitionOffsets(10_000, 10_000 - lag) for number, lag in enumerate(lags)
+    }
+    reading, _ = read_lag(rules, offsets, PersistentLagMemory())
 
-    assert math.ceil(reading.metric / threshold) <= len(lags) + 1
-
-
-@given(lags=st.lists(st.integers(0, 10_000), min_size=1, max_size=40))
-def test_even_distribution_always_divides_the_partitions(lags: list[int]) -> None:
-    """The pods asked for share the partitions without a rest."""
-    reading = reading_of(trigger(ensureEvenDistributionOfPartitions="true"), lags)
-
-    assert reading.metric % 10 == 0
-    assert len(lags) % (reading.metric // 10) == 0
+    assert math.ceil(reading.metric / threshold) <= len(lags) + (not is_even)
+    if is_even:
+        assert reading.metric % threshold == 0
+        assert len(lags) % (reading.metric // threshold) == 0
 
 
 VALUES = {"a": 12.0, "b": 5.0}
@@ -323,16 +212,8 @@ def scaler(now: Now, metric_type: str = "AverageValue", **metadata: str) -> Cron
         "desiredReplicas": "5",
         **metadata,
     }
-    manifest = {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": {"name": "w"},
-        "spec": {
-            "scaleTargetRef": {"name": "w"},
-            "triggers": [{"type": "cron", "metricType": metric_type, "metadata": given}],
-        },
-    }
-    trigger = parse_scaled_object(manifest, where="test").triggers[0]
+    written = {"type": "cron", "metricType": metric_type, "metadata": given}
+    (trigger,) = parse_scaled_object(scaled_object(triggers=[written]), where="f").triggers
     assert isinstance(trigger.parameters, CronTrigger)
     return CronScaler(trigger, trigger.parameters, now.ns)
 
@@ -354,18 +235,6 @@ def test_inside_the_window_the_replicas_are_wanted(at: str, value: float) -> Non
 
     assert reading.values == (value,)
     assert reading.is_active == (value > 0)
-
-
-def test_a_window_may_span_midnight() -> None:
-    """From 22:00 to 2:00 one is inside on both sides of midnight."""
-    now = Now("2026-07-01T23:00:00")
-    night = scaler(now, timezone="UTC", start="0 22 * * *", end="0 2 * * *")
-    values = []
-    for at in ("2026-07-01T23:00:00", "2026-07-02T01:59:00", "2026-07-02T02:00:00"):
-        now.text = at
-        values.append(night.read("").values[0])
-
-    assert values == [5.0, 5.0, 0.0]
 
 
 def test_an_answer_holds_until_the_next_boundary_or_until_the_clock_steps_back() -> None:
@@ -392,22 +261,15 @@ def test_the_cached_answer_is_that_of_looking_each_time() -> None:
         assert cached.read("") == scaler(now, **twice).read(""), now.text
 
 
-def test_the_metric_type_is_the_triggers() -> None:
-    """A trigger with metricType Value tells the HPA so."""
+def test_the_metric_counts_replicas_and_its_type_is_the_trigger_s() -> None:
+    """So that its target is 1."""
     (spec,) = scaler(Now("2026-07-01T00:00:00"), metric_type="Value").metric_specs()
 
-    assert spec.target_type == "Value"
+    assert (spec.target_type, spec.target_milli, spec.kind) == ("Value", 1000, "External")
+    assert spec.name == "s0-cron-Europe-Berlin-08xxx-3017xxx"
 
 
 def test_a_time_zone_that_does_not_exist_fails_the_poll() -> None:
     """KEDA finds a bad time zone only when it polls."""
     with pytest.raises(ScalerFailed, match="Nowhere/City"):
         scaler(Now("2026-07-01T00:00:00"), timezone="Nowhere/City").read("")
-
-
-def test_the_target_is_one_replica() -> None:
-    """The metric counts replicas, so its target is 1."""
-    (spec,) = scaler(Now("2026-07-01T00:00:00")).metric_specs()
-
-    assert (spec.target_milli, spec.kind) == (1000, "External")
-    assert spec.name == "s0-cron-Europe-Berlin-08xxx-3017xxx"

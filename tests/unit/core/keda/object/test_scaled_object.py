@@ -6,10 +6,9 @@ import pickle
 from typing import Any
 
 import pytest
+from tests.fakes import policies
+from tests.fakes.policies import behavior, cron
 
-from lagbench.core.hpa.hpa_object import parse_hpa
-from lagbench.core.keda.loop.keda_hpa import build_hpa
-from lagbench.core.keda.loop.scalers import trigger_metric_spec
 from lagbench.core.keda.object.scaled_object import parse_scaled_object, read_scaled_object
 from lagbench.core.keda.object.scaled_object_spec import (
     Fallback,
@@ -17,36 +16,24 @@ from lagbench.core.keda.object.scaled_object_spec import (
     ScalingAnnotations,
     parse_scaling_annotations,
 )
-from lagbench.core.keda.refusals import NotSupported, TriggerRefused
+from lagbench.core.keda.triggers.trigger_parameters import NotSupported, TriggerRefused
 from lagbench.errors import WrongInput
 
-KAFKA = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "a.b/c"}
-CRON = {"timezone": "UTC", "start": "0 8 * * *", "end": "0 9 * * *", "desiredReplicas": "2"}
-CACHED_CRON = {"type": "cron", "metadata": CRON, "useCachedMetrics": True}
+CACHED_CRON = {**cron(), "useCachedMetrics": True}
 CONFIG = "advanced.horizontalPodAutoscalerConfig"
 MODIFIERS = "advanced.scalingModifiers"
 
 
 def kafka(name: str = "", **metadata: Any) -> dict[str, Any]:
-    """Return a kafka trigger with some parameters added."""
+    """Return a kafka trigger with some parameters replaced."""
     named = {"name": name} if name else {}
-    return {"type": "kafka", "metadata": {**KAFKA, **metadata}, **named}
+    return {**policies.kafka(**{"lagThreshold": None, **metadata}), **named}
 
 
 def manifest(**spec: Any) -> dict[str, Any]:
-    """Return a ScaledObject with two named triggers on a topic, unless the spec says otherwise."""
-    good = {"scaleTargetRef": {"name": "w"}, "triggers": [kafka("a"), kafka("b")]}
-    return {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": {"name": "w", "namespace": "n", "uid": "u"},
-        "spec": {**good, **spec},
-    }
-
-
-def behavior(**rules: Any) -> dict[str, Any]:
-    """Return ``advanced`` with a behavior."""
-    return {"horizontalPodAutoscalerConfig": {"behavior": rules}}
+    """Return a ScaledObject with two named triggers and nothing else, unless the spec has it."""
+    bare = {"minReplicaCount": None, "maxReplicaCount": None, "advanced": None}
+    return policies.scaled_object(**{**bare, "triggers": [kafka("a"), kafka("b")], **spec})
 
 
 def modifiers(**given: Any) -> dict[str, Any]:
@@ -65,21 +52,17 @@ def test_defaults_are_kedas() -> None:
 
     assert (spec.polling_interval_seconds, spec.cooldown_seconds) == (30, 300)
     assert (spec.min_replica_count, spec.max_replica_count) == (None, 100)
-    assert spec.hpa_name == "keda-hpa-w"
-    assert spec.triggers[0].metric_name == "s0-kafka-a-b-c"
+    assert spec.hpa_name == "keda-hpa-so"
+    assert spec.triggers[0].metric_name == "s0-kafka-t"
 
 
 @pytest.mark.parametrize(
     ("spec", "field", "refusal"),
     [
         ({"minReplicas": 2}, "minReplicas", "schema"),
-        ({"pollingInterval": 0}, "pollingInterval", "schema"),
         ({"pollingInterval": 1.5}, "pollingInterval", "schema"),
-        ({"cooldownPeriod": -1}, "cooldownPeriod", "schema"),
-        ({"maxReplicaCount": 3_000_000_000}, "maxReplicaCount", "schema"),
         ({"triggers": []}, "triggers", "schema"),
         ({"scaleTargetRef": {}}, "scaleTargetRef.name", "schema"),
-        ({"fallback": {"failureThreshold": 3}}, "fallback.replicas", "schema"),
         (
             {"fallback": {"failureThreshold": 3, "replicas": 6, "behavior": "keep"}},
             "fallback.behavior",
@@ -89,7 +72,6 @@ def test_defaults_are_kedas() -> None:
         ({"triggers": [kafka(lagThreshold=10)]}, "triggers[0].metadata.lagThreshold", "schema"),
         ({"minReplicaCount": 101}, "minReplicaCount", "bounds"),
         ({"idleReplicaCount": 0}, "idleReplicaCount", "bounds"),
-        ({"minReplicaCount": 2, "idleReplicaCount": 2}, "idleReplicaCount", "bounds"),
         ({"triggers": [kafka("a"), kafka("a")]}, "triggers[1].name", "triggers"),
         ({"triggers": [CACHED_CRON]}, "triggers[0].useCachedMetrics", "triggers"),
         ({"triggers": [{"type": "redis", "metadata": {}}]}, "triggers[0].type", "here"),
@@ -107,9 +89,7 @@ def test_defaults_are_kedas() -> None:
             "hpa",
         ),
         ({"advanced": modifiers(formula="")}, f"{MODIFIERS}.formula", "hpa"),
-        ({"advanced": modifiers(formula="a + c")}, f"{MODIFIERS}.formula", "hpa"),
         ({"advanced": modifiers(target="")}, f"{MODIFIERS}.target", "hpa"),
-        ({"advanced": modifiers(target="abc")}, f"{MODIFIERS}.target", "hpa"),
         ({"advanced": modifiers(target="0")}, f"{MODIFIERS}.target", "hpa"),
         ({"advanced": modifiers(target="Inf")}, f"{MODIFIERS}.target", "here"),
         ({"advanced": modifiers(activationTarget="x")}, f"{MODIFIERS}.activationTarget", "here"),
@@ -128,8 +108,7 @@ def test_what_is_wrong_is_named_with_who_refuses_it(
     kinds = {"schema": WrongInput, "here": NotSupported}
     assert type(error) is kinds.get(refusal, TriggerRefused)
     assert getattr(error, "stage", refusal) == refusal
-    copied = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
-    assert (str(copied), vars(copied)) == (str(error), vars(error))
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301 - our own bytes
 
 
 def test_all_problems_of_the_operator_come_in_kedas_order() -> None:
@@ -155,12 +134,6 @@ def test_a_spec_that_is_none(spec: object) -> None:
     problems = read_scaled_object({**manifest(), "spec": spec}, where="f")[1]
 
     assert [problem.field for problem in problems] == ["spec"]
-
-
-def test_a_misspelt_field_is_named_with_the_right_one() -> None:
-    """What was meant is told."""
-    with pytest.raises(WrongInput, check=lambda error: "minReplicaCount" in error.allowed):
-        parsed(minReplicas=2)
 
 
 @pytest.mark.parametrize(("minimum", "idle"), [(0, 0), (1, 0), (2, 1)])
@@ -215,15 +188,6 @@ def test_modifiers_and_the_fallback_beside_them(target: str, milli: int, counts:
     assert parsed(advanced=modifiers(formula="", target="")).modifiers is None
 
 
-def test_an_object_has_only_resources_when_no_trigger_is_kedas_to_poll() -> None:
-    """CPU beside other triggers is not alone; CPU by itself is."""
-    cpu = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
-    external = {"type": "external-push", "metadata": {"scalerAddress": "s:1"}}
-
-    assert not parsed(triggers=[cpu, external]).has_only_resources
-    assert parsed(triggers=[cpu]).has_only_resources
-
-
 def test_a_parameter_can_come_from_the_target_container() -> None:
     """``bootstrapServersFromEnv`` names a variable of the target's container."""
     metadata = {"bootstrapServersFromEnv": "SERVERS", "consumerGroup": "g", "topic": "t"}
@@ -232,41 +196,6 @@ def test_a_parameter_can_come_from_the_target_container() -> None:
     spec = parse_scaled_object(source, where="f", environment={"SERVERS": "x:1, y:2"})
 
     assert spec.triggers[0].parameters.bootstrap_servers == ("x:1", "y:2")  # type: ignore[attr-defined]
-
-
-def hpa_of(source: dict[str, Any]) -> dict[str, Any]:
-    """Return the HPA of a ScaledObject whose triggers all know their metrics."""
-    spec = parse_scaled_object(source, where="f")
-    specs = [trigger_metric_spec(trigger) for trigger in spec.triggers]
-    return build_hpa(spec, source["metadata"], [item for item in specs if item is not None])
-
-
-def test_the_hpa_never_goes_to_zero_and_carries_the_annotations() -> None:
-    """MinReplicas is at least 1; owner, labels, annotations and metric are KEDA's."""
-    source = manifest(minReplicaCount=0)
-    source["metadata"]["annotations"] = {"lagbench.io/run-id": "r"}
-
-    hpa = hpa_of(source)
-
-    assert hpa["spec"]["minReplicas"] == 1
-    assert hpa["metadata"]["annotations"] == {"lagbench.io/run-id": "r"}
-    assert hpa["metadata"]["ownerReferences"][0]["uid"] == "u"
-    assert hpa["metadata"]["labels"]["scaledobject.keda.sh/name"] == "w"
-    external = hpa["spec"]["metrics"][0]["external"]
-    assert external["target"] == {"type": "AverageValue", "averageValue": "10"}
-    assert "behavior" not in hpa["spec"]
-
-
-def test_behavior_gets_the_api_servers_defaults_only_when_it_is_there() -> None:
-    """No behavior stays none; an empty one brings Percent 100/15 and Pods 4/15 upwards."""
-    none = parse_hpa(hpa_of(manifest()), where="h")
-    empty = parse_hpa(hpa_of(manifest(advanced=behavior())), where="h")
-
-    assert none.behavior is None
-    assert empty.behavior is not None
-    up, down = empty.behavior.scale_up, empty.behavior.scale_down
-    assert [(p.type, p.value) for p in up.policies] == [("Pods", 4), ("Percent", 100)]
-    assert (up.window_seconds, down.window_seconds) == (0, None)
 
 
 @pytest.mark.parametrize(

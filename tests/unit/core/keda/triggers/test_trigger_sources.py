@@ -6,16 +6,12 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.keda.refusals import NotSupported
 from lagbench.core.keda.triggers.promql import LagQuery, parse_lag_query, query_for_run
 from lagbench.core.keda.triggers.trigger_authentication import (
-    AuthenticationRef,
-    TargetEnvironment,
-    authentication_refs,
     decode_secret,
-    referenced_objects,
     resolve_authentication,
 )
+from lagbench.core.keda.triggers.trigger_parameters import NotSupported
 from lagbench.errors import WrongInput
 
 
@@ -29,14 +25,19 @@ def authentication(**spec: Any) -> dict[str, Any]:
     }
 
 
+VALUES = {
+    ("Secret", "login"): {"user": "u", "password": "p"},
+    ("ConfigMap", "settings"): {"mode": "scram_sha512"},
+}
+
+
 def resolve(manifest: dict[str, Any]) -> dict[str, str]:
     """Return the values with one Secret, one ConfigMap and two containers at hand."""
     return resolve_authentication(
         manifest,
         where="auth.yaml",
-        secrets={"login": {"user": "u", "password": "p"}},
-        config_maps={"settings": {"mode": "scram_sha512"}},
-        environment=TargetEnvironment({"": {"A": "first"}, "side": {"A": "second"}}),
+        values_of=lambda kind, name: VALUES.get((kind, name)),
+        environment=lambda: {"": {"A": "first"}, "side": {"A": "second"}},
     )
 
 
@@ -61,7 +62,6 @@ def test_values_come_from_secrets_maps_and_the_environment() -> None:
         "one": "first",
         "two": "second",
     }
-    assert referenced_objects(manifest) == ({"login"}, {"settings"})
 
 
 def test_what_is_missing_is_empty() -> None:
@@ -114,23 +114,6 @@ def test_another_kind_is_refused() -> None:
         resolve({"apiVersion": "v1", "kind": "Secret", "spec": {}})
 
 
-def test_references_are_listed_by_trigger() -> None:
-    """The index tells the trigger; triggers without one and malformed ones are left out."""
-    triggers = [
-        {"type": "kafka"},
-        {"type": "kafka", "authenticationRef": {"name": "a"}},
-        {"authenticationRef": {"name": "b", "kind": "ClusterTriggerAuthentication"}},
-        {"authenticationRef": {"name": ""}},
-        "no trigger",
-    ]
-
-    assert authentication_refs({"spec": {"triggers": triggers}}) == [
-        (1, AuthenticationRef(name="a")),
-        (2, AuthenticationRef(name="b", kind="ClusterTriggerAuthentication")),
-    ]
-    assert authentication_refs({"spec": None}) == []
-
-
 def test_a_secrets_data_is_decoded() -> None:
     """``data`` is base64 and ``stringData`` is not; a wrong value is named without its text."""
     secret = {"data": {"user": "dQ==", "both": "YQ=="}, "stringData": {"both": "b"}}
@@ -139,11 +122,6 @@ def test_a_secrets_data_is_decoded() -> None:
     with pytest.raises(WrongInput) as caught:
         decode_secret({"data": {"password": "hunter2!"}}, where="s")
     assert "hunter2" not in str(caught.value)
-
-
-def test_resolved_environments_do_not_show() -> None:
-    """The repr of an environment holds no value."""
-    assert "first" not in repr(TargetEnvironment({"": {"A": "first"}}))
 
 
 EXPORTER = LagQuery("kafka_exporter", "enrich")

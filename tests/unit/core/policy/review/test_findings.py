@@ -1,4 +1,6 @@
-"""What is found in a policy: each code once, and not where it does not belong."""
+"""What is found in a policy: each code where it belongs, and not where it does not."""
+
+from __future__ import annotations
 
 import copy
 import gzip
@@ -7,86 +9,81 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.policies import (
+    CPU,
+    EXTERNAL,
+    LAG_SCALER,
+    TARGET,
+    behavior,
+    composite,
+    cron,
+    hpa,
+    kafka,
+    prometheus,
+    scaled_object,
+)
 
+from lagbench.adapters.kube.cluster_check import base_manifest
+from lagbench.catalog.catalog import policy_file
+from lagbench.catalog.catalog_files import list_policies
+from lagbench.catalog.strict_yaml import parse_documents, read_text
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.scaled_object_spec import PAUSED
-from lagbench.core.policy.review.finding import PolicyContext
+from lagbench.core.policy.finding import Finding
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
-from lagbench.errors import WrongInput
+from lagbench.core.policy.review.subject import PolicyContext
 
 CASES = Path(__file__).parents[4] / "data" / "keda_webhook_cases.json.gz"
-METADATA = {
-    "bootstrapServers": "kafka:9092",
-    "consumerGroup": "g",
-    "topic": "t",
-    "lagThreshold": "500",
-    "offsetResetPolicy": "earliest",
-}
-CALM = {"scaleDown": {"stabilizationWindowSeconds": 300}}
+EVEN = {"ensureEvenDistributionOfPartitions": "true"}
+IDLE = {"allowIdleConsumers": "true"}
+ONE_POD = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 15}]}
 
 
-def kafka(**metadata: str) -> dict[str, Any]:
-    """Return a kafka trigger with some parameters more."""
-    return {"type": "kafka", "metadata": {**METADATA, **metadata}}
+def review(
+    annotations: dict[str, str] | None = None, context: PolicyContext | None = None, **spec: Any
+) -> PolicyReview:
+    """Return the review of a good policy with these fields, by default on 12 partitions."""
+    around = context or PolicyContext(partitions=12)
+    return review_policy(scaled_object(annotations, **spec), where="file", context=around)
 
 
-EXTERNAL = {"type": "external", "metadata": {"scalerAddress": "s:6000"}}
-LAG_SCALER = {"type": "external", "metadata": {**METADATA, "scalerAddress": "s:6000"}}
-CPU = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
-CRON = {
-    "type": "cron",
-    "metadata": {
-        "timezone": "Etc/UTC",
-        "start": "0 8 * * *",
-        "end": "0 18 * * *",
-        "desiredReplicas": "5",
-    },
-}
-SPEC: dict[str, Any] = {
-    "scaleTargetRef": {"name": "w"},
-    "minReplicaCount": 2,
-    "maxReplicaCount": 12,
-    "advanced": {"horizontalPodAutoscalerConfig": {"behavior": CALM}},
-    "triggers": [kafka()],
-}
+def on(partitions: int | None, **spec: Any) -> PolicyReview:
+    """Return the review on a topic of so many partitions."""
+    return review(context=PolicyContext(partitions=partitions), **spec)
 
 
-def policy(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    """Return a good ScaledObject with fields of its spec replaced; None takes one away."""
-    whole = {**copy.deepcopy(SPEC), **spec}
-    return {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": {"name": "so", "annotations": annotations or {}},
-        "spec": {key: value for key, value in whole.items() if value is not None},
-    }
+def found(review: PolicyReview, code: str) -> Finding:
+    """Return the one finding of a code."""
+    (only,) = [item for item in review.findings if item.code == code]
+    return only
 
 
-def review(annotations: dict[str, str] | None = None, **spec: Any) -> PolicyReview:
-    """Return the review of such a policy on 12 partitions."""
-    context = PolicyContext(partitions=12)
-    return review_policy(policy(annotations, **spec), where="file", context=context)
+def lag_scaler(**metadata: str) -> dict[str, Any]:
+    """Return a trigger that calls the lag scaler, with some parameters more."""
+    return {**LAG_SCALER, "metadata": {**LAG_SCALER["metadata"], **metadata}}  # type: ignore[dict-item]
 
 
-def behavior(**rules: Any) -> dict[str, Any]:
-    """Return ``advanced`` with a behavior of these rules."""
-    return {"horizontalPodAutoscalerConfig": {"behavior": rules}}
+def window(seconds: int) -> dict[str, int]:
+    """Return the rules of one direction with a window."""
+    return {"stabilizationWindowSeconds": seconds}
 
 
-def composite(formula: str, **more: str) -> dict[str, Any]:
-    """Return the spec of two named triggers under a formula."""
-    triggers = [{**kafka(), "name": "a"}, {**kafka(), "name": "b"}]
-    modifiers = {"formula": formula, "target": "10", **more}
-    return {"triggers": triggers, "advanced": {"scalingModifiers": modifiers}}
+def percent(value: int) -> dict[str, Any]:
+    """Return ``advanced`` with a scale-up of so many percent per 15 s."""
+    rule = {"type": "Percent", "value": value, "periodSeconds": 15}
+    return behavior(scaleUp={"policies": [rule]})
+
+
+def activation(floor: int, records: str) -> dict[str, Any]:
+    """Return the spec of a trigger that is active above so many records."""
+    return {"minReplicaCount": floor, "triggers": [kafka(activationLagThreshold=records)]}
 
 
 def test_a_plain_policy_warns_of_nothing() -> None:
     """Only the note on the tolerance at the cap is left."""
-    found = review()
-
-    assert found.codes == ("cap-sticks",)
-    assert found.climb == (2, 6, 12)
+    assert review().codes == ("cap-sticks",)
+    assert review().climb == (2, 6, 12)
 
 
 @pytest.mark.parametrize(
@@ -102,12 +99,8 @@ def test_a_plain_policy_warns_of_nothing() -> None:
         ("initial-cooldown-ignored", "warning", {"initialCooldownPeriod": 60}),
         ("cached-metrics", "note", {"triggers": [{**kafka(), "useCachedMetrics": True}]}),
         ("no-behavior", "note", {"advanced": None}),
-        ("up-window-waits", "note", {"advanced": behavior(scaleUp=CALM["scaleDown"])}),
-        (
-            "down-window-short",
-            "warning",
-            {"advanced": behavior(scaleDown={"stabilizationWindowSeconds": 0})},
-        ),
+        ("up-window-waits", "note", {"advanced": behavior(scaleUp=window(300))}),
+        ("down-window-short", "warning", {"advanced": behavior(scaleDown=window(0))}),
         ("tolerance-ignored", "warning", {"advanced": behavior(scaleUp={"tolerance": "0.05"})}),
         ("policies-empty", "warning", {"advanced": behavior(scaleUp={"policies": []})}),
         (
@@ -125,20 +118,8 @@ def test_a_plain_policy_warns_of_nothing() -> None:
         ("all-topics", "warning", {"triggers": [kafka(topic="")]}),
         ("activation-ignored", "warning", {"triggers": [kafka(activationLagThreshold="5")]}),
         ("value-target", "warning", {"triggers": [{**kafka(), "metricType": "Value"}]}),
-        (
-            "even-never-zero",
-            "note",
-            {"triggers": [kafka(ensureEvenDistributionOfPartitions="true")]},
-        ),
-        (
-            "idle-consumers-ignored",
-            "warning",
-            {
-                "triggers": [
-                    kafka(ensureEvenDistributionOfPartitions="true", allowIdleConsumers="true")
-                ]
-            },
-        ),
+        ("even-never-zero", "note", {"triggers": [kafka(**EVEN)]}),
+        ("idle-consumers-ignored", "warning", {"triggers": [kafka(**EVEN, **IDLE)]}),
         ("fallback-broker-down", "warning", {"fallback": {"failureThreshold": 3, "replicas": 6}}),
         ("fallback-to-zero", "warning", {"fallback": {"failureThreshold": 0, "replicas": 0}}),
         ("fallback-over-max", "warning", {"fallback": {"failureThreshold": 0, "replicas": 60}}),
@@ -155,47 +136,28 @@ def test_a_plain_policy_warns_of_nothing() -> None:
                 "fallback": {"failureThreshold": 3, "replicas": 6},
             },
         ),
-        ("failing-trigger-blocks", "warning", {"triggers": [kafka(), CRON]}),
+        ("failing-trigger-blocks", "warning", {"triggers": [kafka(), cron()]}),
         ("source-down-at-creation", "note", {"triggers": [kafka(), CPU]}),
         ("composite-negative", "warning", composite("a - b")),
         ("composite-targets", "note", composite("a + b")),
         ("lag-not-seen", "warning", {"triggers": [CPU]}),
         ("request-not-checked", "note", {"triggers": [kafka(), CPU]}),
-        (
-            "timezone-unknown",
-            "broken",
-            {"triggers": [{**CRON, "metadata": {**CRON["metadata"], "timezone": "Mars/Base"}}]},
-        ),
-        ("cron-over-max", "warning", {"triggers": [CRON], "maxReplicaCount": 4}),
-        (
-            "scaler-address",
-            "broken",
-            {"triggers": [{**EXTERNAL, "metadata": {"scalerAddress": "http://s:6000"}}]},
-        ),
-        (
-            "scaler-address",
-            "warning",
-            {"triggers": [{**EXTERNAL, "metadata": {"scalerAddress": "s"}}]},
-        ),
+        ("timezone-unknown", "broken", {"triggers": [cron(timezone="Mars/Base")]}),
+        ("cron-over-max", "warning", {"triggers": [cron()], "maxReplicaCount": 4}),
         ("sustain-waits", "note", {"triggers": [LAG_SCALER]}),
         ("small-backlog-sleeps", "warning", {"triggers": [LAG_SCALER], "minReplicaCount": 0}),
         ("small-backlog-sleeps", "warning", {"triggers": [LAG_SCALER], "idleReplicaCount": 0}),
-        (
-            "lag-scaler-refuses",
-            "broken",
-            {
-                "triggers": [
-                    {**LAG_SCALER, "metadata": {**LAG_SCALER["metadata"], "windowSize": "2"}}
-                ]
-            },
-        ),
+        ("lag-scaler-refuses", "broken", {"triggers": [lag_scaler(windowSize="2")]}),
+        ("max-over-partitions", "warning", {"triggers": [kafka(), CPU], "maxReplicaCount": 24}),
+        ("limitation-keeps-none", "broken", {"triggers": [kafka(partitionLimitation="11-0")]}),
+        ("cron-under-floor", "warning", {"triggers": [kafka(), cron(1)]}),
+        ("resource-holds-one-way", "warning", {"triggers": [kafka(), CPU]}),
+        ("resource-holds-one-way", "warning", {"triggers": [EXTERNAL, CPU]}),
+        ("percent-is-added", "note", {"advanced": percent(150)}),
+        ("activation-over-threshold", "warning", activation(0, "3000")),
         ("target-not-scalable", "broken", {"scaleTargetRef": {"name": "w", "kind": "DaemonSet"}}),
         ("operator-refuses", "broken", {"triggers": [kafka(lagThreshold="0")]}),
-        (
-            "hpa-refused",
-            "broken",
-            {"advanced": behavior(scaleDown={"stabilizationWindowSeconds": 3601})},
-        ),
+        ("hpa-refused", "broken", {"advanced": behavior(scaleDown=window(3601))}),
         ("not-rehearsed-here", "warning", {"triggers": [{"type": "rabbitmq", "metadata": {}}]}),
         ("not-rehearsed-here", "warning", composite("first([a, b])")),
         ("unknown-field", "refused", {"minReplicas": 3}),
@@ -211,85 +173,260 @@ def test_each_code(code: str, level: str, spec: dict[str, Any]) -> None:
     assert all(item.field and item.happens for item in found)
 
 
+HOURS = {"triggers": [kafka(), cron(20)]}
+REACHES = {"triggers": [{**kafka(lagThreshold="6000"), "name": "lag"}]}
+OF_ITS_TARGET = {**REACHES, "advanced": {"scalingModifiers": {"formula": "lag", "target": "500"}}}
+
+
 @pytest.mark.parametrize(
-    ("annotation", "value", "code"),
+    ("code", "spec"),
     [
-        ("paused", "true", "scaling-held"),
-        ("paused", "yes", "annotation-not-boolean"),
-        ("paused-scale-in", "true", "scaling-held"),
-        ("paused-replicas", "3", "scaling-held"),
-        ("paused-replicas", "abc", "paused-replicas"),
+        # A pod that always runs, or a kafka trigger, reads a backlog below the threshold.
+        ("small-backlog-sleeps", {"triggers": [LAG_SCALER], "minReplicaCount": 1}),
+        ("small-backlog-sleeps", {"triggers": [LAG_SCALER, kafka()], "minReplicaCount": 0}),
+        # Only a subtraction whose result goes to the HPA is warned of.
+        ("composite-negative", composite("max(a - b, 0)")),
+        ("composite-negative", composite("abs(a - b)")),
+        ("composite-negative", composite("a - b > 0 ? a : b")),
+        ("composite-negative", composite("a + b")),
+        ("composite-capped", OF_ITS_TARGET),
+        ("percent-is-added", {"advanced": percent(100)}),
+        ("cron-under-floor", {"triggers": [kafka(), cron(1)], "minReplicaCount": 0}),
+        ("activation-over-threshold", activation(0, "500")),
+        ("activation-over-threshold", activation(2, "3000")),
+        ("resource-holds-one-way", {
+            "triggers": [kafka(), CPU], "fallback": {"failureThreshold": 0, "replicas": 6}
+        }),
+        ("cap-sticks", {"triggers": [{**kafka(), "metricType": "Value"}], "maxReplicaCount": 24}),
+        *[
+            ("server-address", {"triggers": [kafka(bootstrapServers=servers)]})
+            for servers in ("k:9092", "a:1, b:65535", "[::1]:9092", "10.0.0.1:9092")
+        ],
+        *[
+            ("many-series", {"triggers": [prometheus(query)]})
+            for query in (
+                "sum(a)",
+                'sum by (topic) (a{topic="t"})',
+                "max(a) or vector(0)",
+                "ceil(sum(rate(a[5m])) / 2) > 1",
+                "scalar(a)",
+            )
+        ],
+    ],
+)  # fmt: skip
+def test_a_code_stays_away(code: str, spec: dict[str, Any]) -> None:
+    """Something beside it makes it untrue."""
+    assert code not in review(**spec).codes
+
+
+@pytest.mark.parametrize(
+    ("code", "spec", "said"),
+    [
+        ("max-over-partitions", {"triggers": [kafka(partitionLimitation="0-5")]}, "than 7 "),
+        ("max-over-partitions", {"triggers": [kafka(partitionLimitation="0-5, 20")]}, "than 7 "),
+        ("max-over-partitions", {
+            "triggers": [kafka(), CPU], "maxReplicaCount": 16
+        }, "4 replicas get none of the 12 partitions"),
+        ("max-over-partitions", {
+            "triggers": [{**kafka(), "metricType": "Value"}], "maxReplicaCount": 48
+        }, "36 replicas"),
+        ("max-over-partitions", {**HOURS, "maxReplicaCount": 50}, "than the 20 "),
+        ("cron-over-partitions", {**HOURS, "maxReplicaCount": 20}, "8 of them"),
+        ("even-counts", {"triggers": [kafka(partitionLimitation="0-5", **EVEN)]}, "1, 2, 3, 6 "),
+        ("lag-not-seen", {"triggers": [cron(45)], "maxReplicaCount": 50}, "at most 45 "),
+        ("activation-over-threshold", activation(0, "3000"), "501 to 3,000 "),
+        ("percent-is-added", {"advanced": percent(200)}, "3 times"),
+        ("percent-is-added", {"advanced": percent(150)}, "2.5 times"),
+        ("composite-capped", {
+            "triggers": [{**kafka(lagThreshold="5"), "name": "lag"}],
+            "advanced": {"scalingModifiers": {"formula": "lag", "target": "11250"}},
+        }, "more than 1 replicas"),
+    ],
+)  # fmt: skip
+def test_what_a_finding_reckons_with(code: str, spec: dict[str, Any], said: str) -> None:
+    """The number that is said is that of the partitions, the hours or the trigger."""
+    assert said in found(review(**spec), code).happens
+
+
+@pytest.mark.parametrize(
+    ("annotations", "code"),
+    [
+        ({PAUSED: "true"}, "scaling-held"),
+        ({PAUSED: "yes"}, "annotation-not-boolean"),
+        ({"autoscaling.keda.sh/paused-scale-in": "true"}, "scaling-held"),
+        ({"autoscaling.keda.sh/paused-replicas": "3"}, "scaling-held"),
+        ({"autoscaling.keda.sh/paused-replicas": "abc"}, "paused-replicas"),
+        ({SCALED_BY: CONTROLLER, PAUSED: "true"}, "handed-over"),
+        ({SCALED_BY: CONTROLLER}, "two-controllers"),
+        ({"lagbench.io/hpa-sync-seconds": "5"}, "own-controller-only"),
+        ({"lagbench.io/cron-windows": "soon"}, "cron-windows"),
     ],
 )
-def test_annotations_that_hold_scaling(annotation: str, value: str, code: str) -> None:
-    """What stops scaling, or is read as if it did, is named."""
-    assert code in review({f"autoscaling.keda.sh/{annotation}": value}).codes
+def test_annotations_are_named(annotations: dict[str, str], code: str) -> None:
+    """What stops scaling, or is read as if it did; a pause for KEDA alone holds nothing."""
+    codes = review(annotations).codes
+
+    assert code in codes
+    assert ("scaling-held" in codes) is (code == "scaling-held")
 
 
 @pytest.mark.parametrize(
-    ("annotations", "syncs"), [({}, 2), ({"lagbench.io/hpa-sync-seconds": "5"}, 5)]
+    ("annotations", "syncs", "every"), [({}, 2, 15), ({"lagbench.io/hpa-sync-seconds": "5"}, 5, 5)]
 )
 def test_a_window_is_counted_in_the_syncs_of_the_policy(
-    annotations: dict[str, str], syncs: int
+    annotations: dict[str, str], syncs: int, every: int
 ) -> None:
     """20 s are two syncs, or five if the annotation sets 5 s."""
-    window = behavior(scaleDown={"stabilizationWindowSeconds": 20})
-    found = {f.code: f for f in review(annotations, advanced=window, pollingInterval=10).findings}
+    short = behavior(scaleDown=window(20))
+    reviewed = review(annotations, advanced=short, pollingInterval=10)
 
-    assert f"at most {syncs} syncs" in found["down-window-short"].happens
-    every = "every 15 s" if not annotations else "every 5 s"
-    assert every in found["polling-interval-ignored"].happens
-
-
-def test_a_policy_that_is_handed_over_is_paused_for_keda_alone() -> None:
-    """The pause is then no warning; without it there would be two controllers."""
-    mark, pause = {SCALED_BY: CONTROLLER}, {PAUSED: "true"}
-
-    assert "handed-over" in review({**mark, **pause}).codes
-    assert "scaling-held" not in review({**mark, **pause}).codes
-    assert "two-controllers" in review(mark).codes
+    assert f"at most {syncs} syncs" in found(reviewed, "down-window-short").happens
+    assert f"every {every} s" in found(reviewed, "polling-interval-ignored").happens
 
 
 @pytest.mark.parametrize(
-    "spec",
+    ("partitions", "spec", "climb", "level"),
     [
-        {"triggers": [LAG_SCALER], "minReplicaCount": 1},
-        {"triggers": [LAG_SCALER, kafka()], "minReplicaCount": 0},
+        (12, {"minReplicaCount": 3, "advanced": behavior(
+            scaleUp={"policies": [{"type": "Pods", "value": 2, "periodSeconds": 15}]}
+        )}, (3, 5, 7, 9, 11), "warning"),
+        (12, {"advanced": percent(200)}, (2, 6, 12), "note"),
+        (24, {"maxReplicaCount": 23, "advanced": behavior(scaleUp=ONE_POD)}, 22, "warning"),
+        (24, {"maxReplicaCount": 24, "advanced": behavior(scaleUp=ONE_POD)}, 22, "warning"),
+        (100, {"maxReplicaCount": 24, "advanced": behavior(scaleUp=ONE_POD)}, 24, None),
+        (None, {"maxReplicaCount": 24, "advanced": behavior(scaleUp=ONE_POD)}, 24, None),
+        (24, {
+            "maxReplicaCount": 24,
+            "advanced": behavior(scaleUp=ONE_POD),
+            "triggers": [kafka(**IDLE)],
+        }, 24, None),
+        (12, {"triggers": [cron(5)]}, (), None),
+    ],
+)  # fmt: skip
+def test_where_a_climb_ends(
+    partitions: int | None, spec: dict[str, Any], climb: Any, level: str | None
+) -> None:
+    """A metric capped at 24 is near enough to 22 for the HPA; the ceiling only cuts off."""
+    reviewed = on(partitions, **spec)
+    sticks = [item.level for item in reviewed.findings if item.code == "cap-sticks"]
+
+    assert (reviewed.climb if isinstance(climb, tuple) else reviewed.climb[-1]) == climb
+    assert sticks == ([] if level is None else [level])
+
+
+def test_under_a_formula_the_trigger_s_threshold_is_no_lag_per_replica() -> None:
+    """No gain, no rest, no word against the SLO come from a number that the HPA never sees."""
+    context = PolicyContext(partitions=12, pod_rate=500, slo_seconds=30)
+    reviewed = review(context=context, **OF_ITS_TARGET)
+
+    assert (reviewed.loop_gain, reviewed.standing_lag_seconds) == (None, None)
+    assert not {"threshold-suggestion", "threshold-breaks-slo"} & {*reviewed.codes}
+
+
+@pytest.mark.parametrize(("slo", "is_said"), [(5, True), (30, False)])
+def test_a_suggested_threshold_says_its_loop_gain(slo: float, is_said: bool) -> None:
+    """500/s x 5 s x 0.75 has a gain of 4: without a window the replicas swing by themselves."""
+    context = PolicyContext(partitions=12, pod_rate=500, slo_seconds=slo)
+    reviewed = review(context=context, triggers=[kafka(lagThreshold="100000")])
+
+    assert (" 4.0 " in found(reviewed, "threshold-breaks-slo").instead) is is_said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pause", "codes"),
+    [
+        (60, 120.0, ["down-window-under-pause"]),
+        (120, 120.0, []),
+        (20, 10.0, []),
+        (20, None, ["down-window-short"]),
+        (None, 600.0, ["down-window-under-pause"]),  # the default of 300 s
     ],
 )
-def test_something_else_reads_a_small_backlog(spec: dict[str, Any]) -> None:
-    """A pod that always runs, or a kafka trigger, takes care of lag below the threshold."""
-    assert "small-backlog-sleeps" not in review(**spec).codes
+def test_a_scale_down_window_is_compared_with_the_known_pause(
+    seconds: int | None, pause: float | None, codes: list[str]
+) -> None:
+    """With a pause that is known its length decides; without, a short window is told."""
+    for rules in ({}, {"scaleUp": {}}) if seconds is None else ({"scaleDown": window(seconds)},):
+        advanced = behavior(**rules) if rules else None  # type: ignore[arg-type]
+        reviewed = review(context=PolicyContext(pause_seconds=pause), advanced=advanced)
+        assert [code for code in reviewed.codes if code.startswith("down-window")] == codes
 
 
-@pytest.mark.parametrize("formula", ["max(a - b, 0)", "abs(a - b)", "a - b > 0 ? a : b", "a + b"])
-def test_a_bounded_formula_is_not_negative(formula: str) -> None:
-    """Only a subtraction whose result goes to the HPA is warned of."""
-    assert "composite-negative" not in review(**composite(formula)).codes
+@pytest.mark.parametrize(
+    ("address", "level", "instead"),
+    [
+        ("http://lag-scaler.default.svc", "broken", "lag-scaler.default.svc:6000"),
+        ("http://lag-scaler:7000/", "broken", "lag-scaler:7000"),
+        ("lag-scaler", "warning", "lag-scaler:6000"),
+    ],
+)
+def test_the_suggested_address_is_not_warned_of_in_its_turn(
+    address: str, level: str, instead: str
+) -> None:
+    """It has a port, so a second check is silent."""
+
+    def addresses(value: str) -> list[tuple[str, str]]:
+        trigger = {"type": "external", "metadata": {"scalerAddress": value}}
+        findings = review(triggers=[trigger]).findings
+        return [(one.level, one.instead) for one in findings if one.code == "scaler-address"]
+
+    assert addresses(address) == [(level, instead)]
+    assert not addresses(instead)
 
 
-def test_a_climb_that_ends_below_the_cap_is_a_warning() -> None:
-    """With two pods per sync from 3 on, 12 partitions get 11 consumers permanently."""
-    slow = {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 15}]}
-    found = review(minReplicaCount=3, advanced=behavior(scaleUp=slow))
+@pytest.mark.parametrize(
+    ("servers", "level", "said", "instead"),
+    [
+        ("kafka", "broken", "missing port", "kafka:9092"),
+        ("PLAINTEXT://kafka:9093", "broken", "too many colons", "kafka:9093"),
+        ("a:9092;b:9092", "broken", "too many colons", "a:9092,b:9092"),
+        ("k:port", "broken", "unknown port", "k:9092"),
+        ("k:99999", "broken", "invalid port", "k:9092"),
+        ("k:9092,b", "warning", "missing port", "k:9092,b:9092"),
+        ("::1:9092", "broken", "too many colons", "HOST:9092"),
+    ],
+)
+def test_servers_that_cannot_be_dialled_are_named(
+    servers: str, level: str, said: str, instead: str
+) -> None:
+    """With the form that can be."""
+    finding = found(review(triggers=[kafka(bootstrapServers=servers)]), "server-address")
 
-    sticks = next(item for item in found.findings if item.code == "cap-sticks")
-    assert sticks.level == "warning"
-    assert found.climb == (3, 5, 7, 9, 11)
+    assert (finding.level, finding.instead) == (level, instead)
+    assert said in finding.happens
 
 
-def test_misspelt_fields_of_the_article_get_the_right_name() -> None:
-    """The fields minReplicas and maxReplicas are answered with the names that KEDA has."""
-    found = review(minReplicas=3, maxReplicas=50)
+@pytest.mark.parametrize(
+    ("code", "trigger"),
+    [
+        *[
+            ("topic-impossible", kafka(topic=topic))
+            for topic in ("orders,payments", "orders-.*", "a b", "a*", "x" * 250, "..")
+        ],
+        *[
+            ("many-series", prometheus(query))
+            for query in (
+                'kafka_consumergroup_lag{consumergroup="g"}',
+                "sum by (topic) (a)",
+                "sum(a) by (topic)",
+                "rate(a[5m])",
+                "a / b",
+                "topk(3, a)",
+            )
+        ],
+    ],
+)
+def test_a_source_that_keda_cannot_read_as_it_is_meant(code: str, trigger: dict[str, Any]) -> None:
+    """KEDA reads one topic for each trigger, and takes one series."""
+    assert code in review(triggers=[trigger]).codes
 
-    assert {item.instead for item in found.findings} == {"minReplicaCount", "maxReplicaCount"}
 
+def test_the_right_name_is_told() -> None:
+    """Of fields of an HPA, and of a mechanism that has another name in Kafka."""
+    fields = review(minReplicas=3, maxReplicas=50).findings
 
-def test_plain_is_answered_with_plaintext() -> None:
-    """The article's sasl value is one of Kafka's, not of KEDA's."""
-    found = review(triggers=[kafka(sasl="plain")])
-
-    assert found.findings[0].instead == "sasl: plaintext"
+    assert {item.instead for item in fields} == {"minReplicaCount", "maxReplicaCount"}
+    assert review(triggers=[kafka(sasl="plain")]).findings[0].instead == "sasl: plaintext"
 
 
 @pytest.mark.parametrize("spec", [{}, {"pollingInterval": 0}, {"triggers": [kafka(sasl="x")]}])
@@ -327,74 +464,233 @@ def test_an_object_that_the_operator_refuses_cannot_run() -> None:
     ]
 
 
-def documents(*more: dict[str, Any]) -> tuple[str, ...]:
-    """Return the codes of a policy on CPU and lag whose file holds these documents as well."""
-    file = review_documents([*more, policy(triggers=[kafka(), CPU])], where="file")
-    return file.policies[0].codes
-
-
-def workload(name: str, requests: dict[str, str]) -> dict[str, Any]:
-    """Return a Deployment with one container."""
-    container = {"name": "c", "resources": {"requests": requests}, "env": [{"name": "V"}]}
-    template = {"spec": {"containers": [container]}}
-    return {"kind": "Deployment", "metadata": {"name": name}, "spec": {"template": template}}
-
-
-def test_other_documents_of_the_file_are_looked_at() -> None:
-    """The target's requests are checked when it is in the file, else its absence is told."""
-    assert "request-not-checked" in documents()
-    assert "request-missing" in documents(workload("w", {}))
-    assert "target-missing" in documents(workload("other", {"cpu": "1"}))
-    assert not {"request-missing", "request-not-checked"} & set(
-        documents(workload("w", {"cpu": "1"}))
-    )
-
-
-def test_two_policies_on_one_target_are_refused() -> None:
-    """Applied from top to bottom, the second ScaledObject meets the first."""
-    second = policy()
-    second["metadata"]["name"] = "other"
-
-    found = review_documents([policy(), second], where="file").policies
-
-    assert [item.is_accepted for item in found] == [True, False]
-    assert found[1].refused_by == "webhook"
-
-
-def test_a_login_that_is_not_in_the_file_is_noted() -> None:
-    """A TriggerAuthentication of the file answers the reference."""
-    asked = policy(triggers=[{**kafka(), "authenticationRef": {"name": "login"}}])
-    login = {"kind": "TriggerAuthentication", "metadata": {"name": "login"}}
-
-    alone, together = (
-        review_documents(items, where="file").policies[0].codes
-        for items in ([asked], [asked, login])
-    )
-
-    assert "login-not-in-file" in alone
-    assert "login-not-in-file" not in together
-
-
 def test_an_hpa_is_reviewed_as_well() -> None:
     """A plain HPA on CPU sees no lag; one with KEDA's field names is rejected."""
-    hpa: dict[str, Any] = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "h"},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"},
-            "maxReplicas": 3,
-        },
+    assert review_policy(hpa(), where="f").codes == ("lag-not-seen", "no-behavior")
+    assert not review_policy(hpa(minReplicaCount=2), where="f").is_accepted
+
+
+@pytest.mark.parametrize(
+    ("manifest", "instead"),
+    [
+        *[(hpa(f"autoscaling/{v}"), "autoscaling/v2") for v in ("v2beta1", "v2beta2", "v99")],
+        (hpa("apps/v1"), "autoscaling/v2"),
+        (hpa(None), "autoscaling/v2"),
+        *[({**scaled_object(), "apiVersion": v}, "keda.sh/v1alpha1") for v in ("keda.sh/v1", None)],
+    ],
+)
+def test_a_version_that_is_not_served_is_refused(manifest: dict[str, Any], instead: str) -> None:
+    """The served one is the remedy, not another object."""
+    (finding,) = review_policy(manifest, where="f").findings
+
+    assert (finding.level, finding.code, finding.instead) == ("refused", "api-version", instead)
+
+
+def test_v1_is_v2_with_a_metric_on_cpu() -> None:
+    """With a percentage or without one; a field of v2 alone is unknown there."""
+    for spec in ({"targetCPUUtilizationPercentage": 70}, {}):
+        assert review_policy(hpa("autoscaling/v1", **spec), where="f").is_accepted
+    (finding,) = review_policy(hpa("autoscaling/v1", metrics=[]), where="f").findings
+    assert "autoscaling/v2" in finding.instead
+
+
+RESOURCE = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"scaleTargetRef": {"kind": "Deployment", "name": "w"}}, "spec.scaleTargetRef.apiVersion"),
+        ({"scaleTargetRef": {**TARGET, "name": ""}}, "spec.scaleTargetRef.name"),
+        ({"minReplicas": 0}, "spec.minReplicas"),
+        ({"minReplicas": 4}, "spec.maxReplicas"),
+        ({"maxReplicas": 3_000_000_000}, "spec.maxReplicas"),
+        ({"behavior": {"scaleUp": {"policies": []}}}, "spec.behavior.scaleUp.policies"),
+        (
+            {"behavior": {"scaleUp": {"stabilizationWindowSeconds": 3601}}},
+            "spec.behavior.scaleUp.stabilizationWindowSeconds",
+        ),
+        ({"metrics": [{"type": "Pods"}]}, "spec.metrics[0].pods"),
+        ({"metrics": [{"type": "Cpu", "resource": RESOURCE}]}, "spec.metrics[0].type"),
+        (
+            {"metrics": [{"type": "Resource", "resource": {**RESOURCE, "name": ""}}]},
+            "spec.metrics[0].resource.name",
+        ),
+        (
+            {
+                "metrics": [
+                    {
+                        "type": "Resource",
+                        "resource": {
+                            "name": "cpu",
+                            "target": {**RESOURCE["target"], "averageValue": "1"},  # type: ignore[dict-item]
+                        },
+                    }
+                ]
+            },
+            "spec.metrics[0].resource.target.averageValue",
+        ),
+        ({"metrics": "cpu"}, "spec.metrics"),
+        ({"metrics": ["cpu"]}, "spec.metrics[0]"),
+        ({"metrics": [{"type": "Resource", "resource": "cpu"}]}, "spec.metrics[0].resource"),
+        (
+            {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": 80}}]},
+            "spec.metrics[0].resource.target",
+        ),
+        ({"scaleTargetRef": "consumer"}, "spec.scaleTargetRef"),
+        ({"behavior": {"scaleUp": {"policies": 4}}}, "spec.behavior.scaleUp.policies"),
+    ],
+)
+def test_kubernetes_own_rules_refuse_an_hpa(spec: dict[str, Any], field: str) -> None:
+    """Each is named by its field, also where a field is of another type."""
+    findings = review_policy(hpa(**spec), where="f").findings
+
+    assert {(item.level, item.field) for item in findings} == {("refused", field)}
+
+
+@pytest.mark.parametrize(("metadata", "field"), [({}, "metadata.name"), ("h", "metadata")])
+def test_an_hpa_without_a_name_is_refused(metadata: Any, field: str) -> None:
+    """As a ScaledObject is."""
+    (finding,) = review_policy({**hpa(), "metadata": metadata}, where="f").findings
+    assert finding.field == field
+
+
+SOURCE = {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": 0.5}}
+NAMED = {**SOURCE, "describedObject": {"kind": "Service", "name": "s"}}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "code"),
+    [
+        ([{"type": "Pods", "pods": SOURCE}], "not-rehearsed-here"),
+        ([{"type": "Object", "object": NAMED}], "not-rehearsed-here"),
+        ([{"type": "Resource", "resource": {**RESOURCE, "name": "cpus"}}], "resource-unknown"),
+        ([{"type": "External", "external": SOURCE}], None),
+        (None, "lag-not-seen"),
+    ],
+)
+def test_what_of_an_hpa_is_stored(metrics: Any, code: str | None) -> None:
+    """A quantity may be a number, a null counts as absent, and a resource have any name."""
+    rules = {"scaleUp": {"tolerance": 0.05}}
+    reviewed = review_policy(hpa(metrics=metrics, minReplicas=None, behavior=rules), where="f")
+    told = {"not-rehearsed-here", "resource-unknown", "lag-not-seen"} & {*reviewed.codes}
+
+    assert reviewed.is_accepted
+    assert told == ({code} if code else set())
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"maxReplicaCount": 12.0},
+        {"minReplicaCount": 3.0, "idleReplicaCount": 0.0},
+        {"pollingInterval": 3e1, "cooldownPeriod": 60.0, "minReplicaCount": 0.0},
+        {"fallback": {"failureThreshold": 0.0, "replicas": 6.0}},
+        {"advanced": {"horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": {
+            "stabilizationWindowSeconds": 0.0,
+            "policies": [{"type": "Pods", "value": 4.0, "periodSeconds": 15.0}],
+        }}}}},
+    ],
+)  # fmt: skip
+def test_a_whole_number_may_have_a_point(spec: dict[str, Any]) -> None:
+    """JSON has one kind of number."""
+    assert review(**spec).can_run
+    assert review_policy(hpa(maxReplicas=10.0, minReplicas=1.0), where="f").can_run
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({"labels": {"country": False}}, "metadata.labels.country"),
+        ({"annotations": {"tier": True}}, "metadata.annotations.tier"),
+    ],
+)
+def test_a_boolean_is_no_text(metadata: dict[str, Any], field: str) -> None:
+    """The quoted form is the remedy, also in an HPA and in a trigger's metadata."""
+    for manifest in (hpa(), scaled_object()):
+        named = {**manifest, "metadata": {**manifest["metadata"], **metadata}}
+        (finding,) = review_policy(named, where="f").findings
+        assert finding.field == field
+        assert "in quotes" in finding.instead
+    trigger = kafka()
+    trigger["metadata"]["tls"] = False
+    (finding,) = review(triggers=[trigger]).findings
+    assert (finding.field, finding.level) == ("spec.triggers[0].metadata.tls", "refused")
+    assert '"false" in quotes' in finding.instead
+
+
+def test_the_three_thresholds_are_distinguished_by_rate_and_promise() -> None:
+    """At 4,000/s per pod and 10 s one is noise, one is low, one breaks the promise."""
+    context = PolicyContext(partitions=24, pod_rate=4000, slo_seconds=10, base_rate=6000)
+
+    codes = {
+        name: set(review_of_policies(f"lag-threshold-{name}", context).codes)
+        for name in ("1k", "10k")
     }
-    wrong = {**hpa, "spec": {**hpa["spec"], "minReplicaCount": 2}}
+    high = review_of_policies("lag-threshold-100k", context)
 
-    assert review_policy(hpa, where="f").codes == ("lag-not-seen", "no-behavior")
-    assert not review_policy(wrong, where="f").is_accepted
+    assert codes["1k"] >= {"scales-on-noise", "threshold-suggestion"}
+    assert "scales-on-noise" not in codes["10k"]
+    assert "threshold-breaks-slo" in high.codes
+    assert high.suggested_lag_threshold == 30_000
 
 
-def test_a_file_without_a_policy_is_wrong_input() -> None:
-    """The documents that were found are named."""
-    with pytest.raises(WrongInput, check=lambda error: error.value == "Deployment w"):
-        review_documents([workload("w", {})], where="file")
-    with pytest.raises(WrongInput, check=lambda error: error.field == "document 1"):
-        review_documents(["text"], where="file")
+# Codes of the warnings (not of the notes), and the way up under full lag.
+EXPECTED: dict[str, tuple[set[str], tuple[int, ...]]] = {
+    "cpu-only": ({"down-window-short", "lag-not-seen"}, ()),
+    "cron-prewarm-plus-lag": ({"failing-trigger-blocks"}, (2, 6, 12)),
+    "lag-cpu-safety-net": ({"resource-holds-one-way"}, (2, 6, 12)),
+    "lag-default": (set(), (2, 4, 8, 12)),
+    "lag-even-distribution": (set(), (2, 12)),
+    "lag-fast-up-slow-down": (set(), (2, 6, 12)),
+    "lag-hello": ({"down-window-short"}, (2, 4)),
+    "lag-no-hysteresis": ({"down-window-short"}, (2, 12)),
+    "lag-overscale-2p": ({"down-window-short", "max-over-partitions"}, (2, 13, 24)),
+    "lag-partitions-with-lag": (set(), (2, 6, 12)),
+    "lag-quick": ({"down-window-short"}, (2, 6, 12)),
+    "lag-spark": ({"down-window-short"}, (2, 4)),
+    "lag-standard": (set(), (2, 8, 24)),
+    "lag-threshold-100k": (set(), (2, 6, 12, 24)),
+    "lag-threshold-10k": (set(), (2, 6, 12, 24)),
+    "lag-threshold-1k": (set(), (2, 6, 12, 24)),
+    "persistent-lag": (set(), (2, 4, 8, 12)),
+    "persistent-lag-aggressive": (set(), (2, 4, 8, 12)),
+    "persistent-lag-conservative": (set(), (2, 4, 8, 12)),
+    "persistent-lag-cost-optimised": (set(), (2, 6, 12)),
+    "production": (set(), (3, 9, 12)),
+    "prometheus-lag": ({"down-window-short"}, (2, 6, 12)),
+    "projected-lag": (set(), (2, 4, 8, 12)),
+    "scale-to-zero": (set(), (1, 5, 10, 12)),
+}
+
+OF_24_PARTITIONS = ("lag-standard", "lag-threshold-1k", "lag-threshold-10k", "lag-threshold-100k")
+
+
+def review_of_policies(name: str, context: PolicyContext | None = None) -> PolicyReview:
+    """Return the review of a policy of the catalog, beside the workload that it scales."""
+    path = policy_file(name)
+    found = review_documents(
+        parse_documents(read_text(path), where=name),
+        where=name,
+        context=context,
+        workloads=(base_manifest("consumer", "Deployment"),),
+    )
+    return found.policies[0]
+
+
+def test_every_policy_is_expected() -> None:
+    """A new policy states here what it warns of."""
+    assert set(list_policies()) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", list_policies())
+def test_the_warnings_of_each_policy(name: str) -> None:
+    """It is accepted, KEDA can run it, and only the listed warnings are raised."""
+    partitions = 24 if name in OF_24_PARTITIONS else 12
+
+    found = review_of_policies(name, PolicyContext(partitions=partitions))
+
+    assert found.is_accepted
+    assert found.can_run
+    warnings = {item.code for item in found.findings if item.level == "warning"}
+    assert (warnings, found.climb) == EXPECTED[name]

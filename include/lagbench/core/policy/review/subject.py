@@ -1,13 +1,11 @@
-"""One thing worth knowing of a policy, and what else the findings look at."""
+"""A policy as the findings look at it: with what is known of its workload and of the cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
-from lagbench.core.hpa.controller_flags import controller_flags
 from lagbench.core.hpa.hpa_metrics import propose_external_average
 from lagbench.core.hpa.hpa_object import parse_hpa
 from lagbench.core.hpa.hpa_sync import (
@@ -21,30 +19,13 @@ from lagbench.core.keda.loop.keda_hpa import build_hpa
 from lagbench.core.keda.loop.scalers import MetricSpec
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.kubernetes_values import NS_PER_SECOND
+from lagbench.core.object_schema import value_at
 from lagbench.core.policy.admission.webhook import ClusterView
-from lagbench.core.policy.policy_limits import PolicyLimits, policy_limits
+from lagbench.core.policy.finding import Finding, shown
+from lagbench.core.policy.policy import Policy
+from lagbench.core.policy.policy_limits import PolicyLimits
+from lagbench.core.policy.review.finding_texts import found
 from lagbench.core.scenario.scenario import ConsumerSettings
-
-Level = Literal["refused", "broken", "warning", "note"]
-"""refused: never stored. broken: stored, but KEDA's operator cannot run it, or it cannot do what
-it is for. warning: it does something else than it says. note: worth knowing.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A stable ``code``, where it is written, what happens, and what to write instead."""
-
-    level: Level
-    code: str
-    field: str
-    value: str
-    happens: str
-    instead: str = ""
-
-    def as_dict(self) -> dict[str, str]:
-        """Return the finding for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +66,35 @@ class KnownObjects:
 
 @dataclass(frozen=True)
 class Subject:
-    """A ScaledObject that was accepted and parsed, as the rules look at it."""
+    """A ScaledObject that was accepted and read, as the rules look at it."""
 
-    manifest: Mapping[str, Any]
+    policy: Policy
     spec: ScaledObjectSpec
     context: PolicyContext
     known_objects: KnownObjects
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """Return the object as it is written."""
+        return self.policy.manifest
+
+    @property
+    def limits(self) -> PolicyLimits:
+        """Return the limits of the policy."""
+        return self.policy.limits
+
+    def found(self, key: str, field: str, value: str = "", **facts: Any) -> Finding:
+        """Return a finding; its value is what is written at the field, unless another is given."""
+        written = value_at(self.manifest, field)
+        if not value:
+            value = shown(written, field) if str(written or "").strip() else "(absent)"
+        usual = {
+            "floor": self.spec.floor,
+            "ceiling": self.spec.max_replica_count,
+            "interval": self.spec.polling_interval_seconds,
+            "sync": self.limits.flags.sync_seconds_in_force,
+        }
+        return found(key, field, value, **{**usual, **facts})
 
     @property
     def written(self) -> Mapping[str, Any]:
@@ -103,40 +107,6 @@ class Subject:
         """Return the annotations as they are written."""
         return (self.manifest.get("metadata") or {}).get("annotations") or {}
 
-    @cached_property
-    def limits(self) -> PolicyLimits:
-        """Return the limits of the policy."""
-        return policy_limits(self.manifest)
-
-
-LOGIN_PARAMETERS = frozenset(
-    {
-        *("username", "password", "ca", "cert", "key", "keyPassword", "scopes", "keytab", "realm"),
-        *("oauthTokenEndpointUri", "oauthExtensions", "kerberosConfig", "kerberosServiceName"),
-        *("accessToken", "caCert", "tlsClientCert", "tlsClientKey", "bearerToken", "token"),
-        *("customAuthHeader", "customAuthValue", "apiKey", "clientID", "clientSecret"),
-    }
-)
-"""Parameters that hold, or may hold, a secret: they are never shown."""
-
-
-NOT_SHOWN = "(not shown)"
-
-
-def is_login(field: str) -> bool:
-    """Return whether a field's parameter may hold a secret."""
-    return field.rpartition(".")[2].removesuffix("FromEnv") in LOGIN_PARAMETERS
-
-
-def shown(value: object, field: str = "") -> str:
-    """Return a value as a person wrote it, shortened; never a login, nor what may hold one."""
-    if is_login(field):
-        return NOT_SHOWN
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(map(str, value))}}}"
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
 
 # The longest window is an hour; what has not moved for that long will not.
 _LONGEST_WINDOW_SECONDS = 3600
@@ -147,15 +117,15 @@ ANY_NUMBER = 2**31 - 1
 """The proposal of a metric without a cap."""
 
 
-def climb(manifest: Mapping[str, Any], spec: ScaledObjectSpec, *, wish: int) -> tuple[int, ...]:
+def climb(subject: Subject, *, wish: int) -> tuple[int, ...]:
     """Return the counts from the floor up, while a metric permanently wants ``wish`` replicas.
 
     Pods are there at once, so this is the fastest way; syncs that change nothing are left out.
     """
     metric = MetricSpec("lag", "External", "AverageValue", _TARGET_MILLI)
-    built = build_hpa(spec, {"uid": "", **(manifest.get("metadata") or {})}, [metric])
+    spec, flags = subject.spec, subject.limits.flags
+    built = build_hpa(spec, {"uid": "", **(subject.manifest.get("metadata") or {})}, [metric])
     hpa = parse_hpa(built, where="climb")
-    flags = controller_flags(manifest, where="climb")
     settings, replicas = HpaSettings(tolerance=flags.tolerance_in_force), max(spec.floor, 1)
     sync_seconds = round(flags.sync_seconds_in_force)
     most_still = _LONGEST_WINDOW_SECONDS // sync_seconds + 1

@@ -1,0 +1,319 @@
+"""A policy as one value: read once, checked alone, together with a scenario and a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, get_args
+
+from lagbench.core.hpa.controller_flags import SYNC_ANNOTATION, TOLERANCE_ANNOTATION
+from lagbench.core.hpa.hpa_object import HpaSpec, ScaleTarget, parse_hpa
+from lagbench.core.keda.loop.keda_hpa import CONTROLLER, is_handed_over
+from lagbench.core.keda.object.scaled_object import read_scaled_object
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
+from lagbench.core.keda.triggers.trigger_parameters import NotSupported
+from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
+from lagbench.core.object_meta import without_export
+from lagbench.core.object_schema import json_value
+from lagbench.core.policy.admission.api_server import Admission, admit, admit_hpa, stored_hpa
+from lagbench.core.policy.admission.webhook import ClusterView
+from lagbench.core.policy.applied import AppliedPolicy
+from lagbench.core.policy.finding import refusal_findings
+from lagbench.core.policy.policy_limits import PolicyLimits, limits_of, unscaled_limits
+from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION, StreamWindow, stream_windows
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
+from lagbench.core.scenario.scenario import Scenario, Workload
+from lagbench.errors import WrongInput
+
+POLICY_VERSIONS = {"ScaledObject": "keda.sh/v1alpha1", "HorizontalPodAutoscaler": "autoscaling/v2"}
+
+
+def is_policy(document: Any) -> bool:
+    """Return whether a document of a file is a ScaledObject or an HPA, of whichever version."""
+    kind = document.get("kind") if isinstance(document, Mapping) else None
+    return isinstance(kind, str) and kind in POLICY_VERSIONS
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A ScaledObject or an HPA, read once: as it is written, and what that means.
+
+    ``where`` names its file. ``beyond``: what KEDA or Kubernetes would do, and the bench cannot.
+    """
+
+    manifest: Mapping[str, Any]
+    where: str
+    spec: ScaledObjectSpec | HpaSpec
+    limits: PolicyLimits
+    beyond: tuple[NotSupported, ...] = ()
+
+    @classmethod
+    def read(
+        cls,
+        manifest: Mapping[str, Any],
+        *,
+        where: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> Policy:
+        """Return the policy of a run folder or of a cluster, which was admitted there.
+
+        :param environment: the variables of its target as far as they are known; None: not at all
+            (a run fills in what they give).
+        :raises WrongInput: KEDA or Kubernetes would not scale by it.
+        """
+        if manifest.get("kind") == "HorizontalPodAutoscaler":
+            kept, problems = playable_metrics(manifest, where)
+            spec: ScaledObjectSpec | HpaSpec | None = parse_hpa(kept, where=where)
+        else:
+            spec, problems = read_scaled_object(manifest, where=where, environment=environment)
+        beyond = tuple(problem for problem in problems if isinstance(problem, NotSupported))
+        if spec is None or len(beyond) < len(problems):
+            raise problems[0]
+        limits = limits_of(spec, manifest, where=where)
+        if beyond and isinstance(spec, HpaSpec):
+            limits = replace(limits, most_replicas=None)  # it may follow any load
+        return cls(manifest, where, spec, limits, beyond)
+
+    @classmethod
+    def load(
+        cls,
+        manifest: Mapping[str, Any],
+        *,
+        where: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> Policy:
+        """Return a policy as the API server would store it, without what a cluster has added.
+
+        :raises WrongInput: it is none, KEDA or Kubernetes would reject it, or the bench cannot
+            read one of its triggers.
+        """
+        if not is_policy(manifest):
+            allowed = " or ".join(POLICY_VERSIONS)
+            raise WrongInput(where=where, field="kind", value=manifest.get("kind"), allowed=allowed)
+        written = without_export(manifest)
+        if written["kind"] == "HorizontalPodAutoscaler":
+            _require_admission(written, admit_hpa(written), where)
+            policy = cls.read(stored_hpa(written), where=where)
+        else:
+            written = json_value(written)
+            answer = admit(written, ClusterView())
+            if written.get("apiVersion") != POLICY_VERSIONS["ScaledObject"]:
+                _require_admission(written, answer, where)
+            # Read first: its message has the value as it is written.
+            policy = cls.read(written, where=where, environment=environment)
+            if not policy.beyond:
+                _require_admission(written, answer, where)
+        for problem in policy.beyond:
+            raise problem
+        return policy
+
+    @classmethod
+    def unknown(cls, where: str, replicas: int | None) -> Policy:
+        """Return what stands for the policy of a group that none scales: it keeps its replicas."""
+        limits = unscaled_limits(replicas)
+        floor, target = limits.floor_replicas, ScaleTarget(api_version="", kind="", name="")
+        spec = HpaSpec(target=target, min_replicas=floor, max_replicas=floor, metrics=())
+        return cls({}, where, spec, limits)
+
+    @cached_property
+    def windows(self) -> tuple[StreamWindow, ...]:
+        """Return the windows of its cron triggers in a run's stream."""
+        return stream_windows(self.manifest, where=self.where)
+
+    @cached_property
+    def applied(self) -> AppliedPolicy:
+        """Return the policy as the cluster should hold it."""
+        return AppliedPolicy(self.manifest, self.spec)
+
+
+def playable_metrics(
+    manifest: Mapping[str, Any], where: str
+) -> tuple[dict[str, Any], list[WrongInput]]:
+    """Return an HPA with the metrics that the bench plays, and one problem for each other."""
+    spec = manifest.get("spec") or {}
+    kept, problems = [], list[WrongInput]()
+    for index, metric in enumerate(spec.get("metrics") or ()):
+        source = metric.get("resource") or metric.get("containerResource")
+        name, field = source and source["name"], f"spec.metrics[{index}]"
+        if source and name not in {"cpu", "memory"}:
+            field, allowed = f"{field}.resource.name", "cpu or memory"
+            problems.append(WrongInput(where=where, field=field, value=name, allowed=allowed))
+        elif metric["type"] in {"Pods", "Object"}:
+            field, kind = f"{field}.type", metric["type"]
+            allowed = "External, Resource, ContainerResource"
+            problems.append(NotSupported(where=where, field=field, value=kind, allowed=allowed))
+        else:
+            kept.append(metric)
+    return {**manifest, "spec": {**spec, "metrics": kept}}, problems
+
+
+def check_policy(manifest: Mapping[str, Any], *, where: str) -> Policy:
+    """Return a ScaledObject or HPA that the bench can run, checked.
+
+    A process calls this once for a policy and hands the result on.
+
+    :raises WrongInput: KEDA or Kubernetes would reject it, or the bench does not support it.
+    """
+    _check_metrics(manifest, where)
+    policy = Policy.load(manifest, where=where)
+    _check_target(policy.spec.target, where)
+    _ = policy.windows
+    return policy
+
+
+def refuse_broken_triggers(policy: Policy) -> None:
+    """Reject a trigger whose source can never answer, as its type's record says.
+
+    :raises WrongInput: names the parameter, and what to write instead.
+    """
+    triggers = policy.spec.triggers if isinstance(policy.spec, ScaledObjectSpec) else ()
+    for trigger in triggers:
+        metadata = policy.manifest["spec"]["triggers"][trigger.index]["metadata"]
+        for remark in TRIGGER_TYPES[trigger.type].remarks(trigger.parameters, metadata):
+            if remark.level == "broken":
+                raise WrongInput(
+                    where=policy.where,
+                    field=f"spec.triggers[{trigger.index}].metadata.{remark.parameter}",
+                    value=remark.value,
+                    allowed=f"{remark.instead} ({remark.happens})",
+                )
+
+
+def _require_admission(manifest: Mapping[str, Any], answer: Admission, where: str) -> None:
+    for finding in refusal_findings(manifest, answer)[:1]:
+        instead = f" ({finding.instead})" if finding.instead else ""
+        allowed = f"{finding.happens}{instead}"
+        raise WrongInput(where=where, field=finding.field, value=finding.value, allowed=allowed)
+
+
+def check_fit(scenario: Scenario, policy: Policy) -> None:
+    """Reject a policy that names the other kind of workload, or more replicas than partitions.
+
+    More replicas are fine with ``allow_overscale``. A ScaledObject without a kind follows the
+    scenario's workload; one with a kind, and each HPA, must name that workload.
+    """
+    limits = policy.limits
+    kind = policy.manifest["spec"]["scaleTargetRef"].get("kind")
+    if kind and kind != scenario.consumer.workload:
+        raise WrongInput(
+            where=policy.where,
+            field="spec.scaleTargetRef.kind",
+            value=kind,
+            allowed=f"{scenario.consumer.workload}, the consumer.workload of scenario "
+            f"{scenario.name} (or set consumer.workload: {kind} in the scenario)",
+        )
+    if policy.windows and scenario.hpa_sync_at_seconds is not None:
+        raise WrongInput(
+            where=f"scenario {scenario.name}",
+            field="hpa_sync_at_seconds",
+            value=scenario.hpa_sync_at_seconds,
+            allowed="none with this policy: its cron windows fix the stream's start",
+        )
+    first = scenario.partitions
+    for one in limits.of_triggers:
+        if not one.counted(first):
+            metadata = policy.manifest["spec"]["triggers"][one.index]["metadata"]
+            raise WrongInput(
+                where=policy.where,
+                field=f"spec.triggers[{one.index}].metadata.partitionLimitation",
+                value=metadata["partitionLimitation"],
+                allowed=f"some of 0 to {first - 1}, the partitions of scenario {scenario.name}",
+            )
+    most = scenario.partition_plan.last
+    if limits.ceiling_replicas > most and not scenario.allow_overscale:
+        raise WrongInput(
+            where=policy.where,
+            field=limits.ceiling_field,
+            value=limits.ceiling_replicas,
+            allowed=f"at most {most}, the partitions of scenario {scenario.name}: a "
+            "pod beyond them gets none (to show that, set allow_overscale: true in the scenario)",
+        )
+
+
+def require_one_start(first: Policy, second: Policy) -> None:
+    """Reject policies of two groups whose windows no start of one stream puts on whole minutes.
+
+    :raises WrongInput: their edges are not whole minutes apart.
+    """
+    if not first.windows or not second.windows:
+        return
+    if (first.windows[0].from_seconds - second.windows[0].from_seconds) % 60:
+        raise WrongInput(
+            where=second.where,
+            field=f"metadata.annotations[{WINDOWS_ANNOTATION}]",
+            value=second.manifest["metadata"]["annotations"][WINDOWS_ANNOTATION],
+            allowed="edges that are whole minutes from those of the first group's policy: both "
+            "groups have one stream",
+        )
+
+
+def _check_metrics(manifest: Mapping[str, Any], where: str) -> None:
+    """Reject a metric whose source an HPA cannot name."""
+    spec = manifest.get("spec")
+    metrics = spec.get("metrics") if isinstance(spec, Mapping) else None
+    for index, metric in enumerate(metrics if isinstance(metrics, list) else ()):
+        kind = metric.get("type") if isinstance(metric, Mapping) else None
+        if kind in ("External", "Object", "Pods"):
+            raise WrongInput(
+                where=where,
+                field=f"spec.metrics[{index}].type",
+                value=kind,
+                allowed="Resource (external metrics need a ScaledObject, which names their source)",
+            )
+
+
+def _check_target(target: ScaleTarget, where: str) -> None:
+    """Reject a policy that scales something else than the consumers."""
+    kinds = get_args(Workload)
+    if target.kind not in kinds or target.name != CONSUMER_DEPLOYMENT:
+        raise WrongInput(
+            where=where,
+            field="spec.scaleTargetRef",
+            value=f"{target.kind} {target.name}",
+            allowed=f"{' or '.join(kinds)} {CONSUMER_DEPLOYMENT}, the workload under test",
+        )
+
+
+def require_own_controller(policy: Policy, *, where: str, is_embedded: bool) -> None:
+    """Reject flags of the HPA's controller on a cluster where Kubernetes' own one drives the HPA.
+
+    That one has one sync and one tolerance for all HPAs, and does not read the annotations.
+
+    :raises WrongInput: the policy sets a flag, and lagbench's controller does not drive it.
+    """
+    flags, manifest = policy.limits.flags, policy.manifest
+    if is_embedded or not flags.are_set:
+        return
+    if isinstance(policy.spec, ScaledObjectSpec) and is_handed_over(manifest):
+        return
+    name = TOLERANCE_ANNOTATION if flags.sync_seconds is None else SYNC_ANNOTATION
+    raise WrongInput(
+        where=where,
+        field=f"metadata.annotations[{name}]",
+        value=manifest["metadata"]["annotations"][name],
+        allowed="no value on a cluster, where kube-controller-manager has one for all HPAs (or "
+        f"hand the ScaledObject over to {CONTROLLER}, docs/kubernetes.md)",
+    )
+
+
+def require_kafka_log_in(policy: Policy, *, where: str) -> None:
+    """Reject a kafka trigger without TLS and SASL: KEDA does not read the Secret of the pods.
+
+    A broker whose certificate KEDA's image trusts needs no more than ``tls`` of the metadata.
+
+    :raises WrongInput: names the first such trigger.
+    """
+    triggers = policy.spec.triggers if isinstance(policy.spec, ScaledObjectSpec) else ()
+    for trigger in triggers:
+        read = trigger.parameters
+        if not isinstance(read, KafkaTrigger) or trigger.authentication_ref is not None:
+            continue
+        if read.security.sasl == "none" and not read.security.is_tls:
+            raise WrongInput(
+                where=where,
+                field=f"spec.triggers[{trigger.index}].authenticationRef",
+                value="",
+                allowed="a TriggerAuthentication with the login of KEDA: this Kafka is secured",
+            )
