@@ -27,10 +27,9 @@ from lagbench.embedded.bench_state import (
     BrokerOutage,
     ProcessRecord,
 )
-from lagbench.embedded.bench_status import BenchStatus, status_of
 from lagbench.embedded.broker import require_disk
 from lagbench.embedded.child_server import PartState
-from lagbench.embedded.doctor import Check, examine
+from lagbench.embedded.doctor import BenchStatus, Check, examine, status_of
 from lagbench.embedded.java import find_java
 from lagbench.embedded.kafka_choice import (
     CONNECTION_VARIABLE,

@@ -30,9 +30,7 @@ NEEDED_DISK_BYTES = 2 * 1024**3
 
 # Measured: 2.6 s warm on two idle cores, 6 s cold, above 90 s at a load of 30.
 _START_TIMEOUT_SECONDS = 240.0
-
 _FORMAT_TIMEOUT_SECONDS = 240.0
-
 FreeBytes = Callable[[Path], int]
 
 

@@ -16,7 +16,6 @@ from lagbench.adapters.process.processes import end_process
 from lagbench.errors import NotReady
 
 PartState = Literal["running", "stopped", "died"]
-
 _LOG_TAIL_LINES = 15
 
 
@@ -85,11 +84,8 @@ class ChildServer:
 
 
 LOOPBACK = "127.0.0.1"
-
 _LOWEST_PORT = 20_000
-
 _TRIES = 200
-
 _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 

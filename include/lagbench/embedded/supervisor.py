@@ -58,7 +58,6 @@ _RESTART_SECONDS = 240.0
 _TRY_AGAIN_SECONDS = 2.0
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
-
 log = logging.getLogger("lagbench.supervisor")
 
 

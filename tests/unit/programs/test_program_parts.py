@@ -14,6 +14,7 @@ import pytest
 from pydantic import Field
 
 from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.adapters.kafka.telemetry_topic import TelemetryFollower
 from lagbench.core.scenario.conf_limits import SETTINGS_VARIABLE, Flag
 from lagbench.core.telemetry.records import encode_record
 from lagbench.core.telemetry.records_of_programs import ClockStepped, Phase, Record
@@ -21,7 +22,6 @@ from lagbench.core.telemetry.records_of_recorder import ReadGap
 from lagbench.errors import WrongInput
 from lagbench.programs.flags import CommandLine, Settings, like
 from lagbench.programs.steady_clock import ClockWatch, SteadyClock
-from lagbench.programs.telemetry_follower import TelemetryFollower
 
 _PROGRAM = """
 import sys, tempfile, threading

@@ -34,14 +34,10 @@ from lagbench.core.scenario.run_names import GROUP_PREFIX, TOPIC_PREFIX
 from lagbench.errors import NotReady, StillWaiting, WrongInput
 
 GroupRequest = Future[ConsumerGroupDescription]
-
 Answer = TypeVar("Answer")
-
 BROKER_DEFAULT = -1
 """As replication factor: ``default.replication.factor`` of the broker (KIP-464, Kafka 2.4)."""
-
 _POLL_SECONDS, _PAUSE_SECONDS = 0.05, 0.5
-
 _SPEC: Any = OffsetSpec  # its methods carry no types
 
 _WRONG_INPUT_CODES = {

@@ -24,7 +24,6 @@ from confluent_kafka.admin import AdminClient
 from lagbench.errors import NotReady
 
 GROUPS_PER_CONNECTION = 10
-
 _STATISTICS_MS = 2_000
 
 # librdkafka prints each refused connection to standard error; the errors raised here say it once.

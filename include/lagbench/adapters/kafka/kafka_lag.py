@@ -40,9 +40,7 @@ from lagbench.core.keda.triggers.kafka_parameters import (
 from lagbench.errors import NotReady
 
 Place = tuple[str, int]
-
 DEFAULT_TIMEOUT_SECONDS = 5.0
-
 _SPEC: Any = OffsetSpec  # its methods carry no types
 
 # librdkafka may answer this much after the request's own timeout; then the future is given up.

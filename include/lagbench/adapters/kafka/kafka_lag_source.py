@@ -58,7 +58,6 @@ ENTRIES_UNDER_WAY = 1_000
 """Committed offsets that are asked for at the same time, whatever the number of groups."""
 _FIRST_ANSWER_ENTRIES = 100  # expected of a group that has never answered
 _SPEC: Any = OffsetSpec  # its methods carry no types
-
 Place = tuple[str, int]
 Problem = str
 

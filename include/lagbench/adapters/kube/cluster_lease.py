@@ -16,7 +16,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kube.client.kube_errors import translated
+from lagbench.adapters.kube.kube_errors import translated
 from lagbench.core.cluster.lease import (
     LEASE,
     LeaseClaim,
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 _LOOKS = 5
 """Each lost race is another Airflow that has just written: the next look usually says held."""
-
 _REQUEST_TIMEOUT_SECONDS = 10.0
-
 Found = dict[str, Any]
 
 
@@ -169,7 +167,6 @@ class ClusterLease:
 
 HOLDER_NAME = "lagbench_lease_holder"
 """The Airflow Variable."""
-
 HOLDER_VARIABLE = f"AIRFLOW_VAR_{HOLDER_NAME.upper()}"
 """The same as Airflow reads it from its environment."""
 

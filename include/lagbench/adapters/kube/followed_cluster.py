@@ -11,10 +11,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lagbench.adapters.kube.client.api_discovery import WatchTimes, list_and_watch
-from lagbench.adapters.kube.client.kube_errors import (
+from lagbench.adapters.kube.kube_errors import (
     Failure,
     KubeKinds,
+    WatchTimes,
+    list_and_watch,
     log_in,
     mapped,
     patient_retries,
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 log = logging.getLogger(__name__)
-
 MERGE_PATCH = "application/merge-patch+json"
-
 _REQUEST_TIMEOUT_SECONDS = 10.0
 
 _WATCH_TIMES = WatchTimes(
@@ -36,7 +35,6 @@ _WATCH_TIMES = WatchTimes(
 )
 
 _POOL_SIZE = 32  # one connection per worker thread and watch, else urllib3 discards and reopens
-
 _RETRY_SECONDS = 1.0
 
 
@@ -206,31 +204,18 @@ def _translated(what: str) -> AbstractContextManager[None]:
 
 
 Manifest = dict[str, Any]
-
 ObjectKey = tuple[str, str]  # namespace (empty for cluster-wide kinds), name
-
 Snapshot = Mapping[ObjectKey, Manifest]
-
 SCALED_OBJECT = ("keda.sh/v1alpha1", "ScaledObject")
-
 HPA = ("autoscaling/v2", "HorizontalPodAutoscaler")
-
 POD = ("v1", "Pod")
-
 POD_METRICS = ("metrics.k8s.io/v1beta1", "PodMetrics")
-
 EVENT = ("v1", "Event")
-
 SERVICE = ("v1", "Service")
-
 SECRET = ("v1", "Secret")
-
 CONFIG_MAP = ("v1", "ConfigMap")
-
 TRIGGER_AUTHENTICATION = ("keda.sh/v1alpha1", "TriggerAuthentication")
-
 CLUSTER_TRIGGER_AUTHENTICATION = ("keda.sh/v1alpha1", "ClusterTriggerAuthentication")
-
 Kind = tuple[str, str]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lagbench.adapters.kube.client.kube_errors import (
+from lagbench.adapters.kube.kube_errors import (
     KubeKinds,
     describe,
     log_in,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Manifest = dict[str, Any]
 Found = TypeVar("Found")
-
 FIELD_MANAGER = "lagbench"
 API_VERSIONS: Mapping[str, str] = {
     "Namespace": "v1",

@@ -31,7 +31,6 @@ from lagbench.errors import WrongInput
 
 EXPERIMENTS_FOLDER = "_experiments"
 """In the runs folder; no run id begins with an underscore."""
-
 RUNS_FILE = "runs.jsonl.gz"
 
 
@@ -214,7 +213,6 @@ def _unpack(group: RunFolder, files: Mapping[str, Any]) -> None:
 
 KEPT_MARK = "#"
 """Between the file of kept runs and the run; no run id has one."""
-
 KEPT_FOLDER = "_kept"
 """In the runs folder: the kept runs of which a report was made."""
 

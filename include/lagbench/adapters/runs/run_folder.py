@@ -24,7 +24,6 @@ SECOND_GROUP = "second_group"
 """The name of a second group's folder in its run's; no run id has an underscore."""
 LANDED_TABLES = ("events", "processed", "telemetry")
 """The tables that hold the run's topics, in the order of ``RunNames.topics``."""
-
 Model = TypeVar("Model", bound=BaseModel)
 
 

@@ -19,9 +19,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from lagbench.core.telemetry.records_of_programs import SigtermReceived
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
-from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.pod_reports import PodCounts, PodReports
-from lagbench.programs.consumer.rebalance import GroupIdentity, Rebalancing
+from lagbench.programs.consumer.rebalance import GroupIdentity, OffsetCommits, Rebalancing
 from lagbench.programs.consumer.work_queues import PartitionWork, RecordChunk, WorkQueues
 from lagbench.programs.consumer.worker import MessageCosts, Worker
 from lagbench.programs.consumer.write_schedule import DownstreamClock
@@ -35,28 +34,18 @@ from lagbench.shared_with_spark.event import (
 )
 
 log = logging.getLogger(__name__)
-
 _POLL_RECORDS = 1000
-
 _POLL_SECONDS = 0.02
-
 _ANSWER_SECONDS = 1.0
-
 _WAKE_SECONDS = 0.5
-
 _CLOSE_SECONDS = 5.0
 
 # Fetching starts when the committed offsets have come, which nothing announces: wake until then.
 _AFTER_REBALANCE_SECONDS = 0.2
-
 _GENERATION_LOOK_SECONDS = 0.1
-
 _SILENT_WORKER_SECONDS = 30.0
-
 _QUEUE_SECONDS = 0.5  # of the pod's whole capacity, in each partition's queue
-
 _QUEUE_RECORDS = (200, 4000)
-
 _EVENT_SIZES = frozenset({EVENT_BYTES})
 
 

@@ -225,7 +225,6 @@ class WorkQueues:
 
 
 Offsets = npt.NDArray[np.int64]
-
 Attempts = npt.NDArray[np.uint8]
 
 

@@ -95,7 +95,6 @@ class SampleBodies(MessageBodies):
 
 # 8 blocks of 8192 are 1.1 s at 60,000/s, and about 35 MB.
 _BLOCKS_AHEAD = 8
-
 _WAIT_SECONDS = 0.2
 
 

@@ -26,7 +26,6 @@ from lagbench.programs.producer.outbox import MESSAGE_TIMEOUT_SECONDS, Outbox
 from lagbench.programs.producer.producer_settings import ProducerSettings
 
 log = logging.getLogger(__name__)
-
 EXIT_SIGTERM = 128 + signal.SIGTERM
 # What is due is sent this often; lateness is therefore about half of it when nothing disturbs.
 _TICK_NS = 5_000_000

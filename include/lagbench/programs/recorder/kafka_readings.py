@@ -37,7 +37,6 @@ from lagbench.core.telemetry.records_of_recorder import (
 )
 
 _TIMEOUT_SECONDS = 1.0
-
 _REQUEST_LIMIT_SECONDS = 3600.0
 """Longer than an outage of a broker: with librdkafka 2.16.1 a request to a group's coordinator that
 times out while the broker stops ends the process (see ``adapters.kafka.kafka_lag``).
@@ -49,9 +48,7 @@ _ANSWER_LIMIT_SECONDS = 3.0
 would end the request. Each request that is given up without an answer between doubles the limit."""
 
 _LONGEST_ANSWER_LIMIT_SECONDS = 60.0
-
 _MEMBERS_EVERY_SECONDS = 10.0
-
 _AT_REST = frozenset({"stable", "empty", "dead"})
 """States of a group in which no rebalance is in progress."""
 
@@ -173,7 +170,6 @@ Kind = TypeVar("Kind", bound=Record)
 
 # Beyond two intervals a reading is missing: then the last good one says nothing of now.
 _INTERVALS_SHOWN = 2.5
-
 _SHORTEST_SHOWN_SECONDS = 2.5
 
 # Pods and producer report once a second, by Kafka and by clocks of their own.

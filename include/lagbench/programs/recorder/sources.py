@@ -11,34 +11,40 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import Field, PositiveInt
 
 from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kube.client.api_discovery import Event, WatchTimes, list_and_watch
-from lagbench.adapters.kube.client.kube_errors import log_in
 from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.kube_errors import Event, WatchTimes, list_and_watch, log_in
 from lagbench.core.measures.evidence.group_events import STOPPING_PHASE
+from lagbench.core.scenario.conf_limits import Flag
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL
 from lagbench.core.scenario.scenario import Workload
 from lagbench.core.telemetry.records import encode_record
 from lagbench.core.telemetry.records_of_programs import Phase, Record
 from lagbench.core.telemetry.records_of_recorder import What
 from lagbench.errors import NotReady
+from lagbench.programs.flags import CommandLine, RunFlags, Settings
 from lagbench.programs.recorder.cluster_clocks import ClockProbe, ClockSources
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
-from lagbench.programs.recorder.kube_readings import (
+from lagbench.programs.recorder.pod_watch import (
+    GridSampler,
+    ObjectWatch,
+    PodWatch,
+    Read,
+    SourceThread,
+)
+from lagbench.programs.recorder.scaling_watch import (
+    EventWatch,
     OwnScalers,
+    ReplicaWatch,
     ScalerKind,
+    ScalerWatch,
     UsageReading,
     replica_reading,
     scaler_reading,
-)
-from lagbench.programs.recorder.pod_watch import ObjectWatch, PodWatch
-from lagbench.programs.recorder.recorder_settings import RecorderOptions
-from lagbench.programs.recorder.sampling_grid import GridSampler, Read, SourceThread
-from lagbench.programs.recorder.scaling_watch import (
-    EventWatch,
-    ReplicaWatch,
-    ScalerWatch,
 )
 from lagbench.programs.steady_clock import ClockWatch
 
@@ -46,11 +52,8 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 _KUBE_TIMEOUT_SECONDS = 2.0
-
 _WATCH_TIMES = WatchTimes(list_seconds=5.0, watch_seconds=30, overdue_seconds=5.0)
-
 Send = Callable[[Record], None]
-
 Sources = list[SourceThread]
 
 
@@ -217,9 +220,7 @@ def _watches(
 
 
 SOURCE = "observer"
-
 _INTERVAL_NS = 1_000_000_000
-
 _LOOK_SECONDS = 1.0
 
 
@@ -313,3 +314,36 @@ class GroupObserver:
                     "then are there: lagbench report judges them"
                 ) from problem
             each_second()
+
+
+class RecorderOptions(RunFlags, Settings):
+    """lagbench's observer of a run."""
+
+    group: str = Field(description="consumer group; default: the run's, by --run-id")
+    telemetry_topic: str = Field(
+        description="topic of the telemetry; default: the run's, by --run-id"
+    )
+    namespace: str = Field(NAMESPACE, description="namespace of the consumers")
+    deployment: str = Field(CONSUMER_DEPLOYMENT, description="workload of the consumers")
+    workload: Workload = Field("Deployment", description="kind of that workload")
+    interval_seconds: float = Field(1.0, ge=0.1, le=3600, description="time between two samples")
+    has_metric_aliases: Annotated[bool, Flag("metric-aliases")] = Field(
+        False, description="metrics also have the names of kafka_exporter and kube-state-metrics"
+    )
+    source: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
+        "recorder", description="the pod's metadata.name"
+    )
+    observed_pids: dict[str, PositiveInt] = Field(
+        {}, description='a JSON object of process ids by name, such as {"broker": 4711}'
+    )
+
+    @property
+    def pod_selector(self) -> str:
+        """The label selector of the run's consumers: others may have pods of the same ``app``."""
+        of_deployment = f"app={self.deployment}"
+        if self.run_id is None:  # the topics were named one by one
+            return of_deployment
+        return f"{of_deployment},{RUN_ID_LABEL}={self.run_id}"
+
+
+parse_options = CommandLine(RecorderOptions, module="lagbench.programs.recorder").read

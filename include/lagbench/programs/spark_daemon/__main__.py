@@ -21,7 +21,6 @@ from lagbench.programs.steady_clock import ClockWatch, SteadyClock, process_star
 
 _LOOK_SECONDS = 0.5
 _TELEMETRY_SECONDS = 5.0
-
 log = logging.getLogger("lagbench.programs.spark_daemon")
 
 

@@ -37,13 +37,9 @@ _HEAP = "160m"
 
 # A daemon only keeps lists: the optimising compiler and a parallel collector cost more than it.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
 _PAGE_SECONDS = 2.0
-
 _LOOK_SECONDS = 0.1
-
 _END_SECONDS = 5.0
-
 log = logging.getLogger("lagbench.programs.spark_daemon")
 
 

@@ -16,9 +16,7 @@ from lagbench.errors import NotReady
 from lagbench.programs.tcp_proxy.orders import LOOPBACK, Fault, ProxyOrder, ProxyState
 
 log = logging.getLogger(__name__)
-
 _LINGER_FOR_RESET = struct.pack("ii", 1, 0)  # closing sends RST instead of FIN
-
 _BACKLOG = 1024
 
 
@@ -239,7 +237,6 @@ class _Side(asyncio.Protocol):
 
 MOST_WAITING_BYTES = 16 * 1024 * 1024
 """The source is not read while more than this waits for its time."""
-
 _Chunk = tuple[float, bytes | None]
 """When it is due, by the loop's clock; None instead of bytes: the source has ended."""
 

@@ -8,8 +8,12 @@ import pytest
 from tests.fakes.fake_kube import FakeKube
 from tests.unit.core.policy.review.test_cluster_facts import policy
 
-from lagbench.adapters.kube.cluster_check import base_objects, foreign_objects, policies_in_the_way
-from lagbench.adapters.kube.cluster_facts import read_cluster_facts
+from lagbench.adapters.kube.cluster_check import (
+    base_objects,
+    foreign_objects,
+    policies_in_the_way,
+    read_cluster_facts,
+)
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.consumer_kinds import SPARK_MASTER
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL, RunNames

@@ -11,7 +11,7 @@ from kubernetes.client import ApiClient, Configuration
 from tests.fakes.fake_kube import FakeKube
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.ready_pods import last_words, logs_of_pod, require_admitted
+from lagbench.adapters.kube.workloads import last_words, logs_of_pod, require_admitted
 from lagbench.errors import WrongInput
 
 WORKLOAD = {"kind": "Deployment", "metadata": {"name": "consumer"}, "spec": {"template": {}}}

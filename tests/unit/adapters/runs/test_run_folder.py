@@ -17,7 +17,7 @@ from tests.fakes.compared_runs import write_run
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder, find, opened
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs, runs_root
 from lagbench.adapters.runs.run_manifest import add_versions, write_manifest
-from lagbench.adapters.runs.run_staging import Staging
+from lagbench.adapters.runs.topic_copies import Staging
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT
 

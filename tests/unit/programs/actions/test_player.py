@@ -33,7 +33,7 @@ from lagbench.core.telemetry.records_of_programs import (
 from lagbench.core.telemetry.records_of_recorder import LagSample
 from lagbench.errors import NotReady
 from lagbench.programs.actions.__main__ import api_client
-from lagbench.programs.actions.broker_actions import performer
+from lagbench.programs.actions.performers import performer, restart_changes
 from lagbench.programs.actions.player import (
     Performer,
     Player,
@@ -43,7 +43,6 @@ from lagbench.programs.actions.player import (
     parse_options,
     send_to_both,
 )
-from lagbench.programs.actions.workload_actions import restart_changes
 
 KILL = KillPod(kind="kill_pod", at_seconds=0)
 

@@ -17,6 +17,7 @@ from tests.unit.programs.consumer.fake_group import chunk
 
 from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.errors import NotReady, WrongInput
+from lagbench.programs.consumer.assembly import consumer_settings, ledger_settings
 from lagbench.programs.consumer.consumer_pod import (
     ConsumerPod,
     chunk_by_headers,
@@ -25,7 +26,6 @@ from lagbench.programs.consumer.consumer_pod import (
     stream_start_of,
 )
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions, parse_options
-from lagbench.programs.consumer.kafka_settings import consumer_settings, ledger_settings
 from lagbench.programs.consumer.pod_reports import Exposition, PodCounts
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
 from lagbench.shared_with_spark.event import identity_headers

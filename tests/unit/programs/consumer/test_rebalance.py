@@ -18,9 +18,8 @@ from lagbench.core.telemetry.records_of_programs import (
     PartitionsRevoked,
 )
 from lagbench.programs.consumer.consumer_settings import parse_options
-from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.pod_reports import PodCounts, PodReports
-from lagbench.programs.consumer.rebalance import GroupIdentity, Rebalancing
+from lagbench.programs.consumer.rebalance import GroupIdentity, OffsetCommits, Rebalancing
 from lagbench.programs.consumer.work_queues import PartitionWork, WorkQueues, Writes
 from lagbench.programs.consumer.write_schedule import WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kube.client.api_discovery import Event
+from lagbench.adapters.kube.kube_errors import Event
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import LagSample, PodSeen, PodsListed, ReadGap
 from lagbench.errors import NotReady
-from lagbench.programs.recorder.pod_watch import ObjectWatch, PodWatch, pod_seen
-from lagbench.programs.recorder.sampling_grid import GridSampler
+from lagbench.programs.recorder.pod_watch import GridSampler, ObjectWatch, PodWatch, pod_seen
 from lagbench.programs.recorder.scaling_watch import ReplicaWatch
 from lagbench.programs.recorder.sources import GroupObserver, RecordsFile
 from lagbench.results.observed_run import read_records

@@ -18,7 +18,7 @@ from lagbench.core.telemetry.records_of_recorder import (
     UsageSample,
 )
 from lagbench.errors import NotReady, WrongInput
-from lagbench.programs.recorder.kube_readings import (
+from lagbench.programs.recorder.scaling_watch import (
     OwnScalers,
     UsageReading,
     hpa_sample,
@@ -26,7 +26,7 @@ from lagbench.programs.recorder.kube_readings import (
     scaled_object_sample,
     scaler_reading,
 )
-from lagbench.programs.recorder.recorder_settings import parse_options
+from lagbench.programs.recorder.sources import parse_options
 
 HPA: dict[str, Any] = {
     "metadata": {"name": "keda-hpa-consumer"},

@@ -14,7 +14,7 @@ from lagbench.core.clocks import API_SERVER
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import ClockOffset, ReadGap, ReplicaSample
 from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
-from lagbench.programs.recorder import sampling_grid
+from lagbench.programs.recorder import pod_watch as sampling_grid
 from lagbench.programs.recorder.cluster_clocks import (
     Ask,
     ClockProbe,
@@ -22,7 +22,7 @@ from lagbench.programs.recorder.cluster_clocks import (
     ask_endpoint,
     node_clocks,
 )
-from lagbench.programs.recorder.sampling_grid import GridSampler, Read
+from lagbench.programs.recorder.pod_watch import GridSampler, Read
 
 MS = 1_000_000
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kube.client.api_discovery import Event
+from lagbench.adapters.kube.kube_errors import Event
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import (
     HpaSample,
@@ -17,10 +17,11 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReplicasWatched,
     ScalingObject,
 )
-from lagbench.programs.recorder.kube_readings import OwnScalers, ScalerKind
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
+    OwnScalers,
     ReplicaWatch,
+    ScalerKind,
     ScalerWatch,
     replicas_manager,
 )

@@ -19,8 +19,12 @@ from kubernetes.client import ApiClient, ApiException, Configuration
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
 from lagbench.adapters.kube import followed_cluster
-from lagbench.adapters.kube.client.api_discovery import ApiDiscovery, WatchTimes, list_and_watch
-from lagbench.adapters.kube.client.kube_errors import (
+from lagbench.adapters.kube.followed_cluster import POD, ClusterError, KubeCluster, Snapshot
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.kube_errors import (
+    ApiDiscovery,
+    WatchTimes,
+    list_and_watch,
     log_in,
     patient_retries,
     reason_of,
@@ -28,8 +32,6 @@ from lagbench.adapters.kube.client.kube_errors import (
     warnings_of,
     written_token,
 )
-from lagbench.adapters.kube.followed_cluster import POD, ClusterError, KubeCluster, Snapshot
-from lagbench.adapters.kube.kube import Kube
 from lagbench.embedded.child_server import LOOPBACK, free_port
 from lagbench.errors import NotAllowed, NotReady
 from lagbench.project import PROJECT_ROOT
