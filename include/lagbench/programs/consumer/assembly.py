@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -13,12 +13,7 @@ from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 from lagbench.programs.consumer.pod_reports import Exposition, PodCounts, PodReports
-from lagbench.programs.http_endpoint import (
-    HttpEndpoint,
-    Routes,
-    address_and_port,
-    probe_routes,
-)
+from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
 from lagbench.programs.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
@@ -45,10 +40,10 @@ def assemble(options: ConsumerOptions, pod_counts: PodCounts) -> Iterator[Consum
     servers = options.telemetry_servers or options.bootstrap_servers
     telemetry = TelemetryLog(servers, options.telemetry_topic)
     clock = SteadyClock()
-    reports = PodReports(options, telemetry, pod_counts, clock)
+    reports = PodReports(options, telemetry.send, pod_counts, clock)
     reports.pod_started()
     try:
-        pod = _subscribed_pod(options, pod_counts, reports, clock)
+        pod = _subscribed_pod(options, reports, clock)
         try:
             yield pod
         except Exception as error:
@@ -59,13 +54,12 @@ def assemble(options: ConsumerOptions, pod_counts: PodCounts) -> Iterator[Consum
 
 
 def _subscribed_pod(
-    options: ConsumerOptions, pod_counts: PodCounts, reports: PodReports, clock: SteadyClock
+    options: ConsumerOptions, reports: PodReports, clock: SteadyClock
 ) -> ConsumerPod:
     pods: list[ConsumerPod] = []  # filled below, before the first poll: callbacks run in polls only
 
     def on_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        cause: Literal["auto", "interval"] = "auto" if options.commit == "auto" else "interval"
-        pods[0].commits.on_result(error, partitions, pods[0].queues.owned(), cause)
+        pods[0].commits.on_result(error, partitions, pods[0].queues.owned())
 
     consumer = Consumer(consumer_settings(options) | {"on_commit": on_commit})
     consumer.subscribe(
@@ -75,57 +69,16 @@ def _subscribed_pod(
         on_revoke=lambda *given: pods[0].rebalancing.on_revoke(*given),  # noqa: PLW0108
         on_lost=lambda *given: pods[0].rebalancing.on_lost(*given),  # noqa: PLW0108
     )
-    # numpy and pyarrow take 0.2 s to import; the client connects and joins meanwhile.
+    # pyarrow and the rest take 0.2 s to import; the client connects and joins meanwhile.
     from lagbench.programs.consumer.consumer_pod import ConsumerPod
-    from lagbench.programs.consumer.ledger import Ledger, LedgerWriter
-    from lagbench.programs.consumer.rebalance import GroupIdentity, OffsetCommits, Rebalancing
-    from lagbench.programs.consumer.work_queues import WorkQueues
-    from lagbench.programs.consumer.worker import MessageCosts, Worker
-    from lagbench.programs.consumer.write_schedule import DownstreamClock, WriteSchedule
 
-    queues = WorkQueues(options.concurrency, on_acknowledged=reports.first_record_done)
-    downstream = DownstreamClock(options.pace)
-    costs = MessageCosts.of(options)
-    schedule = WriteSchedule(costs.mean_ns, options.concurrency, downstream)
-    settings = ledger_settings(options)
-    identity = GroupIdentity()
-    ledger: LedgerWriter
-    if options.is_transactional:
-        from lagbench.programs.consumer.ledger import TransactionalLedger
-
-        ledger = TransactionalLedger(settings, options, identity, queues, reports)
-    else:
-        ledger = Ledger(settings, options.processed_topic, options.pod_name, queues.acknowledge)
-    commits = OffsetCommits(
-        consumer, options.topic, reports, interval_seconds=options.commit_interval_seconds
-    )
-    rebalancing = Rebalancing(options, queues, commits, reports, identity)
-    worker = Worker(queues, schedule, ledger, clock, cpu_ns=costs.cpu_ns)
-    pod = ConsumerPod(
-        options,
-        consumer,
-        queues,
-        worker,
-        costs,
-        commits,
-        rebalancing,
-        identity,
-        reports,
-        pod_counts,
-        clock,
-        downstream,
-    )
-    pods.append(pod)
-    return pod
+    pods.append(ConsumerPod(options, consumer, reports, clock))
+    return pods[0]
 
 
 # One fetch stays below a thousand 256-byte events per partition, so that a pod holds little that
 # the next owner would have to fetch again.
 _FETCH_BYTES_PER_PARTITION = 256 * 1024
-
-# What a killed pod leaves open hides what was written after it, for readers of what is committed,
-# until the broker ends it. Half of the client's default; longer than a broker's restart.
-_TRANSACTION_TIMEOUT_MS = 30_000
 
 
 def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
@@ -161,24 +114,4 @@ def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
         # Members learn of a rebalance from the next heartbeat: 0.2 s a step.
         "heartbeat.interval.ms": 200,
     }
-    return settings
-
-
-def ledger_settings(options: ConsumerOptions) -> dict[str, Any]:
-    """Return the ledger producer's configuration: in order, once, patient through an outage."""
-    settings: dict[str, Any] = {
-        **own_settings(options.bootstrap_servers),
-        "client.id": f"{options.pod_name}-ledger",
-        "enable.idempotence": True,
-        "linger.ms": 5,
-        "compression.type": "lz4",
-        **RECOVERY,
-        "log_level": 4,
-    }
-    if options.is_transactional:
-        # A container that is started again in its pod takes over, and ends, what it left open.
-        settings["transactional.id"] = f"{options.group}.{options.pod_name}"
-        settings["transaction.timeout.ms"] = _TRANSACTION_TIMEOUT_MS
-    else:
-        settings["message.timeout.ms"] = 300_000
     return settings

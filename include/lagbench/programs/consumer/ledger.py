@@ -1,6 +1,9 @@
 """The ledger: what was processed, one Kafka record per finished batch of one partition.
 
-The commit of an offset waits for the ledger's acknowledgement (``offset_commits.py``).
+The commit of an offset waits for the ledger's acknowledgement. In transactions a batch and its
+offsets are committed together, or not at all: a pod that is killed leaves neither, so that nothing
+is done twice for those who read what is committed. A batch whose transaction was aborted goes into
+the next one, unless its partition was given up meanwhile: then the work is the next owner's.
 """
 
 from __future__ import annotations
@@ -10,13 +13,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from lagbench.adapters.kafka.client_settings import own_settings
+from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 from lagbench.programs.consumer.rebalance import GroupIdentity
@@ -39,53 +44,47 @@ LEDGER_FIELDS = (
 
 FAILED_FIELD = pa.field("failed_attempts", pa.uint8(), nullable=False)
 """Only in batches with a dead letter, a message that was given up: its attempts; 0: processed."""
-Acknowledge = Callable[[PartitionWork, int, int], None]
 _HURRIED_POLL_SECONDS = 0.005  # returns when an acknowledgement comes, the rebalance waits for it
 
 
-class LedgerWriter(Protocol):
-    """The destination of finished batches. Used by one thread at a time."""
+@dataclass(frozen=True, slots=True)
+class LedgerRecord:
+    """One batch of one partition as a Kafka record."""
 
-    def send(self, batch: Sequence[Writes]) -> None:
-        """Hand over one batch of one partition."""
-
-    def serve(self, *, is_hurried: bool) -> None:
-        """Take note of what the broker has; hurried when a rebalance waits for it."""
-
-    def flush(self, timeout_seconds: float) -> int:
-        """Bring all to the broker; returns how many batches it does not have."""
+    work: PartitionWork
+    count: int
+    last_offset: int
+    key: bytes
+    value: bytes
 
 
 class Ledger:
     """Writes batches to the processed topic and says when the broker has them."""
 
     def __init__(
-        self, settings: dict[str, Any], topic: str, pod: str, acknowledge: Acknowledge
+        self, options: ConsumerOptions, acknowledge: Callable[[PartitionWork, int, int], None]
     ) -> None:
         """Open the producer; ``acknowledge(work, record count, last offset)`` runs in ``poll``."""
-        self._producer = Producer(settings)
-        self._topic = topic
-        self._encoder = BatchEncoder(pod)
+        self._producer = Producer(ledger_settings(options))
+        self._topic = options.processed_topic
+        self._encoder = BatchEncoder(options.pod_name)
         self._acknowledge = acknowledge
         self._refusal: KafkaError | None = None
 
     def send(self, batch: Sequence[Writes]) -> None:
         """Send one batch of one partition; waits while the producer's queue is full."""
-        work = batch[0].work
-        count = sum(len(writes) for writes in batch)
-        last_offset = int(batch[-1].offsets[-1])
-        key, value = self._encoder.record(batch)
+        record = self._encoder.record(batch)
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
             if error is not None:
                 self._refusal = error
             else:
-                self._acknowledge(work, count, last_offset)
+                self._acknowledge(record.work, record.count, record.last_offset)
 
         while True:
             self._raise_refusal()
             try:
-                self._producer.produce(self._topic, value, key, on_delivery=delivered)
+                self._producer.produce(self._topic, record.value, record.key, on_delivery=delivered)
             except BufferError:  # the broker is away; the queue empties when it is back
                 self._producer.poll(0.05)
             else:
@@ -116,13 +115,15 @@ class BatchEncoder:
         self._pod = pod
         self._schemas: dict[tuple[int, str], pa.Schema] = {}
 
-    def record(self, batch: Sequence[Writes]) -> tuple[bytes, bytes]:
-        """Return key and value of the record of one batch of one partition."""
+    def record(self, batch: Sequence[Writes]) -> LedgerRecord:
+        """Return the record of one batch of one partition."""
         work = batch[0].work
-        key = (work.partition, work.member_id)
-        if key not in self._schemas:
-            self._schemas[key] = ledger_schema(work.partition, self._pod, work.member_id)
-        return work.partition.to_bytes(4, "big"), encode_batch(batch, self._schemas[key])
+        place = (work.partition, work.member_id)
+        if place not in self._schemas:
+            self._schemas[place] = ledger_schema(work.partition, self._pod, work.member_id)
+        count, last_offset = sum(len(writes) for writes in batch), int(batch[-1].offsets[-1])
+        key, value = work.partition.to_bytes(4, "big"), encode_batch(batch, self._schemas[place])
+        return LedgerRecord(work, count, last_offset, key, value)
 
 
 def ledger_schema(partition: int, pod: str, member_id: str) -> pa.Schema:
@@ -180,15 +181,29 @@ Cause = Literal["interval", "revoke", "shutdown"]
 _Asked = Literal["register", "nothing", "offsets", "commit", "abort"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """One batch, kept until its transaction is committed."""
+# What a killed pod leaves open hides what was written after it, for readers of what is committed,
+# until the broker ends it. Half of the client's default; longer than a broker's restart.
+_TRANSACTION_TIMEOUT_MS = 30_000
 
-    work: PartitionWork
-    count: int
-    last_offset: int
-    key: bytes
-    value: bytes
+
+def ledger_settings(options: ConsumerOptions) -> dict[str, Any]:
+    """Return the ledger producer's configuration: in order, once, patient through an outage."""
+    settings: dict[str, Any] = {
+        **own_settings(options.bootstrap_servers),
+        "client.id": f"{options.pod_name}-ledger",
+        "enable.idempotence": True,
+        "linger.ms": 5,
+        "compression.type": "lz4",
+        **RECOVERY,
+        "log_level": 4,
+    }
+    if options.is_transactional:
+        # A container that is started again in its pod takes over, and ends, what it left open.
+        settings["transactional.id"] = f"{options.group}.{options.pod_name}"
+        settings["transaction.timeout.ms"] = _TRANSACTION_TIMEOUT_MS
+    else:
+        settings["message.timeout.ms"] = 300_000
+    return settings
 
 
 class TransactionalLedger:
@@ -201,25 +216,21 @@ class TransactionalLedger:
 
     def __init__(
         self,
-        settings: dict[str, Any],
         options: ConsumerOptions,
         identity: GroupIdentity,
         queues: WorkQueues,
         reports: PodReports,
     ) -> None:
         """Open the producer; offsets are committed by the member that ``identity`` says."""
-        self._producer = Producer(settings)
-        self._identity = identity
-        self._queues = queues
-        self._reports = reports
-        self._topic = options.processed_topic
-        self._events_topic = options.topic
+        self._producer = Producer(ledger_settings(options))
+        self._identity, self._queues, self._reports = identity, queues, reports
+        self._topic, self._events_topic = options.processed_topic, options.topic
         self._interval_seconds = options.commit_interval_seconds
         self._encoder = BatchEncoder(options.pod_name)
         self._lock = threading.RLock()
         self._asked: _Asked = "register"
-        self._sent: list[_Sent] = []  # in the open transaction; none is open without
-        self._waiting: list[_Sent] = []  # for the next one
+        self._sent: list[LedgerRecord] = []  # in the open transaction; none is open without
+        self._waiting: list[LedgerRecord] = []  # for the next one
         self._next_at = 0.0  # the first batch does not wait: a reaction ends with it
         self._retry_at = 0.0  # after an abort, however hurried
         self._is_broken = False  # the open transaction takes no more: it must be aborted
@@ -227,14 +238,8 @@ class TransactionalLedger:
 
     def send(self, batch: Sequence[Writes]) -> None:
         """Add one batch of one partition to the open transaction, or to the next one."""
-        work = batch[0].work
-        count = sum(len(writes) for writes in batch)
         with self._lock:
-            if work.is_given_up:
-                self._queues.abandon(work, count)
-                return
-            last_offset = int(batch[-1].offsets[-1])
-            self._waiting.append(_Sent(work, count, last_offset, *self._encoder.record(batch)))
+            self._waiting.append(self._encoder.record(batch))
             if self._asked == "nothing":
                 self._add_waiting()
 
@@ -300,7 +305,7 @@ class TransactionalLedger:
             self._sent.append(batch)
             self._produce(batch)
 
-    def _produce(self, sent: _Sent) -> None:
+    def _produce(self, sent: LedgerRecord) -> None:
         while True:
             try:
                 self._producer.produce(self._topic, sent.value, sent.key)
@@ -404,7 +409,7 @@ class TransactionalLedger:
             self._failing_since = None  # nothing is left that could fail
 
 
-def _positions(sent: Sequence[_Sent]) -> dict[int, int]:
+def _positions(sent: Sequence[LedgerRecord]) -> dict[int, int]:
     """Return the next offset of each partition; later batches of one come later."""
     return {batch.work.partition: batch.last_offset + 1 for batch in sent}
 
@@ -417,3 +422,6 @@ def _outcome(call: Callable[[], object]) -> KafkaError | None:
         found: KafkaError = error.args[0]
         return found
     return None
+
+
+LedgerWriter = Ledger | TransactionalLedger

@@ -216,19 +216,18 @@ _PASSING = frozenset(
     }
 )
 
+_Cause = Literal["interval", "revoke", "shutdown", "auto"]
+
 
 class OffsetCommits:
     """Commits what is committable, now and then or at once. Used by the poll thread only."""
 
-    def __init__(
-        self, consumer: Consumer, topic: str, reports: PodReports, *, interval_seconds: float
-    ) -> None:
+    def __init__(self, consumer: Consumer, options: ConsumerOptions, reports: PodReports) -> None:
         """Commit to the group of ``consumer``."""
-        self._consumer = consumer
-        self._topic = topic
-        self._reports = reports
-        self._interval_seconds = interval_seconds
-        self._next_at = time.monotonic() + interval_seconds
+        self._consumer, self._topic, self._reports = consumer, options.topic, reports
+        self._interval_seconds = options.commit_interval_seconds
+        self._async_cause: _Cause = "auto" if options.commit == "auto" else "interval"
+        self._next_at = time.monotonic() + self._interval_seconds
         self._is_under_way = False
 
     def commit_if_due(self, works: Sequence[PartitionWork]) -> None:
@@ -252,13 +251,13 @@ class OffsetCommits:
         error: KafkaError | None,
         results: list[TopicPartition],
         works: Sequence[PartitionWork],
-        cause: Literal["interval", "auto"],
     ) -> None:
         """Take the result of an asynchronous commit (librdkafka calls it from the poll)."""
         self._is_under_way = False
         if error is not None and error.code() == KafkaError._NO_OFFSET:  # noqa: SLF001
             return
-        self._take(error, results, {work.partition: work for work in works}, cause)
+        works_of = {work.partition: work for work in works}
+        self._take(error, results, works_of, self._async_cause)
 
     def commit_now(
         self,
@@ -322,7 +321,7 @@ class OffsetCommits:
         error: KafkaError | None,
         results: list[TopicPartition],
         works: dict[int, PartitionWork],
-        cause: Literal["interval", "revoke", "shutdown", "auto"],
+        cause: _Cause,
     ) -> None:
         done: dict[int, int] = {}
         refused: dict[int, int] = {}
