@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.landed_run import landed  # noqa: F401
+from tests.integration.producer_target import ProducerTarget, make_target
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.embedded.broker import Broker
@@ -51,3 +52,9 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
     own = Broker(tmp_path / "broker")
     yield own
     own.stop()
+
+
+@pytest.fixture
+def target(broker: Broker, kafka_admin: KafkaAdmin) -> ProducerTarget:
+    """Provide fresh topics of a producer on the session's broker."""
+    return make_target(kafka_admin, broker.bootstrap_servers)

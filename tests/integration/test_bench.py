@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import psutil
 import pytest
+from tests.eventually import eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import is_alive
@@ -102,7 +104,7 @@ def test_attached_bench_ends_with_its_caller(state_dir: Path) -> None:
     caller.kill()
     caller.wait(timeout=60)
 
-    _await(lambda: not is_alive(supervisor), 300)
+    eventually(lambda: not is_alive(supervisor), "the supervisor's end")
     _await_no_process(state_dir)
 
 
@@ -183,7 +185,10 @@ def test_the_player_restarts_the_broker(state_dir: Path, monkeypatch: pytest.Mon
     state = bench.up(state_dir, attached=False, on_progress=_ignore)
     monkeypatch.setenv(STATE_VARIABLE, str(state_dir))
     action = BrokerRestart(kind="broker_restart", at_seconds=1, for_seconds=2)
-    performer = RestartedBroker(0, action, cast("Any", PodsOnly()))
+    stage = SimpleNamespace(
+        ready_pods=lambda: ["consumer-0"], pods=lambda: ["consumer-0", "consumer-1"]
+    )
+    performer = RestartedBroker(0, action, cast("Any", stage))
 
     assert performer.choose() == ["consumer-0"]
     performer.act()
@@ -203,37 +208,6 @@ def test_the_player_restarts_the_broker(state_dir: Path, monkeypatch: pytest.Mon
     assert performer.came == ["consumer-1"]
 
 
-def test_a_player_that_ends_leaves_the_restart_to_the_bench(
-    state_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Asked to stop in the outage, it waits no longer, and the broker comes back."""
-    bench.up(state_dir, attached=False, on_progress=_ignore)
-    monkeypatch.setenv(STATE_VARIABLE, str(state_dir))
-    action = BrokerRestart(kind="broker_restart", at_seconds=1, for_seconds=4)
-    performer = RestartedBroker(0, action, cast("Any", PodsOnly()))
-    stopping = threading.Event()
-    stopping.set()
-
-    performer.choose()
-    performer.act()
-    performer.hold(stopping)
-    performer.undo()
-
-    assert bench.await_broker(state_dir, timeout_seconds=300).broker is not None
-
-
-class PodsOnly:
-    """A stage with consumer pods, of which one comes later."""
-
-    def ready_pods(self) -> list[str]:
-        """Return the pod at the begin."""
-        return ["consumer-0"]
-
-    def pods(self) -> list[str]:
-        """Return the pods at the end."""
-        return ["consumer-0", "consumer-1"]
-
-
 def test_dead_broker_is_shown_and_replaced_by_up(state_dir: Path) -> None:
     """A killed broker is reported as down, not repaired in silence; the next up starts again."""
     state = bench.up(state_dir, attached=False, on_progress=_ignore)
@@ -245,7 +219,7 @@ def test_dead_broker_is_shown_and_replaced_by_up(state_dir: Path) -> None:
         seen = bench.running(state_dir)
         return seen is not None and seen.broker_state == "died"
 
-    _await(broker_died, 300)
+    eventually(broker_died, "the broker's end")
     assert not _part(state_dir, "broker").is_running
     again = bench.up(state_dir, attached=False, on_progress=_ignore)
     assert again.supervisor.pid != state.supervisor.pid
@@ -304,7 +278,7 @@ def _marked(state_dir: Path) -> list[int]:
 
 def _await_no_process(state_dir: Path) -> None:
     """Wait for the end of what carries the mark: a killed process takes its time to end."""
-    _await(lambda: _marked(state_dir) == [], 300)
+    eventually(lambda: _marked(state_dir) == [], "the end of all processes")
 
 
 def _supervisors(state_dir: Path) -> list[int]:
@@ -314,10 +288,3 @@ def _supervisors(state_dir: Path) -> list[int]:
         if "lagbench.embedded.supervisor" in (process.info["cmdline"] or [])
         and str(state_dir) in process.info["cmdline"]
     ]
-
-
-def _await(condition: Callable[[], bool], limit_seconds: float) -> None:
-    deadline = time.monotonic() + limit_seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {limit_seconds} s"
-        time.sleep(0.05)

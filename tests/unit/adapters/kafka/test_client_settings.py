@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -106,58 +107,53 @@ def test_a_setting_that_loads_code_is_refused(tmp_path: Path, name: str) -> None
         assert "evil" not in str(refused.value)
 
 
-def test_without_security_the_connection_is_plain() -> None:
-    """Nothing but the protocol is set."""
-    assert security_settings(KafkaSecurity()) == {"security.protocol": "plaintext"}
-
-
-def test_tls_takes_pem_texts_and_leaves_out_what_is_not_given() -> None:
-    """The private key and its password are passed on as they are."""
-    security = KafkaSecurity(
-        tls="enable", ca=SecretStr("CA"), key=SecretStr("KEY"), key_password=SecretStr("pw")
-    )
-
-    assert security_settings(security) == {
-        "security.protocol": "ssl",
-        "ssl.ca.pem": "CA",
-        "ssl.key.pem": "KEY",
-        "ssl.key.password": "pw",
-    }
-
-
-def test_unsafe_ssl_checks_neither_the_chain_nor_the_name() -> None:
-    """As KEDA's unsafeSsl."""
-    settings = security_settings(KafkaSecurity(tls="enable", skips_verification=True))
-
-    assert settings["enable.ssl.certificate.verification"] is False
-    assert settings["ssl.endpoint.identification.algorithm"] == "none"
+LOGIN = {"username": "u", "password": SecretStr("p")}
+SASL = {"sasl.username": "u", "sasl.password": "p"}
 
 
 @pytest.mark.parametrize(
-    ("sasl", "mechanism"),
+    ("security", "expected"),
     [
-        ("plaintext", "PLAIN"),
-        ("scram_sha256", "SCRAM-SHA-256"),
-        ("scram_sha512", "SCRAM-SHA-512"),
+        ({}, {"security.protocol": "plaintext"}),
+        # PEM texts are passed on as they are; what is not given is left out.
+        (
+            {"tls": "enable", "ca": SecretStr("CA"), "key": SecretStr("KEY")}
+            | {"key_password": SecretStr("pw")},
+            {"security.protocol": "ssl", "ssl.ca.pem": "CA", "ssl.key.pem": "KEY"}
+            | {"ssl.key.password": "pw"},
+        ),
+        # As KEDA's unsafeSsl: neither the chain nor the name is checked.
+        (
+            {"tls": "enable", "skips_verification": True},
+            {
+                "security.protocol": "ssl",
+                "enable.ssl.certificate.verification": False,
+                "ssl.endpoint.identification.algorithm": "none",
+            },
+        ),
+        (
+            {"sasl": "plaintext", **LOGIN},
+            {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", **SASL},
+        ),
+        (
+            {"tls": "enable", "sasl": "plaintext", **LOGIN},
+            {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", **SASL},
+        ),
+        (
+            {"sasl": "scram_sha256", **LOGIN},
+            {"security.protocol": "sasl_plaintext", "sasl.mechanism": "SCRAM-SHA-256", **SASL},
+        ),
+        (
+            {"tls": "enable", "sasl": "scram_sha512", **LOGIN},
+            {"security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512", **SASL},
+        ),
     ],
 )
-@pytest.mark.parametrize("is_tls", [False, True])
-def test_a_login_goes_over_the_connection_that_is_there(
-    sasl: str, mechanism: str, *, is_tls: bool
+def test_a_trigger_s_login_is_librdkafkas(
+    security: dict[str, Any], expected: dict[str, object]
 ) -> None:
     """SASL with and without TLS are protocols of their own."""
-    security = KafkaSecurity(
-        tls="enable" if is_tls else "disable", sasl=sasl, username="u", password=SecretStr("p")
-    )
-
-    settings = security_settings(security)
-
-    assert settings["security.protocol"] == ("sasl_ssl" if is_tls else "sasl_plaintext")
-    assert (settings["sasl.mechanism"], settings["sasl.username"], settings["sasl.password"]) == (
-        mechanism,
-        "u",
-        "p",
-    )
+    assert security_settings(KafkaSecurity(**security)) == expected
 
 
 def test_a_bearer_token_is_fetched_from_the_given_endpoint() -> None:

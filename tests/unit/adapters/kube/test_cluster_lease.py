@@ -73,20 +73,15 @@ def test_another_s_is_refused_until_it_expires(leases: FakeLeases) -> None:
     assert leases.holder == "here"
 
 
-def test_the_faster_one_has_it(leases: FakeLeases) -> None:
-    """Between look and creation another takes it: the conflict is looked at, and rejected."""
-    leases.before_write = lambda: airflow("there").acquire("b", duration_seconds=HOUR)
+@pytest.mark.parametrize("expired", [False, True])
+def test_the_faster_one_has_it(leases: FakeLeases, *, expired: bool) -> None:
+    """Between look and write another takes it: the conflict is looked at, and rejected.
 
-    with pytest.raises(NotReady, match="there"):
-        airflow("here").acquire("a", duration_seconds=HOUR)
-
-    assert leases.holder == "there"
-
-
-def test_two_want_the_expired_one(leases: FakeLeases) -> None:
-    """Only one replaces the version that both have seen."""
-    airflow("dead").acquire("c", duration_seconds=HOUR)
-    leases.pass_seconds(2 * HOUR)
+    Of an expired one, too, only one replaces the version that both have seen.
+    """
+    if expired:
+        airflow("dead").acquire("c", duration_seconds=HOUR)
+        leases.pass_seconds(2 * HOUR)
     leases.before_write = lambda: airflow("there").acquire("b", duration_seconds=HOUR)
 
     with pytest.raises(NotReady, match="there"):
@@ -151,28 +146,20 @@ def no_name_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(HOLDER_VARIABLE, raising=False)
 
 
-def test_a_state_folder_keeps_its_name(tmp_path: Path) -> None:
-    """The same folder has the same name, which tells the host; another folder has another."""
-    here, there = tmp_path / "here", tmp_path / "there"
+def test_a_state_folder_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells the host; an empty file would be nobody's. A name in the environment wins."""
+    here, there, empty = tmp_path / "here", tmp_path / "there", tmp_path / "empty"
+    empty.mkdir()
+    (empty / "lease-holder").touch()
 
     name = stored_holder(here)
 
     assert name.startswith(f"{socket.gethostname()}-")
     assert stored_holder(here) == name
     assert stored_holder(there) != name
-
-
-def test_a_name_in_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow's tasks would read it too."""
-    monkeypatch.setenv(HOLDER_VARIABLE, "the-team")
-
-    assert stored_holder(tmp_path) == "the-team"
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_file_is_no_name(tmp_path: Path) -> None:
-    """An empty holder would be nobody's Lease."""
-    (tmp_path / "lease-holder").touch()
-
     with pytest.raises(NotReady, match="lease-holder"):
-        stored_holder(tmp_path)
+        stored_holder(empty)
+    monkeypatch.setenv(HOLDER_VARIABLE, "the-team")
+    assert stored_holder(empty) == "the-team"
+    assert stored_holder(tmp_path / "new") == "the-team"
+    assert not (tmp_path / "new").exists()

@@ -189,8 +189,13 @@ def test_after_a_failed_reading_the_members_are_reported_again(broker: FakeBroke
     [
         (("STABLE", "EMPTY", "DEAD"), False),
         (
-            ("PREPARING_REBALANCING", "COMPLETING_REBALANCING", "ASSIGNING", "RECONCILING")
-            + ("UNKNOWN",),
+            (
+                "PREPARING_REBALANCING",
+                "COMPLETING_REBALANCING",
+                "ASSIGNING",
+                "RECONCILING",
+                "UNKNOWN",
+            ),
             True,
         ),
     ],

@@ -108,25 +108,22 @@ def line(kind: str, found: dict[str, Any]) -> bytes:
 
 
 def test_events_are_read_whatever_the_chunks_are() -> None:
-    """A chunk may end inside a character; an empty line is no event."""
+    """A chunk may end inside a character; an empty line is no event.
+
+    The watch begins at the list with the same selection, and the server knows when to end it.
+    """
     stream = line("ADDED", pod("a")) + b"\n" + line("DELETED", pod("a"))
     chunks = [stream[i : i + 7] for i in range(0, len(stream), 7)]
 
-    with serving(chunks) as (client, _):
-        events = list(list_and_watch(client, PODS, TIMES))
+    with serving(chunks) as (client, asked):
+        selection = {"labelSelector": "app=a"}
+        events = list(list_and_watch(client, PODS, TIMES, selection=selection))
 
     assert events == [("LISTED", LIST), ("ADDED", pod("a")), ("DELETED", pod("a"))]
-
-
-def test_the_watch_begins_at_the_list_with_the_same_selection() -> None:
-    """Nothing between the two is missed, and the server knows when to end the watch."""
-    with serving([]) as (client, asked):
-        list(list_and_watch(client, PODS, TIMES, selection={"labelSelector": "app=a"}))
-
-    assert asked[0] == f"{PODS}?labelSelector=app%3Da"
-    assert asked[1] == (
-        f"{PODS}?labelSelector=app%3Da&watch=true&resourceVersion=41&timeoutSeconds=7"
-    )
+    assert asked == [
+        f"{PODS}?labelSelector=app%3Da",
+        f"{PODS}?labelSelector=app%3Da&watch=true&resourceVersion=41&timeoutSeconds=7",
+    ]
 
 
 def test_a_list_that_is_rejected_is_an_error_of_the_client() -> None:
@@ -209,26 +206,20 @@ def discovery(answers: Answers) -> ApiDiscovery:
 
 
 def test_kinds_of_all_versions_are_found() -> None:
-    """Subresources are no kinds; the core group has a path of its own."""
-    found = discovery(Answers())
+    """Subresources are no kinds; the core group has a path of its own.
 
-    assert found.kinds("apps") == {("apps/v1", "Deployment")}
-    assert found.kinds("") == {("v1", "Pod")}
-
-
-def test_a_group_that_is_not_there_serves_nothing() -> None:
-    """A name that no group can have is not even asked for; nothing is asked twice."""
+    A name that no group can have is not even asked for; nothing is asked twice. An aggregated API
+    that is unreachable, or a right that is missing, is no knowledge.
+    """
     answers = Answers()
     found = discovery(answers)
 
+    assert found.kinds("apps") == {("apps/v1", "Deployment")}
+    assert found.kinds("") == {("v1", "Pod")}
+    del answers.asked[:]
     for group in ("argoproj.io", "argoproj.io", "..", "a b"):
         assert found.kinds(group) == frozenset()
-
     assert answers.asked == ["/apis/argoproj.io"]
-
-
-def test_another_answer_is_no_knowledge() -> None:
-    """An aggregated API that is unreachable, or a right that is missing, is told."""
     with pytest.raises(NotReady, match="503"):
         discovery(Answers(503)).kinds("metrics.k8s.io")
     with pytest.raises(NotAllowed, match="403"):
@@ -248,7 +239,7 @@ users: [{name: u, user: {token: secret}}]
 
 
 def test_a_context_names_the_server(tmp_path: Path) -> None:
-    """Without one it is the kubeconfig's current context."""
+    """Without one it is the kubeconfig's current context; what is missing is named with advice."""
     path = tmp_path / "config"
     path.write_text(KUBECONFIG, encoding="utf-8")
 
@@ -258,18 +249,8 @@ def test_a_context_names_the_server(tmp_path: Path) -> None:
     assert (default.host, default.retries) == ("https://c.example:6443", 2)
     assert (other.host, other.retries) == ("https://d.example:6443", 0)
     assert other.connection_pool_maxsize == 7 != default.connection_pool_maxsize
-
-
-def test_a_kubeconfig_that_is_missing_is_named_with_advice(tmp_path: Path) -> None:
-    """The message has the path and what to do."""
-    path = tmp_path / "none"
-
-    with pytest.raises(NotReady, match=f"{path}.*Write one"):
-        log_in(path, retries=0, advice="Write one")
-
-
-def test_outside_a_pod_there_is_no_account() -> None:
-    """Then the message says that the cluster around the pod was meant."""
+    with pytest.raises(NotReady, match=f"{tmp_path / 'none'}.*Write one"):
+        log_in(tmp_path / "none", retries=0, advice="Write one")
     with pytest.raises(NotReady, match=r"in-cluster.*Run in a pod"):
         log_in(is_in_cluster=True, retries=0, advice="Run in a pod")
 
@@ -306,26 +287,28 @@ def test_a_closed_client_keeps_no_connection() -> None:
     assert len(pools.pools) == 0
 
 
+def answered(status: int, body: bytes | str) -> ApiException:
+    """Return what the client makes of an answer."""
+    error = ApiException(status=status, reason="ignored")
+    error.body, error.headers = body, {"Audit-Id": "1"}
+    return error
+
+
 @pytest.mark.parametrize(
-    ("status", "body", "expected"),
+    ("error", "expected"),
     [
-        (503, b'{"message": "apiserver is shutting down"}', "503: apiserver is shutting down"),
-        (500, "two\nlines", "500: two lines"),
+        (
+            answered(503, b'{"message": "apiserver is shutting down"}'),
+            "503: apiserver is shutting down",
+        ),
+        (answered(500, "two\nlines"), "500: two lines"),
+        (OSError("a\n  b"), "a b"),
+        (TimeoutError(), "TimeoutError"),
     ],
 )
-def test_what_the_api_server_answered_is_one_line(status: int, body: object, expected: str) -> None:
-    """Status and message are told, its headers are not."""
-    error = ApiException(status=status, reason="ignored")
-    error.body = body
-    error.headers = {"Audit-Id": "1"}
-
-    assert reason_of(error).endswith(f" {expected}")
-
-
-def test_another_error_is_reported_in_one_line_too() -> None:
-    """Without words it is its type."""
-    assert reason_of(OSError("a\n  b")) == "a b"
-    assert reason_of(TimeoutError()) == "TimeoutError"
+def test_the_reason_of_an_error_is_one_line(error: Exception, expected: str) -> None:
+    """Of an answer status and message, without its headers; without words it is the type."""
+    assert f" {reason_of(error)}".endswith(f" {expected}")
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, "runner-kubeconfig.sh"), (403, "role")])
@@ -405,15 +388,11 @@ def test_patience_ends() -> None:
 RECORDED = PROJECT_ROOT / "tests/data/refused_pods/warning_header.txt"
 
 
-def test_a_text_has_its_quotes() -> None:
-    """The API server escapes them in the header."""
+def test_every_warning_is_read_with_its_quotes() -> None:
+    """The API server escapes them in the header; several may be in one, joined by a proxy."""
     (text,) = warnings_of([RECORDED.read_text().strip()])
 
     assert ' "restricted:latest": ' in text
     assert text.endswith(' "RuntimeDefault" or "Localhost")')
-
-
-def test_every_warning_is_read() -> None:
-    """They may come in headers of their own, or joined by a proxy."""
     assert warnings_of(['299 - "a"', r'299 - "b \\ \"c\"", 299 - "d"']) == ("a", 'b \\ "c"', "d")
     assert warnings_of([]) == ()
