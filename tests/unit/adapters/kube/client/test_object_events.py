@@ -19,7 +19,7 @@ from kubernetes.client import ApiClient, ApiException, Configuration
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
 from lagbench.adapters.kube import followed_cluster
-from lagbench.adapters.kube.followed_cluster import POD, ClusterError, KubeCluster, Snapshot
+from lagbench.adapters.kube.followed_cluster import POD, Cluster, ClusterError, Snapshot
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.kube_errors import (
     ApiDiscovery,
@@ -137,7 +137,7 @@ def test_an_expired_watch_ends_in_a_new_list() -> None:
     seen: list[Snapshot] = []
 
     with serving([line("ADDED", pod("a")), line("ERROR", GONE)]) as (client, asked):
-        KubeCluster(client).follow(POD, seen.append, lambda: len(seen) >= 4)
+        Cluster(client).follow(POD, seen.append, lambda: len(seen) >= 4)
 
     assert [sorted(name for _, name in snapshot) for snapshot in seen] == [[], ["a"], [], ["a"]]
     assert seen[1][("n", "a")]["kind"] == "Pod"
@@ -147,7 +147,7 @@ def test_an_expired_watch_ends_in_a_new_list() -> None:
 def test_an_answer_that_is_not_json_is_no_answer() -> None:
     """A server that breaks off inside an event is not followed further."""
     with serving([b'{"type": "ADDED", "obj\n']) as (client, _):
-        cluster = KubeCluster(client)
+        cluster = Cluster(client)
         with pytest.raises(ClusterError, match="the API does not answer") as broken:
             list(cluster._snapshots(POD, lambda: False))
 
@@ -167,7 +167,7 @@ def test_a_follower_goes_on_when_its_caller_fails_on_a_snapshot(
             raise ValueError("replicas of a string")
 
     with serving([]) as (client, _):
-        KubeCluster(client).follow(POD, see, lambda: len(seen) >= 2)
+        Cluster(client).follow(POD, see, lambda: len(seen) >= 2)
 
     assert seen == [{}, {}]
     assert "replicas of a string" in caplog.text
