@@ -420,7 +420,10 @@ def group_snapshot(description: ConsumerGroupDescription) -> GroupSnapshot:
             instance_id=member.group_instance_id or None,
             host=member.host,
             partitions=tuple(
-                sorted((place.topic, place.partition) for place in _assigned(member.assignment))
+                sorted(
+                    (place.topic, place.partition)
+                    for place in getattr(member.assignment, "topic_partitions", None) or []
+                )
             ),
         )
         for member in description.members
@@ -432,7 +435,3 @@ def group_snapshot(description: ConsumerGroupDescription) -> GroupSnapshot:
         assignor=description.partition_assignor,
         members=tuple(sorted(members, key=lambda member: (member.client_id, member.member_id))),
     )
-
-
-def _assigned(assignment: object) -> list[TopicPartition]:
-    return list(getattr(assignment, "topic_partitions", None) or [])

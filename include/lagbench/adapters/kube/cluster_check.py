@@ -76,8 +76,10 @@ def check_cluster(
     """
     client = kube.api_client
     _require_keda(client)
-    missing = [(right, _missing_verbs(client, kube.namespace, right)) for right in rights]
-    reported = [f"{' '.join(verbs)} on {right.resource_text}" for right, verbs in missing if verbs]
+    reported = []
+    for right in rights:
+        verbs = [v for v in right.verbs if not _may_verb(client, kube.namespace, right, v)]
+        reported += [f"{' '.join(verbs)} on {right.resource_text}"] if verbs else []
     if reported:
         raise NotReady(
             f"the account lacks permissions in namespace {kube.namespace} that a run needs: "
@@ -113,10 +115,6 @@ def _require_keda(client: Any) -> None:
             f"{EXTERNAL_METRICS}: KEDA's metrics server does not run. Check its pods "
             f"(kubectl -n keda get pods). {INSTALL_KEDA}"
         )
-
-
-def _missing_verbs(client: Any, namespace: str, right: Right) -> list[str]:
-    return [verb for verb in right.verbs if not _may_verb(client, namespace, right, verb)]
 
 
 def _may_verb(client: Any, namespace: str, right: Right, verb: str) -> bool:
@@ -170,7 +168,9 @@ def policies_in_the_way(
     An apply would overwrite one of a policy's name, whatever it scales. KEDA does not start a
     policy if the name of its HPA is taken.
     """
-    of_keda = _hpas_of_keda(group, policies)
+    metadata = {"name": group.policy_object}
+    specs = [policy["spec"] for policy in policies if policy.get("kind") == SCALED_OBJECT]
+    of_keda = {hpa_name({"metadata": metadata, "spec": spec}) for spec in ({}, *specs)}
     for kind in POLICY_KINDS:
         for found in kube.list(kind):
             target = (found.get("spec") or {}).get("scaleTargetRef") or {}
@@ -185,13 +185,6 @@ def policies_in_the_way(
             is_in_the_way = name == group.policy_object or is_on_ours or is_taken
             if is_in_the_way and is_foreign(found):
                 yield f"{kind}/{name}"
-
-
-def _hpas_of_keda(group: RunNames, policies: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the names of the HPAs that KEDA creates for the group's policies."""
-    metadata = {"name": group.policy_object}
-    specs = [policy["spec"] for policy in policies if policy.get("kind") == SCALED_OBJECT]
-    return {hpa_name({"metadata": metadata, "spec": spec}) for spec in ({}, *specs)}
 
 
 BASE = PROJECT_ROOT / "k8s" / "base"

@@ -55,17 +55,13 @@ class Removed:
     groups: list[str]
 
 
-def _nothing() -> None:
-    """Do nothing."""
-
-
 def remove_everything(
     kube: Kube,
     admin: KafkaAdmin,
     say: Callable[[str], None],
     *,
     is_embedded: bool,
-    before_topics: Callable[[], None] = _nothing,
+    before_topics: Callable[[], None] = lambda: None,
 ) -> Removed:
     """Remove every run's workloads, topics and groups; one cell runs at a time, so all are dead.
 
@@ -97,7 +93,7 @@ def clear_cluster(
     *,
     holder: str,
     run_id: str,
-    before_topics: Callable[[], None] = _nothing,
+    before_topics: Callable[[], None] = lambda: None,
 ) -> Removed:
     """Remove everything at the end of a run on a cluster, and give the namespace back.
 
@@ -129,19 +125,15 @@ def remove_workloads(
         kube.wait_gone(
             kind, label_selector=label_selector, timeout_seconds=POLICY_GONE_TIMEOUT_SECONDS
         )
-    leaving_seconds = _leaving_seconds(kube, label_selector)
-    kube.wait_gone("Pod", label_selector=label_selector, timeout_seconds=leaving_seconds)
-    return removed
-
-
-def _leaving_seconds(kube: Kube, label_selector: str) -> float:
-    """Return how long the pods may take to end: a user's own may have a long grace period."""
-    pods = kube.list("Pod", label_selector=label_selector)
+    # A user's own pods may have a long grace period.
     graces = [
         float((pod.get("spec") or {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS))
-        for pod in pods
+        for pod in kube.list("Pod", label_selector=label_selector)
     ]
-    return max(PODS_GONE_TIMEOUT_SECONDS, max(graces, default=0.0) + _AFTER_GRACE_SECONDS)
+    longest_seconds = max(graces, default=0.0) + _AFTER_GRACE_SECONDS
+    leaving_seconds = max(PODS_GONE_TIMEOUT_SECONDS, longest_seconds)
+    kube.wait_gone("Pod", label_selector=label_selector, timeout_seconds=leaving_seconds)
+    return removed
 
 
 HAD_REPLICAS = "lagbench.io/replicas-before-action"
@@ -175,8 +167,13 @@ def bring_back(kube: Kube, deployment: str) -> bool:
         return False
     note = {"annotations": {HAD_REPLICAS: None}}
     kube.merge("Deployment", deployment, {"metadata": note, "spec": {"replicas": had}})
+
+    def is_back(kube: Kube) -> bool:
+        status = (kube.get("Deployment", deployment) or {}).get("status") or {}
+        return int(status.get("readyReplicas") or 0) >= had
+
     kube.wait_until(
-        lambda kube: _ready(kube.get("Deployment", deployment) or {}) >= had,
+        is_back,
         timeout_seconds=_READY_SECONDS,
         what=f"{had} Ready pods of Deployment/{deployment}",
     )
@@ -186,10 +183,6 @@ def bring_back(kube: Kube, deployment: str) -> bool:
 def _noted(deployment: dict[str, Any]) -> int | None:
     text = (deployment["metadata"].get("annotations") or {}).get(HAD_REPLICAS)
     return None if text is None else int(text)
-
-
-def _ready(deployment: dict[str, Any]) -> int:
-    return int((deployment.get("status") or {}).get("readyReplicas") or 0)
 
 
 TAKEN_UP_TIMEOUT_SECONDS = 120.0
@@ -212,7 +205,8 @@ def put_policy(kube: Kube, manifest: dict[str, Any], limits: PolicyLimits) -> Pu
     :raises NotReady: the autoscaler has not taken it up in time; it may be in force.
     """
     name = manifest["metadata"]["name"]
-    before = _policy_in_force(kube, name)
+    found = (kube.get(kind, name) for kind in POLICY_KINDS)
+    before = next((policy for policy in found if policy is not None), None)
     _delete_other_kind(kube, manifest["kind"], name)
     applied = kube.apply(manifest)
     difference = policy_diff(before, applied)
@@ -222,23 +216,14 @@ def put_policy(kube: Kube, manifest: dict[str, Any], limits: PolicyLimits) -> Pu
 
 def policy_diff(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
     """Return the change of the part that a person writes, as a unified diff."""
-    old, new = (_written(manifest).splitlines() for manifest in (before, after))
+    kept = ("apiVersion", "kind", "spec")
+    old, new = (
+        yaml.safe_dump({key: found.get(key) for key in kept}, sort_keys=True).splitlines()
+        if found is not None
+        else []
+        for found in (before, after)
+    )
     return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm=""))
-
-
-def _written(manifest: dict[str, Any] | None) -> str:
-    if manifest is None:
-        return ""
-    kept = {key: manifest.get(key) for key in ("apiVersion", "kind", "spec")}
-    return yaml.safe_dump(kept, sort_keys=True)
-
-
-def _policy_in_force(kube: Kube, name: str) -> dict[str, Any] | None:
-    for kind in POLICY_KINDS:
-        found = kube.get(kind, name)
-        if found is not None:
-            return found
-    return None
 
 
 def refuse_foreign_policy(kube: Kube, name: str) -> None:

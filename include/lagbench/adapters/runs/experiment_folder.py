@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -77,7 +77,9 @@ class ExperimentFolder:
         :raises NotReady: the run lacks one of the files.
         """
         runs = {kept.run_id: kept for kept in (*self.runs(), KeptRun.of(run, record))}
-        self.files.write_bytes(self.kept, _compressed(runs.values()))
+        # Sorted and without a time: the same runs give the same bytes.
+        lines = "".join(runs[run_id].line for run_id in sorted(runs))
+        self.files.write_bytes(self.kept, gzip.compress(lines.encode(), mtime=0))
 
 
 def read_runs(path: Path) -> list[KeptRun]:
@@ -92,12 +94,6 @@ def read_runs(path: Path) -> list[KeptRun]:
         raise WrongInput(
             where="kept runs", field="file", value=path, allowed=f"a {RUNS_FILE} ({broken})"
         ) from broken
-
-
-def _compressed(runs: Iterable[KeptRun]) -> bytes:
-    """Return the file of these runs; the same runs give the same bytes."""
-    lines = [run.line for run in sorted(runs, key=lambda run: run.run_id)]
-    return gzip.compress("".join(lines).encode(), mtime=0)
 
 
 def executions(experiment: str, root: Path | None = None) -> list[ExperimentFolder]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -258,12 +258,10 @@ def runs_root() -> Path:
 
 def list_runs(root: Path | None = None) -> list[RunSummary]:
     """Return all runs, oldest first."""
-    summaries = [folder.summary() for folder in _folders(root or runs_root())]
-    return sorted(summaries, key=lambda summary: (summary.created_at or 0, summary.run_id))
-
-
-def _folders(root: Path) -> Iterator[RunFolder]:
-    if root.is_dir():
-        for path in sorted(root.iterdir()):
-            if path.is_dir() and not path.name.startswith((".", "_")):  # no run id does
-                yield RunFolder(path)
+    root = root or runs_root()
+    found = [
+        RunFolder(path).summary()
+        for path in (root.iterdir() if root.is_dir() else ())
+        if path.is_dir() and not path.name.startswith((".", "_"))  # no run id does
+    ]
+    return sorted(found, key=lambda summary: (summary.created_at or 0, summary.run_id))

@@ -120,15 +120,14 @@ def _batch(messages: Sequence[Message]) -> pa.RecordBatch:
         [message.offset() for message in messages],
         [message.timestamp()[1] * _MICROSECONDS for message in messages],
         [message.value() for message in messages],
-        [_headers(message) for message in messages],
+        [
+            [{"key": name, "value": value} for name, value in header_pairs(message.headers())]
+            or None
+            for message in messages
+        ],
     ]
     arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
-
-
-def _headers(message: Message) -> list[dict[str, Any]] | None:
-    pairs = header_pairs(message.headers())
-    return [{"key": name, "value": value} for name, value in pairs] or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,19 +70,20 @@ class KillPods(Performer[KillPod]):
         for pod in self._restarts:
             kube.signal_pod(pod, "SIGKILL")
         kube.wait_until(
-            lambda _: all(self._was_killed(pod) for pod in self._restarts),
+            lambda _: all(
+                (now := self._restart_count(pod)) is None or now > before
+                for pod, before in self._restarts.items()
+            ),
             timeout_seconds=_KILLED_SECONDS,
             what=f"the containers of {', '.join(self._restarts)} to end after SIGKILL",
         )
 
-    def _was_killed(self, pod: str) -> bool:
-        count = self._restart_count(pod)
-        return count is None or count > self._restarts[pod]
-
     def _restart_count(self, pod: str) -> int | None:
         """Return how often the pod's containers were started again; None: there is no such pod."""
         found = self.stage.kube.get("Pod", pod)
-        return None if found is None else _restarts(found)
+        statuses = ((found or {}).get("status") or {}).get("containerStatuses") or []
+        counts = (int(status.get("restartCount") or 0) for status in statuses)
+        return None if found is None else sum(counts)
 
 
 class PausePods(Performer[PausePod]):
@@ -111,11 +112,6 @@ class PausePods(Performer[PausePod]):
             except NotReady:
                 if self.stage.kube.get("Pod", pod) is not None:
                     raise
-
-
-def _restarts(pod: dict[str, Any]) -> int:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or []
-    return sum(int(status.get("restartCount") or 0) for status in statuses)
 
 
 class SwapPolicies(Performer[SwapPolicy]):
@@ -303,7 +299,8 @@ class DisturbedConnections(Performer[BrokerUnreachable]):
     def _control_port(self) -> int:
         selector = f"app={BROKER_PROXY},{RUN_ID_LABEL}={self.stage.options.run_id}"
         for pod in self.stage.kube.list("Pod", label_selector=selector):
-            port = _annotations(pod).get(f"{PORT_ANNOTATION}control")
+            notes = pod["metadata"].get("annotations") or {}
+            port = notes.get(f"{PORT_ANNOTATION}control")
             if port is not None:
                 return int(port)
         raise NotReady(f"the run has no pod of Deployment {BROKER_PROXY}: there is no target")
@@ -357,10 +354,6 @@ class RestartedBroker(Performer[BrokerRestart]):
         if not line:
             raise NotReady(outage.stderr.read().strip() or "the broker was not stopped")
         return int(json.loads(line)[name])
-
-
-def _annotations(pod: dict[str, Any]) -> dict[str, str]:
-    return pod["metadata"].get("annotations") or {}
 
 
 PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {

@@ -66,7 +66,8 @@ class GridSampler(SourceThread):
 
     def run(self) -> None:
         """Sample until stopped."""
-        due_ns = tick_ns = time.monotonic_ns() + self._until_next_tick_ns(time.time_ns())
+        until_tick_ns = (self._origin_at - time.time_ns()) % self._interval_ns
+        due_ns = tick_ns = time.monotonic_ns() + until_tick_ns
         while not self._stopping.wait(max(due_ns - time.monotonic_ns(), 0) / 1e9):
             began_ns = time.monotonic_ns()
             self.sample(time.time_ns())
@@ -98,9 +99,6 @@ class GridSampler(SourceThread):
 
     def _gap(self, at: int, reason: str) -> None:
         self._report(ReadGap, at, what=self._what, reason=reason)
-
-    def _until_next_tick_ns(self, now: int) -> int:
-        return (self._origin_at - now) % self._interval_ns
 
 
 log = logging.getLogger(__name__)
