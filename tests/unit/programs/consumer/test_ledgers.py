@@ -195,19 +195,30 @@ def test_records_and_offsets_are_committed_together(world: LedgerWorld) -> None:
     assert (last.offsets, last.cause) == ({"0": 4, "1": 2}, "revoke")
 
 
-def test_an_aborted_batch_is_committed_with_the_next_transaction(world: LedgerWorld) -> None:
-    """A generation that the member had not heard of: the records are there once in the end."""
-    world.producer.errors["offsets"] = [STALE]
+@pytest.mark.parametrize(
+    ("call", "error", "failures"),
+    [
+        # A generation that the member had not heard of.
+        ("offsets", STALE, 1),
+        # The client had an error of its own: the record that it rejected goes with the next one.
+        ("produce", KafkaError(KafkaError._STATE, "abort first"), 0),
+    ],
+)
+def test_an_aborted_batch_is_committed_with_the_next_transaction(
+    world: LedgerWorld, call: str, error: KafkaError, failures: int
+) -> None:
+    """The records are there once in the end."""
+    world.producer.errors[call] = [error]
     work = world.do(0, 1, 3)
     world.ledger.serve(is_hurried=True)
-    after_abort = (work.unsettled, len(world.producer.records))
+    after_abort = (world.producer.calls[-2:], work.unsettled, len(world.producer.records))
 
     world.after_the_pause()
 
-    assert after_abort == (3, 1)
+    assert after_abort == (["abort", "begin"], 3, 1)
     assert (work.unsettled, world.producer.committed) == (0, {0: 4})
     assert len(world.producer.records) == 2
-    assert len(world.reported.of(CommitFailed)) == 1
+    assert len(world.reported.of(CommitFailed)) == failures
 
 
 def test_what_was_given_up_is_never_committed(world: LedgerWorld) -> None:
@@ -240,29 +251,24 @@ def test_a_batch_of_a_partition_that_is_gone_is_dropped(world: LedgerWorld) -> N
     assert not world.queues.is_unsettled()
 
 
-def test_a_commit_without_an_answer_is_asked_again(world: LedgerWorld) -> None:
-    """The broker is unreachable: the same commit continues, offsets are not sent a second time."""
-    world.producer.errors["commit"] = [TIMED_OUT, TIMED_OUT]
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_request_without_an_answer_is_asked_again(world: LedgerWorld, *, is_lost: bool) -> None:
+    """The broker is unreachable: the same commit continues, offsets are not sent a second time.
+
+    If a partition is lost meanwhile, the request under way is ended before the abort.
+    """
+    world.producer.errors["offsets" if is_lost else "commit"] = [TIMED_OUT]
     work = world.do(0, 1, 3)
-    for _ in range(3):
-        world.ledger.serve(is_hurried=True)
+    world.ledger.serve(is_hurried=True)
+    if is_lost:
+        world.queues.disown([work])
 
-    assert world.producer.calls[-5:] == ["begin", "offsets", "commit", "commit", "commit"]
+    world.ledger.serve(is_hurried=True)
+
+    last = ["offsets", "offsets", "abort"] if is_lost else ["offsets", "commit", "commit"]
+    assert world.producer.calls[-4:] == ["begin", *last]
+    assert world.producer.committed == {0: 1 if is_lost else 4}
     assert work.unsettled == 0
-
-
-def test_offsets_without_an_answer_are_asked_again_before_an_abort(world: LedgerWorld) -> None:
-    """A partition is lost while the broker is unreachable: the request under way is ended first."""
-    world.producer.errors["offsets"] = [TIMED_OUT]
-    lost = world.do(0, 1, 3)
-    world.ledger.serve(is_hurried=True)
-    world.queues.disown([lost])
-
-    world.ledger.serve(is_hurried=True)
-
-    assert world.producer.calls[-4:] == ["begin", "offsets", "offsets", "abort"]
-    assert world.producer.committed == {0: 1}
-    assert lost.unsettled == 0
 
 
 def test_nothing_joins_a_transaction_whose_commit_is_under_way(world: LedgerWorld) -> None:
@@ -280,20 +286,6 @@ def test_nothing_joins_a_transaction_whose_commit_is_under_way(world: LedgerWorl
     assert world.producer.calls[-1] == "begin"
     assert world.ledger.flush(1) == 0
     assert world.producer.committed == {0: 6}
-
-
-def test_a_transaction_that_takes_no_more_is_aborted_and_done_again(world: LedgerWorld) -> None:
-    """The client had an error of its own: the record that it rejected goes with the next one."""
-    world.producer.errors["produce"] = [KafkaError(KafkaError._STATE, "abort first")]
-    work = world.do(0, 1, 3)
-    world.ledger.serve(is_hurried=True)
-    after_abort = world.producer.calls[-2:], work.unsettled
-
-    world.after_the_pause()
-
-    assert after_abort == (["abort", "begin"], 3)
-    assert (work.unsettled, world.producer.committed) == (0, {0: 4})
-    assert len(world.producer.records) == 2
 
 
 def test_what_can_never_be_committed_ends_the_pod(world: LedgerWorld) -> None:
