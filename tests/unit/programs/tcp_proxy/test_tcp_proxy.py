@@ -141,7 +141,7 @@ async def test_latency_is_added_each_way_and_keeps_the_order(setting: Setting) -
 
 def _waits(setting: Setting) -> bool:
     (connection,) = setting.proxy.connections
-    return connection.to_broker.waiting_bytes > 0
+    return connection.waiting_bytes > 0
 
 
 @on_proxy
