@@ -1,4 +1,4 @@
-"""Remove what runs leave in the bench: workloads, topics, groups."""
+"""The workloads of a run: put its policy in force, wait for pods, remove what runs leave."""
 
 from __future__ import annotations
 
@@ -330,27 +330,34 @@ def wait_ready(
     :raises PodsRefused: Kubernetes has rejected its pods for a while; it says why.
     :raises PodsEnded: a pod ends again and again.
     """
-    seen = _Seen()
+    words: list[str] = []
+    refused_since: list[float] = []  # empty while no pod is rejected
 
-    def is_ready(kube: Kube) -> bool:
+    def are_ready(kube: Kube) -> bool:
         found = kube.get(kind, name) or {}
         status = found.get("status") or {}
         generation = (found.get("metadata") or {}).get("generation", 0)
         is_current = status.get("observedGeneration", 0) >= generation
         require_lasting(kube, kube.list("Pod"), name)
-        seen.note(status.get("readyReplicas") or 0, refused_pods(found) if is_current else None)
-        if seen.refusal is not None and seen.refused_seconds >= REFUSED_SECONDS:
-            raise PodsRefused(
-                f"Kubernetes creates no pod of {kind}/{name} in namespace {kube.namespace}. "
-                f"Change its pods in {written_in}, or what the namespace admits: {seen.refusal}"
-            )
-        return is_current and seen.ready >= replicas
+        ready = status.get("readyReplicas") or 0
+        refusal = refused_pods(found) if is_current else None
+        words[:] = [f"{ready} Ready", *([] if refusal is None else [refusal])]
+        if refusal is None:
+            refused_since.clear()
+        else:
+            refused_since.append(time.monotonic())
+            if refused_since[-1] - refused_since[0] >= REFUSED_SECONDS:
+                raise PodsRefused(
+                    f"Kubernetes creates no pod of {kind}/{name} in namespace {kube.namespace}. "
+                    f"Change its pods in {written_in}, or what the namespace admits: {refusal}"
+                )
+        return is_current and ready >= replicas
 
     kube.wait_until(
-        is_ready,
+        are_ready,
         timeout_seconds=timeout_seconds,
         what=f"{replicas} Ready pods of {kind}/{name}",
-        last_seen=lambda: "; ".join([*seen.words, *_what_keeps(kube, name)]),
+        last_seen=lambda: "; ".join([*words, *_what_keeps(kube, name)]),
     )
 
 
@@ -363,27 +370,6 @@ def require_lasting(kube: Kube, pods: Iterable[Mapping[str, Any]], workload: str
         name, ended = str(pod["metadata"]["name"]), repeated_ends(pod)
         if ended is not None and name.startswith(f"{workload}-"):
             raise PodsEnded(f"Pod/{name}: {ended}{_last_words(kube, pod)}")
-
-
-@dataclass
-class _Seen:
-    """The workload at the last look, and since when Kubernetes has rejected its pods."""
-
-    ready: int = 0
-    refusal: str | None = None
-    refused_seconds: float = 0.0
-    _since: float | None = None
-
-    @property
-    def words(self) -> list[str]:
-        return [f"{self.ready} Ready", *([] if self.refusal is None else [self.refusal])]
-
-    def note(self, ready: int, refusal: str | None) -> None:
-        now = time.monotonic()
-        if refusal is None or self._since is None:
-            self._since = now
-        self.ready, self.refusal = ready, refusal
-        self.refused_seconds = 0.0 if refusal is None else now - self._since
 
 
 def _what_keeps(kube: Kube, workload: str) -> list[str]:

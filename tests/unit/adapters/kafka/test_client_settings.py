@@ -52,20 +52,18 @@ def test_lines_and_both_forms_of_json_are_the_same_settings(tmp_path: Path) -> N
         (f"security.protocol={HIDDEN}\n", "security.protocol"),
         ("no sign here\n", "line 1"),
         ("{not json", "content"),
+        (None, "No such file"),
     ],
 )
-def test_a_wrong_setting_is_named_without_any_value(tmp_path: Path, text: str, named: str) -> None:
-    """A refusal by librdkafka is one message, which shows no secret."""
+def test_a_wrong_setting_is_named_without_any_value(
+    tmp_path: Path, text: str | None, named: str
+) -> None:
+    """A refusal by librdkafka is one message, which shows no secret; so is a missing file."""
+    path = tmp_path / "absent" if text is None else _file(tmp_path, text)
     with pytest.raises(WrongInput) as refused:
-        read_settings(_file(tmp_path, text))
+        read_settings(path)
     assert named in str(refused.value)
     assert HIDDEN not in str(refused.value)
-
-
-def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    """The message has the path and the reason."""
-    with pytest.raises(WrongInput, match="No such file"):
-        read_settings(tmp_path / "absent.properties")
 
 
 def test_a_program_has_the_servers_of_its_flags_and_the_rest_of_its_file(tmp_path: Path) -> None:
@@ -157,25 +155,18 @@ def test_a_trigger_s_login_is_librdkafkas(
 
 
 def test_a_bearer_token_is_fetched_from_the_given_endpoint() -> None:
-    """The login of the trigger is the client of the token endpoint."""
-    security = KafkaSecurity(
-        sasl="oauthbearer",
-        username="id",
-        password=SecretStr("s"),
-        token_endpoint="https://token",  # noqa: S106 - an address
-        scopes=("a", "b"),
-        extensions="k=v",
-    )
+    """The login of the trigger is the client of the token endpoint.
 
-    settings = security_settings(security)
+    A mechanism that the packaged client lacks is reported, with those that it has.
+    """
+    token: Any = {"sasl": "oauthbearer", "username": "id", "password": SecretStr("s")}
+    endpoint: Any = {"token_endpoint": "https://token", "scopes": ("a", "b"), "extensions": "k=v"}
+
+    settings = security_settings(KafkaSecurity(**token, **endpoint))
 
     assert settings["sasl.oauthbearer.token.endpoint.url"] == "https://token"
     assert settings["sasl.oauthbearer.scope"] == "a b"
     assert settings["sasl.oauthbearer.client.secret"] == "s"
-
-
-def test_kerberos_and_aws_are_refused_by_name() -> None:
-    """A mechanism that the packaged client lacks is reported, with those that it has."""
     with pytest.raises(NotReady, match="gssapi"):
         security_settings(KafkaSecurity(sasl="gssapi"))
     with pytest.raises(NotReady, match="oauthbearer"):
@@ -197,14 +188,10 @@ def trigger(**authentication: str) -> KafkaTrigger:
 
 
 def test_a_trigger_without_a_log_in_has_the_one_of_the_bench() -> None:
-    """A secured bench is not asked in plain text."""
+    """A secured bench is not asked in plain text; a trigger with a log-in may be elsewhere."""
     assert trigger_settings(trigger()) == {
         "bootstrap.servers": "kafka:9092",
         "security.protocol": "ssl",
         "client.id": "bench",
     }
-
-
-def test_a_trigger_with_a_log_in_has_nothing_of_the_bench() -> None:
-    """Its cluster may be another one."""
     assert trigger_settings(trigger(tls="enable")) == {"security.protocol": "ssl"}

@@ -201,20 +201,15 @@ def test_every_missing_right_is_reported_at_once() -> None:
 
 
 def test_a_cluster_without_keda_is_not_ready() -> None:
-    """The message says how to install it, and nothing was read."""
-    kube = StrictKube()
+    """The message says how to install it, and nothing was read.
 
-    with pytest.raises(NotReady, match="helm install keda"):
-        facts(kube, policy(), served=Served(has_keda=False))
-
-    assert kube.read == []
-
-
-def test_a_file_without_a_scaled_object_asks_nothing() -> None:
-    """Nothing of the cluster bears on an HPA, nor on what goes to another namespace."""
+    A file without a ScaledObject of this namespace asks nothing at all.
+    """
     kube, served = StrictKube(), Served()
     elsewhere = policy(metadata={"namespace": "elsewhere"})
 
+    with pytest.raises(NotReady, match="helm install keda"):
+        facts(kube, policy(), served=Served(has_keda=False))
     found = facts(kube, {"kind": "HorizontalPodAutoscaler"}, elsewhere, "text", served=served)
 
     assert (kube.read, served.asked) == ([], [])

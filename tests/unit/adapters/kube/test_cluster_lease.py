@@ -90,26 +90,21 @@ def test_the_faster_one_has_it(leases: FakeLeases, *, expired: bool) -> None:
     assert leases.holder == "there"
 
 
-def test_one_that_is_given_back_meanwhile_is_taken(leases: FakeLeases) -> None:
-    """A Lease that vanished between look and replacement is made again."""
+def test_a_race_with_the_end_of_a_lease_is_decided_by_its_version(leases: FakeLeases) -> None:
+    """One that vanished between look and replacement is made again.
+
+    One that another took between look and deletion stays the other's.
+    """
     here = airflow("here")
     here.acquire("a", duration_seconds=HOUR)
     leases.before_write = here.release
 
     here.acquire("b", duration_seconds=HOUR)
-
     assert leases.writes == ["create", "delete", "create"]
 
-
-def test_one_that_was_taken_over_is_not_given_back(leases: FakeLeases) -> None:
-    """Between look and deletion another took the expired Lease: it stays the other's."""
-    here = airflow("here")
-    here.acquire("a", duration_seconds=HOUR)
     leases.pass_seconds(2 * HOUR)
     leases.before_write = lambda: airflow("there").acquire("b", duration_seconds=HOUR)
-
     assert not here.release()
-
     assert leases.holder == "there"
 
 

@@ -83,9 +83,13 @@ def test_an_incremental_rebalance_leaves_the_other_partitions_alone(balancer: st
 
 
 def test_an_eager_rebalance_is_one_rebalance_from_revoke_to_assignment() -> None:
-    """Everything goes and comes back under one number, with one duration."""
+    """Everything goes and comes back under one number, with one duration.
+
+    The client keeps an old pause over a reassignment; the member lifts it.
+    """
     member = Member("--balancer=range")
     member.assign(0, 1)
+    member.client.paused = {0}
     member.revoke(0, 1)
     member.assign(0)
 
@@ -98,6 +102,7 @@ def test_an_eager_rebalance_is_one_rebalance_from_revoke_to_assignment() -> None
     assert member.pod_counts.rebalances_total == 2
     assert len(member.pod_counts.rebalance_seconds) == 2
     assert member.pod_counts.assigned_partitions == 1
+    assert member.client.paused == set()
 
 
 def test_a_revoke_finishes_what_has_begun_commits_it_and_drops_the_rest() -> None:
@@ -124,40 +129,21 @@ def test_a_revoke_finishes_what_has_begun_commits_it_and_drops_the_rest() -> Non
     assert revoked.finish_seconds >= 0.04
 
 
-def test_lost_partitions_are_dropped_without_a_commit() -> None:
-    """Others have them already: a commit would be rejected, or worse, taken."""
-    member = Member()
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_lost_partitions_are_dropped_without_a_commit(*, is_lost: bool) -> None:
+    """Others have them already: a commit would be rejected, or worse, taken.
+
+    Without a graceful shutdown a revoke gives up at once, too.
+    """
+    member = Member(*(() if is_lost else ("--drain=off",)))
     member.assign(0)
     member.finish(member.begin(0, count=3, queued=4))
 
-    member.lose(0)
+    (member.lose if is_lost else member.revoke)(0)
 
     assert member.client.committed == {}
-    assert member.reported.of(PartitionsRevoked)[0].is_lost
+    assert member.reported.of(PartitionsRevoked)[0].is_lost is is_lost
     assert member.queues.owned() == []
-
-
-def test_without_a_graceful_shutdown_a_revoke_gives_up_at_once() -> None:
-    """--drain off neither waits nor commits."""
-    member = Member("--drain=off")
-    member.assign(0)
-    member.finish(member.begin(0, count=3, queued=4))
-
-    member.revoke(0)
-
-    assert member.client.committed == {}
-
-
-def test_a_partition_that_comes_back_is_not_paused() -> None:
-    """The client keeps an old pause over a reassignment; the member lifts it."""
-    member = Member("--balancer=range")
-    member.assign(0)
-    member.client.paused = {0}
-    member.revoke(0)
-
-    member.assign(0)
-
-    assert member.client.paused == set()
 
 
 def test_joining_is_reported_once() -> None:

@@ -61,26 +61,21 @@ def test_partitions_take_turns() -> None:
     assert max(started.values()) - min(started.values()) <= 7
 
 
-def test_records_of_a_partition_that_is_not_held_are_refused() -> None:
-    """What arrives after a revoke is somebody else's."""
-    queues = queues_with(0)
-
-    assert queues.offer(5, chunk(0, 3)) is None
-    assert queues.counts().queued == 0
-
-
 def test_closing_drops_the_queue_of_the_given_up_partition_only() -> None:
-    """Retained partitions keep their queue and continue."""
+    """Retained partitions continue; what arrives after a revoke is somebody else's."""
     queues = queues_with(0, 1)
     queues.offer(0, chunk(0, 10, NOW))
     queues.offer(1, chunk(0, 10, NOW))
 
     closing, held = queues.close([0], drops_queued=True)
-    begun = queues.begin_writes(WriteSchedule(0, 1), NOW, NOW)
+    started = queues.begin_writes(WriteSchedule(0, 1), NOW, NOW)
 
     assert [work.partition for work in closing] == [0]
     assert held == 10
-    assert {writes.work.partition for writes in begun} == {1}
+    assert {writes.work.partition for writes in started} == {1}
+    for partition in (0, 5):
+        assert queues.offer(partition, chunk(20, 3)) is None
+    assert queues.counts() == (9, 1)
 
 
 def test_a_revoke_waits_for_work_in_flight_and_nothing_else() -> None:
