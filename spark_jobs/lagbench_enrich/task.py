@@ -20,8 +20,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
 from pyspark import TaskContext
 
-from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.core.telemetry.records_of_programs import SparkTask
 from lagbench.errors import NotReady

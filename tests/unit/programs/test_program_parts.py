@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.adapters.kafka.telemetry_topic import TelemetryFollower
 from lagbench.core.scenario.conf_limits import SETTINGS_VARIABLE, Flag
 from lagbench.core.telemetry.records import encode_record

@@ -29,8 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 )
 from pydantic import SecretStr
 
-from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.kafka_connections import RECOVERY, spoken
+from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings, spoken
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets, needs_earliest
 from lagbench.core.keda.triggers.kafka_parameters import (
     KafkaSecurity,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 from lagbench.programs.consumer.pod_reports import Exposition, PodCounts, PodReports

@@ -20,8 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 from lagbench.programs.consumer.rebalance import GroupIdentity

@@ -16,13 +16,14 @@ from lagbench.core.scenario.offered_load import NS
 from lagbench.core.scenario.scenario import PartitionPlan
 from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.producer.load_reports import Reports
-from lagbench.programs.producer.message_feed import (
+from lagbench.programs.producer.outbox import (
+    MESSAGE_TIMEOUT_SECONDS,
     BlockFeed,
     MessageBodies,
+    Outbox,
     ReadyBlock,
     SampleBodies,
 )
-from lagbench.programs.producer.outbox import MESSAGE_TIMEOUT_SECONDS, Outbox
 from lagbench.programs.producer.producer_settings import ProducerSettings
 
 log = logging.getLogger(__name__)

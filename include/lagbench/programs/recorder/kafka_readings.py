@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
+from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.adapters.kafka.kafka_admin import GroupMember as Member
 from lagbench.adapters.kafka.kafka_admin import GroupRequest, GroupSnapshot, KafkaAdmin
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_offsets, read_partitions
 from lagbench.core.measures.evidence.lag_readings import lag_series
 from lagbench.core.telemetry.records_of_programs import (

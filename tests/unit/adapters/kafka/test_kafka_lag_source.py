@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from lagbench.adapters.kafka import kafka_connections, kafka_lag_source
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.adapters.kafka import kafka_lag_source
+from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.adapters.kafka.kafka_lag import _end, open_admin, read_offsets, read_partitions
 from lagbench.adapters.kafka.kafka_lag_source import KafkaLagSource
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
@@ -89,7 +89,7 @@ def _done(answer: object) -> Future[Any]:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Provide the cluster that the source connects to."""
     cluster = Cluster()
-    monkeypatch.setattr(kafka_connections, "AdminClient", cluster.connect)
+    monkeypatch.setattr(kafka_lag_source, "AdminClient", cluster.connect)
     spec = SimpleNamespace(earliest=lambda: "earliest", latest=lambda: "latest")
     monkeypatch.setattr(kafka_lag_source, "_SPEC", spec)
     return cluster

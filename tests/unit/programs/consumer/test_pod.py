@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer
 from tests.unit.programs.consumer.fake_group import Reported, chunk
 
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.core.telemetry.records_of_programs import PodStopped
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.consumer.assembly import consumer_settings

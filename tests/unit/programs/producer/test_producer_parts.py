@@ -18,7 +18,7 @@ from lagbench.core.scenario.scenario import MAX_SEED, Keys, PartitionPlan
 from lagbench.core.scenario.stream_tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.producer.load_reports import LatenessCounts
-from lagbench.programs.producer.message_feed import MessageBodies, SampleBodies
+from lagbench.programs.producer.outbox import MessageBodies, SampleBodies
 from lagbench.programs.producer.producer_settings import ProducerSettings, read_settings
 from lagbench.shared_with_spark.event import decode_identities, identity_of
 

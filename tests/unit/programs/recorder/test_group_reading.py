@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.adapters.kafka.kafka_admin import GroupMember, GroupSnapshot
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.core.telemetry.records_of_recorder import GroupMembers, GroupSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder import kafka_readings
