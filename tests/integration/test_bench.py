@@ -123,23 +123,6 @@ def test_broken_off_start_leaves_nothing(state_dir: Path) -> None:
     assert bench.running(state_dir) is None
 
 
-def test_broker_is_taken_away_and_given_back(state_dir: Path) -> None:
-    """Stopping and starting the broker keeps its address and its topics."""
-    state = bench.up(state_dir, attached=False, on_progress=_ignore)
-    with KafkaAdmin(state.bootstrap_servers) as admin:
-        admin.create_topics([TopicSpec("lagbench.fault.events", 2)])
-
-    stopped = bench.stop_broker(state_dir)
-    assert stopped.broker is None
-    assert not _part(state_dir, "broker").is_running
-    assert _part(state_dir, "localkube").is_running
-
-    started = bench.start_broker(state_dir)
-    assert started.bootstrap_servers == state.bootstrap_servers
-    with KafkaAdmin(started.bootstrap_servers) as admin:
-        assert admin.topic_names() == ["lagbench.fault.events"]
-
-
 def test_a_restart_outlives_the_process_that_asked_for_it(state_dir: Path) -> None:
     """The supervisor starts the broker again after the outage, and keeps its topics."""
     state = bench.up(state_dir, attached=False, on_progress=_ignore)
@@ -175,9 +158,12 @@ def test_a_restart_outlives_the_process_that_asked_for_it(state_dir: Path) -> No
     with KafkaAdmin(back.bootstrap_servers) as admin:
         assert admin.topic_names() == ["lagbench.fault.events"]
 
-    bench.stop_broker(state_dir)  # an outage without a length, after one with a length
+    bench.restart_broker(state_dir, outage_seconds=20)
+    assert not _part(state_dir, "broker").is_running
+    assert _part(state_dir, "localkube").is_running
     with pytest.raises(NotReady, match="still stopped"):
-        bench.await_broker(state_dir, timeout_seconds=4)
+        bench.await_broker(state_dir, timeout_seconds=1)
+    assert bench.up(state_dir, attached=False, on_progress=_ignore).broker is not None
 
 
 def test_the_player_restarts_the_broker(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +225,7 @@ def test_foreign_cluster_is_used_and_not_touched(
     assert state.bootstrap_servers == broker.bootstrap_servers
     assert bench.status(state_dir).is_up
     with pytest.raises(NotReady):
-        bench.stop_broker(state_dir)
+        bench.restart_broker(state_dir, outage_seconds=0)
     bench.down(state_dir)
     assert broker.state() == "running"
 
