@@ -23,6 +23,7 @@ from lagbench.adapters.process.processes import is_alive
 from lagbench.core.scenario.actions import BrokerRestart
 from lagbench.embedded import bench
 from lagbench.embedded import doctor as bench_status
+from lagbench.embedded.bench_state import BenchState
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady
@@ -42,35 +43,27 @@ def state_dir(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_up_is_idempotent_and_down_too(state_dir: Path) -> None:
-    """A second up returns the running bench; a second down finds nothing to stop."""
-    first = bench.up(state_dir, attached=False, on_progress=_ignore)
-    second = bench.up(state_dir, attached=False, on_progress=_ignore)
-
-    assert first == second
-    assert bench.status(state_dir).is_up
-    assert [c.name for c in bench.doctor(state_dir) if c.status == "fail"] == []
-    assert "broker" in bench.down(state_dir)
-    assert bench.down(state_dir) == []
-    assert not bench.status(state_dir).is_up
-    assert _marked(state_dir) == []
-
-
-def test_two_at_once_start_one_bench(state_dir: Path) -> None:
-    """Two callers that start at the same moment get the same supervisor."""
-    found: list[int] = []
+    """Two callers at the same moment, and a later one, get the same bench; down finds it once."""
+    found: list[BenchState] = []
 
     def start() -> None:
-        state = bench.up(state_dir, attached=False, on_progress=_ignore)
-        found.append(state.supervisor.pid)
+        found.append(bench.up(state_dir, attached=False, on_progress=_ignore))
 
     callers = [threading.Thread(target=start) for _ in range(2)]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join(timeout=400)
+    start()
 
-    assert len(found) == 2
-    assert len(set(found)) == 1
+    assert len(found) == 3
+    assert found[0] == found[1] == found[2]
+    assert bench.status(state_dir).is_up
+    assert [c.name for c in bench.doctor(state_dir) if c.status == "fail"] == []
+    assert "broker" in bench.down(state_dir)
+    assert bench.down(state_dir) == []
+    assert not bench.status(state_dir).is_up
+    assert _marked(state_dir) == []
 
 
 def test_killed_supervisor_leaves_nothing(state_dir: Path) -> None:

@@ -1,9 +1,9 @@
 """Own the embedded bench in one process: broker and localkube are its tied children.
 
 It restarts nothing by itself: the end of a part is recorded, because a bench that hides a
-lost broker would measure its own repair. SIGUSR1 begins the outage of the broker that a file asks
-for: after its length, or at SIGUSR2, the supervisor starts the broker again on the same port and
-data, also if the sender has ended. SIGTERM ends the bench.
+lost broker would measure its own repair. SIGUSR1 begins the outage of the broker that a file
+requests: after its length, or at SIGUSR2, the supervisor starts the broker again on the same port
+and data, also if the sender has ended. SIGTERM ends the bench.
 """
 
 from __future__ import annotations

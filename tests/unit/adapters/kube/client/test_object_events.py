@@ -132,46 +132,41 @@ def test_a_list_that_is_rejected_is_an_error_of_the_client() -> None:
         next(iter(list_and_watch(client, PODS, TIMES)))
 
 
-def test_an_expired_watch_ends_in_a_new_list() -> None:
-    """The cluster's follower keeps what it has, reports the server's reason and lists again."""
-    seen: list[Snapshot] = []
-
-    with serving([line("ADDED", pod("a")), line("ERROR", GONE)]) as (client, asked):
-        Cluster(client).follow(POD, seen.append, lambda: len(seen) >= 4)
-
-    assert [sorted(name for _, name in snapshot) for snapshot in seen] == [[], ["a"], [], ["a"]]
-    assert seen[1][("n", "a")]["kind"] == "Pod"
-    assert len([path for path in asked if "watch=true" in path]) == 2
-
-
-def test_an_answer_that_is_not_json_is_no_answer() -> None:
-    """A server that breaks off inside an event is not followed further."""
-    with serving([b'{"type": "ADDED", "obj\n']) as (client, _):
-        cluster = Cluster(client)
-        with pytest.raises(ClusterError, match="the API does not answer") as broken:
-            list(cluster._snapshots(POD, lambda: False))
-
-    assert broken.value.status == 0
-
-
-def test_a_follower_goes_on_when_its_caller_fails_on_a_snapshot(
+def test_a_follower_goes_on_after_any_break(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller gets the list again, and the log has its own error, not one of the API server."""
+    """An expired watch, and a caller that fails on a snapshot, end in a new list.
+
+    The log has the caller's own error, not one of the API server.
+    """
     monkeypatch.setattr(followed_cluster, "_RETRY_SECONDS", 0.0)
     seen: list[Snapshot] = []
 
     def see(snapshot: Snapshot) -> None:
         seen.append(snapshot)
-        if len(seen) == 1:
+        if len(seen) == 4:
             raise ValueError("replicas of a string")
 
-    with serving([]) as (client, _):
-        Cluster(client).follow(POD, see, lambda: len(seen) >= 2)
+    with serving([line("ADDED", pod("a")), line("ERROR", GONE)]) as (client, asked):
+        Cluster(client).follow(POD, see, lambda: len(seen) >= 6)
 
-    assert seen == [{}, {}]
+    names = [sorted(name for _, name in snapshot) for snapshot in seen]
+    assert names == [[], ["a"], [], ["a"], [], ["a"]]
+    assert seen[1][("n", "a")]["kind"] == "Pod"
+    assert len([path for path in asked if "watch=true" in path]) == 3
     assert "replicas of a string" in caplog.text
     assert "the API does not answer" not in caplog.text
+
+
+def test_an_answer_that_is_not_json_is_no_answer() -> None:
+    """A server that breaks off inside an event is not followed further."""
+    with (
+        serving([b'{"type": "ADDED", "obj\n']) as (client, _),
+        pytest.raises(ClusterError, match="the API does not answer") as broken,
+    ):
+        list(Cluster(client)._snapshots(POD, lambda: False))
+
+    assert broken.value.status == 0
 
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
