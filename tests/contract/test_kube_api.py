@@ -22,7 +22,7 @@ from kubernetes.dynamic.exceptions import (
 from tests.contract.kube_endpoint import Endpoint, config_map, message_of, scaled_object
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.kube_errors import ApiDiscovery, KubeKinds
+from lagbench.adapters.kube.kube_client import ApiDiscovery, KubeKinds
 
 CLUSTER_CONFIG_MAP = "kube-root-ca.crt"
 

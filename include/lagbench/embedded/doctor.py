@@ -1,4 +1,4 @@
-"""Check whether this machine can run the bench, and whether a running bench is healthy."""
+"""Check whether this machine can run the bench, and report which parts of a running one are up."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from lagbench.adapters.kafka.kafka_admin import GroupSnapshot, KafkaAdmin, ask_a
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube.cluster_check import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube, Manifest
-from lagbench.adapters.kube.kube_errors import ApiDiscovery, log_in
+from lagbench.adapters.kube.kube_client import ApiDiscovery, log_in
 from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.core.measures.model import Fidelity
 from lagbench.core.policy.policy_limits import POLICY_VERSIONS

@@ -1,4 +1,4 @@
-"""The telemetry topic: send records without ever blocking or failing the sender's work."""
+"""The telemetry topic: send without ever blocking or failing the sender's work, read, follow."""
 
 from __future__ import annotations
 

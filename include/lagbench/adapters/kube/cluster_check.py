@@ -1,6 +1,7 @@
 """Check a cluster before a run: KEDA, the account's rights, objects in the way.
 
-All that is missing is reported at once, before anything is created.
+All that is missing is reported at once, before anything is created. ``read_cluster_facts`` reads
+what KEDA's webhook looks at before it lets the ScaledObjects of a file in; it only gets and lists.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import yaml
 
 from lagbench.adapters.kube.cluster_lease import ClusterLease
-from lagbench.adapters.kube.kube_errors import translated
+from lagbench.adapters.kube.kube_client import translated
 from lagbench.core.cluster.manifests import for_group, is_foreign
 from lagbench.core.cluster.policy_manifest import HPA, POLICY_KINDS, SCALED_OBJECT, Right
 from lagbench.core.keda.object.scaled_object_rules import hpa_name

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kube.kube_errors import translated
+from lagbench.adapters.kube.kube_client import translated
 from lagbench.core.cluster.lease import (
     LEASE,
     LeaseClaim,

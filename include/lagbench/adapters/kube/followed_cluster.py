@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kube.kube_errors import (
+from lagbench.adapters.kube.kube_client import (
     Failure,
     KubeKinds,
     WatchTimes,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lagbench.adapters.kube.kube_errors import (
+from lagbench.adapters.kube.kube_client import (
     KubeKinds,
     describe,
     log_in,

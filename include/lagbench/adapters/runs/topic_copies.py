@@ -3,7 +3,8 @@
 A copy holds every record below the fence as it lies in the log: partition, offset, timestamp,
 value and headers, in Parquet, which the Spark job reads in Kafka's place
 (``lagbench account RUN``). The bench deletes its broker's data with the broker, so topics that
-merely stayed would not outlive it.
+merely stayed would not outlive it. ``Staging`` carries what Spark reads and writes of a run between
+the run folder and where Spark sees it.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def main() -> int:
 
 def api_client(environment: Mapping[str, str]) -> ApiClient:
     """Return a client of the API server; calls to a cluster's are repeated for some seconds."""
-    from lagbench.adapters.kube.kube_errors import log_in, patient_retries
+    from lagbench.adapters.kube.kube_client import log_in, patient_retries
 
     is_in_cluster = "KUBECONFIG" not in environment
     return log_in(

@@ -1,4 +1,4 @@
-"""Actions on the processes of consumer pods: SIGKILL, and SIGSTOP until SIGCONT."""
+"""Perform each kind of action: on pods, policies, the topic, connections and the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The group's callbacks: take partitions on, give them up without losing or repeating work."""
+"""The group's callbacks and commits: give partitions up without losing or repeating work.
+
+An offset is committed when the ledger has acknowledged everything before it.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 A delivery callback runs for failures only: successes cost no Python. Messages that the client took
 and that have neither failed nor wait in its queue are acknowledged; after a flush that is exact.
 Failed messages, and those without an answer, are known by their seq. Messages are handed over in
-the order of seq, from 0 on.
+the order of seq, from 0 on. A thread makes the messages of the next blocks: lagbench's own events,
+or a user's samples.
 """
 
 from __future__ import annotations

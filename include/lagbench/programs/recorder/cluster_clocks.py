@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.kube_errors import get
+from lagbench.adapters.kube.kube_client import get
 from lagbench.core.clocks import API_SERVER
 from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.measures.evidence.clock_readings import RunningBound, answer_bound, probe_at

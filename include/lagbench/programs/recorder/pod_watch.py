@@ -1,4 +1,10 @@
-"""Follow the consumer pods: a record whenever something about one changed."""
+"""Read a source on a fixed grid of instants, or follow it; and follow the consumer pods so.
+
+A slow or failed read costs its own ticks and no others: every source has its own thread, and the
+grid does not move. Ticks that passed during a slow read are reported as gaps. The grid is the
+monotonic clock's, so that readings continue when the wall clock, which stamps them, is set. A
+source that says that it is changing is also read between the ticks, five times a second.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from lagbench.adapters.kube.kube_errors import Event, reason_of
+from lagbench.adapters.kube.kube_client import Event, reason_of
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import PodSeen, PodsListed, ReadGap, What

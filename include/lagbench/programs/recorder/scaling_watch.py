@@ -1,4 +1,4 @@
-"""Follow the scaling of the consumers: desired replicas, HPAs and the events with the reasons.
+"""Read and follow the scaling of the consumers: replicas, HPAs, and the events with the reasons.
 
 Samples of these come once a second; in between the watch reports changes.
 """
@@ -17,7 +17,7 @@ import msgspec
 import psutil
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.kube_errors import Event
+from lagbench.adapters.kube.kube_client import Event
 from lagbench.core.hpa.controller_flags import metric_part, metric_text
 from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_milli
 from lagbench.core.policy.checked_policy import CheckedPolicy

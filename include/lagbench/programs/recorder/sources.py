@@ -18,7 +18,7 @@ from pydantic import Field, PositiveInt
 
 from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.kube_errors import Event, WatchTimes, list_and_watch, log_in
+from lagbench.adapters.kube.kube_client import Event, WatchTimes, list_and_watch, log_in
 from lagbench.core.measures.evidence.group_events import STOPPING_PHASE
 from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kube.kube_errors import Event
+from lagbench.adapters.kube.kube_client import Event
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import LagSample, PodSeen, PodsListed, ReadGap
 from lagbench.errors import NotReady

@@ -1,4 +1,4 @@
-"""Errors of the Kubernetes client as lagbench's own: wrong input, or a world that is not ready."""
+"""Log in with the official Kubernetes client, name its errors, discover kinds, list and watch."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from urllib3 import Retry
 
 _REFUSED = frozenset({400, 422})
+
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
 
 _HINTS = {
@@ -141,11 +142,15 @@ class KubeKinds:
 
 OUTAGE_SECONDS = 45.0
 """Patience of calls that have to succeed: an upgrade of an API server's host takes less."""
+
 _LONGEST_PAUSE_SECONDS = 2.0
+
 _FIRST_PAUSES = 3
 """0, 0.5 and 1 s; all later ones are the longest."""
+
 _NOT_NOW = (429, 500, 502, 503, 504)
 """500 too: a leader's change in etcd, or a webhook without an answer."""
+
 _BROKEN_ANSWERS = 3
 
 
@@ -288,6 +293,7 @@ def get(
 
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -302,6 +308,7 @@ def warnings_of(headers: Sequence[str]) -> tuple[str, ...]:
 
 
 _CALL_LIMIT_SECONDS = 10.0
+
 _NOT_FOUND_API_DISCOVERY = 404
 
 

@@ -21,7 +21,7 @@ from urllib3.exceptions import MaxRetryError, NewConnectionError
 from lagbench.adapters.kube import followed_cluster
 from lagbench.adapters.kube.followed_cluster import POD, Cluster, ClusterError, Snapshot
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.kube_errors import (
+from lagbench.adapters.kube.kube_client import (
     ApiDiscovery,
     WatchTimes,
     list_and_watch,
