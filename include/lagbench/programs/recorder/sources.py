@@ -38,8 +38,8 @@ from lagbench.programs.recorder.pod_watch import (
 )
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
-    OwnScalers,
     ReplicaWatch,
+    Scaled,
     ScalerKind,
     ScalerWatch,
     UsageReading,
@@ -197,57 +197,34 @@ def _workload_sources(
     cluster: ObservedCluster, send: Send, source: str, *, since_at: int
 ) -> tuple[dict[What, Read], Sources]:
     """Return the readings of the workload and its scalers, and the watches of what changes them."""
-    name, scalers, open_kube = cluster.deployment, OwnScalers(), cluster.open_kube
+    scaled = Scaled(cluster.deployment, send, source, cluster.open_kube, cluster.workload)
     in_namespace = f"namespaces/{cluster.namespace}"
     core, workloads = f"/api/v1/{in_namespace}", f"{cluster.workload.lower()}s"
-    pods = cluster.events(f"{core}/pods", labelSelector=cluster.pod_selector)
     watched: dict[ScalerKind, str] = {"HorizontalPodAutoscaler": "autoscaling/v2"}
     if cluster.has_own_policy:
         watched["ScaledObject"] = "keda.sh/v1alpha1"
+    pods = cluster.events(f"{core}/pods", labelSelector=cluster.pod_selector)
+    itself = cluster.events(
+        f"/apis/apps/v1/{in_namespace}/{workloads}", fieldSelector=f"metadata.name={scaled.name}"
+    )
     threads: Sources = [
         PodWatch(pods, send, source),
-        ReplicaWatch(
-            cluster.events(
-                f"/apis/apps/v1/{in_namespace}/{workloads}", fieldSelector=f"metadata.name={name}"
-            ),
-            send,
-            source,
-            deployment=name,
-        ),
-        *(
-            ScalerWatch(
-                kind,
-                cluster.events(f"/apis/{group}/{in_namespace}/{kind.lower()}s"),
-                send,
-                source,
-                deployment=name,
-                scalers=scalers,
-            )
-            for kind, group in watched.items()
-        ),
-        EventWatch(
-            cluster.events(f"{core}/events"),
-            send,
-            source,
-            deployment=name,
-            scalers=scalers,
-            since_at=since_at,
-        ),
+        ReplicaWatch(itself, scaled),
+        EventWatch(cluster.events(f"{core}/events"), scaled, since_at=since_at),
     ]
-    clocks = ClockSources(cluster.open_client, open_kube)
+    for kind, group in watched.items():
+        objects = cluster.events(f"/apis/{group}/{in_namespace}/{kind.lower()}s")
+        threads.append(ScalerWatch(kind, objects, scaled))
+    clocks = ClockSources(cluster.open_client, cluster.open_kube)
     if not clocks.is_on_this_machine():  # else there is one clock
         probe = ClockProbe(clocks.ask_api_server, clocks.find_nodes, send=send, source=source)
         threads.append(probe)
-    read_scalers: dict[What, ScalerKind] = {"hpa": "HorizontalPodAutoscaler"}
-    if cluster.has_scaled_object:
-        read_scalers["scaled_object"] = "ScaledObject"
     reads: dict[What, Read] = {
-        what: scaler_reading(kind, open_kube, deployment=name, source=source, scalers=scalers)
-        for what, kind in read_scalers.items()
+        "replicas": replica_reading(scaled),
+        "hpa": scaler_reading("HorizontalPodAutoscaler", scaled),
     }
-    reads["replicas"] = replica_reading(
-        open_kube, deployment=name, source=source, workload=cluster.workload
-    )
+    if cluster.has_scaled_object:
+        reads["scaled_object"] = scaler_reading("ScaledObject", scaled)
     return reads, threads
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,7 +18,7 @@ from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import LagSample, PodSeen, PodsListed, ReadGap
 from lagbench.errors import NotReady
 from lagbench.programs.recorder.pod_watch import GridSampler, ObjectWatch, PodWatch, pod_seen
-from lagbench.programs.recorder.scaling_watch import ReplicaWatch
+from lagbench.programs.recorder.scaling_watch import ReplicaWatch, Scaled
 from lagbench.programs.recorder.sources import GroupObserver, RecordsFile
 from lagbench.results.observed_run import read_records
 
@@ -229,7 +230,7 @@ def test_a_silent_watch_has_a_gap_since_its_last_event(
 
     watch: ObjectWatch = PodWatch(api.events, send, "recorder")
     if is_sampled:
-        watch = ReplicaWatch(api.events, send, "recorder", deployment="consumer")
+        watch = ReplicaWatch(api.events, Scaled("consumer", send, "recorder", Mock()))
     watch.run()
 
     gaps = [record for record in sent if isinstance(record, ReadGap)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from lagbench.adapters.kube.kube import Kube
 from lagbench.core.telemetry.records_of_recorder import (
     HpaSample,
     ReadGap,
@@ -21,6 +22,7 @@ from lagbench.core.telemetry.records_of_recorder import (
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.recorder.scaling_watch import (
     OwnScalers,
+    Scaled,
     ScalerKind,
     UsageReading,
     hpa_sample,
@@ -65,21 +67,21 @@ HPA: dict[str, Any] = {
 }
 
 
-def kube(deployment: dict[str, Any] | None = None, *hpas: dict[str, Any]) -> Kube:
-    """Return an API with one Deployment and these objects in a list."""
-    return cast("Kube", SimpleNamespace(get=lambda *_: deployment, list=lambda _: [*hpas]))
+def scaled(deployment: dict[str, Any] | None = None, *hpas: dict[str, Any]) -> Scaled:
+    """Return the workload ``consumer`` of an API with one Deployment and these in a list."""
+    api: Any = SimpleNamespace(get=lambda *_: deployment, list=lambda _: [*hpas])
+    return Scaled("consumer", Mock(), "recorder", lambda: api)
 
 
 def test_absent_counts_of_a_deployment_are_zero() -> None:
     """Kubernetes leaves zeros out of a status; no Deployment is a reading that failed."""
-    stored = kube({"spec": {"replicas": 2}, "status": {"replicas": 1}})
-    reading = replica_reading(lambda: stored, deployment="consumer", source="recorder")
+    reading = replica_reading(scaled({"spec": {"replicas": 2}, "status": {"replicas": 1}}))
 
     assert list(reading(7)) == [
         ReplicaSample(at=7, source="recorder", spec=2, current=1, ready=0, available=0)
     ]
     with pytest.raises(NotReady, match="Deployment consumer"):
-        replica_reading(kube, deployment="consumer", source="recorder")(7)
+        replica_reading(scaled())(7)
 
 
 def test_an_hpas_status_is_reported_as_stored() -> None:
@@ -135,14 +137,7 @@ def test_the_scalers_of_the_deployment_are_reported() -> None:
     other = {"metadata": {"name": "c"}, "spec": {"scaleTargetRef": {"name": "elsewhere"}}}
 
     def read(kind: ScalerKind, *stored: dict[str, Any]) -> list[Any]:
-        reading = scaler_reading(
-            kind,
-            lambda: kube(None, *stored),
-            deployment="consumer",
-            source="recorder",
-            scalers=scalers,
-        )
-        return list(reading(7))
+        return list(scaler_reading(kind, replace(scaled(None, *stored), scalers=scalers))(7))
 
     scalers = OwnScalers()
     found = read("ScaledObject", reported, new, other)

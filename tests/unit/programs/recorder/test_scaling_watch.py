@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,6 +22,7 @@ from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     OwnScalers,
     ReplicaWatch,
+    Scaled,
     ScalerKind,
     ScalerWatch,
 )
@@ -58,7 +60,7 @@ def test_a_change_of_wanted_replicas_is_reported_with_its_writer() -> None:
     Without managed fields, as on localkube, the writer is not reported.
     """
     sent: list[Record] = []
-    watch = ReplicaWatch(nothing, sent.append, "recorder", deployment="consumer")
+    watch = ReplicaWatch(nothing, of(sent))
 
     watch.take("LISTED", {"items": [deployment(2, lagbench="01")]}, at=10)
     watch.take("MODIFIED", deployment(2, lagbench="01"), at=11)
@@ -96,11 +98,14 @@ def test_an_hpas_status_is_reported_when_it_changed() -> None:
     assert [(s.at, s.desired) for s in sent if isinstance(s, HpaSample)] == [(10, 2), (12, 6)]
 
 
+def of(sent: list[Record], scalers: OwnScalers | None = None) -> Scaled:
+    """Return the workload ``consumer``, whose records go to ``sent``; its API is not read."""
+    return Scaled("consumer", sent.append, "recorder", Mock(), scalers=scalers or OwnScalers())
+
+
 def scaler_watch(kind: ScalerKind, sent: list[Record], scalers: OwnScalers) -> ScalerWatch:
     """Return a watch of the scalers of ``consumer``."""
-    return ScalerWatch(
-        kind, nothing, sent.append, "recorder", deployment="consumer", scalers=scalers
-    )
+    return ScalerWatch(kind, nothing, of(sent, scalers))
 
 
 def test_what_is_stored_of_a_scaler_is_reported_when_it_changed() -> None:
@@ -136,9 +141,7 @@ def test_what_is_stored_of_a_scaler_is_reported_when_it_changed() -> None:
 
 def event_watch(sent: list[Record], scalers: OwnScalers, since_at: int = 0) -> EventWatch:
     """Return a watch of the events of ``consumer``."""
-    return EventWatch(
-        nothing, sent.append, "r", deployment="consumer", scalers=scalers, since_at=since_at
-    )
+    return EventWatch(nothing, of(sent, scalers), since_at=since_at)
 
 
 def own_scalers(hpa: str) -> OwnScalers:
@@ -260,7 +263,7 @@ def test_only_a_watch_that_ended_in_order_says_that_it_was_whole(
                 raise event
             yield event
 
-    watch = ReplicaWatch(events, sent.append, "recorder", deployment="consumer")
+    watch = ReplicaWatch(events, of(sent))
     watch.start()
     assert has_listed_again.wait(60)
     watch.stop()
