@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 from tests.integration.landed_run import landed  # noqa: F401
 from tests.integration.producer_target import ProducerTarget, make_target
 
@@ -58,3 +59,13 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
 def target(broker: Broker, kafka_admin: KafkaAdmin) -> ProducerTarget:
     """Provide fresh topics of a producer on the session's broker."""
     return make_target(kafka_admin, broker.bootstrap_servers)
+
+
+@pytest.fixture
+def run(
+    broker: Broker, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[ConsumerGroupRun]:
+    """Provide the topics of a run on the session's broker, with the file's ``PARTITIONS``."""
+    servers, partitions = broker.bootstrap_servers, request.module.PARTITIONS
+    with consumer_group_run(servers, tmp_path, partitions=partitions) as found:
+        yield found

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from tests.eventually import eventually
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
+from tests.integration.consumer_group import ConsumerGroupRun
 from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 from tests.integration.pod_manifests import FOREVER, deployment
 
@@ -36,16 +36,10 @@ from lagbench.core.scenario.run_names import (
     SWAP_ANNOTATION,
 )
 from lagbench.core.telemetry.records_of_programs import ActionEnded, ActionStarted, StreamStarted
-from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow
 
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide a run's topics."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=1) as found:
-        yield found
+PARTITIONS = 1
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -37,13 +36,6 @@ PARTITIONS = 6
 # A minute of work at 2 ms and 2 in flight: a pod is stopped in the middle of it, however long the
 # ledger takes to read.
 BACKLOG = 60_000
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide topics of 6 partitions."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
-        yield found
 
 
 def times_processed(run: ConsumerGroupRun) -> np.ndarray:

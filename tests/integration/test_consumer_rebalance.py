@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +24,6 @@ FLAGS = ["--process-ms=2", "--concurrency=2"]
 BEFORE_SECONDS, AFTER_SECONDS = 4, 2
 JOINS = 3
 NS = 1_000_000_000
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide topics of 24 partitions."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
-        yield found
 
 
 def join_fifth(

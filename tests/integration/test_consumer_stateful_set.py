@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.eventually import eventually
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
+from tests.integration.consumer_group import ConsumerGroupRun
 from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -17,17 +17,9 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.core.telemetry.records_of_programs import PartitionsAssigned, SigtermReceived
-from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow
 PARTITIONS = 6
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide the topics of a run."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
-        yield found
 
 
 @pytest.fixture

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.eventually import eventually
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
+from tests.integration.consumer_group import ConsumerGroupRun
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.telemetry.records_of_programs import PartitionsRevoked
-from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 
 pytestmark = pytest.mark.slow
 
+PARTITIONS = 6
+
 EVENTS = 1200
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide topics of six partitions."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=6) as found:
-        yield found
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer
 from tests.eventually import eventually
 from tests.fakes.kubeconfig import cluster_target
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
+from tests.integration.consumer_group import ConsumerGroupRun
 from tests.integration.localkube_process import running_localkube
 
 from lagbench.adapters.kube.kube import Kube
@@ -36,7 +36,6 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReplicasChanged,
     UsageSample,
 )
-from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow
 
@@ -72,13 +71,6 @@ def sleeper(run_id: str) -> dict[str, Any]:
             "template": {"metadata": {"labels": labels}, "spec": SLEEPER},
         },
     }
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide a run's topics."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
-        yield found
 
 
 @contextmanager

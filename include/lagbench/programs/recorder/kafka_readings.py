@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.adapters.kafka.kafka_admin import GroupMember as Member
 from lagbench.adapters.kafka.kafka_admin import GroupRequest, GroupSnapshot, KafkaAdmin
-from lagbench.adapters.kafka.kafka_lag import open_admin, read_offsets, read_partitions
+from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.core.measures.evidence.lag_readings import lag_series
 from lagbench.core.telemetry.records_of_programs import (
     ConsumerProgress,
@@ -65,15 +65,11 @@ class LagReading:
 
     def __call__(self, at: int) -> Iterable[Record]:
         """Return one sample of all partitions; partial answers are errors."""
-        # In each sample: until a new partition is read its lag is not known.
-        partitions = read_partitions(self._admin, self._topic, timeout_seconds=_TIMEOUT_SECONDS)
-        places = [(self._topic, partition) for partition in partitions]
-        found = read_offsets(self._admin, self._group, places, timeout_seconds=_TIMEOUT_SECONDS)
-        rows = [
-            (partition, offsets.end, offsets.committed)
-            for (_, partition), offsets in found.items()
-            if offsets.end is not None
-        ]
+        # With the partitions of now: until a new one is read its lag is not known.
+        found = read_group_lag(
+            self._admin, self._group, self._topic, timeout_seconds=_TIMEOUT_SECONDS
+        )
+        rows = [(n, one.end, one.committed) for n, one in found.items() if one.end is not None]
         return [LagSample(at=at, source=self._source, partitions=rows)]
 
 
