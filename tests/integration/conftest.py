@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
 from tests.integration.landed_run import landed  # noqa: F401
+from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 from tests.integration.producer_target import ProducerTarget, make_target
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kube.cluster_check import ready_namespace
+from lagbench.adapters.kube.kube import Kube
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady
 
@@ -69,3 +72,19 @@ def run(
     servers, partitions = broker.bootstrap_servers, request.module.PARTITIONS
     with consumer_group_run(servers, tmp_path, partitions=partitions) as found:
         yield found
+
+
+@pytest.fixture
+def localkube(tmp_path: Path) -> Iterator[LocalkubeProcess]:
+    """Provide a running localkube of its own."""
+    with running_localkube(tmp_path / "localkube") as running:
+        yield running
+
+
+@pytest.fixture
+def kube(localkube: LocalkubeProcess) -> Iterator[Kube]:
+    """Provide the namespace of runs on that localkube."""
+    made = Kube.from_kubeconfig(localkube.kubeconfig)
+    ready_namespace(made)
+    yield made
+    made.close()

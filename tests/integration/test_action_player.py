@@ -11,14 +11,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from tests.eventually import eventually
 from tests.integration.consumer_group import ConsumerGroupRun
-from tests.integration.localkube_process import LocalkubeProcess, running_localkube
+from tests.integration.localkube_process import LocalkubeProcess
 from tests.integration.pod_manifests import FOREVER, deployment
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -40,13 +39,6 @@ from lagbench.core.telemetry.records_of_programs import ActionEnded, ActionStart
 pytestmark = pytest.mark.slow
 
 PARTITIONS = 1
-
-
-@pytest.fixture
-def localkube(tmp_path: Path) -> Iterator[LocalkubeProcess]:
-    """Provide a localkube with the namespaces of a bench."""
-    with running_localkube(tmp_path / "localkube") as running:
-        yield running
 
 
 @pytest.fixture

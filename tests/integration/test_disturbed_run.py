@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.eventually import eventually
 from tests.integration.consumer_group import ConsumerGroupRun
-from tests.integration.localkube_process import LocalkubeProcess, running_localkube
+from tests.integration.localkube_process import LocalkubeProcess
 from tests.integration.test_action_player import ends, player
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -42,13 +42,6 @@ def broker(tmp_path: Path, listener: ProxiedListener) -> Iterator[Broker]:
     own.start()
     yield own
     own.stop()
-
-
-@pytest.fixture
-def localkube(tmp_path: Path) -> Iterator[LocalkubeProcess]:
-    """Provide a localkube."""
-    with running_localkube(tmp_path / "localkube") as running:
-        yield running
 
 
 def test_pods_that_are_cut_off_come_back_and_lose_nothing(

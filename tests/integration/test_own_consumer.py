@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ import pytest
 import yaml
 from tests.eventually import eventually
 from tests.integration.consumer_group import shares_out
-from tests.integration.localkube_process import running_localkube
 from tests.integration.producer_target import ProducerTarget, read_all, value_of
 from tests.integration.secured_broker import PASSWORD, secured_broker
 
 from lagbench.adapters.kafka.client_settings import as_lines
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
-from lagbench.adapters.kube.cluster_check import ready_namespace
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.own_deployment import KafkaSettings, own_deployment
@@ -90,16 +87,6 @@ spec:
         - {name: sidecar, image: proxy}
       volumes: [{name: config, configMap: {name: orders-config}}]
 """
-
-
-@pytest.fixture
-def kube(tmp_path: Path) -> Iterator[Kube]:
-    """Provide the namespace of runs on a localkube of its own."""
-    with running_localkube(tmp_path / "state") as running:
-        made = Kube.from_kubeconfig(running.kubeconfig)
-        ready_namespace(made)
-        yield made
-        made.close()
 
 
 def make_topics(admin: KafkaAdmin, names: RunNames) -> None:
