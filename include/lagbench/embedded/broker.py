@@ -53,7 +53,6 @@ def require_disk(
     """Raise NotReady, with needed and free space, unless the disk of ``folder`` has enough.
 
     :param variable: the environment variable that sets the folder.
-    :raises WrongInput: the folder is a file, or would be below one.
     """
     if not _existing(folder).is_dir():
         raise WrongInput(

@@ -60,10 +60,7 @@ class ChildServer:
         return "\n".join(f"  | {line}" for line in lines)
 
     def await_answer(self, problem: Callable[[], str], timeout_seconds: float) -> None:
-        """Return when ``problem`` is empty.
-
-        :raises NotReady: it has ended, or there is still a problem after the time.
-        """
+        """Return when ``problem`` is empty."""
         if self._process is None:
             raise NotReady(f"{self.what} was not started")
         deadline = time.monotonic() + timeout_seconds

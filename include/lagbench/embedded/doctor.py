@@ -179,10 +179,7 @@ PROGRAM = "prometheus"
 
 
 def require_prometheus(policy: Mapping[str, Any], *, where: str) -> None:
-    """Reject a policy with a prometheus trigger where the program is not installed.
-
-    :raises NotReady: it is not; the message names the package.
-    """
+    """Reject a policy with a prometheus trigger where the program is not installed."""
     if asks_prometheus(policy) and shutil.which(PROGRAM) is None:
         raise NotReady(
             f"policy {where} has a prometheus trigger, and the embedded bench finds no program "

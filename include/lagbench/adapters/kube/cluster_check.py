@@ -72,8 +72,6 @@ def check_cluster(
     :param holder: the Airflow that asks, as it holds the namespace's Lease; none is taken here.
     :param has_actions: whether the run has any, as far as it is known.
     :param policies: the run's; empty: they are not known yet.
-    :raises NotReady: no KEDA, a right that is missing, a rehearsal of another Airflow, or a foreign
-        object in the way.
     """
     client = kube.api_client
     _require_keda(client)
@@ -192,10 +190,7 @@ BASE = PROJECT_ROOT / "k8s" / "base"
 
 
 def base_manifest(workload: str, kind: str) -> dict[str, Any]:
-    """Return the object of ``kind`` in ``k8s/base/<workload>/``.
-
-    :raises WrongInput: there is none.
-    """
+    """Return the object of ``kind`` in ``k8s/base/<workload>/``."""
     for document in _documents(workload):
         if document.get("kind") == kind:
             return document
@@ -262,8 +257,6 @@ def read_cluster_facts(
 
     ``source`` names the cluster. ``knows_kinds`` False: it serves fewer kinds than a cluster does,
     so a kind that it lacks is left out, as is what there would be of it.
-
-    :raises NotReady: it has no KEDA, does not answer, or the account lacks a right.
     """
     namespace = kube.namespace
     if not scaled_objects_of(documents, namespace):
@@ -326,10 +319,7 @@ class _Reader:
             return None
 
     def require_rights(self) -> None:
-        """Reject facts that are not known.
-
-        :raises NotAllowed: names each verb that the account lacks.
-        """
+        """Reject facts that are not known."""
         if self._lacking:
             listed = "; ".join(f"{r.verbs[0]} on {r.resource_text}" for r in self._lacking)
             raise NotAllowed(

@@ -58,10 +58,7 @@ class ClusterLease:
         self._look()
 
     def acquire(self, run_id: str, *, duration_seconds: int) -> None:
-        """Take the Lease, or renew it, for the longest that the run can take.
-
-        :raises NotReady: another Airflow holds it, or was faster.
-        """
+        """Take the Lease, or renew it, for the longest that the run can take."""
         claim = LeaseClaim(self._holder, run_id, duration_seconds)
         for _ in range(_LOOKS):
             found, now_ns = self._look()
@@ -180,8 +177,6 @@ def stored_holder(state_dir: Path) -> str:
     """Return the name of the Airflow of a state folder; it is made once.
 
     One in the environment wins, as it does in Airflow.
-
-    :raises NotReady: the file that keeps it is empty.
     """
     given = os.environ.get(HOLDER_VARIABLE)
     if given:

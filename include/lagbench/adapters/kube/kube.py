@@ -207,10 +207,7 @@ class Kube:
             return _plain(stored)
 
     def signal_pod(self, pod: str, name: str, *, seconds: float | None = None) -> None:
-        """Send the signal ``name`` to the pod's processes, SIGSTOP for ``seconds`` at most.
-
-        :raises NotReady: the API server does not serve it: only localkube does.
-        """
+        """Send the signal ``name`` to the pod's processes, SIGSTOP for ``seconds`` at most."""
         with self._translated(f"send {name} to Pod/{pod}"):
             served = self._resource("Pod").subresources
             if "signal" not in served:

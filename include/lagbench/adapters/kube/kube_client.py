@@ -197,7 +197,6 @@ def log_in(
     :param is_in_cluster: use the pod's service account instead.
     :param pool_size: connections that are kept open; None: the library's default.
     :param advice: ends the error text: the next step for the user.
-    :raises NotReady: the kubeconfig or the account cannot be used.
     """
     from kubernetes import client, config
 

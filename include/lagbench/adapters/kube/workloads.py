@@ -141,10 +141,7 @@ _GONE_SECONDS, _READY_SECONDS = 60.0, 60.0
 
 
 def set_aside(kube: Kube, deployment: str) -> None:
-    """Scale ``deployment`` to zero and note its replicas; return when it has no pod.
-
-    :raises NotReady: there is none, or its pods stay.
-    """
+    """Scale ``deployment`` to zero and note its replicas; return when it has no pod."""
     found = kube.get("Deployment", deployment)
     if found is None:
         raise NotReady(f"there is no Deployment {deployment} in namespace {kube.namespace}")
@@ -327,7 +324,6 @@ def wait_ready(
     """Wait until the workload's controller has seen its newest spec and all pods are Ready.
 
     :param written_in: where the workload's pods are written, for the message.
-    :raises PodsRefused: Kubernetes has rejected its pods for a while; it says why.
     :raises PodsEnded: a pod ends again and again.
     """
     words: list[str] = []
@@ -362,10 +358,7 @@ def wait_ready(
 
 
 def require_lasting(kube: Kube, pods: Iterable[Mapping[str, Any]], workload: str) -> None:
-    """Reject a workload with a pod whose container ends again and again: no wait can help.
-
-    :raises PodsEnded: the message has the exit code and the last lines of the pod's log.
-    """
+    """Reject a workload with a pod whose container ends again and again: no wait can help."""
     for pod in pods:
         name, ended = str(pod["metadata"]["name"]), repeated_ends(pod)
         if ended is not None and name.startswith(f"{workload}-"):
@@ -410,7 +403,6 @@ def require_admitted(kube: Kube, workload: Manifest, *, where: str) -> None:
     A quota is not seen here: only the creation of a pod shows it.
 
     :param where: the user's file, for the message.
-    :raises WrongInput: it is rejected, with the API server's words.
     """
     name = f"{workload['metadata']['name']}-{_TRIAL}"
     trial = {**workload, "metadata": {**workload["metadata"], "name": name}}

@@ -83,10 +83,7 @@ class ExperimentFolder:
 
 
 def read_runs(path: Path) -> list[KeptRun]:
-    """Return the runs of a ``runs.jsonl.gz``.
-
-    :raises WrongInput: the file is missing, or is not one.
-    """
+    """Return the runs of a ``runs.jsonl.gz``."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return [KeptRun.read(line) for line in file]
@@ -130,7 +127,6 @@ class KeptRun:
     def read(cls, line: str) -> KeptRun:
         """Return the run of a line.
 
-        :raises ValueError: the line is not one of a kept run.
         :raises WrongInput: no run can have its id.
         """
         content = json.loads(line, parse_constant=_refuse)

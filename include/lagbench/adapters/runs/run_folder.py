@@ -154,10 +154,7 @@ class RunFolder:
         return all((self.table(name) / "_SUCCESS").exists() for name in LANDED_TABLES)
 
     def read_json(self, path: Path | str) -> Any:
-        """Return the content of one of the folder's JSON files.
-
-        :raises NotReady: the file is missing or broken.
-        """
+        """Return the content of one of the folder's JSON files."""
         path = self.path / path  # an absolute path stays as it is
         try:
             return json.loads(path.read_text(encoding="utf-8"))
@@ -169,10 +166,7 @@ class RunFolder:
             ) from broken
 
     def read_model(self, path: Path | str, model: type[Model]) -> Model:
-        """Return the content of one of the folder's JSON files as its model.
-
-        :raises NotReady: the file is missing or broken, or has another form.
-        """
+        """Return the content of one of the folder's JSON files as its model."""
         try:
             return model.model_validate(self.read_json(path))
         except ValidationError as wrong:
@@ -185,10 +179,7 @@ class RunFolder:
             ) from wrong
 
     def read_text(self, path: Path | str) -> str:
-        """Return the text of one of the folder's files.
-
-        :raises NotReady: the file is missing.
-        """
+        """Return the text of one of the folder's files."""
         path = self.path / path
         try:
             return path.read_text(encoding="utf-8")

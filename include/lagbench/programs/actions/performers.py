@@ -192,10 +192,7 @@ class RollingRestarts(Performer[RollingRestart]):
         return sorted(self._before.values())
 
     def act(self) -> None:
-        """Write the annotation and what the new pods have other than before; wait for the rollout.
-
-        :raises NotReady: the workload was deleted, or the rollout is not complete in time.
-        """
+        """Write the annotation and what the new pods have otherwise; wait for the rollout."""
         options, seen = self.stage.options, dict[str, Any]()
         kind, name = options.workload, options.deployment
         stored = self.stage.kube.get(kind, name)
