@@ -26,12 +26,7 @@ from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import decode_record
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.errors import NotReady
-from lagbench.shared_with_spark.event import (
-    EVENT_DTYPE,
-    event_values,
-    record_keys,
-    seq_of_value,
-)
+from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values, record_keys, seq_of_value
 
 Kind = TypeVar("Kind", bound=Record)
 

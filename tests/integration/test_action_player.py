@@ -232,8 +232,7 @@ def test_sigterm_undoes_what_lasts(
 
     with player(run, localkube, pause) as process:
         eventually(
-            lambda: {p.status() for p in found.values()} == {psutil.STATUS_STOPPED},
-            "the pause",
+            lambda: {p.status() for p in found.values()} == {psutil.STATUS_STOPPED}, "the pause"
         )
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=120)

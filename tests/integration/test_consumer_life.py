@@ -137,12 +137,7 @@ def test_a_message_costs_its_draw_and_its_cpu_time_is_burned(run: ConsumerGroupR
 def test_a_poisoned_message_becomes_a_dead_letter(run: ConsumerGroupRun, commit: str) -> None:
     """It is tried three times, then settled: the ledger has it as failed, and offsets go on."""
     poison = PoisonedKey(
-        entity_id=17,
-        effect="fail",
-        from_offset_ns=0,
-        until_offset_ns=1,
-        attempts=3,
-        hang_ns=0,
+        entity_id=17, effect="fail", from_offset_ns=0, until_offset_ns=1, attempts=3, hang_ns=0
     )
     run.offer(3000)
     flags = ["--process-ms=1", "--concurrency=2", f"--commit={commit}"]
@@ -229,8 +224,7 @@ def test_automatic_commits_lose_what_a_killed_pod_had_fetched(run: ConsumerGroup
     run.start("pod-b", *flags, "--process-ms=0.1")
     run.offer(60)  # when these are done, everything before them was done or is lost
     eventually(
-        lambda: (run.ledger().seq >= BACKLOG).sum() == 60,
-        "the last events of every partition",
+        lambda: (run.ledger().seq >= BACKLOG).sum() == 60, "the last events of every partition"
     )
 
     assert (times_processed(run) == 0).sum() > 100
@@ -312,10 +306,7 @@ def test_in_transactions_a_killed_pod_repeats_nothing(
     flags += ["--commit=transactional", "--commit-interval=2"]
     run.start("pod-a", *flags, "--process-ms=2")
     run.await_processed(1000)
-    eventually(
-        lambda: stopped_in_a_transaction(run, "pod-a", kafka_admin),
-        "an open transaction",
-    )
+    eventually(lambda: stopped_in_a_transaction(run, "pod-a", kafka_admin), "an open transaction")
     run.pods["pod-a"].send_signal(signal.SIGKILL)
     run.pods["pod-a"].wait(timeout=60)
     run.start("pod-a", *flags, "--process-ms=0.1")

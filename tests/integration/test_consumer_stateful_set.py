@@ -55,8 +55,7 @@ def test_a_pod_that_comes_back_keeps_its_partitions(
     body = {"gracePeriodSeconds": grace_seconds}
     pods.delete(name="consumer-1", namespace=kube.namespace, body=body)
     eventually(
-        lambda: len(run.telemetry(PartitionsAssigned)) > reported,
-        "the assignment of the new pod",
+        lambda: len(run.telemetry(PartitionsAssigned)) > reported, "the assignment of the new pod"
     )
 
     assert [seen.source for seen in run.telemetry(PartitionsAssigned)[reported:]] == ["consumer-1"]

@@ -36,11 +36,7 @@ pytestmark = pytest.mark.slow
 PARTITIONS, MESSAGES = 4, 200
 EXAMPLES = PROJECT_ROOT / "include/catalog/consumers"
 DATA = PROJECT_ROOT / "tests/data/own_consumers"
-ENV = {
-    "KAFKA_BROKERS": "{bootstrap_servers}",
-    "ORDERS_TOPIC": "{topic}",
-    "GROUP_ID": "{group}",
-}
+ENV = {"KAFKA_BROKERS": "{bootstrap_servers}", "ORDERS_TOPIC": "{topic}", "GROUP_ID": "{group}"}
 OUTPUT_ENV = {**ENV, "PRICES_TOPIC": "{output_topic}", "CLIENT_ID": "{pod}"}
 PLAIN = KafkaSettings()
 LOGIN = {

@@ -114,8 +114,7 @@ def is_read(sample: LagSample) -> bool:
 def await_record(run: ConsumerGroupRun, kind: Any, holds: Any, what: str) -> Any:
     """Wait for the first record of a kind for which ``holds`` is true."""
     return eventually(
-        lambda: next((seen for seen in run.telemetry(kind) if holds(seen)), None),
-        what,
+        lambda: next((seen for seen in run.telemetry(kind) if holds(seen)), None), what
     )
 
 

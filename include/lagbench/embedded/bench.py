@@ -21,12 +21,7 @@ import psutil
 from lagbench.adapters.process.processes import end_process
 from lagbench.core.cluster.own_deployment import KafkaSettings
 from lagbench.core.scenario.run_names import NAMESPACE
-from lagbench.embedded.bench_state import (
-    BenchFiles,
-    BenchState,
-    BrokerOutage,
-    ProcessRecord,
-)
+from lagbench.embedded.bench_state import BenchFiles, BenchState, BrokerOutage, ProcessRecord
 from lagbench.embedded.broker import require_disk
 from lagbench.embedded.child_server import PartState
 from lagbench.embedded.doctor import BenchStatus, Check, examine, status_of
@@ -94,9 +89,7 @@ def down(state_dir: Path) -> list[str]:
         names = ["broker"] if bench is not None and bench.broker is not None else []
         stopped = ["supervisor", *names, "localkube"]
         end_process(
-            supervisor.pid,
-            grace_seconds=_DOWN_TIMEOUT_SECONDS,
-            started_at=supervisor.started_at,
+            supervisor.pid, grace_seconds=_DOWN_TIMEOUT_SECONDS, started_at=supervisor.started_at
         )
     for process in _leftovers(files):
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -15,11 +15,7 @@ from lagbench.adapters.process.processor_speed import Processor
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles, BenchState, BrokerOutage, ProcessRecord
-from lagbench.embedded.broker import (
-    BrokerLayout,
-    ProxiedListener,
-    server_properties,
-)
+from lagbench.embedded.broker import BrokerLayout, ProxiedListener, server_properties
 from lagbench.embedded.doctor import scenarios_carried
 from lagbench.embedded.kafka_choice import write_atomically
 from lagbench.embedded.kept_log import has_log, how_to_account, note_fence, put_aside

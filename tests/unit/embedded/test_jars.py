@@ -235,9 +235,7 @@ def test_the_package_is_named() -> None:
 
 
 def test_a_run_is_rejected_before_anything_starts(
-    without_program: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    without_program: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 3, one message, and neither a bench nor a run folder."""
     command = ["lagbench", "run", "quick_spike", "--policy", "prometheus-lag"]

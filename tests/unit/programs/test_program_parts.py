@@ -240,11 +240,7 @@ def test_an_empty_text_is_no_text_but_a_wrong_number() -> None:
     ],
 )
 def test_a_wrong_value_is_named_with_the_allowed_ones(
-    arguments: list[str],
-    environment: dict[str, str],
-    field: str,
-    value: object,
-    allowed: str,
+    arguments: list[str], environment: dict[str, str], field: str, value: object, allowed: str
 ) -> None:
     """The error has program, flag or variable, value and allowed values; exit code 2."""
     with pytest.raises(WrongInput) as rejected:

@@ -16,13 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
     AdminClient,
     OffsetSpec,
@@ -109,11 +103,7 @@ def open_admin(
 
 
 def read_group_lag(
-    admin: LagClient,
-    group: str,
-    topic: str,
-    *,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    admin: LagClient, group: str, topic: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
 ) -> dict[int, PartitionOffsets]:
     """Return end and committed offset of every partition of ``topic``."""
     partitions = read_partitions(admin, topic, timeout_seconds=timeout_seconds)
@@ -170,8 +160,7 @@ def read_offsets(
         )
     found = {
         place: PartitionOffsets(
-            end=_end(admin, place, end_answers[place], timeout_seconds),
-            committed=committed[place],
+            end=_end(admin, place, end_answers[place], timeout_seconds), committed=committed[place]
         )
         for place in wanted
     }

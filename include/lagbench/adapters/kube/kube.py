@@ -174,10 +174,7 @@ class Kube:
         """Request the deletion of the object and all that it owns; False if it does not exist."""
         with self._translated(f"delete {kind}/{name}"), _unless(_NOT_FOUND):
             self._resource(kind).delete(
-                name=name,
-                namespace=self.namespace,
-                propagation_policy="Background",
-                **self._limit,
+                name=name, namespace=self.namespace, propagation_policy="Background", **self._limit
             )
             return True
         return False
@@ -224,11 +221,7 @@ class Kube:
 
         with self._translated(f"read the log of Pod/{pod}"):
             text = CoreV1Api(self.api_client).read_namespaced_pod_log(
-                pod,
-                self.namespace,
-                container=container,
-                _preload_content=False,
-                **self._limit,
+                pod, self.namespace, container=container, _preload_content=False, **self._limit
             )
             return str(text.data.decode("utf-8", errors="replace"))
 

@@ -170,9 +170,7 @@ def bring_back(kube: Kube, deployment: str) -> bool:
         return int(status.get("readyReplicas") or 0) >= had
 
     kube.wait_until(
-        is_back,
-        timeout_seconds=_READY_SECONDS,
-        what=f"{had} Ready pods of Deployment/{deployment}",
+        is_back, timeout_seconds=_READY_SECONDS, what=f"{had} Ready pods of Deployment/{deployment}"
     )
     return True
 

@@ -237,8 +237,7 @@ class WorkQueues:
         watched = list(works)
         with self._changed:
             return self._changed.wait_for(
-                lambda: all(work.unsettled + work.queued == 0 for work in watched),
-                timeout_seconds,
+                lambda: all(work.unsettled + work.queued == 0 for work in watched), timeout_seconds
             )
 
     def disown(self, works: Iterable[PartitionWork]) -> None:

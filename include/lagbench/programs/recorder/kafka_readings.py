@@ -156,10 +156,7 @@ class GroupReading:
         return found
 
     def _connect(self) -> KafkaAdmin:
-        return KafkaAdmin(
-            {**self._settings, **RECOVERY},
-            timeout_seconds=_TIMEOUT_SECONDS,
-        )
+        return KafkaAdmin({**self._settings, **RECOVERY}, timeout_seconds=_TIMEOUT_SECONDS)
 
 
 Kind = TypeVar("Kind", bound=Record)

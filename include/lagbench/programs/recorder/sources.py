@@ -30,12 +30,7 @@ from lagbench.errors import NotReady
 from lagbench.programs.flags import CommandLine, RunFlags, Settings
 from lagbench.programs.recorder.cluster_clocks import ClockProbe, ClockSources
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
-from lagbench.programs.recorder.pod_watch import (
-    GridSampler,
-    PodWatch,
-    Read,
-    SourceThread,
-)
+from lagbench.programs.recorder.pod_watch import GridSampler, PodWatch, Read, SourceThread
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     ReplicaWatch,
@@ -284,12 +279,7 @@ class GroupObserver:
         self.records = RecordsFile(path)
         self._clock_watch = ClockWatch(SOURCE, self.records.write)
         self._threads = sources_of(
-            settings,
-            self.records.write,
-            group=group,
-            topic=topic,
-            source=SOURCE,
-            cluster=cluster,
+            settings, self.records.write, group=group, topic=topic, source=SOURCE, cluster=cluster
         )
 
     def __enter__(self) -> Self:

@@ -42,10 +42,7 @@ class Proxy:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: _Side(self),
-                LOOPBACK,
-                self.port,
-                backlog=_BACKLOG,
+                lambda: _Side(self), LOOPBACK, self.port, backlog=_BACKLOG
             )
         except OSError as error:
             raise NotReady(

@@ -61,11 +61,7 @@ REJECTED = WrongInput(where="Deployment/x", field="manifest", value="bad", allow
     ],
 )
 def test_pods_that_the_namespace_rejects_are_refused(
-    kube: AnsweringKube,
-    answer: tuple[str, ...] | WrongInput,
-    field: str,
-    value: str,
-    allowed: str,
+    kube: AnsweringKube, answer: tuple[str, ...] | WrongInput, field: str, value: str, allowed: str
 ) -> None:
     """The message has the user's file."""
     kube.answer = answer

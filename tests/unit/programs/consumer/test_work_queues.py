@@ -13,12 +13,7 @@ from tests.unit.programs.consumer.fake_group import begun, chunk
 
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.ledger import LedgerWriter
-from lagbench.programs.consumer.work_queues import (
-    PartitionWork,
-    RecordChunk,
-    WorkQueues,
-    Writes,
-)
+from lagbench.programs.consumer.work_queues import PartitionWork, RecordChunk, WorkQueues, Writes
 from lagbench.programs.consumer.worker import Worker
 from lagbench.programs.consumer.write_schedule import WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock

@@ -286,10 +286,7 @@ GROUP = ("enrich.r1", "lagbench.r1.events")
                 "kafka_consumergroup_lag": {(GROUP[0], "0", GROUP[1]): 40},
                 "kafka_consumergroup_current_offset": {(GROUP[0], "0", GROUP[1]): 60},
                 "kafka_consumergroup_members": {(GROUP[0],): 3},
-                "kafka_topic_partition_current_offset": {
-                    ("0", GROUP[1]): 100,
-                    ("1", GROUP[1]): 50,
-                },
+                "kafka_topic_partition_current_offset": {("0", GROUP[1]): 100, ("1", GROUP[1]): 50},
             },
         ),
         ([lag((0, 9, 4))], NAMES, {"kafka_consumergroup_lag_sum": {GROUP: 5}}),

@@ -103,8 +103,7 @@ def test_an_hpas_status_is_reported_as_stored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "total"),
-    [({"value": "9001500m"}, 9001.5), ({"averageValue": "2k"}, 8000.0)],
+    ("current", "total"), [({"value": "9001500m"}, 9001.5), ({"averageValue": "2k"}, 8000.0)]
 )
 def test_a_metrics_total_is_over_all_pods(current: dict[str, str], total: float) -> None:
     """The status holds the total, or the average over the replicas it counted, or nothing yet."""
