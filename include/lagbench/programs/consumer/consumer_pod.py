@@ -18,9 +18,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from lagbench.core.telemetry.records_of_programs import SigtermReceived
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
-from lagbench.programs.consumer.ledger import Ledger, LedgerWriter, TransactionalLedger
+from lagbench.programs.consumer.ledger import Ledger, LedgerWriter
 from lagbench.programs.consumer.pod_reports import PodReports
 from lagbench.programs.consumer.rebalance import GroupIdentity, OffsetCommits, Rebalancing
+from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
 from lagbench.programs.consumer.work_queues import PartitionWork, RecordChunk, WorkQueues
 from lagbench.programs.consumer.worker import MessageCosts, Worker
 from lagbench.programs.consumer.write_schedule import DownstreamClock, WriteSchedule

@@ -14,11 +14,12 @@ from tests.unit.programs.consumer.fake_group import Reported, begun, chunk
 
 from lagbench.core.telemetry.records_of_programs import CommitFailed, OffsetsCommitted
 from lagbench.errors import NotReady
-from lagbench.programs.consumer import ledger as transactional_ledger
+from lagbench.programs.consumer import transactional_ledger
 from lagbench.programs.consumer.consumer_settings import parse_options
-from lagbench.programs.consumer.ledger import TransactionalLedger, encode_batch, ledger_schema
+from lagbench.programs.consumer.ledger import encode_batch, ledger_schema
 from lagbench.programs.consumer.pod_reports import PodCounts, PodReports
 from lagbench.programs.consumer.rebalance import GroupIdentity
+from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
 from lagbench.programs.consumer.work_queues import PartitionWork, WorkQueues
 from lagbench.programs.steady_clock import SteadyClock
 
