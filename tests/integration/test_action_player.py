@@ -37,7 +37,6 @@ from lagbench.core.scenario.run_names import (
 from lagbench.core.telemetry.records_of_programs import ActionEnded, ActionStarted, StreamStarted
 
 pytestmark = pytest.mark.slow
-
 PARTITIONS = 1
 
 

@@ -31,7 +31,6 @@ from lagbench.embedded.child_server import free_port
 from lagbench.shared_with_spark.event import EVENT_DTYPE
 
 pytestmark = pytest.mark.slow
-
 PARTITIONS = 6
 # A minute of work at 2 ms and 2 in flight: a pod is stopped in the middle of it, however long the
 # ledger takes to read.

@@ -15,7 +15,6 @@ from lagbench.core.telemetry.records_of_programs import FirstRecordDone, Partiti
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow
-
 PARTITIONS = 24
 # A backlog keeps every pod at its capacity, so what a pod does not do is not for want of events.
 BACKLOG = 240_000

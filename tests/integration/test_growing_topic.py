@@ -32,7 +32,6 @@ from lagbench.programs.recorder.kafka_readings import LagReading
 from lagbench.shared_with_spark.event import decode_events
 
 pytestmark = pytest.mark.slow
-
 GROWN = 2 * PARTITIONS
 STREAM = ["-rate", "600", "-duration-seconds", "5", "-entities", "500"]
 PATIENCE_SECONDS = 180.0

@@ -14,9 +14,7 @@ from lagbench.core.telemetry.records_of_programs import PartitionsRevoked
 from lagbench.errors import ExitCode
 
 pytestmark = pytest.mark.slow
-
 PARTITIONS = 6
-
 EVENTS = 1200
 
 

@@ -30,7 +30,6 @@ from lagbench.embedded.broker import Broker
 from lagbench.embedded.example_consumers import build_java, examples_folder
 
 pytestmark = pytest.mark.slow
-
 RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 STICKY = "cooperative-sticky"

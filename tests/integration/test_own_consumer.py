@@ -32,7 +32,6 @@ from lagbench.shared_with_spark.event import decode_identities, identity_of
 from lagbench_spark.decode import decode_ledger
 
 pytestmark = pytest.mark.slow
-
 PARTITIONS, MESSAGES = 4, 200
 EXAMPLES = PROJECT_ROOT / "include/catalog/consumers"
 DATA = PROJECT_ROOT / "tests/data/own_consumers"

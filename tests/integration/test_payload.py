@@ -25,7 +25,6 @@ from lagbench.programs.consumer.consumer_pod import chunk_by_headers
 from lagbench.shared_with_spark.event import decode_identities, identity_of
 
 pytestmark = pytest.mark.slow
-
 LOAD = ["--rate=500", "--duration-seconds=2", "--run-id=payload-run"]
 EVENTS = 1000
 ORDERS = [{"order": f"o-{number}", "note": "é" * number} for number in range(20)]

@@ -35,7 +35,6 @@ from lagbench.embedded.broker import Broker
 from lagbench.shared_with_spark.event import decode_events
 
 pytestmark = pytest.mark.slow
-
 SPIKE = ["-rate", "300", "-profile", "step", "-before-seconds", "1", "-spike-hold", "1s"]
 SPIKE_EVENTS = 300 + 3000
 GIVEN_UP = "events still wait for an acknowledgement"

@@ -38,7 +38,6 @@ from lagbench.core.telemetry.records_of_recorder import (
 )
 
 pytestmark = pytest.mark.slow
-
 PARTITIONS = 3
 SLEEPER = {
     "terminationGracePeriodSeconds": 5,

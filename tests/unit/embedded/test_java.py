@@ -125,9 +125,7 @@ def _fake_java(home: Path, version: str) -> Path:
 
 
 JAVA = JavaRuntime(Path("/jdk/bin/java"), Path("/jdk"), "17.0.1", "system")
-
 NEWER = JavaRuntime(Path("/jdk/bin/java"), Path("/jdk"), "21.0.1", "system")
-
 FEW, MANY = 10_000, 20_000_000
 
 

@@ -186,7 +186,6 @@ class Kitchen(Settings):
 
 
 OVEN = CommandLine(Oven, module="house.oven", variable_prefix="OVEN_")
-
 KITCHEN = CommandLine(Kitchen, module="house.kitchen")
 
 

@@ -20,7 +20,6 @@ from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL, RunNames
 from lagbench.errors import NotAllowed, NotReady
 
 CPU = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
-
 ROLLOUT = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "w"}
 
 

@@ -37,11 +37,8 @@ from lagbench.errors import NotAllowed, NotReady
 from lagbench.project import PROJECT_ROOT
 
 PODS = "/api/v1/pods"
-
 TIMES = WatchTimes(list_seconds=5.0, watch_seconds=7, overdue_seconds=1.0)
-
 LIST = {"metadata": {"resourceVersion": "41"}, "items": []}
-
 GONE = {"code": 410, "reason": "Expired", "message": "too old resource version"}
 
 

@@ -15,9 +15,7 @@ from lagbench.adapters.kube.workloads import last_words, logs_of_pod, require_ad
 from lagbench.errors import WrongInput
 
 WORKLOAD = {"kind": "Deployment", "metadata": {"name": "consumer"}, "spec": {"template": {}}}
-
 ENFORCE = "pod-security.kubernetes.io/enforce"
-
 WARNING = 'would violate PodSecurity "restricted:latest": runAsNonRoot != true (must be true)'
 
 

@@ -45,7 +45,6 @@ from lagbench.programs.actions.player import (
 )
 
 KILL = KillPod(kind="kill_pod", at_seconds=0)
-
 DOWN = AutoscalerDown(kind="autoscaler_down", at_seconds=0, for_seconds=3600)
 
 
@@ -242,9 +241,7 @@ def test_calls_to_a_cluster_are_repeated_and_to_localkube_are_not(
 
 
 NS = 1_000_000_000
-
 AT_SECOND = KillPod(kind="kill_pod", at_seconds=10)
-
 DRAINED = KillPod(kind="kill_pod", at="lag_drained")
 
 

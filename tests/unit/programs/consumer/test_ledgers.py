@@ -74,13 +74,9 @@ def test_encoding_does_not_import_pandas() -> None:
 
 
 ENVIRONMENT = {"POD_NAME": "pod-a", "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"}
-
 OPTIONS = parse_options(["--run-id=run-1", "--commit=transactional"], ENVIRONMENT)
-
 TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "no answer", retriable=True)
-
 STALE = KafkaError(KafkaError.ILLEGAL_GENERATION, "stale", txn_requires_abort=True)
-
 FENCED = KafkaError(KafkaError._FENCED, "fenced", fatal=True)
 
 

@@ -19,7 +19,6 @@ from lagbench.programs.consumer.write_schedule import WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock
 
 MS = 1_000_000
-
 NOW = 1_000_000 * MS
 
 

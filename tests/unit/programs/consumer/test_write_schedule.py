@@ -24,7 +24,6 @@ from lagbench.programs.consumer.write_schedule import (
 )
 
 MS = 1_000_000
-
 NOW = 1_000_000 * MS
 
 

@@ -23,11 +23,8 @@ from lagbench.programs.producer.producer_settings import ProducerSettings, read_
 from lagbench.shared_with_spark.event import decode_identities, identity_of
 
 PLAN = PartitionPlan(7)
-
 LOAD = offered_load(SteadyProfile(kind="steady", rate_per_second=100, duration_seconds=20))
-
 VALUES = (b"one", b"two" * 100, b"three")
-
 FIELDS = ("seq", "entity_id", "planned_offset_ns", "producer_id")
 
 
@@ -128,7 +125,6 @@ def test_percentiles_are_at_most_two_percent_too_high(values: list[float], perce
 
 
 BASE = ["--topic=t", "--bootstrap-servers=broker:9092"]
-
 STEADY = ["-rate", "100", "-duration-seconds", "10"]
 
 

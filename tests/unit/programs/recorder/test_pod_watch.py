@@ -74,15 +74,10 @@ def test_a_record_is_sent_for_each_change_and_only_then(
 
 
 SECOND = 1_000_000_000
-
 DAY = "2026-11-21T"
-
 ENDED = {"exitCode": 137, "reason": "Error", "startedAt": f"{DAY}10:00:02Z"}
-
 LAST = {"terminated": ENDED | {"finishedAt": f"{DAY}10:00:09Z"}}
-
 RUNNING = {"state": {"running": {"startedAt": f"{DAY}10:00:02Z"}}}
-
 REMOVED = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
 
 

@@ -25,9 +25,7 @@ from lagbench.programs.recorder.cluster_clocks import (
 from lagbench.programs.recorder.pod_watch import GridSampler, Read
 
 MS = 1_000_000
-
 INTERVAL_NS = 50 * MS
-
 ORIGIN_AT = 1_700_000_000_000 * MS
 
 
@@ -186,7 +184,6 @@ def test_readings_go_on_when_the_clock_is_set(clocks: Clocks, step_seconds: int)
 
 
 SECOND = 1_000_000_000
-
 START_AT = 1_795_255_202 * SECOND
 
 

@@ -22,7 +22,6 @@ from lagbench.programs.tcp_proxy.orders import (
 from lagbench.programs.tcp_proxy.proxy import Proxy
 
 HOST = "127.0.0.1"
-
 PATIENCE_SECONDS = 30.0
 
 
