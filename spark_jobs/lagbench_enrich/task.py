@@ -20,8 +20,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
 from pyspark import TaskContext
 
-from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.core.telemetry.records_of_programs import SparkTask
 from lagbench.errors import NotReady
@@ -157,15 +156,7 @@ class _TaskWork:
         count = min(work.queued, max(1, self._schedule.room_until(horizon_at, arrived_at, now)))
         if self._burner.cpu_ns:
             count = min(count, max(1, _TURN_NS // self._burner.cpu_ns))
-        costs = work.next_costs(count)
-        if costs is None:
-            started_at, done_at = self._schedule.plan(count, arrived_at, now)
-        else:
-            started_at, done_at = self._schedule.plan_each(costs, horizon_at, arrived_at, now)
-            count = len(started_at)
-        failed = work.next_failures(count)
-        offsets, events = work.begin(count)
-        writes = Writes(work, offsets, events, started_at, done_at, failed)
+        writes = work.begin(count, self._schedule, horizon_at=horizon_at, now=now)
         if self._burner.cpu_ns:
             writes, late_ns = self._burner.work_on(writes, 0)
             self._schedule.delay(late_ns)
@@ -173,15 +164,15 @@ class _TaskWork:
         if wait_ns > 0:
             time.sleep(wait_ns / 1e9)  # the work itself: the wait of the downstream's writes
         self._send(writes)
-        self._rows += count
+        self._rows += len(writes)
 
     def _send(self, writes: Writes) -> None:
-        key, value = self._encoder.record([writes])
+        record = self._encoder.record([writes])
         producer, topic = self._tools.producer, self._task.options.processed_topic
         while True:
             self._raise_refusal()
             try:
-                producer.produce(topic, value, key, on_delivery=self._delivered)
+                producer.produce(topic, record.value, record.key, on_delivery=self._delivered)
             except BufferError:
                 producer.poll(0.05)
             else:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
-from lagbench.adapters.kube.cluster_facts import read_cluster_facts
+from lagbench.adapters.kube.cluster_check import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.kube_client import ApiDiscovery
 from lagbench.catalog.strict_yaml import parse_yaml
 from lagbench.core.policy.admission.api_server import Admission, FieldValidation, admit
 from lagbench.core.policy.admission.webhook import ClusterView

@@ -21,9 +21,8 @@ from kubernetes.dynamic.exceptions import (
 )
 from tests.contract.kube_endpoint import Endpoint, config_map, message_of, scaled_object
 
-from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
-from lagbench.adapters.kube.client.kube_errors import KubeKinds
 from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.kube_client import ApiDiscovery, KubeKinds
 
 CLUSTER_CONFIG_MAP = "kube-root-ca.crt"
 

@@ -12,7 +12,7 @@ from lagbench.programs.lag_scaler.lag_scaler_metrics import ScalerMetrics
 from lagbench.programs.lag_scaler.scrape import sampling_metrics
 from lagbench.programs.recorder.kafka_readings import NewestReadings
 from lagbench.programs.recorder.recorder_metrics import Exposition as RecorderExposition
-from lagbench.programs.recorder.recorder_metrics import ObservedNames
+from lagbench.programs.recorder.sources import parse_options
 
 OF_PROMETHEUS = {"up"}
 # pkg/metricscollector/prommetrics.go of KEDA 2.21.0; the suite on the real cluster scrapes them.
@@ -40,7 +40,7 @@ def exported_names() -> set[str]:
 def exported_alias_names() -> set[str]:
     """Return the names of other exporters under which the recorder tells its readings."""
     newest = NewestReadings(interval_seconds=1.0)
-    names = ObservedNames(group="g", topic="t", namespace="n", deployment="d")
+    names = parse_options(["--run-id=r", "--bootstrap-servers=b:1"], {})
     every = _names(RecorderExposition(newest, aliases=names).collect())
     return {name for name in every if not name.startswith("lagbench_")}
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,12 +26,7 @@ from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import decode_record
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.errors import NotReady
-from lagbench.shared_with_spark.event import (
-    EVENT_DTYPE,
-    event_values,
-    record_keys,
-    seq_of_value,
-)
+from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values, record_keys, seq_of_value
 
 Kind = TypeVar("Kind", bound=Record)
 
@@ -117,7 +112,7 @@ class ConsumerGroupRun:
     def ledger(self) -> LedgerRows:
         """Return everything in the ledger now, without what no transaction has committed."""
         tables, partitions, pods = [], [], []
-        for message in self._messages(self.names.processed_topic):
+        for message in read_topic(self.bootstrap_servers, self.names.processed_topic):
             table = pa.ipc.open_stream(message.value()).read_all()
             labels = table.schema.metadata
             tables.append(table)
@@ -146,13 +141,13 @@ class ConsumerGroupRun:
     def created_at(self) -> npt.NDArray[np.int64]:
         """Return when each event that was offered was created, by its seq: ns since the epoch."""
         created = np.zeros(self.sent, np.int64)
-        for message in self._messages(self.names.events_topic):
+        for message in read_topic(self.bootstrap_servers, self.names.events_topic):
             created[seq_of_value(message.value() or b"")] = message.timestamp()[1] * 1_000_000
         return created
 
     def telemetry(self, kind: type[Kind]) -> list[Kind]:
         """Return the telemetry records of one kind, in the order of their instants."""
-        messages = self._messages(self.names.telemetry_topic)
+        messages = read_topic(self.bootstrap_servers, self.names.telemetry_topic)
         records = [decode_record(message.value() or b"") for message in messages]
         return sorted(
             (record for record in records if isinstance(record, kind)), key=lambda found: found.at
@@ -177,60 +172,61 @@ class ConsumerGroupRun:
         """Wait until ``count`` members share all partitions in a stable group."""
 
         def is_shared_out() -> bool:
-            try:
-                group = admin.describe_group(self.names.group)
-            except NotReady:  # the coordinator of a new group takes its time
-                return False
-            held = sum(len(member.partitions) for member in group.members)
-            is_whole = len(group.members) == count and held == self.partitions
-            return group.is_stable and is_whole
+            return shares_out(admin, self.names.group, count, self.partitions)
 
         eventually(is_shared_out, f"{count} members", within_seconds=within_seconds)
 
-    def _messages(self, topic: str) -> Sequence[Message]:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap_servers,
-                "group.id": "reader",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "enable.partition.eof": True,
-            }
-        )
+
+def shares_out(admin: KafkaAdmin, group_id: str, members: int, partitions: int) -> bool:
+    """Return whether so many members share all partitions in a stable group."""
+    try:
+        group = admin.describe_group(group_id)
+    except NotReady:  # the coordinator of a new group takes its time
+        return False
+    held = sum(len(member.partitions) for member in group.members)
+    return group.is_stable and len(group.members) == members and held == partitions
+
+
+def read_topic(bootstrap_servers: str, topic: str) -> list[Message]:
+    """Return every message of a topic up to its end, without what no transaction has committed."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+
+    def ends_of_all() -> dict[int, int]:
         try:
+            partitions = consumer.list_topics(topic, 60).topics[topic].partitions
+            places = [TopicPartition(topic, number) for number in partitions]
+            return {p.partition: consumer.get_watermark_offsets(p, 60)[1] for p in places}
+        except KafkaException:  # a topic made just now may have no leader yet
+            return {}
 
-            def ends_of_all() -> dict[int, int]:
-                try:
-                    partitions = consumer.list_topics(topic, 60).topics[topic].partitions
-                    return {
-                        number: consumer.get_watermark_offsets(place, 60)[1]
-                        for number in partitions
-                        for place in [TopicPartition(topic, number)]
-                    }
-                except KafkaException:  # a topic made just now may have no leader yet
-                    return {}
-
-            ends = eventually(ends_of_all, f"the end of each partition of {topic}")
-            places = [TopicPartition(topic, number, 0) for number in ends]
-            consumer.assign(places)
-            found: list[Message] = []
-            # A topic that grows may have no end to reach, one with transactions no last message.
-            at_end = {number for number, end in ends.items() if end == 0}
-            gives_up_at = time.monotonic() + WAIT_SECONDS
-            while len(at_end) < len(places) and time.monotonic() < gives_up_at:
-                for message in consumer.consume(1000, 0.5):
-                    error = message.error()
-                    if error is None:
-                        found.append(message)
-                        if (message.offset() or 0) >= ends[message.partition() or 0] - 1:
-                            at_end.add(message.partition() or 0)
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        at_end.add(message.partition() or 0)
-            if len(at_end) < len(places):
-                raise TimeoutError(f"read only {sorted(at_end)} of {topic} to the end")
-            return found
-        finally:
-            consumer.close()
+    try:
+        ends = eventually(ends_of_all, f"the end of each partition of {topic}")
+        consumer.assign([TopicPartition(topic, number, 0) for number in ends])
+        found: list[Message] = []
+        # A topic that grows may have no end to reach, one with transactions no last message.
+        left = {number for number, end in ends.items() if end}
+        gives_up_at = time.monotonic() + WAIT_SECONDS
+        while left and time.monotonic() < gives_up_at:
+            for message in consumer.consume(1000, 0.5):
+                error, partition = message.error(), message.partition() or 0
+                if error is None:
+                    found.append(message)
+                    if (message.offset() or 0) >= ends[partition] - 1:
+                        left.discard(partition)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    left.discard(partition)
+        if left:
+            raise TimeoutError(f"{sorted(left)} of {topic} were not read to the end")
+        return found
+    finally:
+        consumer.close()
 
 
 @contextmanager

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-import time
 import uuid
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
-from tests.eventually import eventually
+from confluent_kafka import Message
+from tests.integration.consumer_group import read_topic
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record
@@ -51,7 +50,7 @@ class ProducerTarget:
 
     def records(self) -> list[TelemetryRecord]:
         """Return the telemetry in order."""
-        return [decode_record(value_of(m)) for m in read_all(self, self.telemetry_topic, 1)]
+        return [decode_record(value_of(m)) for m in read_all(self, self.telemetry_topic)]
 
     def finished(self) -> StreamFinished:
         """Return the one report of the end."""
@@ -66,29 +65,9 @@ def value_of(message: Message) -> bytes:
     return value
 
 
-def read_all(target: ProducerTarget, topic: str, partitions: int) -> list[Message]:
+def read_all(target: ProducerTarget, topic: str) -> list[Message]:
     """Return every message of a topic up to its end offsets."""
-    consumer = Consumer(
-        {"bootstrap.servers": target.bootstrap_servers, "group.id": uuid.uuid4().hex}
-    )
-    try:
-        parts = [TopicPartition(topic, number, 0) for number in range(partitions)]
-
-        def ends() -> list[int]:
-            try:
-                return [consumer.get_watermark_offsets(part, timeout=60)[1] for part in parts]
-            except KafkaException:  # a topic made just now may have no leader yet
-                return []
-
-        wanted = sum(eventually(ends, f"the end of each partition of {topic}"))
-        consumer.assign(parts)
-        found: list[Message] = []
-        until = time.monotonic() + 180
-        while len(found) < wanted and time.monotonic() < until:
-            found += consumer.consume(1000, timeout=1)
-        return found
-    finally:
-        consumer.close()
+    return read_topic(target.bootstrap_servers, topic)
 
 
 def log_sha256(messages: list[Message]) -> str:

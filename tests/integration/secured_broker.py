@@ -110,11 +110,7 @@ def secured_broker(
         running.start()
     try:
         _add_scram_user(running.bootstrap_servers)
-        pem = {
-            "ca": authority.certificate,
-            "cert": client.certificate,
-            "key": client.private_key,
-        }
+        pem = {"ca": authority.certificate, "cert": client.certificate, "key": client.private_key}
         yield SecuredBroker(running, tls, sasl, pem)
     finally:
         running.stop()

@@ -11,14 +11,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from tests.eventually import eventually
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
-from tests.integration.localkube_process import LocalkubeProcess, running_localkube
+from tests.integration.consumer_group import ConsumerGroupRun
+from tests.integration.localkube_process import LocalkubeProcess
 from tests.integration.pod_manifests import FOREVER, deployment
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -36,23 +35,9 @@ from lagbench.core.scenario.run_names import (
     SWAP_ANNOTATION,
 )
 from lagbench.core.telemetry.records_of_programs import ActionEnded, ActionStarted, StreamStarted
-from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide a run's topics."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=1) as found:
-        yield found
-
-
-@pytest.fixture
-def localkube(tmp_path: Path) -> Iterator[LocalkubeProcess]:
-    """Provide a localkube with the namespaces of a bench."""
-    with running_localkube(tmp_path / "localkube") as running:
-        yield running
+PARTITIONS = 1
 
 
 @pytest.fixture
@@ -246,8 +231,7 @@ def test_sigterm_undoes_what_lasts(
 
     with player(run, localkube, pause) as process:
         eventually(
-            lambda: {p.status() for p in found.values()} == {psutil.STATUS_STOPPED},
-            "the pause",
+            lambda: {p.status() for p in found.values()} == {psutil.STATUS_STOPPED}, "the pause"
         )
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=120)

@@ -9,21 +9,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import psutil
 import pytest
+from tests.eventually import eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import is_alive
 from lagbench.core.scenario.actions import BrokerRestart
-from lagbench.embedded import bench, bench_status
+from lagbench.embedded import bench
+from lagbench.embedded import doctor as bench_status
+from lagbench.embedded.bench_state import BenchState
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady
-from lagbench.programs.actions.broker_actions import RestartedBroker
+from lagbench.programs.actions.performers import RestartedBroker
 from lagbench.project import STATE_VARIABLE
 
 pytestmark = pytest.mark.slow
@@ -39,35 +43,27 @@ def state_dir(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_up_is_idempotent_and_down_too(state_dir: Path) -> None:
-    """A second up returns the running bench; a second down finds nothing to stop."""
-    first = bench.up(state_dir, attached=False, on_progress=_ignore)
-    second = bench.up(state_dir, attached=False, on_progress=_ignore)
-
-    assert first == second
-    assert bench.status(state_dir).is_up
-    assert [c.name for c in bench.doctor(state_dir) if c.status == "fail"] == []
-    assert "broker" in bench.down(state_dir)
-    assert bench.down(state_dir) == []
-    assert not bench.status(state_dir).is_up
-    assert _marked(state_dir) == []
-
-
-def test_two_at_once_start_one_bench(state_dir: Path) -> None:
-    """Two callers that start at the same moment get the same supervisor."""
-    found: list[int] = []
+    """Two callers at the same moment, and a later one, get the same bench; down finds it once."""
+    found: list[BenchState] = []
 
     def start() -> None:
-        state = bench.up(state_dir, attached=False, on_progress=_ignore)
-        found.append(state.supervisor.pid)
+        found.append(bench.up(state_dir, attached=False, on_progress=_ignore))
 
     callers = [threading.Thread(target=start) for _ in range(2)]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join(timeout=400)
+    start()
 
-    assert len(found) == 2
-    assert len(set(found)) == 1
+    assert len(found) == 3
+    assert found[0] == found[1] == found[2]
+    assert bench.status(state_dir).is_up
+    assert [c.name for c in bench.doctor(state_dir) if c.status == "fail"] == []
+    assert "broker" in bench.down(state_dir)
+    assert bench.down(state_dir) == []
+    assert not bench.status(state_dir).is_up
+    assert _marked(state_dir) == []
 
 
 def test_killed_supervisor_leaves_nothing(state_dir: Path) -> None:
@@ -101,7 +97,7 @@ def test_attached_bench_ends_with_its_caller(state_dir: Path) -> None:
     caller.kill()
     caller.wait(timeout=60)
 
-    _await(lambda: not is_alive(supervisor), 300)
+    eventually(lambda: not is_alive(supervisor), "the supervisor's end")
     _await_no_process(state_dir)
 
 
@@ -118,23 +114,6 @@ def test_broken_off_start_leaves_nothing(state_dir: Path) -> None:
 
     _await_no_process(state_dir)
     assert bench.running(state_dir) is None
-
-
-def test_broker_is_taken_away_and_given_back(state_dir: Path) -> None:
-    """Stopping and starting the broker keeps its address and its topics."""
-    state = bench.up(state_dir, attached=False, on_progress=_ignore)
-    with KafkaAdmin(state.bootstrap_servers) as admin:
-        admin.create_topics([TopicSpec("lagbench.fault.events", 2)])
-
-    stopped = bench.stop_broker(state_dir)
-    assert stopped.broker is None
-    assert not _part(state_dir, "broker").is_running
-    assert _part(state_dir, "localkube").is_running
-
-    started = bench.start_broker(state_dir)
-    assert started.bootstrap_servers == state.bootstrap_servers
-    with KafkaAdmin(started.bootstrap_servers) as admin:
-        assert admin.topic_names() == ["lagbench.fault.events"]
 
 
 def test_a_restart_outlives_the_process_that_asked_for_it(state_dir: Path) -> None:
@@ -172,9 +151,12 @@ def test_a_restart_outlives_the_process_that_asked_for_it(state_dir: Path) -> No
     with KafkaAdmin(back.bootstrap_servers) as admin:
         assert admin.topic_names() == ["lagbench.fault.events"]
 
-    bench.stop_broker(state_dir)  # an outage without a length, after one with a length
+    bench.restart_broker(state_dir, outage_seconds=20)
+    assert not _part(state_dir, "broker").is_running
+    assert _part(state_dir, "localkube").is_running
     with pytest.raises(NotReady, match="still stopped"):
-        bench.await_broker(state_dir, timeout_seconds=4)
+        bench.await_broker(state_dir, timeout_seconds=1)
+    assert bench.up(state_dir, attached=False, on_progress=_ignore).broker is not None
 
 
 def test_the_player_restarts_the_broker(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +164,10 @@ def test_the_player_restarts_the_broker(state_dir: Path, monkeypatch: pytest.Mon
     state = bench.up(state_dir, attached=False, on_progress=_ignore)
     monkeypatch.setenv(STATE_VARIABLE, str(state_dir))
     action = BrokerRestart(kind="broker_restart", at_seconds=1, for_seconds=2)
-    performer = RestartedBroker(0, action, cast("Any", PodsOnly()))
+    stage = SimpleNamespace(
+        ready_pods=lambda: ["consumer-0"], pods=lambda: ["consumer-0", "consumer-1"]
+    )
+    performer = RestartedBroker(0, action, cast("Any", stage))
 
     assert performer.choose() == ["consumer-0"]
     performer.act()
@@ -202,37 +187,6 @@ def test_the_player_restarts_the_broker(state_dir: Path, monkeypatch: pytest.Mon
     assert performer.came == ["consumer-1"]
 
 
-def test_a_player_that_ends_leaves_the_restart_to_the_bench(
-    state_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Asked to stop in the outage, it waits no longer, and the broker comes back."""
-    bench.up(state_dir, attached=False, on_progress=_ignore)
-    monkeypatch.setenv(STATE_VARIABLE, str(state_dir))
-    action = BrokerRestart(kind="broker_restart", at_seconds=1, for_seconds=4)
-    performer = RestartedBroker(0, action, cast("Any", PodsOnly()))
-    stopping = threading.Event()
-    stopping.set()
-
-    performer.choose()
-    performer.act()
-    performer.hold(stopping)
-    performer.undo()
-
-    assert bench.await_broker(state_dir, timeout_seconds=300).broker is not None
-
-
-class PodsOnly:
-    """A stage with consumer pods, of which one comes later."""
-
-    def ready_pods(self) -> list[str]:
-        """Return the pod at the begin."""
-        return ["consumer-0"]
-
-    def pods(self) -> list[str]:
-        """Return the pods at the end."""
-        return ["consumer-0", "consumer-1"]
-
-
 def test_dead_broker_is_shown_and_replaced_by_up(state_dir: Path) -> None:
     """A killed broker is reported as down, not repaired in silence; the next up starts again."""
     state = bench.up(state_dir, attached=False, on_progress=_ignore)
@@ -244,7 +198,7 @@ def test_dead_broker_is_shown_and_replaced_by_up(state_dir: Path) -> None:
         seen = bench.running(state_dir)
         return seen is not None and seen.broker_state == "died"
 
-    _await(broker_died, 300)
+    eventually(broker_died, "the broker's end")
     assert not _part(state_dir, "broker").is_running
     again = bench.up(state_dir, attached=False, on_progress=_ignore)
     assert again.supervisor.pid != state.supervisor.pid
@@ -264,7 +218,7 @@ def test_foreign_cluster_is_used_and_not_touched(
     assert state.bootstrap_servers == broker.bootstrap_servers
     assert bench.status(state_dir).is_up
     with pytest.raises(NotReady):
-        bench.stop_broker(state_dir)
+        bench.restart_broker(state_dir, outage_seconds=0)
     bench.down(state_dir)
     assert broker.state() == "running"
 
@@ -303,7 +257,7 @@ def _marked(state_dir: Path) -> list[int]:
 
 def _await_no_process(state_dir: Path) -> None:
     """Wait for the end of what carries the mark: a killed process takes its time to end."""
-    _await(lambda: _marked(state_dir) == [], 300)
+    eventually(lambda: _marked(state_dir) == [], "the end of all processes")
 
 
 def _supervisors(state_dir: Path) -> list[int]:
@@ -313,10 +267,3 @@ def _supervisors(state_dir: Path) -> list[int]:
         if "lagbench.embedded.supervisor" in (process.info["cmdline"] or [])
         and str(state_dir) in process.info["cmdline"]
     ]
-
-
-def _await(condition: Callable[[], bool], limit_seconds: float) -> None:
-    deadline = time.monotonic() + limit_seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {limit_seconds} s"
-        time.sleep(0.05)

@@ -21,7 +21,7 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.scenario.actions import BrokerUnreachable
 from lagbench.core.scenario.run_names import PORT_ANNOTATION
 from lagbench.core.telemetry.records_of_programs import ConsumerProgress, PartitionsRevoked
-from lagbench.programs.actions.broker_actions import DisturbedConnections
+from lagbench.programs.actions.performers import DisturbedConnections
 
 pytestmark = pytest.mark.slow
 PARTITIONS = 6

@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,18 +31,10 @@ from lagbench.embedded.child_server import free_port
 from lagbench.shared_with_spark.event import EVENT_DTYPE
 
 pytestmark = pytest.mark.slow
-
 PARTITIONS = 6
 # A minute of work at 2 ms and 2 in flight: a pod is stopped in the middle of it, however long the
 # ledger takes to read.
 BACKLOG = 60_000
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide topics of 6 partitions."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
-        yield found
 
 
 def times_processed(run: ConsumerGroupRun) -> np.ndarray:
@@ -51,15 +42,33 @@ def times_processed(run: ConsumerGroupRun) -> np.ndarray:
     return np.bincount(run.ledger().seq.astype(np.int64), minlength=run.sent)
 
 
-def test_a_pod_reports_its_whole_life(run: ConsumerGroupRun, kafka_admin: KafkaAdmin) -> None:
-    """From start to stop every station is in the telemetry, and what is committed was done."""
+def test_a_pod_reports_its_whole_life(run: ConsumerGroupRun) -> None:
+    """From start to stop every station is in the telemetry, and what is committed was done.
+
+    It is ready once the broker answered, and Prometheus finds the lab's names.
+    """
+    port = free_port()
     run.offer(600)
-    run.start("pod-a", "--process-ms=1", "--concurrency=2", "--commit-interval=0.3")
+    flags = ["--process-ms=1", "--concurrency=2", "--commit-interval=0.3"]
+    run.start("pod-a", *flags, metrics_port=port)
+
+    def get(path: str) -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+                return answer.read().decode()  # type: ignore[no-any-return]
+        except OSError:
+            return ""
+
+    eventually(lambda: get("/ready"), "readiness")
+    eventually(lambda: "assigned_partitions 6.0" in get("/metrics"), "six partitions")
+    shown = get("/metrics")
     run.await_processed(600)
     eventually(lambda: run.telemetry(ConsumerProgress), "a progress record")
     exit_code = run.terminate("pod-a")
 
     assert exit_code == 0
+    for name in ("consume_rate", "inflight", "rebalances_total", "rebalance_duration_seconds_sum"):
+        assert f"\n{name} " in shown
     instants = [
         run.telemetry(kind)[0].at
         for kind in (PodStarted, GroupJoined, PartitionsAssigned, FirstRecordDone)
@@ -71,11 +80,16 @@ def test_a_pod_reports_its_whole_life(run: ConsumerGroupRun, kafka_admin: KafkaA
     assert len(run.telemetry(SigtermReceived)) == 1
     stopped = run.telemetry(PodStopped)[0]
     assert (stopped.is_graceful, stopped.abandoned, stopped.processed_total) == (True, 0, 600)
+    assert last_committed(run) == dict.fromkeys(map(str, range(PARTITIONS)), 100)
+    assert (times_processed(run) == 1).all()
+
+
+def last_committed(run: ConsumerGroupRun) -> dict[str, int]:
+    """Return the newest committed offset of each partition."""
     last: dict[str, int] = {}
     for committed in run.telemetry(OffsetsCommitted):
         last |= committed.offsets
-    assert last == {str(partition): 100 for partition in range(PARTITIONS)}
-    assert (times_processed(run) == 1).all()
+    return last
 
 
 def test_the_pods_rate_is_its_capacity(run: ConsumerGroupRun) -> None:
@@ -122,12 +136,7 @@ def test_a_message_costs_its_draw_and_its_cpu_time_is_burned(run: ConsumerGroupR
 def test_a_poisoned_message_becomes_a_dead_letter(run: ConsumerGroupRun, commit: str) -> None:
     """It is tried three times, then settled: the ledger has it as failed, and offsets go on."""
     poison = PoisonedKey(
-        entity_id=17,
-        effect="fail",
-        from_offset_ns=0,
-        until_offset_ns=1,
-        attempts=3,
-        hang_ns=0,
+        entity_id=17, effect="fail", from_offset_ns=0, until_offset_ns=1, attempts=3, hang_ns=0
     )
     run.offer(3000)
     flags = ["--process-ms=1", "--concurrency=2", f"--commit={commit}"]
@@ -139,27 +148,31 @@ def test_a_poisoned_message_becomes_a_dead_letter(run: ConsumerGroupRun, commit:
     assert rows.failed_attempts.tolist() == np.where(is_poisoned, 3, 0).tolist()
     assert set((rows.done_at - rows.started_at)[is_poisoned].tolist()) == {3_000_000}
     assert (times_processed(run) == 1).all()
-    last: dict[str, int] = {}
-    for committed in run.telemetry(OffsetsCommitted):
-        last |= committed.offsets
-    assert last == {str(partition): 500 for partition in range(PARTITIONS)}
+    assert last_committed(run) == dict.fromkeys(map(str, range(PARTITIONS)), 500)
 
 
 @pytest.mark.smoke
-def test_a_graceful_shutdown_hands_over_without_a_repetition(run: ConsumerGroupRun) -> None:
-    """SIGTERM in the middle of a backlog: the next pod begins where the first one ended."""
-    run.offer(BACKLOG)
-    run.start("pod-a", "--process-ms=2", "--concurrency=2")
-    run.await_processed(1000)
+@pytest.mark.parametrize("commit", ["manual", "auto"])
+def test_a_graceful_shutdown_hands_over(run: ConsumerGroupRun, commit: str) -> None:
+    """SIGTERM in the middle of a backlog: the next pod begins where the first one ended.
+
+    Under automatic commits the queue is finished as well: its offsets count as read already.
+    """
+    backlog = BACKLOG if commit == "manual" else 3000
+    run.offer(backlog)
+    run.start("pod-a", "--process-ms=2", "--concurrency=2", f"--commit={commit}")
+    run.await_processed(500)
     exit_code = run.terminate("pod-a")
-    run.start("pod-b", "--process-ms=0.1", "--concurrency=2")
-    run.await_processed(BACKLOG)
+    run.start("pod-b", "--process-ms=0.1", "--concurrency=2", f"--commit={commit}")
+    run.await_processed(backlog)
 
     assert exit_code == 0
     stopped = run.telemetry(PodStopped)[0]
     assert (stopped.is_graceful, stopped.abandoned) == (True, 0)
     assert run.telemetry(SigtermReceived)[0].queued > 0
-    assert (times_processed(run) == 1).all()
+    times = times_processed(run)
+    assert times.min() == 1
+    assert commit == "auto" or times.max() == 1
 
 
 def test_without_a_graceful_shutdown_work_is_repeated_but_not_lost(run: ConsumerGroupRun) -> None:
@@ -188,9 +201,7 @@ def test_a_killed_pod_loses_nothing(run: ConsumerGroupRun) -> None:
     run.start("pod-a", *flags, "--process-ms=2", "--commit-interval=0.5")
     run.await_processed(1000)
     run.pods["pod-a"].send_signal(signal.SIGKILL)
-    committed: dict[str, int] = {}
-    for seen in run.telemetry(OffsetsCommitted):
-        committed |= seen.offsets
+    committed = last_committed(run)
     run.start("pod-b", *flags, "--process-ms=0.1")
     rows = run.await_processed(BACKLOG)
 
@@ -212,26 +223,11 @@ def test_automatic_commits_lose_what_a_killed_pod_had_fetched(run: ConsumerGroup
     run.start("pod-b", *flags, "--process-ms=0.1")
     run.offer(60)  # when these are done, everything before them was done or is lost
     eventually(
-        lambda: (run.ledger().seq >= BACKLOG).sum() == 60,
-        "the last events of every partition",
+        lambda: (run.ledger().seq >= BACKLOG).sum() == 60, "the last events of every partition"
     )
 
     assert (times_processed(run) == 0).sum() > 100
     assert {seen.cause for seen in run.telemetry(OffsetsCommitted)} == {"auto"}
-
-
-def test_automatic_commits_with_a_graceful_shutdown_lose_nothing(run: ConsumerGroupRun) -> None:
-    """On SIGTERM the queue is finished as well, since its offsets count as read already."""
-    run.offer(3000)
-    flags = ["--process-ms=2", "--concurrency=2", "--commit=auto"]
-    run.start("pod-a", *flags)
-    run.await_processed(500)
-    assert run.terminate("pod-a") == 0
-    run.start("pod-b", *flags)
-    run.await_processed(3000)
-
-    assert run.telemetry(PodStopped)[0].is_graceful
-    assert times_processed(run).min() == 1
 
 
 def test_a_broker_that_is_away_for_ten_seconds_costs_nothing(tmp_path: Path) -> None:
@@ -286,58 +282,6 @@ def test_a_slow_downstream_slows_real_pods_on_the_streams_clock(
     assert np.unique(rows.pod).size == 2
 
 
-def test_metrics_and_readiness_are_served(run: ConsumerGroupRun) -> None:
-    """The pod is ready once the broker answered, and Prometheus finds the lab's names."""
-    port = free_port()
-    run.start("pod-a", metrics_port=port)
-
-    def get(path: str) -> str | None:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-                return answer.read().decode()  # type: ignore[no-any-return]
-        except OSError:
-            return None
-
-    eventually(lambda: get("/ready"), "readiness")
-    eventually(
-        lambda: "assigned_partitions 6.0" in (get("/metrics") or ""),
-        "six partitions in the metrics",
-    )
-    text = get("/metrics") or ""
-    for name in ("consume_rate", "inflight", "rebalances_total", "rebalance_duration_seconds_sum"):
-        assert f"\n{name} " in text
-
-
-def test_a_static_member_that_restarts_causes_no_rebalance(
-    run: ConsumerGroupRun, kafka_admin: KafkaAdmin
-) -> None:
-    """The same pod name within the session timeout takes its partitions back, the other keeps."""
-    for pod in ("pod-0", "pod-1"):
-        run.start(pod, "--static-membership=on", "--session-timeout-ms=300000")
-    run.await_members(kafka_admin, 2)
-    eventually(  # both have told of it: on a busy machine that comes after the broker's word
-        lambda: sorted(owned_by(run, "pod-0") + owned_by(run, "pod-1")) == list(range(6)),
-        "each partition held by one of the two",
-    )
-    before = [len(run.telemetry(PartitionsAssigned)), owned_by(run, "pod-0")]
-    assert run.terminate("pod-0") == 0
-    run.start("pod-0", "--static-membership=on", "--session-timeout-ms=300000")
-    eventually(
-        lambda: len(run.telemetry(PartitionsAssigned)) > before[0],
-        "the restarted member's assignment",
-    )
-
-    sources = [seen.source for seen in run.telemetry(PartitionsAssigned)[before[0] :]]
-    assert sources == ["pod-0"]
-    assert owned_by(run, "pod-0") == before[1]
-
-
-def owned_by(run: ConsumerGroupRun, pod: str) -> list[int]:
-    """Return what a pod last said it holds; nothing before it has said so."""
-    reported = [seen.owned for seen in run.telemetry(PartitionsAssigned) if seen.source == pod]
-    return reported[-1] if reported else []
-
-
 def stopped_in_a_transaction(run: ConsumerGroupRun, pod: str, admin: KafkaAdmin) -> bool:
     """Stop a pod and leave it so if it has a transaction open; else let it continue."""
     topic = run.names.processed_topic
@@ -361,10 +305,7 @@ def test_in_transactions_a_killed_pod_repeats_nothing(
     flags += ["--commit=transactional", "--commit-interval=2"]
     run.start("pod-a", *flags, "--process-ms=2")
     run.await_processed(1000)
-    eventually(
-        lambda: stopped_in_a_transaction(run, "pod-a", kafka_admin),
-        "an open transaction",
-    )
+    eventually(lambda: stopped_in_a_transaction(run, "pod-a", kafka_admin), "an open transaction")
     run.pods["pod-a"].send_signal(signal.SIGKILL)
     run.pods["pod-a"].wait(timeout=60)
     run.start("pod-a", *flags, "--process-ms=0.1")

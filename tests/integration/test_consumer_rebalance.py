@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from lagbench.core.telemetry.records_of_programs import FirstRecordDone, Partiti
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow
-
 PARTITIONS = 24
 # A backlog keeps every pod at its capacity, so what a pod does not do is not for want of events.
 BACKLOG = 240_000
@@ -25,13 +23,6 @@ FLAGS = ["--process-ms=2", "--concurrency=2"]
 BEFORE_SECONDS, AFTER_SECONDS = 4, 2
 JOINS = 3
 NS = 1_000_000_000
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide topics of 24 partitions."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
-        yield found
 
 
 def join_fifth(

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 
 import pytest
 from tests.eventually import eventually
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
-from tests.integration.localkube_process import LocalkubeProcess, running_localkube
+from tests.integration.consumer_group import ConsumerGroupRun
+from tests.integration.localkube_process import LocalkubeProcess
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube.cluster_check import base_manifest, ready_namespace
+from lagbench.adapters.kube.cluster_check import base_manifest
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.core.telemetry.records_of_programs import PartitionsAssigned, SigtermReceived
-from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow
 PARTITIONS = 6
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide the topics of a run."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
-        yield found
-
-
-@pytest.fixture
-def localkube(tmp_path: Path) -> Iterator[LocalkubeProcess]:
-    """Provide a running localkube of its own."""
-    with running_localkube(tmp_path / "state") as running:
-        yield running
-
-
-@pytest.fixture
-def kube(localkube: LocalkubeProcess) -> Iterator[Kube]:
-    """Provide the namespace of runs."""
-    made = Kube.from_kubeconfig(localkube.kubeconfig)
-    ready_namespace(made)
-    yield made
-    made.close()
 
 
 def start(kube: Kube, run: ConsumerGroupRun, settings: ConsumerSettings, replicas: int) -> None:
@@ -81,8 +55,7 @@ def test_a_pod_that_comes_back_keeps_its_partitions(
     body = {"gracePeriodSeconds": grace_seconds}
     pods.delete(name="consumer-1", namespace=kube.namespace, body=body)
     eventually(
-        lambda: len(run.telemetry(PartitionsAssigned)) > reported,
-        "the assignment of the new pod",
+        lambda: len(run.telemetry(PartitionsAssigned)) > reported, "the assignment of the new pod"
     )
 
     assert [seen.source for seen in run.telemetry(PartitionsAssigned)[reported:]] == ["consumer-1"]

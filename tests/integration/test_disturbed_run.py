@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.eventually import eventually
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
-from tests.integration.localkube_process import LocalkubeProcess, running_localkube
+from tests.integration.consumer_group import ConsumerGroupRun
+from tests.integration.localkube_process import LocalkubeProcess
 from tests.integration.test_action_player import ends, player
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -42,20 +42,6 @@ def broker(tmp_path: Path, listener: ProxiedListener) -> Iterator[Broker]:
     own.start()
     yield own
     own.stop()
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide a run's topics."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
-        yield found
-
-
-@pytest.fixture
-def localkube(tmp_path: Path) -> Iterator[LocalkubeProcess]:
-    """Provide a localkube."""
-    with running_localkube(tmp_path / "localkube") as running:
-        yield running
 
 
 def test_pods_that_are_cut_off_come_back_and_lose_nothing(

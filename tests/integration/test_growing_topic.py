@@ -17,7 +17,6 @@ from tests.integration.producer_target import (
     PARTITIONS,
     ProducerTarget,
     log_sha256,
-    make_target,
     read_all,
     value_of,
 )
@@ -33,16 +32,9 @@ from lagbench.programs.recorder.kafka_readings import LagReading
 from lagbench.shared_with_spark.event import decode_events
 
 pytestmark = pytest.mark.slow
-
 GROWN = 2 * PARTITIONS
 STREAM = ["-rate", "600", "-duration-seconds", "5", "-entities", "500"]
 PATIENCE_SECONDS = 180.0
-
-
-@pytest.fixture
-def target(broker: Broker, kafka_admin: KafkaAdmin) -> ProducerTarget:
-    """Provide fresh topics on the session's broker."""
-    return make_target(kafka_admin, broker.bootstrap_servers)
 
 
 def start(
@@ -83,7 +75,7 @@ def test_a_message_goes_by_the_partitions_of_its_planned_instant(
     assert kafka_admin.grow_topic(target.topic, GROWN) == PARTITIONS
 
     assert process.wait(PATIENCE_SECONDS) == 0
-    messages = read_all(target, target.topic, GROWN)
+    messages = read_all(target, target.topic)
     events = np.concatenate([decode_events(value_of(m)) for m in messages])
     plan = PartitionPlan(PARTITIONS, ((3.0, GROWN),))
     planned = planned_partitions(events["entity_id"], events["planned_offset_ns"], plan)
@@ -107,9 +99,7 @@ def test_a_topic_that_never_grows_ends_the_stream(target: ProducerTarget, tmp_pa
     )
     assert end_process(process.pid, grace_seconds=PATIENCE_SECONDS)
 
-    events = np.concatenate(
-        [decode_events(value_of(m)) for m in read_all(target, target.topic, PARTITIONS)]
-    )
+    events = np.concatenate([decode_events(value_of(m)) for m in read_all(target, target.topic)])
     assert events["planned_offset_ns"].max() < 500_000_000
     assert target.finished().sent == len(events) >= 299
 

@@ -17,7 +17,6 @@ from lagbench.embedded.local_accounting import account_here
 from lagbench.project import STATE_VARIABLE
 
 pytestmark = pytest.mark.slow
-
 NAMES = RunNames("kept-20261127-120000-abcd")
 
 

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.eventually import eventually
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
+from tests.integration.consumer_group import ConsumerGroupRun
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.telemetry.records_of_programs import PartitionsRevoked
-from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 
 pytestmark = pytest.mark.slow
-
+PARTITIONS = 6
 EVENTS = 1200
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide topics of six partitions."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=6) as found:
-        yield found
 
 
 @pytest.mark.parametrize(
@@ -64,7 +54,9 @@ def test_the_way_back_from_kip_848_loses_partitions_while_a_pod_joins(
     run.await_members(kafka_admin, 2)
     run.pods["new"].send_signal(signal.SIGSTOP)
     run.start("joining", "--balancer=cooperative-sticky")
-    eventually(lambda: has_members(run, kafka_admin, 3), "the third member")
+    eventually(
+        lambda: len(kafka_admin.describe_group(run.names.group).members) == 3, "the third member"
+    )
     assert run.terminate("old") == ExitCode.PASS
     run.pods["new"].send_signal(signal.SIGCONT)
     run.await_members(kafka_admin, 2)
@@ -92,42 +84,29 @@ def test_a_group_of_kip_848_that_has_stopped_starts_with_a_classic_balancer(
     assert not [seen for seen in run.telemetry(PartitionsRevoked) if seen.is_lost]
 
 
-def test_kip_848_is_rejected_by_a_group_of_cooperative_sticky(
-    run: ConsumerGroupRun, kafka_admin: KafkaAdmin
+@pytest.mark.parametrize(
+    ("before", "after", "members"),
+    [
+        # The old ones keep their partitions in user data, which the broker does not drop. A member
+        # that has never been in a rebalance has none yet, so there are two.
+        ("cooperative-sticky", "consumer", 2),
+        # No protocol is common to both.
+        ("range", "cooperative-sticky", 1),
+    ],
+)
+def test_a_balancer_that_the_group_rejects_ends_the_new_pod(
+    run: ConsumerGroupRun, kafka_admin: KafkaAdmin, before: str, after: str, members: int
 ) -> None:
-    """A new pod ends, and joins when the old ones have left.
+    """It joins when the old ones have left."""
+    old = [f"old-{number}" for number in range(members)]
+    for pod in old:
+        run.start(pod, f"--balancer={before}")
+    run.await_members(kafka_admin, members)
 
-    The old ones keep their partitions in user data, which the broker does not drop. A member that
-    has never been in a rebalance has none yet, so there are two.
-    """
-    for pod in ("old-1", "old-2"):
-        run.start(pod, "--balancer=cooperative-sticky")
-    run.await_members(kafka_admin, 2)
+    early = run.start("early", f"--balancer={after}")
+    assert early.wait(timeout=180) == ExitCode.NOT_READY
 
-    assert run.start("early", "--balancer=consumer").wait(timeout=180) == ExitCode.NOT_READY
-
-    for pod in ("old-1", "old-2"):
+    for pod in old:
         assert run.terminate(pod) == ExitCode.PASS
-    run.start("late", "--balancer=consumer")
+    run.start("late", f"--balancer={after}")
     run.await_members(kafka_admin, 1)
-
-
-def test_cooperative_sticky_is_rejected_by_a_group_of_range(
-    run: ConsumerGroupRun, kafka_admin: KafkaAdmin
-) -> None:
-    """The new member has no protocol in common with the old ones; it joins when they have left."""
-    run.start("old", "--balancer=range")
-    run.await_members(kafka_admin, 1)
-
-    assert run.start("early", "--balancer=cooperative-sticky").wait(timeout=180) == (
-        ExitCode.NOT_READY
-    )
-
-    assert run.terminate("old") == ExitCode.PASS
-    run.start("late", "--balancer=cooperative-sticky")
-    run.await_members(kafka_admin, 1)
-
-
-def has_members(run: ConsumerGroupRun, admin: KafkaAdmin, count: int) -> bool:
-    """Return whether the group has ``count`` members, whatever they own."""
-    return len(admin.describe_group(run.names.group).members) == count

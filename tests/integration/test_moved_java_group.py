@@ -19,6 +19,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 from tests.eventually import eventually
+from tests.integration.consumer_group import shares_out
 from tests.integration.producer_target import ProducerTarget, read_all, value_of
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
@@ -27,10 +28,8 @@ from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.example_consumers import build_java, examples_folder
-from lagbench.errors import NotReady
 
 pytestmark = pytest.mark.slow
-
 RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 STICKY = "cooperative-sticky"
@@ -92,16 +91,10 @@ class JavaGroup:
 
     def await_members(self, count: int) -> None:
         """Wait until so many members share the topic."""
-
-        def is_shared_out() -> bool:
-            try:
-                group = self._admin.describe_group(self.names.group)
-            except NotReady:  # the coordinator of a new group takes its time
-                return False
-            held = [len(member.partitions) for member in group.members]
-            return group.is_stable and len(held) == count and sum(held) == PARTITIONS
-
-        eventually(is_shared_out, f"{count} members that share the topic")
+        eventually(
+            lambda: shares_out(self._admin, self.names.group, count, PARTITIONS),
+            f"{count} members that share the topic",
+        )
 
     @contextmanager
     def load(self) -> Iterator[list[str]]:
@@ -133,7 +126,7 @@ class JavaGroup:
         target = ProducerTarget(self._servers, self.names.events_topic)
 
         def orders() -> list[str] | None:
-            records = read_all(target, self.names.processed_topic, 1)
+            records = read_all(target, self.names.processed_topic)
             found = [str(json.loads(value_of(record))["order"]) for record in records]
             return found if len(found) >= count and not self._lag() else None
 

@@ -101,22 +101,12 @@ def test_a_message_that_waits_in_the_former_partition_is_overtaken_and_not_reord
 
 
 def test_a_wrong_order_within_a_partition_is_still_reordered(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """Two neighbours begun in the wrong order are reordered, also in a run that grew."""
-    run = grown_run()
-    swap_two_starts(run)
-
-    content = accounted(spark, tmp_path, run)
-
-    assert found(content) == {"reordered": 1}
-    assert content["moved_keys"]["overtaken"] == 0
-
-
-def test_a_store_is_judged_like_a_disk(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a store Spark brings the rows of each partition together: the same accounting."""
+    """Two neighbours begun in the wrong order are reordered, also in a run that grew.
+
+    Of a store Spark brings the rows of each partition together: the same accounting.
+    """
     contents = []
     for name in ("disk", "store"):
         if name == "store":
@@ -127,3 +117,4 @@ def test_a_store_is_judged_like_a_disk(
 
     assert contents[0] == contents[1]
     assert found(contents[1]) == {"reordered": 1}
+    assert contents[1]["moved_keys"]["overtaken"] == 0

@@ -14,7 +14,6 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.programs.producer.outbox import Outbox
 
 pytestmark = pytest.mark.slow
-
 GROWN = 300  # the broker opens their logs one after the other: the last one long after the first
 MESSAGES = 60
 ROUNDS = 6

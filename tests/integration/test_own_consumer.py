@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,13 @@ import pyarrow as pa
 import pytest
 import yaml
 from tests.eventually import eventually
-from tests.integration.localkube_process import running_localkube
+from tests.integration.consumer_group import shares_out
 from tests.integration.producer_target import ProducerTarget, read_all, value_of
 from tests.integration.secured_broker import PASSWORD, secured_broker
 
 from lagbench.adapters.kafka.client_settings import as_lines
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
-from lagbench.adapters.kube.cluster_check import ready_namespace
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.own_deployment import KafkaSettings, own_deployment
@@ -34,15 +32,10 @@ from lagbench.shared_with_spark.event import decode_identities, identity_of
 from lagbench_spark.decode import decode_ledger
 
 pytestmark = pytest.mark.slow
-
 PARTITIONS, MESSAGES = 4, 200
 EXAMPLES = PROJECT_ROOT / "include/catalog/consumers"
 DATA = PROJECT_ROOT / "tests/data/own_consumers"
-ENV = {
-    "KAFKA_BROKERS": "{bootstrap_servers}",
-    "ORDERS_TOPIC": "{topic}",
-    "GROUP_ID": "{group}",
-}
+ENV = {"KAFKA_BROKERS": "{bootstrap_servers}", "ORDERS_TOPIC": "{topic}", "GROUP_ID": "{group}"}
 OUTPUT_ENV = {**ENV, "PRICES_TOPIC": "{output_topic}", "CLIENT_ID": "{pod}"}
 PLAIN = KafkaSettings()
 LOGIN = {
@@ -91,16 +84,6 @@ spec:
 """
 
 
-@pytest.fixture
-def kube(tmp_path: Path) -> Iterator[Kube]:
-    """Provide the namespace of runs on a localkube of its own."""
-    with running_localkube(tmp_path / "state") as running:
-        made = Kube.from_kubeconfig(running.kubeconfig)
-        ready_namespace(made)
-        yield made
-        made.close()
-
-
 def make_topics(admin: KafkaAdmin, names: RunNames) -> None:
     """Create the topics of a run."""
     admin.create_topics(
@@ -117,16 +100,9 @@ def offer(admin: KafkaAdmin, broker: Broker, names: RunNames, folder: Path) -> P
 
     Who joins later moves partitions, and a consumer may do again what it had not committed.
     """
-
-    def is_shared_out() -> bool:
-        try:
-            group = admin.describe_group(names.group)
-        except NotReady:  # the coordinator of a new group takes its time
-            return False
-        held = [len(member.partitions) for member in group.members]
-        return group.is_stable and len(held) == 2 and sum(held) == PARTITIONS
-
-    eventually(is_shared_out, "two members that share the topic")
+    eventually(
+        lambda: shares_out(admin, names.group, 2, PARTITIONS), "two members that share the topic"
+    )
     samples = folder / "orders.jsonl"
     samples.write_text('{"order": "o-1", "total_cents": 5}\n')
     target = ProducerTarget(broker.bootstrap_servers, names.events_topic)
@@ -191,7 +167,7 @@ def written_seqs(target: ProducerTarget, names: RunNames) -> list[int]:
     """
 
     def seqs() -> list[int] | None:
-        written = read_all(target, names.processed_topic, 2)
+        written = read_all(target, names.processed_topic)
         identities = b"".join(identity_of(m.headers(), names.run_id) or b"" for m in written)
         found: list[int] = sorted(decode_identities(identities)["seq"].tolist())
         return found if len(found) >= MESSAGES else None
@@ -272,7 +248,7 @@ def test_a_consumer_writes_the_ledger_with_its_secret_and_its_folder(
     members = kafka_admin.describe_group(names.group).members
     assert len(members) == 2
     assert all(member.client_id.startswith("orders-consumer-") for member in members)
-    values = [value_of(message) for message in read_all(target, names.processed_topic, 2)]
+    values = [value_of(message) for message in read_all(target, names.processed_topic)]
     batch = pa.RecordBatch.from_pydict(
         {
             "partition": pa.array([0] * len(values), pa.int32()),

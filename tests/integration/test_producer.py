@@ -35,7 +35,6 @@ from lagbench.embedded.broker import Broker
 from lagbench.shared_with_spark.event import decode_events
 
 pytestmark = pytest.mark.slow
-
 SPIKE = ["-rate", "300", "-profile", "step", "-before-seconds", "1", "-spike-hold", "1s"]
 SPIKE_EVENTS = 300 + 3000
 GIVEN_UP = "events still wait for an acknowledgement"
@@ -50,21 +49,18 @@ def reason_of(finished: StreamFinished) -> str:
     return "; ".join(part for part in parts if not part.startswith("lateness")) or "completed"
 
 
-@pytest.fixture
-def target(broker: Broker, kafka_admin: KafkaAdmin) -> ProducerTarget:
-    """Provide fresh topics on the session's broker."""
-    return make_target(kafka_admin, broker.bootstrap_servers)
-
-
 @pytest.mark.smoke
 def test_every_planned_event_is_in_the_log_once(
     target: ProducerTarget, kafka_admin: KafkaAdmin
 ) -> None:
-    """Planned, sent, acknowledged and logged are one number, by identity and not only by count."""
+    """Planned, sent, acknowledged and logged are one number, by identity and not only by count.
+
+    The reports tell the stream from start to end, with both steps at their planned instants.
+    """
     done = target.run(*SPIKE, "-partitions", str(PARTITIONS))
 
     assert done.returncode == 0, done.stderr
-    messages = read_all(target, target.topic, PARTITIONS)
+    messages = read_all(target, target.topic)
     finished = target.finished()
     assert (finished.planned, finished.sent, finished.acked) == (SPIKE_EVENTS,) * 3
     assert (finished.failed, finished.unknown, reason_of(finished)) == (0, 0, "completed")
@@ -74,23 +70,19 @@ def test_every_planned_event_is_in_the_log_once(
     assert finished.stream_sha256 == log_sha256(messages)
     assert json.loads(done.stdout)["acked"] == SPIKE_EVENTS
 
-
-def test_the_reports_tell_the_stream_from_start_to_end(target: ProducerTarget) -> None:
-    """Start, both steps at their planned instants, progress each second, then the end."""
-    done = target.run(*SPIKE)
-
-    assert done.returncode == 0, done.stderr
-    records = target.records()
-    started = records[0]
+    started, *records = target.records()
     assert isinstance(started, StreamStarted)
     assert (started.planned_total, started.planned_seconds) == (SPIKE_EVENTS, 2)
     assert started.partitions == PARTITIONS
-    steps = [record for record in records if isinstance(record, LoadStep)]
-    assert [(s.step, s.at - started.stream_started_at) for s in steps] == [
-        ("spike_start", 1_000_000_000),
-        ("spike_end", 2_000_000_000),
+    steps = [
+        (s.step, s.at - started.stream_started_at, s.rate_before, s.rate_after)
+        for s in records
+        if isinstance(s, LoadStep)
     ]
-    assert [(s.rate_before, s.rate_after) for s in steps] == [(300, 3000), (3000, 0)]
+    assert steps == [
+        ("spike_start", 1_000_000_000, 300, 3000),
+        ("spike_end", 2_000_000_000, 3000, 0),
+    ]
     progress = [record for record in records if isinstance(record, ProducerProgress)]
     assert progress
     assert all(p.acked <= p.sent <= p.planned for p in progress)
@@ -102,7 +94,7 @@ def test_a_record_carries_its_key_its_planned_instant_and_kafkas_partition(
 ) -> None:
     """The key is the entity, the timestamp the planned instant, the partition what Kafka picks."""
     assert target.run(*SPIKE).returncode == 0
-    messages = read_all(target, target.topic, PARTITIONS)
+    messages = read_all(target, target.topic)
     started = target.records()[0]
     assert isinstance(started, StreamStarted)
 
@@ -113,7 +105,7 @@ def test_a_record_carries_its_key_its_planned_instant_and_kafkas_partition(
     for key in {bytes(m.key() or b"") for m in messages}:
         client.produce(reference.topic, key=key)
     assert client.flush(120) == 0
-    expected = {m.key(): m.partition() for m in read_all(reference, reference.topic, PARTITIONS)}
+    expected = {m.key(): m.partition() for m in read_all(reference, reference.topic)}
 
     for message in messages:
         event = decode_events(value_of(message))[0]
@@ -172,7 +164,7 @@ def test_sigterm_stops_the_plan_and_accounts_for_what_was_sent(target: ProducerT
     code = process.wait(timeout=180)
 
     finished = target.finished()
-    messages = read_all(target, target.topic, PARTITIONS)
+    messages = read_all(target, target.topic)
     assert code == 143
     assert reason_of(finished) == "stopped"
     assert finished.sent == finished.acked == len(messages)
@@ -191,7 +183,7 @@ def test_the_tail_goes_on_until_it_is_asked_to_stop(
     code = process.wait(timeout=180)
 
     started, finished = target.records()[0], target.finished()
-    messages = read_all(target, target.topic, PARTITIONS)
+    messages = read_all(target, target.topic)
     assert code == 0
     assert isinstance(started, StreamStarted)
     assert (started.planned_total, started.planned_seconds) == (SPIKE_EVENTS, 2)
@@ -204,7 +196,7 @@ def test_the_tail_goes_on_until_it_is_asked_to_stop(
 
     alone = make_target(kafka_admin, target.bootstrap_servers)
     assert alone.run(*SPIKE).returncode == 0
-    planned = read_all(alone, alone.topic, PARTITIONS)
+    planned = read_all(alone, alone.topic)
     assert finished.stream_sha256 == alone.finished().stream_sha256 == log_sha256(planned)
     assert {value_of(m) for m in planned} < {value_of(m) for m in messages}
 
@@ -276,7 +268,7 @@ def test_an_outage_of_the_broker_delays_no_plan_and_loses_nothing(
         end_process(process.pid, grace_seconds=2)
 
     finished = own_target.finished()
-    messages = read_all(own_target, own_target.topic, PARTITIONS)
+    messages = read_all(own_target, own_target.topic)
     assert code == 0
     assert (finished.sent, finished.acked, len(messages)) == (8000, 8000, 8000)
     assert finished.stream_sha256 == log_sha256(messages)
@@ -353,8 +345,7 @@ def test_what_nobody_answered_for_is_named(
 
     finished = own_target.finished()
     seqs = {
-        int(decode_events(value_of(m))["seq"][0])
-        for m in read_all(own_target, own_target.topic, PARTITIONS)
+        int(decode_events(value_of(m))["seq"][0]) for m in read_all(own_target, own_target.topic)
     }
     named = {seq for first, last in finished.unknown_seqs or [] for seq in range(first, last + 1)}
     assert code == 3

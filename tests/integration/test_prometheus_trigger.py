@@ -16,7 +16,7 @@ from tests.integration.localkube_process import LocalkubeProcess, running_localk
 from tests.integration.prometheus_process import debian_program
 
 from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
-from lagbench.adapters.kube.followed_cluster import KubeCluster
+from lagbench.adapters.kube.followed_cluster import Cluster
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import is_alive
 from lagbench.catalog.catalog import load_policy
@@ -95,7 +95,7 @@ def scaler_of(localkube: LocalkubeProcess) -> Scaler:
     """Return the live scaler of the policy prometheus-lag, as a run applies it."""
     policy = policy_for_run(load_policy("prometheus-lag").manifest, TARGET, is_embedded=True)
     (trigger,) = parse_scaled_object(policy, where="policy").triggers
-    cluster = KubeCluster.connect(str(localkube.kubeconfig), NAMESPACE)
+    cluster = Cluster.connect(str(localkube.kubeconfig), NAMESPACE)
     return LiveSources(cluster, lambda: 0).scaler((NAMESPACE, "consumer"), trigger)
 
 

@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Consumer
 from tests.eventually import eventually
 from tests.fakes.kubeconfig import cluster_target
-from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
-from tests.integration.localkube_process import running_localkube
+from tests.integration.consumer_group import ConsumerGroupRun
+from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
@@ -36,10 +36,8 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReplicasChanged,
     UsageSample,
 )
-from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow
-
 PARTITIONS = 3
 SLEEPER = {
     "terminationGracePeriodSeconds": 5,
@@ -72,13 +70,6 @@ def sleeper(run_id: str) -> dict[str, Any]:
             "template": {"metadata": {"labels": labels}, "spec": SLEEPER},
         },
     }
-
-
-@pytest.fixture
-def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
-    """Provide a run's topics."""
-    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
-        yield found
 
 
 @contextmanager
@@ -122,43 +113,38 @@ def is_read(sample: LagSample) -> bool:
 def await_record(run: ConsumerGroupRun, kind: Any, holds: Any, what: str) -> Any:
     """Wait for the first record of a kind for which ``holds`` is true."""
     return eventually(
-        lambda: next((seen for seen in run.telemetry(kind) if holds(seen)), None),
-        what,
+        lambda: next((seen for seen in run.telemetry(kind) if holds(seen)), None), what
     )
 
 
 @pytest.mark.smoke
 def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
-    run: ConsumerGroupRun, tmp_path: Path
+    run: ConsumerGroupRun, localkube: LocalkubeProcess, kube: Kube
 ) -> None:
     """Lag, group, replicas, pods and usage are in the telemetry, exact where localkube is.
 
     Pods of somebody else and of the run before are not, whatever they have in common.
     """
     run.offer(300)
-    with running_localkube(tmp_path / "localkube") as localkube:
-        kube = Kube.from_kubeconfig(localkube.kubeconfig)
-        kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lagbench"}})
-        kube.apply(BYSTANDER)
-        kube.apply(sleeper("earlier"))
-        [earlier] = await_pods(kube, "earlier")
-        kube.apply(sleeper(run.names.run_id))
-        [own] = await_pods(kube, run.names.run_id)
-        with recorder(run, localkube.kubeconfig, {"localkube": localkube.process.pid}) as process:
-            unread = await_record(run, LagSample, bool, "a reading of the lag")
-            run.start("pod-a", "--process-ms=0")
-            read = await_record(run, LagSample, is_read, "committed offsets")
-            await_record(run, GroupSample, lambda seen: seen.members == 1, "a member")
-            await_record(run, ReplicaSample, lambda seen: seen.ready == 1, "a ready replica")
-            kube.scale("consumer", 0)
-            gone = await_record(run, PodSeen, lambda seen: seen.gone_at, "the pod's end")
-            process.terminate()
-            assert process.wait(timeout=120) == 0
-        eventually(  # the earlier run's pod goes at its own time
-            lambda: {pod["metadata"]["name"] for pod in kube.list("Pod")} == {"bystander"},
-            "nothing left but the bystander",
-        )
-        kube.close()
+    kube.apply(BYSTANDER)
+    kube.apply(sleeper("earlier"))
+    [earlier] = await_pods(kube, "earlier")
+    kube.apply(sleeper(run.names.run_id))
+    [own] = await_pods(kube, run.names.run_id)
+    with recorder(run, localkube.kubeconfig, {"localkube": localkube.process.pid}) as process:
+        unread = await_record(run, LagSample, bool, "a reading of the lag")
+        run.start("pod-a", "--process-ms=0")
+        read = await_record(run, LagSample, is_read, "committed offsets")
+        await_record(run, GroupSample, lambda seen: seen.members == 1, "a member")
+        await_record(run, ReplicaSample, lambda seen: seen.ready == 1, "a ready replica")
+        kube.scale("consumer", 0)
+        gone = await_record(run, PodSeen, lambda seen: seen.gone_at, "the pod's end")
+        process.terminate()
+        assert process.wait(timeout=120) == 0
+    eventually(  # the earlier run's pod goes at its own time
+        lambda: {pod["metadata"]["name"] for pod in kube.list("Pod")} == {"bystander"},
+        "nothing left but the bystander",
+    )
 
     assert [tuple(row) for row in unread.partitions] == [(p, 100, None) for p in range(PARTITIONS)]
     assert [tuple(row) for row in read.partitions] == [(p, 100, 100) for p in range(PARTITIONS)]
@@ -173,21 +159,17 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
 
 
 def test_a_pod_that_went_away_without_a_recorder_has_an_end(
-    run: ConsumerGroupRun, tmp_path: Path
+    run: ConsumerGroupRun, localkube: LocalkubeProcess, kube: Kube
 ) -> None:
     """The next recorder's first list is without it."""
-    with running_localkube(tmp_path / "localkube") as localkube:
-        kube = Kube.from_kubeconfig(localkube.kubeconfig)
-        kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lagbench"}})
-        kube.apply(sleeper(run.names.run_id))
-        with recorder(run, localkube.kubeconfig, {}):
-            seen = await_record(run, PodSeen, lambda seen: seen.started_at, "a running pod")
-        kube.scale("consumer", 0)
-        kube.wait_gone("Pod", label_selector=RUN_ID_LABEL, timeout_seconds=180)
-        away_at = time.time_ns()
-        with recorder(run, localkube.kubeconfig, {}):
-            await_record(run, PodsListed, lambda listed: listed.at > away_at, "a second list")
-        kube.close()
+    kube.apply(sleeper(run.names.run_id))
+    with recorder(run, localkube.kubeconfig, {}):
+        seen = await_record(run, PodSeen, lambda seen: seen.started_at, "a running pod")
+    kube.scale("consumer", 0)
+    kube.wait_gone("Pod", label_selector=RUN_ID_LABEL, timeout_seconds=180)
+    away_at = time.time_ns()
+    with recorder(run, localkube.kubeconfig, {}):
+        await_record(run, PodsListed, lambda listed: listed.at > away_at, "a second list")
 
     records: list[Any] = run.telemetry(Record)
     timeline = pod_timelines(records)[seen.pod]
@@ -197,27 +179,23 @@ def test_a_pod_that_went_away_without_a_recorder_has_an_end(
 
 
 def test_a_stateful_set_is_recorded_with_the_lives_of_its_pods(
-    run: ConsumerGroupRun, tmp_path: Path
+    run: ConsumerGroupRun, localkube: LocalkubeProcess, kube: Kube
 ) -> None:
     """Replicas are read and watched; a pod that gets the name of a deleted one is another life."""
     manifest = {**sleeper(run.names.run_id), "kind": "StatefulSet"}
-    with running_localkube(tmp_path / "localkube") as localkube:
-        kube = Kube.from_kubeconfig(localkube.kubeconfig)
-        kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lagbench"}})
-        kube.apply(manifest)
-        with recorder(run, localkube.kubeconfig, {}, "--workload=StatefulSet"):
-            first = await_record(run, PodSeen, lambda seen: seen.started_at, "a running pod")
-            await_record(run, ReplicaSample, lambda seen: seen.ready == 1, "a ready replica")
-            kube.delete("Pod", first.pod)
-            await_record(
-                run,
-                PodSeen,
-                lambda seen: seen.started_at and seen.created_at > first.created_at,
-                "the pod that follows",
-            )
-            kube.apply({**manifest, "spec": {**manifest["spec"], "replicas": 0}})
-            changed = await_record(run, ReplicasChanged, bool, "the change of replicas")
-        kube.close()
+    kube.apply(manifest)
+    with recorder(run, localkube.kubeconfig, {}, "--workload=StatefulSet"):
+        first = await_record(run, PodSeen, lambda seen: seen.started_at, "a running pod")
+        await_record(run, ReplicaSample, lambda seen: seen.ready == 1, "a ready replica")
+        kube.delete("Pod", first.pod)
+        await_record(
+            run,
+            PodSeen,
+            lambda seen: seen.started_at and seen.created_at > first.created_at,
+            "the pod that follows",
+        )
+        kube.apply({**manifest, "spec": {**manifest["spec"], "replicas": 0}})
+        changed = await_record(run, ReplicasChanged, bool, "the change of replicas")
 
     timelines = pod_timelines(by_life(run.telemetry(Record)))
     assert list(timelines) == ["consumer-0", "consumer-0 (life 2)"]

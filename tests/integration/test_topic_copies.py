@@ -19,7 +19,6 @@ from lagbench.embedded.broker import Broker
 from lagbench.embedded.local_accounting import account_here
 
 pytestmark = pytest.mark.slow
-
 NAMES = RunNames("strangers-20261122-120000-abcd")
 TOPICS = dict(zip(("events", "processed", "telemetry"), NAMES.topics, strict=True))
 EVENT_STRANGERS = [b"a line of a console", None, b"\xff" * 256] * 20

@@ -187,7 +187,7 @@ def _explain_kafka(
 def _prometheus_steps(
     spec: ScaledObjectSpec, trigger: Trigger, parameters: PrometheusTrigger
 ) -> tuple[Step, ...]:
-    from lagbench.adapters.prometheus.prometheus_query import PrometheusClient
+    from lagbench.adapters.prometheus import PrometheusClient
     from lagbench.core.keda.loop.source_metrics import read_answer
     from lagbench.core.policy.explained_steps import explain_prometheus
 

@@ -202,16 +202,20 @@ def _new_folder(
 
 def _record(console: Terminal, subject: _Subject, folder: RunFolder, seconds: float) -> None:
     """Observe until the time has passed, or the user stops it."""
-    from lagbench.programs.recorder.sources import SOURCE, GroupObserver, ObservedCluster, Watched
+    from lagbench.programs.recorder.sources import GroupObserver, ObservedCluster
     from lagbench.results.observed_run import RECORDS_FILE
 
     cluster, place, workload = None, subject.place, subject.workload
     if place is not None and workload is not None:
-        watched = Watched(
-            place.namespace, workload.name, workload.kind, workload.pod_selector, SOURCE
+        cluster = ObservedCluster(
+            place.open_client,
+            place.namespace,
+            workload.name,
+            workload.kind,
+            workload.pod_selector,
+            has_scaled_object=workload.policy is not None
+            and workload.policy["kind"] == "ScaledObject",
         )
-        is_keda = workload.policy is not None and workload.policy["kind"] == "ScaledObject"
-        cluster = ObservedCluster(watched, place.open_client, is_keda)
     observer = GroupObserver(
         folder.path / RECORDS_FILE,
         subject.settings,

@@ -21,16 +21,10 @@ import psutil
 from lagbench.adapters.process.processes import end_process
 from lagbench.core.cluster.own_deployment import KafkaSettings
 from lagbench.core.scenario.run_names import NAMESPACE
-from lagbench.embedded.bench_state import (
-    BenchFiles,
-    BenchState,
-    BrokerOutage,
-    ProcessRecord,
-)
-from lagbench.embedded.bench_status import BenchStatus, status_of
+from lagbench.embedded.bench_state import BenchFiles, BenchState, BrokerOutage, ProcessRecord
 from lagbench.embedded.broker import require_disk
 from lagbench.embedded.child_server import PartState
-from lagbench.embedded.doctor import Check, examine
+from lagbench.embedded.doctor import BenchStatus, Check, examine, status_of
 from lagbench.embedded.java import find_java
 from lagbench.embedded.kafka_choice import (
     CONNECTION_VARIABLE,
@@ -58,7 +52,8 @@ def up(state_dir: Path, *, attached: bool, on_progress: Callable[[str], None]) -
     """Return a running bench: the existing one, else a new one.
 
     With ``attached`` the bench ends with this process, however that ends; otherwise it runs until
-    ``down``. A damaged bench (a part died) is replaced. A stopped broker is started.
+    ``down``. A damaged bench (a part died) is replaced. An outage of
+    the broker ends.
     """
     files = BenchFiles(state_dir)
     make_state_dir(files.state_dir)
@@ -94,9 +89,7 @@ def down(state_dir: Path) -> list[str]:
         names = ["broker"] if bench is not None and bench.broker is not None else []
         stopped = ["supervisor", *names, "localkube"]
         end_process(
-            supervisor.pid,
-            grace_seconds=_DOWN_TIMEOUT_SECONDS,
-            started_at=supervisor.started_at,
+            supervisor.pid, grace_seconds=_DOWN_TIMEOUT_SECONDS, started_at=supervisor.started_at
         )
     for process in _leftovers(files):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -125,23 +118,31 @@ def doctor(state_dir: Path) -> list[Check]:
     return examine(files, state, left_over)
 
 
-def stop_broker(state_dir: Path) -> BenchState:
-    """Stop the broker and keep its data; return when it has ended."""
+def restart_broker(state_dir: Path, *, outage_seconds: float) -> BenchState:
+    """Have the broker stopped and, after the outage, started; return when it has ended.
+
+    The supervisor starts it on the same port and data, also if this process ends meanwhile;
+    ``await_broker`` waits for that.
+    """
+    BenchFiles(state_dir).ask_for_outage(BrokerOutage(seconds=outage_seconds))
     return _change_broker(state_dir, signal.SIGUSR1, "stopped")
 
 
 def start_broker(state_dir: Path) -> BenchState:
-    """Start the broker again on the same port and data; return when it answers clients."""
+    """End an outage of the broker now; return when it answers clients."""
     return _change_broker(state_dir, signal.SIGUSR2, "running")
 
 
-def restart_broker(state_dir: Path, *, outage_seconds: float) -> BenchState:
-    """Have the broker stopped and, after the outage, started; return when it has ended.
-
-    The supervisor starts it, also if this process ends meanwhile; ``await_broker`` waits for that.
-    """
-    BenchFiles(state_dir).ask_for_outage(BrokerOutage(seconds=outage_seconds))
-    return _change_broker(state_dir, signal.SIGUSR1, "stopped")
+def _change_broker(state_dir: Path, signum: signal.Signals, wanted: PartState) -> BenchState:
+    state = running(state_dir)
+    if state is None:
+        raise NotReady(f"no bench runs in {state_dir}; start it with `lagbench up`")
+    if state.kafka == "foreign":
+        raise NotReady(
+            f"the Kafka cluster {state.bootstrap_servers} is not the bench's own: stop it yourself"
+        )
+    os.kill(state.supervisor.pid, signum)
+    return _await_broker(state_dir, wanted, _BROKER_CHANGE_TIMEOUT_SECONDS)
 
 
 def await_broker(state_dir: Path, *, timeout_seconds: float) -> BenchState:
@@ -237,18 +238,6 @@ def _await_up(
             raise NotReady(files.failure.read_text(encoding="utf-8"))
         raise NotReady(f"the bench's supervisor ended with code {code}; see {files.log}")
     raise StillWaiting(f"the bench was not up within {_UP_TIMEOUT_SECONDS:.0f} s; see {files.log}")
-
-
-def _change_broker(state_dir: Path, signum: signal.Signals, wanted: PartState) -> BenchState:
-    state = running(state_dir)
-    if state is None:
-        raise NotReady(f"no bench runs in {state_dir}; start it with `lagbench up`")
-    if state.kafka == "foreign":
-        raise NotReady(
-            f"the Kafka cluster {state.bootstrap_servers} is not the bench's own: stop it yourself"
-        )
-    os.kill(state.supervisor.pid, signum)
-    return _await_broker(state_dir, wanted, _BROKER_CHANGE_TIMEOUT_SECONDS)
 
 
 def _await_broker(state_dir: Path, wanted: PartState, timeout_seconds: float) -> BenchState:

@@ -152,7 +152,6 @@ def _read(path: Path, model: type[Model]) -> Model | None:
 
 
 _SERVE_TIMEOUT_SECONDS = 60.0
-
 _READY_TIMEOUT_SECONDS = 60.0
 
 

@@ -30,9 +30,7 @@ NEEDED_DISK_BYTES = 2 * 1024**3
 
 # Measured: 2.6 s warm on two idle cores, 6 s cold, above 90 s at a load of 30.
 _START_TIMEOUT_SECONDS = 240.0
-
 _FORMAT_TIMEOUT_SECONDS = 240.0
-
 FreeBytes = Callable[[Path], int]
 
 
@@ -55,7 +53,6 @@ def require_disk(
     """Raise NotReady, with needed and free space, unless the disk of ``folder`` has enough.
 
     :param variable: the environment variable that sets the folder.
-    :raises WrongInput: the folder is a file, or would be below one.
     """
     if not _existing(folder).is_dir():
         raise WrongInput(

@@ -16,7 +16,6 @@ from lagbench.adapters.process.processes import end_process
 from lagbench.errors import NotReady
 
 PartState = Literal["running", "stopped", "died"]
-
 _LOG_TAIL_LINES = 15
 
 
@@ -61,10 +60,7 @@ class ChildServer:
         return "\n".join(f"  | {line}" for line in lines)
 
     def await_answer(self, problem: Callable[[], str], timeout_seconds: float) -> None:
-        """Return when ``problem`` is empty.
-
-        :raises NotReady: it has ended, or there is still a problem after the time.
-        """
+        """Return when ``problem`` is empty."""
         if self._process is None:
             raise NotReady(f"{self.what} was not started")
         deadline = time.monotonic() + timeout_seconds
@@ -85,11 +81,8 @@ class ChildServer:
 
 
 LOOPBACK = "127.0.0.1"
-
 _LOWEST_PORT = 20_000
-
 _TRIES = 200
-
 _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 

@@ -1,32 +1,32 @@
-"""Check whether this machine can run the bench, and whether a running bench is healthy."""
+"""Check whether this machine can run the bench, and report which parts of a running one are up."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import psutil
 
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processor_speed import Processor, this_processor
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.core.cluster.policy_manifest import asks_prometheus
 from lagbench.core.simulation.plan import cores_needed, plan_cell
-from lagbench.embedded.bench_state import BenchFiles, BenchState
-from lagbench.embedded.bench_status import status_of
+from lagbench.embedded.bench_state import BenchFiles, BenchState, ProcessRecord, autoscaler_is_ready
 from lagbench.embedded.broker import NEEDED_DISK_BYTES, free_disk_bytes
-from lagbench.embedded.child_server import free_port, is_free
+from lagbench.embedded.child_server import PartState, free_port, is_free
 from lagbench.embedded.jars import BROKER, SPARK, JarSet, is_cached
 from lagbench.embedded.java import find_java
 from lagbench.embedded.kafka_choice import PORT_VARIABLE, foreign_cluster
 from lagbench.errors import LagbenchError, NotReady
 
 _GIB = 1024**3
-
 _LEAST_PYTHON = (3, 11)
 
 
@@ -178,13 +178,91 @@ PROGRAM = "prometheus"
 
 
 def require_prometheus(policy: Mapping[str, Any], *, where: str) -> None:
-    """Reject a policy with a prometheus trigger where the program is not installed.
-
-    :raises NotReady: it is not; the message names the package.
-    """
+    """Reject a policy with a prometheus trigger where the program is not installed."""
     if asks_prometheus(policy) and shutil.which(PROGRAM) is None:
         raise NotReady(
             f"policy {where} has a prometheus trigger, and the embedded bench finds no program "
             f"{PROGRAM} to answer it: apt-get install --no-install-recommends {PROGRAM}, or use a "
             "cluster (--target)"
         )
+
+
+_ANSWER_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class PartStatus:
+    """One part of the bench; None means unknown or not applicable."""
+
+    name: str
+    is_running: bool
+    pid: int | None = None
+    uptime_seconds: float | None = None
+    rss_bytes: int | None = None
+    address: str | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchStatus:
+    """The parts of the bench, the supervisor first."""
+
+    parts: tuple[PartStatus, ...]
+
+    @property
+    def is_up(self) -> bool:
+        """True if every part runs."""
+        return bool(self.parts) and all(part.is_running for part in self.parts)
+
+
+def status_of(state: BenchState | None) -> BenchStatus:
+    """Check each part that ``bench.json`` names; without the file all parts are down."""
+    if state is None or not state.supervisor.is_alive():
+        names = ("supervisor", "broker", "localkube", "autoscaler")
+        return BenchStatus(tuple(PartStatus(name, is_running=False) for name in names))
+    localkube = _part(
+        "localkube", state.localkube, state.localkube_state, address=state.kubernetes_url
+    )
+    supervisor = _part("supervisor", state.supervisor, "running", address=str(state.state_dir))
+    autoscaler = PartStatus(
+        "autoscaler",
+        is_running=localkube.is_running and autoscaler_is_ready(state.kubeconfig),
+        remark="a pod of localkube",
+    )
+    return BenchStatus((supervisor, _broker(state), localkube, autoscaler))
+
+
+def answers(settings: dict[str, str]) -> bool:
+    """Return whether Kafka answers a client's request."""
+    try:
+        with KafkaAdmin(settings, timeout_seconds=_ANSWER_SECONDS) as admin:
+            return admin.check_reachable() > 0
+    except NotReady:
+        return False
+
+
+def _broker(state: BenchState) -> PartStatus:
+    if state.kafka == "foreign":
+        return PartStatus(
+            "broker",
+            is_running=answers(state.kafka_settings),
+            address=state.bootstrap_servers,
+            remark="a foreign cluster",
+        )
+    return _part("broker", state.broker, state.broker_state, address=state.bootstrap_servers)
+
+
+def _part(
+    name: str, record: ProcessRecord | None, recorded: PartState, *, address: str
+) -> PartStatus:
+    """Check the process itself: it may have ended up to half a second after the record."""
+    if record is None or not record.is_alive():
+        remark = "died" if recorded != "stopped" else "stopped on request"
+        return PartStatus(name, is_running=False, address=address, remark=remark)
+    try:
+        process = psutil.Process(record.pid)
+        rss = int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return PartStatus(name, is_running=False, address=address, remark="died")
+    uptime = max(0.0, time.time() - record.started_at)
+    return PartStatus(name, True, record.pid, uptime, rss, address)

@@ -37,8 +37,6 @@ _MARKER = "verified"
 _FETCH_TIMEOUT_SECONDS = 300.0
 _LOG_TAIL_LINES = 12
 _SHOWN_FAILURES = 3  # each missing jar adds two lines, mostly of the same cause
-
-
 _ALLOWED = "64 hex digits, two blanks, organisation:module:version"
 
 
@@ -124,7 +122,6 @@ class JarSet:
 
 BROKER = JarSet("broker", "4.4.0", _HERE / "broker-jars.lock")
 SPARK = JarSet("spark", "4.2.0", _HERE / "spark-jars.lock")
-
 Fetch = Callable[[Sequence[LockedJar], Path], None]
 
 

@@ -22,13 +22,9 @@ from lagbench.errors import NotReady, WrongInput
 from lagbench.shown import cut
 
 MINIMUM_MAJOR_VERSION = 17  # the oldest that Spark 4 and Kafka 4 run on
-
 CHOICE_VARIABLE = "LAGBENCH_JAVA"
-
 Origin = Literal["system", "wheel"]
-
 _ANSWER_SECONDS = 30
-
 _VERSION = re.compile(r'version "(?P<major>\d+)(?P<rest>[^"]*)"')
 
 # The wheel's runtime lacks this module, and its launcher fails if the module is requested. Spark

@@ -16,9 +16,7 @@ from lagbench.embedded.child_server import LOOPBACK, free_port, is_free
 from lagbench.errors import NotReady, WrongInput
 
 SERVERS_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
-
 CONNECTION_VARIABLE = "AIRFLOW_CONN_KAFKA_DEFAULT"
-
 PORT_VARIABLE = "LAGBENCH_KAFKA_PORT"
 
 

@@ -51,7 +51,9 @@ def has_log(state_dir: Path, folder: RunFolder) -> bool:
     files = BenchFiles(state_dir)
     places = (_folder(state_dir, folder), files.broker)
     return any(
-        (place / "data").is_dir() and note is not None and _is_of(note, folder)
+        (place / "data").is_dir()
+        and note is not None
+        and RunFolder(Path(note["run_folder"])).run_id == folder.run_id
         for place in places
         for note in [_read(place / _NOTE)]
     )
@@ -113,10 +115,6 @@ def _needs_log(note: Mapping[str, Any]) -> bool:
         and not all(group.has_copy(kind) for kind in LANDED_TABLES)
         for group in folder.groups
     )
-
-
-def _is_of(note: Mapping[str, Any], folder: RunFolder) -> bool:
-    return RunFolder(Path(note["run_folder"])).run_id == folder.run_id
 
 
 def _root(state_dir: Path) -> Path:

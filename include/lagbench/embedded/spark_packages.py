@@ -38,19 +38,12 @@ def spark_jars() -> list[Path]:
 
 def submit_environment() -> dict[str, str]:
     """Return the variables for any ``spark-submit`` on this machine: Java and this Python."""
-    return {
-        "JAVA_HOME": str(spark_java_home(find_java())),
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-    }
+    return {"JAVA_HOME": str(spark_java_home(find_java())), "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
 def spark_environment() -> dict[str, str]:
     """Return the variables for Spark in one process here; executors elsewhere have their own."""
-    return {
-        **submit_environment(),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
+    return {**submit_environment(), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
 
 
 def write_code_zip(folder: Path) -> Path:

@@ -1,9 +1,9 @@
 """Own the embedded bench in one process: broker and localkube are its tied children.
 
 It restarts nothing by itself: the end of a part is recorded, because a bench that hides a
-lost broker would measure its own repair. SIGUSR1 stops the broker and SIGUSR2 starts it again on
-the same port and data; SIGTERM ends the bench. If a request in a file gives the outage a length,
-the supervisor itself starts the broker again, also if the sender of the request has ended.
+lost broker would measure its own repair. SIGUSR1 begins the outage of the broker that a file
+requests: after its length, or at SIGUSR2, the supervisor starts the broker again on the same port
+and data, also if the sender has ended. SIGTERM ends the bench.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ _RESTART_SECONDS = 240.0
 _TRY_AGAIN_SECONDS = 2.0
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
-
 log = logging.getLogger("lagbench.supervisor")
 
 
@@ -85,7 +84,7 @@ class Supervisor:
         self._seen: tuple[PartState, PartState] = ("stopped", "stopped")
         self._broker_changed_at = 0
         self._start_broker_at: float | None = None
-        """End of an outage with a length, by the monotonic clock."""
+        """End of an outage, by the monotonic clock."""
 
     def run(self) -> int:
         """Serve until a signal or the owner's end; return the exit code."""
@@ -159,9 +158,9 @@ class Supervisor:
                     "process %d, which this bench is attached to, has ended", self._attached_to
                 )
                 return
-            if signum == signal.SIGUSR1 and self._broker is not None:
+            if self._broker is not None and signum == signal.SIGUSR1:
                 self._stop_broker(self._broker)
-            elif self._broker is not None and (signum == signal.SIGUSR2 or self._outage_is_over()):
+            elif self._broker is not None and self._outage_is_over(signum):
                 self._start_broker(self._broker)
             if self._part_states() != self._seen:
                 self._note_change()
@@ -171,8 +170,9 @@ class Supervisor:
             return _TICK_SECONDS
         return min(_TICK_SECONDS, max(0.0, self._start_broker_at - time.monotonic()))
 
-    def _outage_is_over(self) -> bool:
-        return self._start_broker_at is not None and time.monotonic() >= self._start_broker_at
+    def _outage_is_over(self, signum: signal.Signals | None) -> bool:
+        ends_at = self._start_broker_at
+        return ends_at is not None and (signum == signal.SIGUSR2 or time.monotonic() >= ends_at)
 
     def _note_change(self) -> None:
         broker, localkube = self._part_states()
@@ -184,17 +184,16 @@ class Supervisor:
 
     def _stop_broker(self, broker: Broker) -> None:
         outage = self._files.take_outage()
-        length = "until it is started" if outage is None else f"for {outage.seconds:g} s"
-        log.info("stopping the broker on request, %s", length)
+        if outage is None:
+            return
+        log.info("stopping the broker on request, for %g s", outage.seconds)
         self._watch_group(broker, has_ended=True)
         broker.stop()
-        if outage is not None:
-            self._start_broker_at = time.monotonic() + outage.seconds
+        self._start_broker_at = time.monotonic() + outage.seconds
 
     def _start_broker(self, broker: Broker) -> None:
-        is_due = self._outage_is_over()
         self._start_broker_at = None
-        log.info("starting the broker on request")
+        log.info("starting the broker again")
         if broker.state() == "died":
             self._watch_group(broker, has_ended=True)
             broker.stop()
@@ -203,7 +202,7 @@ class Supervisor:
         except NotReady as error:
             log.error("%s", error)
             # Else every client would wait for a broker that nobody starts, until its limits.
-            self._start_broker_at = time.monotonic() + _TRY_AGAIN_SECONDS if is_due else None
+            self._start_broker_at = time.monotonic() + _TRY_AGAIN_SECONDS
             return
         self._watch_group(broker)
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from lagbench.adapters.kafka.client_settings import SERVERS, checked, read_settings
 from lagbench.adapters.kafka.kafka_admin import GroupSnapshot, KafkaAdmin, ask_again
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
-from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
-from lagbench.adapters.kube.client.kube_errors import log_in
-from lagbench.adapters.kube.cluster_facts import read_cluster_facts
+from lagbench.adapters.kube.cluster_check import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube, Manifest
+from lagbench.adapters.kube.kube_client import ApiDiscovery, log_in
 from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.core.measures.model import Fidelity
 from lagbench.core.policy.policy import POLICY_VERSIONS

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lagbench.adapters.kube.client.kube_errors import OUTAGE_SECONDS
+from lagbench.adapters.kube.kube_client import OUTAGE_SECONDS
 from lagbench.core.cluster.cluster_settings import cluster_settings
 from lagbench.embedded.kafka_choice import write_atomically
 from lagbench.errors import LagbenchError, NotReady, StillWaiting

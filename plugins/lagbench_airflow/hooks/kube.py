@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from airflow.sdk.exceptions import AirflowException
 
 from lagbench import project
-from lagbench.adapters.kube.client.kube_errors import OUTAGE_SECONDS, patient_retries
 from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.kube_client import OUTAGE_SECONDS, patient_retries
 from lagbench.core.cluster.cluster_settings import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
 from lagbench_airflow.hooks.kafka import connection

@@ -14,7 +14,7 @@ from lagbench import project
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.telemetry_topic import read_records
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.ready_pods import logs_of_pod
+from lagbench.adapters.kube.workloads import logs_of_pod
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog.own_consumers import read_own_deployment
 from lagbench.core.cluster.manifests import GRACE_MARGIN_SECONDS, is_foreign

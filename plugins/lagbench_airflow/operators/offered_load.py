@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from lagbench.adapters.kafka.telemetry_topic import first_record, last_record
 from lagbench.adapters.kube.cluster_check import base_manifest
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.ready_pods import last_words
+from lagbench.adapters.kube.workloads import last_words
 from lagbench.core.cluster.run_jobs import (
     SAMPLES_FILE,
     producer_job_for_run,

@@ -13,7 +13,7 @@ import yaml
 
 from lagbench import project
 from lagbench.adapters.kube.cluster_check import base_manifest
-from lagbench.adapters.kube.ready_pods import wait_ready
+from lagbench.adapters.kube.workloads import wait_ready
 from lagbench.catalog.own_consumers import read_environment, read_own_deployment
 from lagbench.core.cluster.manifests import ConsumersWay, consumer_for_run
 from lagbench.core.cluster.own_deployment import own_consumer_for_cluster

@@ -16,7 +16,7 @@ from airflow.sdk import BaseOperator
 
 from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.ready_pods import last_words, start_limit_seconds, wait_ready
+from lagbench.adapters.kube.workloads import last_words, start_limit_seconds, wait_ready
 from lagbench.adapters.process.processes import start_detached
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.cluster.manifests import (

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lagbench.adapters.runs.run_folder import RunFolder
-    from lagbench.adapters.runs.run_staging import Staging
+    from lagbench.adapters.runs.topic_copies import Staging
     from lagbench_airflow.hooks.spark import SparkTarget
 
 JOB = "pipeline"
@@ -142,7 +142,7 @@ class SubmitSparkJobOperator(CellOperator):
 
 def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
     """Return the place of the run's copy for Spark; None if Spark sees the run folder itself."""
-    from lagbench.adapters.runs.run_staging import Staging
+    from lagbench.adapters.runs.topic_copies import Staging
 
     settings = target.settings
     if settings.runs is None:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from lagbench.adapters.kube.ready_pods import require_lasting
+from lagbench.adapters.kube.workloads import require_lasting
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES
 from lagbench.core.measures.rebalance_episodes import GroupLook, WatchedGroup
 from lagbench.core.scenario.own_consumer import client_pattern

@@ -15,11 +15,7 @@ from lagbench.adapters.process.processor_speed import Processor
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles, BenchState, BrokerOutage, ProcessRecord
-from lagbench.embedded.broker import (
-    BrokerLayout,
-    ProxiedListener,
-    server_properties,
-)
+from lagbench.embedded.broker import BrokerLayout, ProxiedListener, server_properties
 from lagbench.embedded.doctor import scenarios_carried
 from lagbench.embedded.kafka_choice import write_atomically
 from lagbench.embedded.kept_log import has_log, how_to_account, note_fence, put_aside
@@ -128,34 +124,35 @@ def test_a_password_is_never_readable_for_others(
     assert {path.name for path in tmp_path.iterdir()} == {"login", "state"}
 
 
-def test_scenarios_that_a_machine_cannot_carry_are_named() -> None:
-    """One core is too little for the largest scenario, and enough for the smallest."""
-    found = scenarios_carried(Processor(cores=1, speed=1.0))
-
-    assert found.status == "warn"
-    assert "standard_spike" in found.seen
-    assert "steady" not in found.seen
-
-
-def test_a_slow_processor_carries_less() -> None:
-    """Cores of a fifth of the speed do a fifth of the work."""
-    fast, slow = (scenarios_carried(Processor(cores=4, speed=speed)) for speed in (1.0, 0.2))
-
-    assert fast.status == "ok"
-    assert "standard_spike" in slow.seen
-
-
-def test_the_memory_of_sparks_jvms_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 2 GiB free the scenario on Spark is named with what its JVMs take; the others fit."""
-    free = SimpleNamespace(available=2 * 2**30)
+@pytest.mark.parametrize(
+    ("processor", "free_gib", "lacking", "carried"),
+    [
+        # One core is too little for the largest scenario, and enough for the smallest.
+        (Processor(cores=1, speed=1.0), 64, "standard_spike", "steady"),
+        # Cores of a fifth of the speed do a fifth of the work.
+        (Processor(cores=4, speed=0.2), 64, "standard_spike", None),
+        (Processor(cores=4, speed=1.0), 64, None, "standard_spike"),
+        # The JVMs of Spark take more memory than is free.
+        (Processor(cores=64, speed=1.0), 2, "spark_consumer (", "quick_spike"),
+    ],
+)
+def test_scenarios_that_a_machine_cannot_carry_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+    processor: Processor,
+    free_gib: int,
+    lacking: str | None,
+    carried: str | None,
+) -> None:
+    """With what they need."""
+    free = SimpleNamespace(available=free_gib * 2**30)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
 
-    found = scenarios_carried(Processor(cores=64, speed=1.0))
+    found = scenarios_carried(processor)
 
-    assert found.status == "warn"
-    assert "spark_consumer (" in found.seen
-    assert "GiB for its JVMs" in found.seen
-    assert "quick_spike" not in found.seen
+    assert found.status == ("ok" if lacking is None else "warn")
+    assert lacking is None or lacking in found.seen
+    assert carried is None or carried not in found.seen
+    assert ("GiB for its JVMs" in found.seen) == (free_gib == 2)
 
 
 FENCE = {"events": {"0": 7}, "processed": {"0": 1}, "telemetry": {"0": 3}, "committed": {"0": 7}}
@@ -184,16 +181,19 @@ def _kept(files: BenchFiles) -> list[str]:
     return sorted(path.name for path in (files.state_dir / "kept-logs").glob("*"))
 
 
-def test_the_log_of_no_fenced_run_is_deleted(files: BenchFiles) -> None:
-    """A run that was never fenced measured nothing."""
-    put_aside(files)
+@pytest.mark.parametrize("ends_by", ["accounting", "deletion"])
+def test_the_log_of_a_fenced_run_outlives_the_bench(
+    files: BenchFiles, folder: RunFolder, ends_by: str
+) -> None:
+    """Until it is accounted for, or its run folder is deleted; one that was not fenced is not kept.
 
+    The next bench begins with an empty broker.
+    """
+    put_aside(files)
     assert not (files.broker / "data").exists()
     assert _kept(files) == []
 
-
-def test_the_log_of_a_fenced_run_outlives_the_bench(files: BenchFiles, folder: RunFolder) -> None:
-    """Until it is accounted for; the next bench begins with an empty broker."""
+    _write_data(files)
     note_fence(files.state_dir, folder, {"run-1": FENCE})
     assert has_log(files.state_dir, folder)
 
@@ -202,20 +202,12 @@ def test_the_log_of_a_fenced_run_outlives_the_bench(files: BenchFiles, folder: R
     assert _kept(files) == ["run-1"]
     assert has_log(files.state_dir, folder)
 
-    folder.write_json(folder.accounting, {})
+    if ends_by == "accounting":
+        folder.write_json(folder.accounting, {})
+    else:
+        shutil.rmtree(folder.path)
     _write_data(files)
     put_aside(files)
-    assert _kept(files) == []
-
-
-def test_deleting_the_run_folder_gives_the_log_up(files: BenchFiles, folder: RunFolder) -> None:
-    """The next start or end of a bench deletes it."""
-    note_fence(files.state_dir, folder, {"run-1": FENCE})
-    put_aside(files)
-    shutil.rmtree(folder.path)
-
-    put_aside(files)
-
     assert _kept(files) == []
 
 
@@ -249,30 +241,25 @@ def test_the_remedy_names_what_is_there(files: BenchFiles, folder: RunFolder) ->
     assert how_to_account(files.state_dir, folder) == ""
 
 
-def test_only_loopback_is_listened_on(tmp_path: Path) -> None:
-    """Every listener is bound to 127.0.0.1."""
-    settings = _parsed(server_properties(BrokerLayout(tmp_path), port=9092, controller_port=9093))
-
-    listeners = settings["listeners"].split(",") + settings["advertised.listeners"].split(",")
-    assert all("://127.0.0.1:" in listener for listener in listeners)
-
-
-def test_clients_behind_the_proxy_are_sent_back_to_the_proxy(tmp_path: Path) -> None:
+def test_only_loopback_is_listened_on_and_the_proxy_is_advertised(tmp_path: Path) -> None:
     """The second listener is the broker's own port, and it advertises the proxy's."""
     proxied = ProxiedListener(port=9094, advertised_port=9095)
-    layout = BrokerLayout(tmp_path)
+    layout, ports = BrokerLayout(tmp_path), {"port": 9092, "controller_port": 9093}
+    plain, behind = (
+        dict(
+            line.split("=", 1)
+            for line in server_properties(layout, **ports, proxied=other).splitlines()
+        )
+        for other in (None, proxied)
+    )
 
-    text = server_properties(layout, port=9092, controller_port=9093, proxied=proxied)
-    settings = _parsed(text)
-
-    assert "PROXIED://127.0.0.1:9094" in settings["listeners"].split(",")
-    assert settings["advertised.listeners"].split(",") == [
+    for found in (plain, behind):
+        listeners = found["listeners"].split(",") + found["advertised.listeners"].split(",")
+        assert all("://127.0.0.1:" in listener for listener in listeners)
+    assert "PROXIED://127.0.0.1:9094" in behind["listeners"].split(",")
+    assert behind["advertised.listeners"].split(",") == [
         "PLAINTEXT://127.0.0.1:9092",
         "PROXIED://127.0.0.1:9095",
     ]
-    assert "PROXIED:PLAINTEXT" in settings["listener.security.protocol.map"].split(",")
+    assert "PROXIED:PLAINTEXT" in behind["listener.security.protocol.map"].split(",")
     assert proxied.bootstrap_servers == "127.0.0.1:9095"
-
-
-def _parsed(text: str) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in text.splitlines())

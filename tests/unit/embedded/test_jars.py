@@ -70,55 +70,42 @@ def test_second_use_fetches_nothing(jar_set: JarSet) -> None:
     assert repository.asked == 1
 
 
-def test_wrong_hash_is_refused(jar_set: JarSet) -> None:
-    """A jar with another content is named, and nothing of the download stays."""
-    with pytest.raises(NotReady, match="a:one:1"):
-        jar_paths(jar_set, fetch=FakeRepository(b"something else"))
+@pytest.mark.parametrize(
+    ("content", "delivered", "named"), [(b"other", 2, "a:one:1"), (b"class files", 1, "org.b:two")]
+)
+def test_a_jar_that_is_wrong_or_missing_is_refused(
+    jar_set: JarSet, content: bytes, delivered: int, named: str
+) -> None:
+    """It is named, and nothing of the download stays."""
+
+    def deliver(jars: Sequence[LockedJar], folder: Path) -> None:
+        FakeRepository(content)(jars[:delivered], folder)
+
+    with pytest.raises(NotReady, match=named):
+        jar_paths(jar_set, fetch=deliver)
 
     assert not is_cached(jar_set)
     assert not jar_set.folder.exists()
     assert [p for p in jar_set.folder.parent.iterdir() if p.is_dir()] == []
 
 
-def test_missing_jar_is_refused(jar_set: JarSet) -> None:
-    """A set that lacks a jar is not used."""
+def test_a_changed_lock_or_a_deleted_jar_fetches_anew(jar_set: JarSet) -> None:
+    """What was verified against another lock file does not count, nor a cache with a hole.
 
-    def deliver_one(jars: Sequence[LockedJar], folder: Path) -> None:
-        FakeRepository()(jars[:1], folder)
-
-    with pytest.raises(NotReady, match=r"org\.b:two:2\.0"):
-        jar_paths(jar_set, fetch=deliver_one)
-
-
-def test_changed_lock_fetches_anew(jar_set: JarSet) -> None:
-    """What was verified against another lock file does not count."""
+    A half download of a killed process is neither used nor kept.
+    """
     repository = FakeRepository()
-    jar_paths(jar_set, fetch=repository)
+    half = jar_set.folder.parent / ".some-1-part-x"
+    half.mkdir(parents=True)
+    jar_paths(jar_set, fetch=repository)[0].unlink()
+    assert not half.exists()
+    assert jar_paths(jar_set, fetch=repository)[0].is_file()
     write_lock(jar_set.lock_path, read_lock(jar_set.lock_path)[:1])
 
     paths = jar_paths(jar_set, fetch=repository)
 
     assert [path.name for path in paths] == ["one-1.jar"]
-    assert repository.asked == 2
-
-
-def test_deleted_jar_is_fetched_anew(jar_set: JarSet) -> None:
-    """A cache from which a file was removed is filled again."""
-    repository = FakeRepository()
-    jar_paths(jar_set, fetch=repository)[0].unlink()
-
-    assert jar_paths(jar_set, fetch=repository)[0].is_file()
-
-
-def test_left_over_of_a_killed_fetch_is_removed(jar_set: JarSet) -> None:
-    """A half download of a killed process is neither used nor kept."""
-    half = jar_set.folder.parent / ".some-1-part-x"
-    half.mkdir(parents=True)
-    (half / "one-1.jar").write_bytes(b"cla")
-
-    jar_paths(jar_set, fetch=FakeRepository())
-
-    assert not half.exists()
+    assert repository.asked == 3
 
 
 def test_concurrent_callers_fetch_once(jar_set: JarSet) -> None:
@@ -197,43 +184,34 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     return made
 
 
-def landed(folder: RunFolder, *names: str) -> None:
-    """Land tables as Spark does."""
-    for name in names:
-        folder.table(name).mkdir(parents=True)
-        (folder.table(name) / "_SUCCESS").touch()
-
-
-def test_landed_tables_are_enough(folder: RunFolder) -> None:
-    """Kafka is not asked when every table is whole, and the teardown copies nothing."""
-    landed(folder, *LANDED_TABLES)
-
-    assert local_accounting._source(folder, None)[1] == ("--landed",)
-    assert keep_evidence(lambda: pytest.fail("nobody needs Kafka"), folder) == []
-
-
-def test_copies_stand_in_for_topics(folder: RunFolder) -> None:
-    """One table never landed: the copies of the topics are read, and not made twice."""
-    landed(folder, *LANDED_TABLES[:2])
-    for kind in LANDED_TABLES:
+@pytest.mark.parametrize(
+    ("tables", "copies", "arguments"),
+    [
+        # Kafka is not asked when every table is whole.
+        (3, 0, ("--landed",)),
+        # One table never landed: the copies of the topics are read, and not made twice.
+        (2, 3, ()),
+        # A topic is missing and no bench has it.
+        (0, 1, None),
+    ],
+)
+def test_the_source_of_an_accounting_is_what_is_left(
+    folder: RunFolder, tables: int, copies: int, arguments: tuple[str, ...] | None
+) -> None:
+    """The teardown copies nothing that is there already; a run without a fence has no source."""
+    for kind in LANDED_TABLES[:tables]:
+        folder.table(kind).mkdir(parents=True)
+        (folder.table(kind) / "_SUCCESS").touch()
+    for kind in LANDED_TABLES[:copies]:
         folder.copy(kind).mkdir(parents=True)
 
-    assert local_accounting._source(folder, None)[1] == ()
-    assert keep_evidence(lambda: pytest.fail("nobody needs Kafka"), folder) == []
-
-
-def test_a_part_of_the_copies_is_not_enough(folder: RunFolder) -> None:
-    """A topic is missing and no bench has it: the run is named."""
-    folder.copy("events").mkdir(parents=True)
-
-    with pytest.raises(NotReady, match="run-1"):
-        local_accounting._source(folder, None)
-
-
-def test_a_run_without_a_fence_cannot_be_accounted_for(folder: RunFolder) -> None:
-    """Where it ended was never fixed."""
+    if arguments is None:
+        with pytest.raises(NotReady, match="run-1"):
+            local_accounting._source(folder, None)
+    else:
+        assert local_accounting._source(folder, None)[1] == arguments
+        assert keep_evidence(lambda: pytest.fail("nobody needs Kafka"), folder) == []
     folder.fence.unlink()
-
     with pytest.raises(NotReady):
         local_accounting._source(folder, None)
 
@@ -257,9 +235,7 @@ def test_the_package_is_named() -> None:
 
 
 def test_a_run_is_rejected_before_anything_starts(
-    without_program: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    without_program: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 3, one message, and neither a bench nor a run folder."""
     command = ["lagbench", "run", "quick_spike", "--policy", "prometheus-lag"]

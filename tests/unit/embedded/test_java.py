@@ -28,41 +28,38 @@ def _no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_java_home_comes_before_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """JAVA_HOME is asked first."""
-    monkeypatch.setenv("JAVA_HOME", str(_fake_java(tmp_path / "home", "21.0.8")))
-    monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "path", "17.0.15") / "bin"))
+@pytest.mark.parametrize(
+    ("home", "on_path", "choice", "expected"),
+    [
+        ("21.0.8", "17.0.15", "", "21.0.8 system"),
+        # A Java 11 in JAVA_HOME does not hide a Java 17 on the PATH.
+        ("11.0.2", "17.0.15", "", "17.0.15 system"),
+        # The old way of counting: this is version 8.
+        ("1.8.0_402", None, "", "25.0.1 wheel"),
+        ("21.0.8", "17.0.15", "wheel", "25.0.1 wheel"),
+    ],
+)
+def test_java_home_comes_before_path_and_before_the_wheel(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    home: str,
+    on_path: str | None,
+    *,
+    choice: str,
+    expected: str,
+) -> None:
+    """Of those that are new enough; LAGBENCH_JAVA forces one."""
+    monkeypatch.setenv("JAVA_HOME", str(_fake_java(tmp_path / "home", home)))
+    if on_path is not None:
+        monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "path", on_path) / "bin"))
+    wheel = _fake_java(tmp_path / "wheel", "25.0.1") / "bin" / "java"
+    monkeypatch.setattr(java, "_wheel_executable", lambda: wheel)
+    monkeypatch.setenv("LAGBENCH_JAVA", choice)
 
     found = find_java()
 
-    assert (found.version, found.origin, found.home) == ("21.0.8", "system", tmp_path / "home")
-
-
-def test_old_java_home_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Java 11 in JAVA_HOME does not hide a Java 17 on the PATH."""
-    monkeypatch.setenv("JAVA_HOME", str(_fake_java(tmp_path / "home", "11.0.2")))
-    monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "path", "17.0.15") / "bin"))
-
-    assert find_java().version == "17.0.15"
-
-
-def test_java_8_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The old way of counting (1.8.0_402) is version 8, hence the wheel is used."""
-    monkeypatch.setenv("JAVA_HOME", str(_fake_java(tmp_path / "home", "1.8.0_402")))
-    wheel = _fake_java(tmp_path / "wheel", "21.0.8") / "bin" / "java"
-    monkeypatch.setattr(java, "_wheel_executable", lambda: wheel)
-
-    assert find_java().origin == "wheel"
-
-
-def test_choice_forces_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """LAGBENCH_JAVA=wheel passes over a good system Java."""
-    monkeypatch.setenv("JAVA_HOME", str(_fake_java(tmp_path / "home", "21.0.8")))
-    wheel = _fake_java(tmp_path / "wheel", "21.0.8") / "bin" / "java"
-    monkeypatch.setattr(java, "_wheel_executable", lambda: wheel)
-    monkeypatch.setenv("LAGBENCH_JAVA", "wheel")
-
-    assert find_java().origin == "wheel"
+    assert f"{found.version} {found.origin}" == expected
+    assert found.home in (tmp_path / "home", tmp_path / "path", tmp_path / "wheel")
 
 
 def test_unknown_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +125,7 @@ def _fake_java(home: Path, version: str) -> Path:
 
 
 JAVA = JavaRuntime(Path("/jdk/bin/java"), Path("/jdk"), "17.0.1", "system")
-
 NEWER = JavaRuntime(Path("/jdk/bin/java"), Path("/jdk"), "21.0.1", "system")
-
 FEW, MANY = 10_000, 20_000_000
 
 

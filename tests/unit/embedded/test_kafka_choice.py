@@ -66,37 +66,29 @@ def test_own_address_is_not_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert foreign_cluster(tmp_path / "port") is None
 
 
-@pytest.mark.parametrize("value", ["{", '{"extra": {}}', "kafka://somewhere", "[]"])
-def test_unusable_connection_is_wrong_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+@pytest.mark.parametrize(
+    ("variable", "values", "named"),
+    [
+        (
+            "AIRFLOW_CONN_KAFKA_DEFAULT",
+            ("{", '{"extra": {}}', "kafka://somewhere", "[]"),
+            "AIRFLOW_CONN_KAFKA_DEFAULT",
+        ),
+        ("LAGBENCH_KAFKA_PORT", ("0", "65536", "kafka", "-1"), "65535"),
+    ],
+)
+def test_an_unusable_variable_is_wrong_input(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    values: tuple[str, ...],
+    named: str,
 ) -> None:
-    """A connection without bootstrap.servers is rejected by name."""
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", value)
-
-    with pytest.raises(WrongInput, match="AIRFLOW_CONN_KAFKA_DEFAULT"):
-        foreign_cluster(tmp_path / "port")
-
-
-def test_remembered_port_that_is_taken_is_given_up(tmp_path: Path) -> None:
-    """A port that was not asked for is replaced when somebody else has it now."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        taken = server.getsockname()[1]
-        (tmp_path / "port").write_text(f"{taken}\n")
-
-        assert embedded_port(tmp_path / "port") != taken
-
-
-@pytest.mark.parametrize("value", ["0", "65536", "kafka", "-1"])
-def test_impossible_port_is_wrong_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
-    """LAGBENCH_KAFKA_PORT must be a port number."""
-    monkeypatch.setenv("LAGBENCH_KAFKA_PORT", value)
-
-    with pytest.raises(WrongInput, match="65535"):
-        embedded_port(tmp_path / "port")
+    """A connection without bootstrap.servers, and what is no port number."""
+    for value in values:
+        monkeypatch.setenv(variable, value)
+        with pytest.raises(WrongInput, match=named):
+            (embedded_port if "PORT" in variable else foreign_cluster)(tmp_path / "port")
 
 
 def test_free_port_lies_below_the_ephemeral_range() -> None:
@@ -120,8 +112,11 @@ def test_free_port_leaves_out_what_is_promised_to_others(monkeypatch: pytest.Mon
     assert ports.free_port(besides={20_001}) == 20_002
 
 
-def test_taken_port_is_named_with_its_owner() -> None:
-    """The message has the port and the process that listens on it."""
+def test_taken_port_is_named_with_its_owner(tmp_path: Path) -> None:
+    """The message has the port and the process; a broker writes and starts nothing then.
+
+    A remembered port that nobody asked for is replaced when somebody else has it now.
+    """
     with socket.socket() as server:
         server.bind((ports.LOOPBACK, 0))
         server.listen()
@@ -131,22 +126,14 @@ def test_taken_port_is_named_with_its_owner() -> None:
         assert ports.accepts_connections(port)
         with pytest.raises(NotReady, match=rf"port {port}.*process {os.getpid()}"):
             ports.require_free(port, "test")
+        with pytest.raises(NotReady, match="Kafka broker"):
+            Broker(tmp_path / "broker", port=port).start()
+        assert not (tmp_path / "broker").exists()
+        (tmp_path / "port").write_text(f"{port}\n")
+        assert embedded_port(tmp_path / "port") != port
 
     assert ports.is_free(port)
     assert not ports.accepts_connections(port)
-
-
-def test_broker_refuses_a_taken_port(tmp_path: Path) -> None:
-    """Nothing is written or started when the port belongs to somebody else."""
-    with socket.socket() as server:
-        server.bind((ports.LOOPBACK, 0))
-        server.listen()
-        broker = Broker(tmp_path / "broker", port=server.getsockname()[1])
-
-        with pytest.raises(NotReady, match="Kafka broker"):
-            broker.start()
-
-    assert not (tmp_path / "broker").exists()
 
 
 def test_broker_refuses_a_full_disk(tmp_path: Path) -> None:

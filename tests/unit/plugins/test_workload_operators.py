@@ -18,9 +18,8 @@ from tests.unit.plugins.conftest import SCALED_OBJECT, SCENARIO, SERVERS, World
 from tests.unit.plugins.started_workloads import as_stateful_set, start
 
 from lagbench.adapters.kube import cluster_check as manifest_files
-from lagbench.adapters.kube import ready_pods
-from lagbench.adapters.kube.ready_pods import wait_ready
-from lagbench.adapters.kube.workloads import Removed, remove_everything
+from lagbench.adapters.kube import workloads as ready_pods
+from lagbench.adapters.kube.workloads import Removed, remove_everything, wait_ready
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster.cluster_settings import ClusterSettings
 from lagbench.core.cluster.manifests import RunTarget

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyspark
 import pytest
-from tests.unit.programs.consumer.fake_group import chunk
+from tests.unit.programs.consumer.fake_group import begun, chunk
 from tests.unit.spark_jobs.synthetic_run import clean_run, ledger_records
 
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.consumer.ledger import encode_batch, ledger_schema
-from lagbench.programs.consumer.work_queues import PartitionWork, Writes
+from lagbench.programs.consumer.work_queues import PartitionWork
 from lagbench.shared_with_spark.event import EVENT_BYTES, EVENT_DTYPE, event_values
 from lagbench_enrich.offsets import checkpointed
 from lagbench_enrich.session import EnrichOptions, open_session, parse_options
@@ -117,8 +118,7 @@ def test_a_message_that_was_given_up_keeps_its_attempts() -> None:
     work.offer(chunk(0, 4))
     written = []
     for count, failed in ((2, None), (2, np.array([0, 3], dtype=np.uint8))):
-        offsets, events = work.begin(count)
-        writes = Writes(work, offsets, events, offsets, offsets, failed)
+        writes = replace(begun(work, count), failed_attempts=failed)
         written.append(encode_batch([writes], ledger_schema(0, "pod", "member")))
 
     rows = pa.Table.from_batches(decode_ledger([_records([*written])], 100))

@@ -7,15 +7,16 @@ connection's ``extra``, or the whole connection. Values may be secrets, so no er
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from lagbench.adapters.kafka.kafka_connections import spoken
 from lagbench.errors import WrongInput
 from lagbench.shared_with_spark.kafka_options import (
     CONFIG_VARIABLE,
@@ -24,6 +25,18 @@ from lagbench.shared_with_spark.kafka_options import (
     settings_of_file,
 )
 from lagbench.shown import HIDDEN
+
+RECOVERY: dict[str, Any] = {
+    "topic.metadata.refresh.interval.ms": 10_000,
+    "reconnect.backoff.max.ms": 1_000,
+}
+"""For each client that must outlive an outage; partitions added during a run are seen, too."""
+# librdkafka prints each refused connection to standard error; the errors raised here say it once.
+SILENT = logging.getLogger("lagbench.librdkafka")
+
+SILENT.addHandler(logging.NullHandler())
+
+SILENT.propagate = False
 
 SERVERS = "bootstrap.servers"
 _ALLOWED = (
@@ -157,3 +170,9 @@ def settings_of_connection(text: str, *, where: str, field: str) -> dict[str, st
         raise refused
     refuse_code(settings, where=f"{where}: {field}")
     return settings
+
+
+def spoken(error: Exception) -> str:
+    """Return an error's reason as librdkafka words it, without the settings it was given."""
+    reason = error.args[0] if error.args else error
+    return str(reason.str() if hasattr(reason, "str") else reason)

@@ -28,20 +28,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     OffsetSpec,
 )
 
-from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.kafka_connections import SILENT, spoken
+from lagbench.adapters.kafka.client_settings import SILENT, own_settings, spoken
 from lagbench.core.scenario.run_names import GROUP_PREFIX, TOPIC_PREFIX
 from lagbench.errors import NotReady, StillWaiting, WrongInput
 
 GroupRequest = Future[ConsumerGroupDescription]
-
 Answer = TypeVar("Answer")
-
 BROKER_DEFAULT = -1
 """As replication factor: ``default.replication.factor`` of the broker (KIP-464, Kafka 2.4)."""
-
 _POLL_SECONDS, _PAUSE_SECONDS = 0.05, 0.5
-
 _SPEC: Any = OffsetSpec  # its methods carry no types
 
 _WRONG_INPUT_CODES = {
@@ -424,7 +419,10 @@ def group_snapshot(description: ConsumerGroupDescription) -> GroupSnapshot:
             instance_id=member.group_instance_id or None,
             host=member.host,
             partitions=tuple(
-                sorted((place.topic, place.partition) for place in _assigned(member.assignment))
+                sorted(
+                    (place.topic, place.partition)
+                    for place in getattr(member.assignment, "topic_partitions", None) or []
+                )
             ),
         )
         for member in description.members
@@ -436,7 +434,3 @@ def group_snapshot(description: ConsumerGroupDescription) -> GroupSnapshot:
         assignor=description.partition_assignor,
         members=tuple(sorted(members, key=lambda member: (member.client_id, member.member_id))),
     )
-
-
-def _assigned(assignment: object) -> list[TopicPartition]:
-    return list(getattr(assignment, "topic_partitions", None) or [])

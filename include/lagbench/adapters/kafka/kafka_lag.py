@@ -16,21 +16,14 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
     AdminClient,
     OffsetSpec,
 )
 from pydantic import SecretStr
 
-from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.kafka_connections import RECOVERY, spoken
+from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings, spoken
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets, needs_earliest
 from lagbench.core.keda.triggers.kafka_parameters import (
     KafkaSecurity,
@@ -40,9 +33,7 @@ from lagbench.core.keda.triggers.kafka_parameters import (
 from lagbench.errors import NotReady
 
 Place = tuple[str, int]
-
 DEFAULT_TIMEOUT_SECONDS = 5.0
-
 _SPEC: Any = OffsetSpec  # its methods carry no types
 
 # librdkafka may answer this much after the request's own timeout; then the future is given up.
@@ -112,11 +103,7 @@ def open_admin(
 
 
 def read_group_lag(
-    admin: LagClient,
-    group: str,
-    topic: str,
-    *,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    admin: LagClient, group: str, topic: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
 ) -> dict[int, PartitionOffsets]:
     """Return end and committed offset of every partition of ``topic``."""
     partitions = read_partitions(admin, topic, timeout_seconds=timeout_seconds)
@@ -173,8 +160,7 @@ def read_offsets(
         )
     found = {
         place: PartitionOffsets(
-            end=_end(admin, place, end_answers[place], timeout_seconds),
-            committed=committed[place],
+            end=_end(admin, place, end_answers[place], timeout_seconds), committed=committed[place]
         )
         for place in wanted
     }

@@ -9,6 +9,9 @@ group's sample has the reason, and the next sample tries again.
 
 from __future__ import annotations
 
+import contextlib
+import json
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +33,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     OffsetSpec,
 )
 
-from lagbench.adapters.kafka.kafka_connections import KafkaConnections, spoken
+from lagbench.adapters.kafka.client_settings import SILENT, spoken
 from lagbench.adapters.kafka.kafka_lag_process import (
     DEFAULT_TIMEOUT_SECONDS,
     MARGIN_SECONDS,
@@ -44,6 +47,7 @@ from lagbench.core.lag_scaler.lag_source import (
     PartitionIds,
     failed_sample,
 )
+from lagbench.errors import NotReady
 
 PARTITIONS_KEPT_SECONDS = 10.0
 """Longest age of a topic's known partitions, as with our consumers (``RECOVERY``): what waits in
@@ -58,9 +62,105 @@ ENTRIES_UNDER_WAY = 1_000
 """Committed offsets that are asked for at the same time, whatever the number of groups."""
 _FIRST_ANSWER_ENTRIES = 100  # expected of a group that has never answered
 _SPEC: Any = OffsetSpec  # its methods carry no types
-
+GROUPS_PER_CONNECTION = 10
+_STATISTICS_MS = 2_000
 Place = tuple[str, int]
 Problem = str
+
+
+class KafkaConnections:
+    """Admin clients of one cluster, opened when they are needed.
+
+    librdkafka keeps the coordinators of 10 groups only; with an 11th it looks one up before every
+    OffsetFetch. So each connection serves 10 groups: measured with 50 groups, 51 requests for a
+    sample instead of 92.
+
+    A client that requested committed offsets while its broker was unreachable never receives any
+    again, even when the broker is back (librdkafka 2.16 with Kafka 4.3: each request times out,
+    those of a new client are answered). So a client without an answer is replaced.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        """Take librdkafka settings (addresses, TLS, SASL); connecting is lazy.
+
+        :raises NotReady: librdkafka rejects the settings, for example a missing key file.
+        """
+        self._settings = dict(settings)
+        self._groups: dict[str, int] = {}
+        self._free: list[int] = []
+        self._sent: dict[int, int] = {}
+        self._sent_by_replaced = 0
+        self._doubtful: set[int] = set()
+        self._lock = threading.Lock()
+        self._clients = [self._connect(0)]
+
+    @property
+    def first(self) -> AdminClient:
+        """The connection for what belongs to no group."""
+        return self._clients[0]
+
+    @property
+    def requests(self) -> int:
+        """Number of requests to brokers, as librdkafka counts them; 2 s late."""
+        with self._lock:
+            return self._sent_by_replaced + sum(self._sent.values())
+
+    def of_group(self, group: str) -> AdminClient:
+        """Return the connection that is always used for this group."""
+        if group not in self._groups:
+            self._groups[group] = self._free.pop() if self._free else len(self._groups)
+        number = self._groups[group] // GROUPS_PER_CONNECTION
+        while len(self._clients) <= number:
+            self._clients.append(self._connect(len(self._clients)))
+        return self._clients[number]
+
+    def forget(self, group: str) -> None:
+        """Give the place of a group to the next new one."""
+        number = self._groups.pop(group, None)
+        if number is not None:
+            self._free.append(number)
+
+    def doubt(self, client: AdminClient) -> None:
+        """Note that a client got no answer."""
+        self._doubtful.add(next(n for n, known in enumerate(self._clients) if known is client))
+
+    def serve(self) -> None:
+        """Take in what librdkafka has counted meanwhile; replace the doubtful clients.
+
+        To be called while no request is under way.
+        """
+        for client in self._clients:
+            client.poll(0)
+        for number in self._doubtful:
+            self._clients[number] = self._connect(number)
+            with self._lock:
+                self._sent_by_replaced += self._sent.pop(number, 0)
+        self._doubtful.clear()
+
+    def close(self) -> None:
+        """Close all connections (librdkafka does so when the object is deleted)."""
+        self._clients.clear()
+
+    def _connect(self, number: int) -> AdminClient:
+        def take_statistics(text: str) -> None:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                sent = sum(int(broker["tx"]) for broker in json.loads(text)["brokers"].values())
+                with self._lock:
+                    self._sent[number] = sent
+
+        settings = {
+            "client.id": "lagbench-lag-scaler",
+            # Not RECOVERY: each connection would have one more request every 10 s, and they count.
+            "reconnect.backoff.max.ms": 1_000,
+            "socket.connection.setup.timeout.ms": 5_000,
+            "statistics.interval.ms": _STATISTICS_MS,
+            "stats_cb": take_statistics,
+            **self._settings,
+        }
+        try:
+            return AdminClient(settings, logger=SILENT)
+        except KafkaException as error:
+            raise NotReady(f"cannot open a connection to Kafka: {spoken(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)

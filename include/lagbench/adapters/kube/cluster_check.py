@@ -1,23 +1,27 @@
 """Check a cluster before a run: KEDA, the account's rights, objects in the way.
 
-All that is missing is reported at once, before anything is created.
+All that is missing is reported at once, before anything is created. ``read_cluster_facts`` reads
+what KEDA's webhook looks at before it lets the ScaledObjects of a file in; it only gets and lists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import yaml
 
-from lagbench.adapters.kube.client.kube_errors import translated
 from lagbench.adapters.kube.cluster_lease import ClusterLease
+from lagbench.adapters.kube.kube_client import translated
 from lagbench.core.cluster.manifests import for_group, is_foreign
 from lagbench.core.cluster.policy_manifest import HPA, POLICY_KINDS, SCALED_OBJECT, Right
 from lagbench.core.keda.object.scaled_object_rules import hpa_name
+from lagbench.core.object_meta import subdomain_problems
+from lagbench.core.policy.admission.webhook import Manifest
+from lagbench.core.policy.review.cluster_facts import ClusterFacts, PolicyDocuments
 from lagbench.core.scenario.consumer_kinds import SPARK_DRIVER, SPARK_MASTER
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import NotAllowed, NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT
 
 if TYPE_CHECKING:
@@ -25,16 +29,11 @@ if TYPE_CHECKING:
 
 _WORKLOADS = ("consumer", "recorder", "lag-scaler", SPARK_MASTER, SPARK_DRIVER)
 """Folders of k8s/base; with a second group, its own names too."""
-
 _ACTIONS = "actions"
 """A folder whose objects have a fixed name, but not its Job, which has the run's."""
-
 ANY_RUN = "any"
-
 _KEPT = "PersistentVolumeClaim"  # stays from run to run, and an overlay may have made it
-
 KEDA_GROUP = "keda.sh"
-
 EXTERNAL_METRICS = "external.metrics.k8s.io"
 
 INSTALL_KEDA = (
@@ -66,13 +65,13 @@ def check_cluster(
     :param holder: the Airflow that asks, as it holds the namespace's Lease; none is taken here.
     :param has_actions: whether the run has any, as far as it is known.
     :param policies: the run's; empty: they are not known yet.
-    :raises NotReady: no KEDA, a right that is missing, a rehearsal of another Airflow, or a foreign
-        object in the way.
     """
     client = kube.api_client
     _require_keda(client)
-    missing = [(right, _missing_verbs(client, kube.namespace, right)) for right in rights]
-    reported = [f"{' '.join(verbs)} on {right.resource_text}" for right, verbs in missing if verbs]
+    reported = []
+    for right in rights:
+        verbs = [v for v in right.verbs if not _may_verb(client, kube.namespace, right, v)]
+        reported += [f"{' '.join(verbs)} on {right.resource_text}"] if verbs else []
     if reported:
         raise NotReady(
             f"the account lacks permissions in namespace {kube.namespace} that a run needs: "
@@ -108,10 +107,6 @@ def _require_keda(client: Any) -> None:
             f"{EXTERNAL_METRICS}: KEDA's metrics server does not run. Check its pods "
             f"(kubectl -n keda get pods). {INSTALL_KEDA}"
         )
-
-
-def _missing_verbs(client: Any, namespace: str, right: Right) -> list[str]:
-    return [verb for verb in right.verbs if not _may_verb(client, namespace, right, verb)]
 
 
 def _may_verb(client: Any, namespace: str, right: Right, verb: str) -> bool:
@@ -165,7 +160,9 @@ def policies_in_the_way(
     An apply would overwrite one of a policy's name, whatever it scales. KEDA does not start a
     policy if the name of its HPA is taken.
     """
-    of_keda = _hpas_of_keda(group, policies)
+    metadata = {"name": group.policy_object}
+    specs = [policy["spec"] for policy in policies if policy.get("kind") == SCALED_OBJECT]
+    of_keda = {hpa_name({"metadata": metadata, "spec": spec}) for spec in ({}, *specs)}
     for kind in POLICY_KINDS:
         for found in kube.list(kind):
             target = (found.get("spec") or {}).get("scaleTargetRef") or {}
@@ -182,21 +179,11 @@ def policies_in_the_way(
                 yield f"{kind}/{name}"
 
 
-def _hpas_of_keda(group: RunNames, policies: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the names of the HPAs that KEDA creates for the group's policies."""
-    metadata = {"name": group.policy_object}
-    specs = [policy["spec"] for policy in policies if policy.get("kind") == SCALED_OBJECT]
-    return {hpa_name({"metadata": metadata, "spec": spec}) for spec in ({}, *specs)}
-
-
 BASE = PROJECT_ROOT / "k8s" / "base"
 
 
 def base_manifest(workload: str, kind: str) -> dict[str, Any]:
-    """Return the object of ``kind`` in ``k8s/base/<workload>/``.
-
-    :raises WrongInput: there is none.
-    """
+    """Return the object of ``kind`` in ``k8s/base/<workload>/``."""
     for document in _documents(workload):
         if document.get("kind") == kind:
             return document
@@ -219,3 +206,127 @@ def _documents(workload: str) -> Iterator[dict[str, Any]]:
     for path in sorted((BASE / workload).rglob("*.yaml")):
         loaded = yaml.safe_load_all(path.read_text(encoding="utf-8"))
         yield from (document for document in loaded if isinstance(document, dict))
+
+
+_API_GROUPS_AND_RESOURCES = {
+    "ScaledObject": (KEDA_GROUP, "scaledobjects"),
+    "TriggerAuthentication": (KEDA_GROUP, "triggerauthentications"),
+    "ClusterTriggerAuthentication": (KEDA_GROUP, "clustertriggerauthentications"),
+    "HorizontalPodAutoscaler": ("autoscaling", "horizontalpodautoscalers"),
+    "Deployment": ("apps", "deployments"),
+    "StatefulSet": ("apps", "statefulsets"),
+    "LimitRange": ("", "limitranges"),
+}
+
+
+class ReadableKube(Protocol):
+    """The verbs of ``Kube`` that only read."""
+
+    namespace: str
+
+    def get(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Return the object, or None when there is none."""
+
+    def list(self, kind: str) -> list[dict[str, Any]]:
+        """Return the objects of a kind in the namespace."""
+
+
+class Discovery(Protocol):
+    """The answers of ``ApiDiscovery``."""
+
+    def kinds(self, group: str) -> frozenset[tuple[str, str]]:
+        """Return apiVersion and kind of all that a group serves."""
+
+
+def read_cluster_facts(
+    kube: ReadableKube,
+    discovery: Discovery,
+    documents: Sequence[Any],
+    *,
+    source: str,
+    knows_kinds: bool = True,
+) -> ClusterFacts:
+    """Return what of the namespace bears on the ScaledObjects of a file, and no more.
+
+    ``source`` names the cluster. ``knows_kinds`` False: it serves fewer kinds than a cluster does,
+    so a kind that it lacks is left out, as is what there would be of it.
+    """
+    namespace = kube.namespace
+    file = PolicyDocuments(documents, namespace)
+    if not file.scaled_objects:
+        return ClusterFacts(source, namespace)
+    if "ScaledObject" not in {kind for _, kind in discovery.kinds(KEDA_GROUP)}:
+        raise NotReady(f"{source} has no KEDA: it does not serve ScaledObjects. {INSTALL_KEDA}")
+    reader = _Reader(kube, discovery)
+    scaled_objects, hpas = reader.all("ScaledObject"), reader.all("HorizontalPodAutoscaler")
+    workloads = {
+        (kind, name): reader.one(kind, name)
+        for kind, name in file.wanted_workloads()
+        if knows_kinds or reader.is_served(kind)
+    }
+    authentications = {key: reader.one(*key) is not None for key in file.wanted_authentications()}
+    found = [item for item in workloads.values() if item is not None]
+    lists_defaults = knows_kinds or reader.is_served("LimitRange")
+    asks_defaults = lists_defaults and file.wants_limit_ranges(found)
+    limit_ranges = reader.all("LimitRange") if asks_defaults else None
+    reader.require_rights()
+    groups = file.wanted_groups(hpas) if knows_kinds else frozenset()
+    kinds = frozenset(pair for group in groups for pair in discovery.kinds(group))
+    return ClusterFacts(
+        source,
+        namespace,
+        scaled_objects=scaled_objects,
+        hpas=hpas,
+        workloads=workloads,
+        authentications=authentications,
+        limit_ranges=limit_ranges,
+        groups=groups,
+        kinds=kinds if knows_kinds else None,
+    )
+
+
+class _Reader:
+    """Reads on after a missing right, so that all of them are reported at once."""
+
+    def __init__(self, kube: ReadableKube, discovery: Discovery) -> None:
+        self._kube, self._discovery = kube, discovery
+        self._lacking: list[Right] = []
+
+    def all(self, kind: str) -> tuple[Manifest, ...]:
+        """Return all objects of a kind in the namespace; none of a kind that is not served."""
+        try:
+            return tuple(self._kube.list(kind)) if self.is_served(kind) else ()
+        except NotAllowed:
+            self._lacks("list", kind)
+            return ()
+
+    def one(self, kind: str, name: str) -> Manifest | None:
+        """Return an object; None when there is none, also for a name that none can have."""
+        if any(subdomain_problems(name)) or not self.is_served(kind):
+            return None
+        try:
+            return self._kube.get(kind, name)
+        except NotAllowed:
+            self._lacks("get", kind)
+            return None
+
+    def require_rights(self) -> None:
+        """Reject facts that are not known."""
+        if self._lacking:
+            listed = "; ".join(f"{r.verbs[0]} on {r.resource_text}" for r in self._lacking)
+            raise NotAllowed(
+                f"the account lacks permissions in namespace {self._kube.namespace} to read the "
+                f"objects that KEDA's webhook reads: {listed}. Give it a Role with these verbs, or "
+                "check without --target"
+            )
+
+    def _lacks(self, verb: str, kind: str) -> None:
+        group, resource = _API_GROUPS_AND_RESOURCES[kind]
+        right = Right(group, resource, (verb,))
+        if right not in self._lacking:
+            self._lacking.append(right)
+
+    def is_served(self, kind: str) -> bool:
+        """Return whether the API serves a kind."""
+        group, _ = _API_GROUPS_AND_RESOURCES[kind]
+        return kind in {served for _, served in self._discovery.kinds(group)}

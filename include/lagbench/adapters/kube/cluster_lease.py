@@ -16,7 +16,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kube.client.kube_errors import translated
+from lagbench.adapters.kube.kube_client import translated
 from lagbench.core.cluster.lease import (
     LEASE,
     LeaseClaim,
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 _LOOKS = 5
 """Each lost race is another Airflow that has just written: the next look usually says held."""
-
 _REQUEST_TIMEOUT_SECONDS = 10.0
-
 Found = dict[str, Any]
 
 
@@ -60,10 +58,7 @@ class ClusterLease:
         self._look()
 
     def acquire(self, run_id: str, *, duration_seconds: int) -> None:
-        """Take the Lease, or renew it, for the longest that the run can take.
-
-        :raises NotReady: another Airflow holds it, or was faster.
-        """
+        """Take the Lease, or renew it, for the longest that the run can take."""
         claim = LeaseClaim(self._holder, run_id, duration_seconds)
         for _ in range(_LOOKS):
             found, now_ns = self._look()
@@ -169,7 +164,6 @@ class ClusterLease:
 
 HOLDER_NAME = "lagbench_lease_holder"
 """The Airflow Variable."""
-
 HOLDER_VARIABLE = f"AIRFLOW_VAR_{HOLDER_NAME.upper()}"
 """The same as Airflow reads it from its environment."""
 
@@ -183,8 +177,6 @@ def stored_holder(state_dir: Path) -> str:
     """Return the name of the Airflow of a state folder; it is made once.
 
     One in the environment wins, as it does in Airflow.
-
-    :raises NotReady: the file that keeps it is empty.
     """
     given = os.environ.get(HOLDER_VARIABLE)
     if given:

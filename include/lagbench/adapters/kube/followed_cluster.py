@@ -1,4 +1,8 @@
-"""The ``Cluster`` of a real API server or of localkube, through the official dynamic client."""
+"""A cluster as an autoscaler sees it: objects that it follows, reads and writes.
+
+The official dynamic client speaks to a real API server or to localkube. Every call is bounded in
+time and raises ``ClusterError``.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,13 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kube.client.api_discovery import WatchTimes, list_and_watch
-from lagbench.adapters.kube.client.kube_errors import (
+from lagbench.adapters.kube.kube_client import (
     Failure,
     KubeKinds,
+    WatchTimes,
+    list_and_watch,
     log_in,
     mapped,
     patient_retries,
@@ -26,21 +31,60 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 log = logging.getLogger(__name__)
-
 MERGE_PATCH = "application/merge-patch+json"
-
 _REQUEST_TIMEOUT_SECONDS = 10.0
-
 _WATCH_TIMES = WatchTimes(
     list_seconds=_REQUEST_TIMEOUT_SECONDS, watch_seconds=60, overdue_seconds=15.0
 )
 
 _POOL_SIZE = 32  # one connection per worker thread and watch, else urllib3 discards and reopens
-
 _RETRY_SECONDS = 1.0
+Manifest = dict[str, Any]
+ObjectKey = tuple[str, str]  # namespace (empty for cluster-wide kinds), name
+Snapshot = Mapping[ObjectKey, Manifest]
+SCALED_OBJECT = ("keda.sh/v1alpha1", "ScaledObject")
+HPA = ("autoscaling/v2", "HorizontalPodAutoscaler")
+POD = ("v1", "Pod")
+POD_METRICS = ("metrics.k8s.io/v1beta1", "PodMetrics")
+EVENT = ("v1", "Event")
+SERVICE = ("v1", "Service")
+SECRET = ("v1", "Secret")
+CONFIG_MAP = ("v1", "ConfigMap")
+TRIGGER_AUTHENTICATION = ("keda.sh/v1alpha1", "TriggerAuthentication")
+CLUSTER_TRIGGER_AUTHENTICATION = ("keda.sh/v1alpha1", "ClusterTriggerAuthentication")
+Kind = tuple[str, str]
 
 
-class KubeCluster:
+class ClusterError(NotReady):
+    """The API server rejected or did not answer; ``status`` 0: no answer."""
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        """Keep the HTTP status for callers that distinguish 404 from the others."""
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def is_not_found(self) -> bool:
+        """Return whether the object or its kind is not there."""
+        return self.status == 404
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The scale subresource of a workload."""
+
+    spec_replicas: int
+    status_replicas: int
+    selector: str
+
+
+def key_of(manifest: Mapping[str, Any]) -> ObjectKey:
+    """Return namespace and name of an object."""
+    metadata = manifest["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+class Cluster:
     """The API server of a kubeconfig, or of the pod's own cluster."""
 
     def __init__(self, api_client: ApiClient, namespace: str | None = None) -> None:
@@ -53,7 +97,7 @@ class KubeCluster:
         self._kinds = KubeKinds(api_client)
 
     @classmethod
-    def connect(cls, kubeconfig: str | None, namespace: str | None = None) -> KubeCluster:
+    def connect(cls, kubeconfig: str | None, namespace: str | None = None) -> Cluster:
         """Read ``kubeconfig``, else KUBECONFIG, else the pod's service account."""
         path = kubeconfig or os.environ.get("KUBECONFIG")
         api_client = log_in(
@@ -203,103 +247,3 @@ def _translated(what: str) -> AbstractContextManager[None]:
         return ClusterError(f"could not {what}: {text}", status=failure.status)
 
     return mapped(to_error)
-
-
-Manifest = dict[str, Any]
-
-ObjectKey = tuple[str, str]  # namespace (empty for cluster-wide kinds), name
-
-Snapshot = Mapping[ObjectKey, Manifest]
-
-SCALED_OBJECT = ("keda.sh/v1alpha1", "ScaledObject")
-
-HPA = ("autoscaling/v2", "HorizontalPodAutoscaler")
-
-POD = ("v1", "Pod")
-
-POD_METRICS = ("metrics.k8s.io/v1beta1", "PodMetrics")
-
-EVENT = ("v1", "Event")
-
-SERVICE = ("v1", "Service")
-
-SECRET = ("v1", "Secret")
-
-CONFIG_MAP = ("v1", "ConfigMap")
-
-TRIGGER_AUTHENTICATION = ("keda.sh/v1alpha1", "TriggerAuthentication")
-
-CLUSTER_TRIGGER_AUTHENTICATION = ("keda.sh/v1alpha1", "ClusterTriggerAuthentication")
-
-Kind = tuple[str, str]
-
-
-class ClusterError(NotReady):
-    """The API server rejected or did not answer; ``status`` 0: no answer."""
-
-    def __init__(self, message: str, *, status: int = 0) -> None:
-        """Keep the HTTP status for callers that distinguish 404 from the others."""
-        super().__init__(message)
-        self.status = status
-
-    @property
-    def is_not_found(self) -> bool:
-        """Return whether the object or its kind is not there."""
-        return self.status == 404
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """The scale subresource of a workload."""
-
-    spec_replicas: int
-    status_replicas: int
-    selector: str
-
-
-class Cluster(Protocol):
-    """The calls in use; every one is bounded in time and raises ``ClusterError``."""
-
-    def follow(
-        self, kind: Kind, seen: Callable[[Snapshot], None], is_over: Callable[[], bool]
-    ) -> None:
-        """Call ``seen`` with all objects of a kind at once and after each change."""
-        ...
-
-    def get(self, kind: Kind, key: ObjectKey) -> Manifest:
-        """Return an object."""
-        ...
-
-    def list(self, kind: Kind, namespace: str, label_selector: str) -> list[Manifest]:
-        """Return the objects of a namespace that carry the labels."""
-        ...
-
-    def create(self, manifest: Manifest) -> Manifest:
-        """Create an object and return it as stored."""
-        ...
-
-    def replace(self, manifest: Manifest) -> Manifest:
-        """Replace an object (optimistic: its resourceVersion must be current)."""
-        ...
-
-    def delete(self, kind: Kind, key: ObjectKey) -> None:
-        """Delete an object; a missing object is fine."""
-        ...
-
-    def patch(self, kind: Kind, key: ObjectKey, change: Manifest, *, subresource: str = "") -> None:
-        """Merge ``change`` into an object or its subresource."""
-        ...
-
-    def get_scale(self, target: ScaleTarget, namespace: str) -> Scale:
-        """Return the target's scale subresource."""
-        ...
-
-    def set_replicas(self, target: ScaleTarget, namespace: str, replicas: int) -> None:
-        """Set the replicas of the target through its scale subresource."""
-        ...
-
-
-def key_of(manifest: Mapping[str, Any]) -> ObjectKey:
-    """Return namespace and name of an object."""
-    metadata = manifest["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]

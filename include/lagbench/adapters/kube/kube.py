@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lagbench.adapters.kube.client.kube_errors import (
+from lagbench.adapters.kube.kube_client import (
     KubeKinds,
     describe,
     log_in,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Manifest = dict[str, Any]
 Found = TypeVar("Found")
-
 FIELD_MANAGER = "lagbench"
 API_VERSIONS: Mapping[str, str] = {
     "Namespace": "v1",
@@ -175,10 +174,7 @@ class Kube:
         """Request the deletion of the object and all that it owns; False if it does not exist."""
         with self._translated(f"delete {kind}/{name}"), _unless(_NOT_FOUND):
             self._resource(kind).delete(
-                name=name,
-                namespace=self.namespace,
-                propagation_policy="Background",
-                **self._limit,
+                name=name, namespace=self.namespace, propagation_policy="Background", **self._limit
             )
             return True
         return False
@@ -208,10 +204,7 @@ class Kube:
             return _plain(stored)
 
     def signal_pod(self, pod: str, name: str, *, seconds: float | None = None) -> None:
-        """Send the signal ``name`` to the pod's processes, SIGSTOP for ``seconds`` at most.
-
-        :raises NotReady: the API server does not serve it: only localkube does.
-        """
+        """Send the signal ``name`` to the pod's processes, SIGSTOP for ``seconds`` at most."""
         with self._translated(f"send {name} to Pod/{pod}"):
             served = self._resource("Pod").subresources
             if "signal" not in served:
@@ -228,11 +221,7 @@ class Kube:
 
         with self._translated(f"read the log of Pod/{pod}"):
             text = CoreV1Api(self.api_client).read_namespaced_pod_log(
-                pod,
-                self.namespace,
-                container=container,
-                _preload_content=False,
-                **self._limit,
+                pod, self.namespace, container=container, _preload_content=False, **self._limit
             )
             return str(text.data.decode("utf-8", errors="replace"))
 

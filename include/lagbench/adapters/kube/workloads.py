@@ -1,10 +1,12 @@
-"""Remove what runs leave in the bench: workloads, topics, groups."""
+"""The workloads of a run: put its policy in force, wait for pods, remove what runs leave."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +14,7 @@ import yaml
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.cluster_lease import ClusterLease
-from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.kube import Kube, Manifest
 from lagbench.core.cluster.lease import SWEEP_SECONDS
 from lagbench.core.cluster.manifests import is_foreign
 from lagbench.core.cluster.policy_manifest import HPA, POLICY_KINDS, SCALED_OBJECT
@@ -27,27 +29,19 @@ from lagbench.core.scenario.run_names import (
     TOPIC_PREFIX,
     RunNames,
 )
-from lagbench.core.workload_state import is_ready
-from lagbench.errors import NotReady
+from lagbench.core.workload_state import is_ready, refused_pods, repeated_ends, violated_level
+from lagbench.errors import NotReady, PodsEnded, PodsRefused, WrongInput
 
 PODS_GONE_TIMEOUT_SECONDS = 180.0
-
 _AFTER_GRACE_SECONDS = 30.0
 """For the end of a pod whose processes are killed after its grace period."""
-
 _DEFAULT_GRACE_SECONDS = 30
-
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "Service")
-
 ON_A_CLUSTER = ("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount", "ConfigMap")
 """Kinds that a run creates beside its workloads on a cluster; not on localkube."""
-
 ON_LOCALKUBE = ("ConfigMap", "Secret")
 """Kinds that a run creates for a user's consumer; on a cluster they are the user's."""
-
-
 POLICY_GONE_TIMEOUT_SECONDS = 60.0
-
 _EVENTS_OF_RUN = re.compile(rf"{re.escape(TOPIC_PREFIX)}(.+)\.events")
 
 
@@ -60,17 +54,13 @@ class Removed:
     groups: list[str]
 
 
-def _nothing() -> None:
-    """Do nothing."""
-
-
 def remove_everything(
     kube: Kube,
     admin: KafkaAdmin,
     say: Callable[[str], None],
     *,
     is_embedded: bool,
-    before_topics: Callable[[], None] = _nothing,
+    before_topics: Callable[[], None] = lambda: None,
 ) -> Removed:
     """Remove every run's workloads, topics and groups; one cell runs at a time, so all are dead.
 
@@ -102,7 +92,7 @@ def clear_cluster(
     *,
     holder: str,
     run_id: str,
-    before_topics: Callable[[], None] = _nothing,
+    before_topics: Callable[[], None] = lambda: None,
 ) -> Removed:
     """Remove everything at the end of a run on a cluster, and give the namespace back.
 
@@ -134,31 +124,23 @@ def remove_workloads(
         kube.wait_gone(
             kind, label_selector=label_selector, timeout_seconds=POLICY_GONE_TIMEOUT_SECONDS
         )
-    leaving_seconds = _leaving_seconds(kube, label_selector)
+    # A user's own pods may have a long grace period.
+    graces = [
+        float((pod.get("spec") or {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS))
+        for pod in kube.list("Pod", label_selector=label_selector)
+    ]
+    longest_seconds = max(graces, default=0.0) + _AFTER_GRACE_SECONDS
+    leaving_seconds = max(PODS_GONE_TIMEOUT_SECONDS, longest_seconds)
     kube.wait_gone("Pod", label_selector=label_selector, timeout_seconds=leaving_seconds)
     return removed
 
 
-def _leaving_seconds(kube: Kube, label_selector: str) -> float:
-    """Return how long the pods may take to end: a user's own may have a long grace period."""
-    pods = kube.list("Pod", label_selector=label_selector)
-    graces = [
-        float((pod.get("spec") or {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS))
-        for pod in pods
-    ]
-    return max(PODS_GONE_TIMEOUT_SECONDS, max(graces, default=0.0) + _AFTER_GRACE_SECONDS)
-
-
 HAD_REPLICAS = "lagbench.io/replicas-before-action"
-
 _GONE_SECONDS, _READY_SECONDS = 60.0, 60.0
 
 
 def set_aside(kube: Kube, deployment: str) -> None:
-    """Scale ``deployment`` to zero and note its replicas; return when it has no pod.
-
-    :raises NotReady: there is none, or its pods stay.
-    """
+    """Scale ``deployment`` to zero and note its replicas; return when it has no pod."""
     found = kube.get("Deployment", deployment)
     if found is None:
         raise NotReady(f"there is no Deployment {deployment} in namespace {kube.namespace}")
@@ -181,10 +163,13 @@ def bring_back(kube: Kube, deployment: str) -> bool:
         return False
     note = {"annotations": {HAD_REPLICAS: None}}
     kube.merge("Deployment", deployment, {"metadata": note, "spec": {"replicas": had}})
+
+    def is_back(kube: Kube) -> bool:
+        status = (kube.get("Deployment", deployment) or {}).get("status") or {}
+        return int(status.get("readyReplicas") or 0) >= had
+
     kube.wait_until(
-        lambda kube: _ready(kube.get("Deployment", deployment) or {}) >= had,
-        timeout_seconds=_READY_SECONDS,
-        what=f"{had} Ready pods of Deployment/{deployment}",
+        is_back, timeout_seconds=_READY_SECONDS, what=f"{had} Ready pods of Deployment/{deployment}"
     )
     return True
 
@@ -192,10 +177,6 @@ def bring_back(kube: Kube, deployment: str) -> bool:
 def _noted(deployment: dict[str, Any]) -> int | None:
     text = (deployment["metadata"].get("annotations") or {}).get(HAD_REPLICAS)
     return None if text is None else int(text)
-
-
-def _ready(deployment: dict[str, Any]) -> int:
-    return int((deployment.get("status") or {}).get("readyReplicas") or 0)
 
 
 TAKEN_UP_TIMEOUT_SECONDS = 120.0
@@ -218,7 +199,8 @@ def put_policy(kube: Kube, manifest: dict[str, Any], limits: PolicyLimits) -> Pu
     :raises NotReady: the autoscaler has not taken it up in time; it may be in force.
     """
     name = manifest["metadata"]["name"]
-    before = _policy_in_force(kube, name)
+    found = (kube.get(kind, name) for kind in POLICY_KINDS)
+    before = next((policy for policy in found if policy is not None), None)
     _delete_other_kind(kube, manifest["kind"], name)
     applied = kube.apply(manifest)
     difference = policy_diff(before, applied)
@@ -228,23 +210,14 @@ def put_policy(kube: Kube, manifest: dict[str, Any], limits: PolicyLimits) -> Pu
 
 def policy_diff(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
     """Return the change of the part that a person writes, as a unified diff."""
-    old, new = (_written(manifest).splitlines() for manifest in (before, after))
+    kept = ("apiVersion", "kind", "spec")
+    old, new = (
+        yaml.safe_dump({key: found.get(key) for key in kept}, sort_keys=True).splitlines()
+        if found is not None
+        else []
+        for found in (before, after)
+    )
     return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm=""))
-
-
-def _written(manifest: dict[str, Any] | None) -> str:
-    if manifest is None:
-        return ""
-    kept = {key: manifest.get(key) for key in ("apiVersion", "kind", "spec")}
-    return yaml.safe_dump(kept, sort_keys=True)
-
-
-def _policy_in_force(kube: Kube, name: str) -> dict[str, Any] | None:
-    for kind in POLICY_KINDS:
-        found = kube.get(kind, name)
-        if found is not None:
-            return found
-    return None
 
 
 def refuse_foreign_policy(kube: Kube, name: str) -> None:
@@ -321,3 +294,154 @@ def _run_id(manifest: dict[str, Any]) -> tuple[str | None, str | None]:
     """Return the run, and the swap in the run, that wrote the object."""
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
     return annotations.get(RUN_ID_ANNOTATION), annotations.get(SWAP_ANNOTATION)
+
+
+READY_TIMEOUT_SECONDS = 60.0
+CLUSTER_START_SECONDS = 300.0
+"""For pods of a cluster: a node may have to be added, and a new node pulls the image."""
+REFUSED_SECONDS = 5.0
+"""Kubernetes tries ten times in that time, so what it is still counting does not end the wait."""
+LOG_LINES = 5
+
+
+def start_limit_seconds(*, is_embedded: bool) -> float:
+    """Return the longest wait for a pod of lagbench's own images to be Ready."""
+    return READY_TIMEOUT_SECONDS if is_embedded else CLUSTER_START_SECONDS
+
+
+def wait_ready(
+    kube: Kube,
+    name: str,
+    replicas: int,
+    *,
+    kind: str = "Deployment",
+    timeout_seconds: float = READY_TIMEOUT_SECONDS,
+    written_in: str = "k8s/base",
+) -> None:
+    """Wait until the workload's controller has seen its newest spec and all pods are Ready.
+
+    :param written_in: where the workload's pods are written, for the message.
+    :raises PodsEnded: a pod ends again and again.
+    """
+    words: list[str] = []
+    refused_since: list[float] = []  # empty while no pod is rejected
+
+    def are_ready(kube: Kube) -> bool:
+        found = kube.get(kind, name) or {}
+        status = found.get("status") or {}
+        generation = (found.get("metadata") or {}).get("generation", 0)
+        is_current = status.get("observedGeneration", 0) >= generation
+        require_lasting(kube, kube.list("Pod"), name)
+        ready = status.get("readyReplicas") or 0
+        refusal = refused_pods(found) if is_current else None
+        words[:] = [f"{ready} Ready", *([] if refusal is None else [refusal])]
+        if refusal is None:
+            refused_since.clear()
+        else:
+            refused_since.append(time.monotonic())
+            if refused_since[-1] - refused_since[0] >= REFUSED_SECONDS:
+                raise PodsRefused(
+                    f"Kubernetes creates no pod of {kind}/{name} in namespace {kube.namespace}. "
+                    f"Change its pods in {written_in}, or what the namespace admits: {refusal}"
+                )
+        return is_current and ready >= replicas
+
+    kube.wait_until(
+        are_ready,
+        timeout_seconds=timeout_seconds,
+        what=f"{replicas} Ready pods of {kind}/{name}",
+        last_seen=lambda: "; ".join([*words, *_what_keeps(kube, name)]),
+    )
+
+
+def require_lasting(kube: Kube, pods: Iterable[Mapping[str, Any]], workload: str) -> None:
+    """Reject a workload with a pod whose container ends again and again: no wait can help."""
+    for pod in pods:
+        name, ended = str(pod["metadata"]["name"]), repeated_ends(pod)
+        if ended is not None and name.startswith(f"{workload}-"):
+            raise PodsEnded(f"Pod/{name}: {ended}{_last_words(kube, pod)}")
+
+
+def _what_keeps(kube: Kube, workload: str) -> list[str]:
+    """Return why each pod of the workload is not Ready, with the end of its log."""
+    reported = []
+    for pod in kube.list("Pod"):
+        name, status = str(pod["metadata"]["name"]), pod.get("status") or {}
+        if not name.startswith(f"{workload}-") or is_ready(pod):
+            continue
+        reasons = [str(status.get("phase"))]
+        reasons += [c["message"] for c in status.get("conditions") or [] if c.get("message")]
+        for container in status.get("containerStatuses") or []:
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            reasons += [waiting[key] for key in ("reason", "message") if waiting.get(key)]
+        reported.append(f"Pod/{name}: {', '.join(dict.fromkeys(reasons))}{_last_words(kube, pod)}")
+    return reported
+
+
+def _last_words(kube: Kube, pod: Mapping[str, Any]) -> str:
+    ends = {
+        name: " | ".join(text.strip().splitlines()[-LOG_LINES:])
+        for name, text in logs_of_pod(kube, pod).items()
+    }
+    return "".join(
+        f"; {'its log' if name == pod['metadata']['name'] else f'the log {name}'} ends: {end}"
+        for name, end in ends.items()
+        if end
+    )
+
+
+_TRIAL = "trial"
+
+
+def require_admitted(kube: Kube, workload: Manifest, *, where: str) -> None:
+    """Reject a workload that the API server rejects, or whose pods its namespace rejects.
+
+    It is tried under a name of its own: an object that a crashed run has left does not matter.
+    A quota is not seen here: only the creation of a pod shows it.
+
+    :param where: the user's file, for the message.
+    """
+    name = f"{workload['metadata']['name']}-{_TRIAL}"
+    trial = {**workload, "metadata": {**workload["metadata"], "name": name}}
+    try:
+        warnings = kube.try_apply(trial)
+    except WrongInput as error:
+        raise WrongInput(
+            where=where, field=error.field, value=error.value, allowed=error.allowed
+        ) from error
+    violated = violated_level(warnings, kube.get("Namespace", kube.namespace) or {})
+    if violated is not None:
+        level, fields = violated
+        raise WrongInput(
+            where=where,
+            field="spec.template",
+            value=f'a pod that violates PodSecurity "{level}"',
+            allowed=f"a pod that namespace {kube.namespace} admits. The API server says what to "
+            f"change: {fields}. An example is in docs/own-consumer.md",
+        )
+
+
+_LAST_CHARACTERS = 1000
+
+
+def logs_of_pod(kube: Kube, pod: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the pod's containers have written so far, by POD or, if several, POD.CONTAINER.
+
+    A container that has not started is left out, and so is a pod that no longer exists.
+    """
+    name = str(pod["metadata"]["name"])
+    containers = [str(container["name"]) for container in pod["spec"]["containers"]]
+    found: dict[str, str] = {}
+    for container in containers:
+        with suppress(NotReady):
+            text = kube.pod_logs(name, container)
+            found[name if len(containers) == 1 else f"{name}.{container}"] = text
+    return found
+
+
+def last_words(kube: Kube, pod: Mapping[str, Any]) -> str:
+    """Return the end of each log of the pod, for a message; of several with their names."""
+    ends = {name: text[-_LAST_CHARACTERS:] for name, text in logs_of_pod(kube, pod).items()}
+    if len(ends) == 1:
+        return next(iter(ends.values()))
+    return "; ".join(f"{name}: {end}" for name, end in ends.items())

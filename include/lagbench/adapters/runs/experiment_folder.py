@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,7 +31,6 @@ from lagbench.errors import WrongInput
 
 EXPERIMENTS_FOLDER = "_experiments"
 """In the runs folder; no run id begins with an underscore."""
-
 RUNS_FILE = "runs.jsonl.gz"
 
 
@@ -78,14 +77,13 @@ class ExperimentFolder:
         :raises NotReady: the run lacks one of the files.
         """
         runs = {kept.run_id: kept for kept in (*self.runs(), KeptRun.of(run, record))}
-        self.files.write_bytes(self.kept, _compressed(runs.values()))
+        # Sorted and without a time: the same runs give the same bytes.
+        lines = "".join(runs[run_id].line for run_id in sorted(runs))
+        self.files.write_bytes(self.kept, gzip.compress(lines.encode(), mtime=0))
 
 
 def read_runs(path: Path) -> list[KeptRun]:
-    """Return the runs of a ``runs.jsonl.gz``.
-
-    :raises WrongInput: the file is missing, or is not one.
-    """
+    """Return the runs of a ``runs.jsonl.gz``."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return [KeptRun.read(line) for line in file]
@@ -93,12 +91,6 @@ def read_runs(path: Path) -> list[KeptRun]:
         raise WrongInput(
             where="kept runs", field="file", value=path, allowed=f"a {RUNS_FILE} ({broken})"
         ) from broken
-
-
-def _compressed(runs: Iterable[KeptRun]) -> bytes:
-    """Return the file of these runs; the same runs give the same bytes."""
-    lines = [run.line for run in sorted(runs, key=lambda run: run.run_id)]
-    return gzip.compress("".join(lines).encode(), mtime=0)
 
 
 def executions(experiment: str, root: Path | None = None) -> list[ExperimentFolder]:
@@ -135,7 +127,6 @@ class KeptRun:
     def read(cls, line: str) -> KeptRun:
         """Return the run of a line.
 
-        :raises ValueError: the line is not one of a kept run.
         :raises WrongInput: no run can have its id.
         """
         content = json.loads(line, parse_constant=_refuse)
@@ -214,7 +205,6 @@ def _unpack(group: RunFolder, files: Mapping[str, Any]) -> None:
 
 KEPT_MARK = "#"
 """Between the file of kept runs and the run; no run id has one."""
-
 KEPT_FOLDER = "_kept"
 """In the runs folder: the kept runs of which a report was made."""
 

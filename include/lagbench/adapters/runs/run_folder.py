@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +24,6 @@ SECOND_GROUP = "second_group"
 """The name of a second group's folder in its run's; no run id has an underscore."""
 LANDED_TABLES = ("events", "processed", "telemetry")
 """The tables that hold the run's topics, in the order of ``RunNames.topics``."""
-
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -155,10 +154,7 @@ class RunFolder:
         return all((self.table(name) / "_SUCCESS").exists() for name in LANDED_TABLES)
 
     def read_json(self, path: Path | str) -> Any:
-        """Return the content of one of the folder's JSON files.
-
-        :raises NotReady: the file is missing or broken.
-        """
+        """Return the content of one of the folder's JSON files."""
         path = self.path / path  # an absolute path stays as it is
         try:
             return json.loads(path.read_text(encoding="utf-8"))
@@ -170,10 +166,7 @@ class RunFolder:
             ) from broken
 
     def read_model(self, path: Path | str, model: type[Model]) -> Model:
-        """Return the content of one of the folder's JSON files as its model.
-
-        :raises NotReady: the file is missing or broken, or has another form.
-        """
+        """Return the content of one of the folder's JSON files as its model."""
         try:
             return model.model_validate(self.read_json(path))
         except ValidationError as wrong:
@@ -186,10 +179,7 @@ class RunFolder:
             ) from wrong
 
     def read_text(self, path: Path | str) -> str:
-        """Return the text of one of the folder's files.
-
-        :raises NotReady: the file is missing.
-        """
+        """Return the text of one of the folder's files."""
         path = self.path / path
         try:
             return path.read_text(encoding="utf-8")
@@ -259,12 +249,10 @@ def runs_root() -> Path:
 
 def list_runs(root: Path | None = None) -> list[RunSummary]:
     """Return all runs, oldest first."""
-    summaries = [folder.summary() for folder in _folders(root or runs_root())]
-    return sorted(summaries, key=lambda summary: (summary.created_at or 0, summary.run_id))
-
-
-def _folders(root: Path) -> Iterator[RunFolder]:
-    if root.is_dir():
-        for path in sorted(root.iterdir()):
-            if path.is_dir() and not path.name.startswith((".", "_")):  # no run id does
-                yield RunFolder(path)
+    root = root or runs_root()
+    found = [
+        RunFolder(path).summary()
+        for path in (root.iterdir() if root.is_dir() else ())
+        if path.is_dir() and not path.name.startswith((".", "_"))  # no run id does
+    ]
+    return sorted(found, key=lambda summary: (summary.created_at or 0, summary.run_id))

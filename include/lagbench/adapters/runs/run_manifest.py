@@ -25,7 +25,6 @@ VERSIONED_PACKAGES = ("lagbench", "apache-airflow", "pyspark", "confluent-kafka"
 LOCK = "requirements.txt"
 MOST_CHANGED = 20
 """So many changed files are named, and all are counted."""
-
 FORMAT_FIELD = "folder_format"
 CURRENT_FORMAT = 2
 """Folders of another format are not read: a new name for a field is a new format."""

@@ -3,27 +3,33 @@
 A copy holds every record below the fence as it lies in the log: partition, offset, timestamp,
 value and headers, in Parquet, which the Spark job reads in Kafka's place
 (``lagbench account RUN``). The bench deletes its broker's data with the broker, so topics that
-merely stayed would not outlive it.
+merely stayed would not outlive it. ``Staging`` carries what Spark reads and writes of a run between
+the run folder and where Spark sees it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from pyarrow import fs
 
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.errors import NotReady
 from lagbench.shared_with_spark.event import header_pairs
 
 SILENT_SECONDS = 60.0
+
 _SCHEMA = pa.schema(
     [
         ("partition", pa.int32()),
@@ -33,6 +39,7 @@ _SCHEMA = pa.schema(
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
+
 _MESSAGES_AT_ONCE = 20_000
 _MICROSECONDS = 1_000
 
@@ -114,12 +121,96 @@ def _batch(messages: Sequence[Message]) -> pa.RecordBatch:
         [message.offset() for message in messages],
         [message.timestamp()[1] * _MICROSECONDS for message in messages],
         [message.value() for message in messages],
-        [_headers(message) for message in messages],
+        [
+            [{"key": name, "value": value} for name, value in header_pairs(message.headers())]
+            or None
+            for message in messages
+        ],
     ]
     arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
-def _headers(message: Message) -> list[dict[str, Any]] | None:
-    pairs = header_pairs(message.headers())
-    return [{"key": name, "value": value} for name, value in pairs] or None
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """A run's second folder, on another file system or at another place of this one."""
+
+    file_system: Any
+    location: str
+
+    @classmethod
+    def in_folder(cls, root: str, run_id: str) -> Staging:
+        """Return the run's place below a folder that this machine and Spark see alike."""
+        return cls(fs.LocalFileSystem(), f"{root}/{run_id}")
+
+    @classmethod
+    def in_s3(cls, runs: str, run_id: str, *, endpoint: str | None, region: str | None) -> Staging:
+        """Return the run's place in an object store, with the credentials of the environment."""
+        scheme, _, host = (endpoint or "").rpartition("://")
+        try:
+            store = fs.S3FileSystem(
+                endpoint_override=host or None,
+                scheme=scheme or None,
+                region=region,
+                connect_timeout=10,
+                request_timeout=60,
+            )
+        except (OSError, ValueError) as error:
+            raise NotReady(
+                f"the object store {endpoint or runs} cannot be used: {error}"
+            ) from error
+        return cls(store, f"{runs.removeprefix('s3a://')}/{run_id}")
+
+    def put(self, folder: RunFolder) -> None:
+        """Copy what the pipeline reads from a run folder.
+
+        :raises NotReady: the place cannot be written.
+        """
+        with self._named("write"):
+            self.file_system.create_dir(self.location, recursive=True)
+            for file in (folder.fence, folder.manifest):
+                if file == folder.fence or file.exists():
+                    self._copy(str(file), f"{self.location}/{file.name}")
+
+    def fetch(self, folder: RunFolder) -> None:
+        """Replace the run folder's tables and accounting by those that Spark wrote.
+
+        Each is complete beside the final place before it takes it; a repetition is safe.
+
+        :raises NotReady: the place cannot be read.
+        """
+        with tempfile.TemporaryDirectory(dir=folder.path, prefix=".fetched-") as part_name:
+            part = Path(part_name)
+            with self._named("read"):
+                for name in ("tables", "accounting.json"):
+                    found = self.file_system.get_file_info(f"{self.location}/{name}")
+                    if found.type != fs.FileType.NotFound:
+                        self._copy(f"{self.location}/{name}", str(part / name), out=True)
+            folder.tables.mkdir(exist_ok=True)
+            for table in sorted((part / "tables").glob("[!.]*")):
+                final = folder.table(table.name)
+                if final.exists():
+                    shutil.rmtree(final)
+                table.rename(final)
+            if (part / "accounting.json").exists():
+                (part / "accounting.json").replace(folder.accounting)
+
+    def _copy(self, source: str, target: str, *, out: bool = False) -> None:
+        """Copy to the place, or out of it."""
+        here, there = fs.LocalFileSystem(), self.file_system
+        systems = (there, here) if out else (here, there)
+        fs.copy_files(
+            source, target, source_filesystem=systems[0], destination_filesystem=systems[1]
+        )
+
+    @contextlib.contextmanager
+    def _named(self, verb: str) -> Iterator[None]:
+        """Say which place failed, and what the client said."""
+        try:
+            yield
+        except OSError as error:
+            raise NotReady(
+                f"could not {verb} {self.location} for Spark: {error}. Check lagbench_runs, "
+                "lagbench_s3_endpoint and the credentials in the environment (AWS_ACCESS_KEY_ID, "
+                "AWS_SECRET_ACCESS_KEY)"
+            ) from error

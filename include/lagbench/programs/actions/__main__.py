@@ -37,7 +37,7 @@ def main() -> int:
 
 def api_client(environment: Mapping[str, str]) -> ApiClient:
     """Return a client of the API server; calls to a cluster's are repeated for some seconds."""
-    from lagbench.adapters.kube.client.kube_errors import log_in, patient_retries
+    from lagbench.adapters.kube.kube_client import log_in, patient_retries
 
     is_in_cluster = "KUBECONFIG" not in environment
     return log_in(
@@ -48,14 +48,13 @@ def api_client(environment: Mapping[str, str]) -> ApiClient:
 
 
 def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: StopSignal) -> None:
-    from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
+    from lagbench.adapters.kafka.telemetry_topic import TelemetryFollower, TelemetryLog
     from lagbench.adapters.kube.kube import Kube
     from lagbench.core.telemetry.records_of_programs import Record
-    from lagbench.programs.actions.broker_actions import performer
+    from lagbench.programs.actions.performers import performer
     from lagbench.programs.actions.player import Player, Stage, StreamState, send_to_both
     from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
     from lagbench.programs.steady_clock import ClockWatch, SteadyClock
-    from lagbench.programs.telemetry_follower import TelemetryFollower
 
     client = api_client(environment)
     kube = Kube(client, namespace=options.namespace, request_timeout_seconds=KUBE_TIMEOUT_SECONDS)

@@ -35,7 +35,6 @@ from lagbench.errors import LagbenchError, NotReady
 from lagbench.programs.flags import CommandLine, RunFlags, Settings
 
 log = logging.getLogger(__name__)
-
 NO_TARGET = "no target"
 
 
@@ -235,7 +234,6 @@ class PlayerOptions(RunFlags, Settings):
 
 
 parse_options = CommandLine(PlayerOptions, module="lagbench.programs.actions").read
-
 Of = TypeVar("Of", bound=ActionBase)
 
 

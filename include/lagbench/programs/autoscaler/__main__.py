@@ -11,10 +11,11 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from pydantic import Field
 
-from lagbench.adapters.kube.followed_cluster import Cluster, KubeCluster
+from lagbench.adapters.kube.followed_cluster import Cluster
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.hpa.hpa_sync import HpaSettings
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER
@@ -93,11 +94,11 @@ def run(options: AutoscalerOptions, environment: Mapping[str, str], until: StopS
         until.set()
 
     clock = Clock()
-    cluster: Cluster = KubeCluster.connect(options.kubeconfig, options.namespace)
+    cluster = Cluster.connect(options.kubeconfig, options.namespace)
     handover = Handover(refuse, clock.monotonic_seconds)
     if options.instead_of_keda:
         require_kinds(cluster, options.namespace or "")
-        cluster = InsteadOfKeda(cluster, handover)
+        cluster = cast("Cluster", InsteadOfKeda(cluster, handover))  # it has the same calls
     context = WorkerContext(
         cluster,
         LiveSources(cluster, clock.wall_ns),

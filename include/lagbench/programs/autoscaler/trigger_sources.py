@@ -27,7 +27,7 @@ from lagbench.adapters.kafka.kafka_lag import (
     read_trigger_offsets,
 )
 from lagbench.adapters.kube.followed_cluster import SERVICE, Cluster, ClusterError, ObjectKey
-from lagbench.adapters.prometheus.prometheus_query import PrometheusClient
+from lagbench.adapters.prometheus import PrometheusClient
 from lagbench.core.keda.loop.scalers import (
     CronScaler,
     MetricReading,

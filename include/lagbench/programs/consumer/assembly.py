@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
-from lagbench.programs.consumer.kafka_settings import consumer_settings, ledger_settings
 from lagbench.programs.consumer.pod_reports import Exposition, PodCounts, PodReports
-from lagbench.programs.http_endpoint import (
-    HttpEndpoint,
-    Routes,
-    address_and_port,
-    probe_routes,
-)
+from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
 from lagbench.programs.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
@@ -44,10 +39,10 @@ def assemble(options: ConsumerOptions, pod_counts: PodCounts) -> Iterator[Consum
     servers = options.telemetry_servers or options.bootstrap_servers
     telemetry = TelemetryLog(servers, options.telemetry_topic)
     clock = SteadyClock()
-    reports = PodReports(options, telemetry, pod_counts, clock)
+    reports = PodReports(options, telemetry.send, pod_counts, clock)
     reports.pod_started()
     try:
-        pod = _subscribed_pod(options, pod_counts, reports, clock)
+        pod = _subscribed_pod(options, reports, clock)
         try:
             yield pod
         except Exception as error:
@@ -58,13 +53,12 @@ def assemble(options: ConsumerOptions, pod_counts: PodCounts) -> Iterator[Consum
 
 
 def _subscribed_pod(
-    options: ConsumerOptions, pod_counts: PodCounts, reports: PodReports, clock: SteadyClock
+    options: ConsumerOptions, reports: PodReports, clock: SteadyClock
 ) -> ConsumerPod:
     pods: list[ConsumerPod] = []  # filled below, before the first poll: callbacks run in polls only
 
     def on_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        cause: Literal["auto", "interval"] = "auto" if options.commit == "auto" else "interval"
-        pods[0].commits.on_result(error, partitions, pods[0].queues.owned(), cause)
+        pods[0].commits.on_result(error, partitions, pods[0].queues.owned())
 
     consumer = Consumer(consumer_settings(options) | {"on_commit": on_commit})
     consumer.subscribe(
@@ -74,46 +68,49 @@ def _subscribed_pod(
         on_revoke=lambda *given: pods[0].rebalancing.on_revoke(*given),  # noqa: PLW0108
         on_lost=lambda *given: pods[0].rebalancing.on_lost(*given),  # noqa: PLW0108
     )
-    # numpy and pyarrow take 0.2 s to import; the client connects and joins meanwhile.
+    # pyarrow and the rest take 0.2 s to import; the client connects and joins meanwhile.
     from lagbench.programs.consumer.consumer_pod import ConsumerPod
-    from lagbench.programs.consumer.ledger import Ledger, LedgerWriter
-    from lagbench.programs.consumer.offset_commits import OffsetCommits
-    from lagbench.programs.consumer.rebalance import GroupIdentity, Rebalancing
-    from lagbench.programs.consumer.work_queues import WorkQueues
-    from lagbench.programs.consumer.worker import MessageCosts, Worker
-    from lagbench.programs.consumer.write_schedule import DownstreamClock, WriteSchedule
 
-    queues = WorkQueues(options.concurrency, on_acknowledged=reports.first_record_done)
-    downstream = DownstreamClock(options.pace)
-    costs = MessageCosts.of(options)
-    schedule = WriteSchedule(costs.mean_ns, options.concurrency, downstream)
-    settings = ledger_settings(options)
-    identity = GroupIdentity()
-    ledger: LedgerWriter
-    if options.is_transactional:
-        from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
+    pods.append(ConsumerPod(options, consumer, reports, clock))
+    return pods[0]
 
-        ledger = TransactionalLedger(settings, options, identity, queues, reports)
-    else:
-        ledger = Ledger(settings, options.processed_topic, options.pod_name, queues.acknowledge)
-    commits = OffsetCommits(
-        consumer, options.topic, reports, interval_seconds=options.commit_interval_seconds
-    )
-    rebalancing = Rebalancing(options, queues, commits, reports, identity)
-    worker = Worker(queues, schedule, ledger, clock, cpu_ns=costs.cpu_ns)
-    pod = ConsumerPod(
-        options,
-        consumer,
-        queues,
-        worker,
-        costs,
-        commits,
-        rebalancing,
-        identity,
-        reports,
-        pod_counts,
-        clock,
-        downstream,
-    )
-    pods.append(pod)
-    return pod
+
+# One fetch stays below a thousand 256-byte events per partition, so that a pod holds little that
+# the next owner would have to fetch again.
+_FETCH_BYTES_PER_PARTITION = 256 * 1024
+
+
+def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
+    """Return the consumer's configuration; KIP-848 rejects the classic protocol's settings."""
+    settings: dict[str, Any] = {
+        **own_settings(options.bootstrap_servers),
+        "client.id": options.pod_name,
+        "group.id": options.group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": options.commit == "auto",
+        # auto: what most people run. An offset counts as read when it was handed over, done or not.
+        "enable.auto.offset.store": options.commit == "auto",
+        "auto.commit.interval.ms": round(options.commit_interval_seconds * 1000),
+        # A fetch that waits for idle partitions delays a newly assigned one by this long.
+        "fetch.wait.max.ms": 50,
+        "fetch.queue.backoff.ms": 10,  # default 1 s: a short prefetch queue would starve
+        "fetch.error.backoff.ms": 100,
+        "max.partition.fetch.bytes": _FETCH_BYTES_PER_PARTITION,
+        "queued.min.messages": 1000,
+        "queued.max.messages.kbytes": 4096,
+        **RECOVERY,
+        "log_level": 4,
+    }
+    if options.instance_id:
+        settings["group.instance.id"] = options.instance_id
+    if options.is_next_generation:
+        settings["group.protocol"] = "consumer"
+        return settings
+    settings |= {
+        "group.protocol": "classic",
+        "partition.assignment.strategy": options.balancer,
+        "session.timeout.ms": options.session_timeout_ms,
+        # Members learn of a rebalance from the next heartbeat: 0.2 s a step.
+        "heartbeat.interval.ms": 200,
+    }
+    return settings

@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
 from typing import cast
 
@@ -19,12 +18,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from lagbench.core.telemetry.records_of_programs import SigtermReceived
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
-from lagbench.programs.consumer.offset_commits import OffsetCommits
-from lagbench.programs.consumer.pod_reports import PodCounts, PodReports
-from lagbench.programs.consumer.rebalance import GroupIdentity, Rebalancing
+from lagbench.programs.consumer.ledger import Ledger, LedgerWriter
+from lagbench.programs.consumer.pod_reports import PodReports
+from lagbench.programs.consumer.rebalance import GroupIdentity, OffsetCommits, Rebalancing
+from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
 from lagbench.programs.consumer.work_queues import PartitionWork, RecordChunk, WorkQueues
 from lagbench.programs.consumer.worker import MessageCosts, Worker
-from lagbench.programs.consumer.write_schedule import DownstreamClock
+from lagbench.programs.consumer.write_schedule import DownstreamClock, WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock
 from lagbench.shared_with_spark.event import (
     EVENT_BYTES,
@@ -35,28 +35,18 @@ from lagbench.shared_with_spark.event import (
 )
 
 log = logging.getLogger(__name__)
-
 _POLL_RECORDS = 1000
-
 _POLL_SECONDS = 0.02
-
 _ANSWER_SECONDS = 1.0
-
 _WAKE_SECONDS = 0.5
-
 _CLOSE_SECONDS = 5.0
 
 # Fetching starts when the committed offsets have come, which nothing announces: wake until then.
 _AFTER_REBALANCE_SECONDS = 0.2
-
 _GENERATION_LOOK_SECONDS = 0.1
-
 _SILENT_WORKER_SECONDS = 30.0
-
 _QUEUE_SECONDS = 0.5  # of the pod's whole capacity, in each partition's queue
-
 _QUEUE_RECORDS = (200, 4000)
-
 _EVENT_SIZES = frozenset({EVENT_BYTES})
 
 
@@ -96,28 +86,31 @@ class FetchWakeup:
         return {number: int(metadata.leader) for number, metadata in partitions.items()}
 
 
-@dataclass(eq=False)
 class ConsumerPod:
     """Owns the loop; everything here runs on the poll thread."""
 
-    options: ConsumerOptions
-    consumer: Consumer
-    queues: WorkQueues
-    worker: Worker
-    costs: MessageCosts
-    commits: OffsetCommits
-    rebalancing: Rebalancing
-    identity: GroupIdentity
-    reports: PodReports
-    pod_counts: PodCounts
-    clock: SteadyClock
-    downstream: DownstreamClock
-    _stop_asked: str = ""
-
-    def __post_init__(self) -> None:
-        """Start nothing."""
-        self._high_water = queue_records(self.options.pod_rate_per_second)
-        self._wakeup = FetchWakeup(self.consumer, self.options.topic)
+    def __init__(
+        self, options: ConsumerOptions, consumer: Consumer, reports: PodReports, clock: SteadyClock
+    ) -> None:
+        """Put the parts together and start nothing; ``consumer`` is subscribed."""
+        self.options, self.consumer, self.reports, self.clock = options, consumer, reports, clock
+        self.pod_counts = reports.pod_counts
+        self.queues = WorkQueues(options.concurrency, on_acknowledged=reports.first_record_done)
+        self.identity = GroupIdentity()
+        self.commits = OffsetCommits(consumer, options, reports)
+        self.rebalancing = Rebalancing(options, self.queues, self.commits, reports, self.identity)
+        self.downstream = DownstreamClock(options.pace)
+        self.costs = MessageCosts.of(options)
+        schedule = WriteSchedule(self.costs.mean_ns, options.concurrency, self.downstream)
+        ledger: LedgerWriter
+        if options.is_transactional:
+            ledger = TransactionalLedger(options, self.identity, self.queues, reports)
+        else:
+            ledger = Ledger(options, self.queues.acknowledge)
+        self.worker = Worker(self.queues, schedule, ledger, clock, cpu_ns=self.costs.cpu_ns)
+        self._high_water = queue_records(options.pod_rate_per_second)
+        self._wakeup = FetchWakeup(consumer, options.topic)
+        self._stop_asked = ""
 
     def ask_to_stop(self, reason: str) -> None:
         """Leave the group at the next turn of the loop (called from a signal handler)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -18,15 +18,12 @@ from lagbench.programs.flags import CommandLine, RunFlags, Settings
 _LEAST_SESSION_MS, _MOST_SESSION_MS = 6_000, 1_800_000
 
 
-def _pace_rows(rows: tuple[tuple[float, float, float], ...]) -> Any:
-    return DownstreamPace.of_rows(rows).rows
-
-
 class WorkOptions(WorkFlags):
     """The costs of messages in this run, for a pod of any kind of consumer."""
 
     slow_downstream: Annotated[
-        tuple[tuple[float, float, float], ...], AfterValidator(_pace_rows)
+        tuple[tuple[float, float, float], ...],
+        AfterValidator(lambda rows: DownstreamPace.of_rows(rows).rows),
     ] = Field(
         (), description="when a write costs more: [[FROM, UNTIL, FACTOR], …] in stream seconds"
     )

@@ -1,11 +1,12 @@
 """The ledger: what was processed, one Kafka record per finished batch of one partition.
 
-The commit of an offset waits for the ledger's acknowledgement (``offset_commits.py``).
+The commit of an offset waits for the ledger's acknowledgement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,10 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
 
+from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.errors import NotReady
+from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 from lagbench.programs.consumer.work_queues import Attempts, PartitionWork, Writes
 
 LEDGER_VERSION = "1"
+
 LEDGER_FIELDS = (
     ("offset", pa.int64()),
     ("seq", pa.uint64()),
@@ -25,10 +29,21 @@ LEDGER_FIELDS = (
     ("started_at", pa.int64()),  # unix ns: the write began
     ("done_at", pa.int64()),  # unix ns: the write ended
 )
+
 FAILED_FIELD = pa.field("failed_attempts", pa.uint8(), nullable=False)
 """Only in batches with a dead letter, a message that was given up: its attempts; 0: processed."""
-Acknowledge = Callable[[PartitionWork, int, int], None]
 _HURRIED_POLL_SECONDS = 0.005  # returns when an acknowledgement comes, the rebalance waits for it
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRecord:
+    """One batch of one partition as a Kafka record."""
+
+    work: PartitionWork
+    count: int
+    last_offset: int
+    key: bytes
+    value: bytes
 
 
 class LedgerWriter(Protocol):
@@ -48,32 +63,29 @@ class Ledger:
     """Writes batches to the processed topic and says when the broker has them."""
 
     def __init__(
-        self, settings: dict[str, Any], topic: str, pod: str, acknowledge: Acknowledge
+        self, options: ConsumerOptions, acknowledge: Callable[[PartitionWork, int, int], None]
     ) -> None:
         """Open the producer; ``acknowledge(work, record count, last offset)`` runs in ``poll``."""
-        self._producer = Producer(settings)
-        self._topic = topic
-        self._encoder = BatchEncoder(pod)
+        self._producer = Producer(ledger_settings(options))
+        self._topic = options.processed_topic
+        self._encoder = BatchEncoder(options.pod_name)
         self._acknowledge = acknowledge
         self._refusal: KafkaError | None = None
 
     def send(self, batch: Sequence[Writes]) -> None:
         """Send one batch of one partition; waits while the producer's queue is full."""
-        work = batch[0].work
-        count = sum(len(writes) for writes in batch)
-        last_offset = int(batch[-1].offsets[-1])
-        key, value = self._encoder.record(batch)
+        record = self._encoder.record(batch)
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
             if error is not None:
                 self._refusal = error
             else:
-                self._acknowledge(work, count, last_offset)
+                self._acknowledge(record.work, record.count, record.last_offset)
 
         while True:
             self._raise_refusal()
             try:
-                self._producer.produce(self._topic, value, key, on_delivery=delivered)
+                self._producer.produce(self._topic, record.value, record.key, on_delivery=delivered)
             except BufferError:  # the broker is away; the queue empties when it is back
                 self._producer.poll(0.05)
             else:
@@ -104,13 +116,15 @@ class BatchEncoder:
         self._pod = pod
         self._schemas: dict[tuple[int, str], pa.Schema] = {}
 
-    def record(self, batch: Sequence[Writes]) -> tuple[bytes, bytes]:
-        """Return key and value of the record of one batch of one partition."""
+    def record(self, batch: Sequence[Writes]) -> LedgerRecord:
+        """Return the record of one batch of one partition."""
         work = batch[0].work
-        key = (work.partition, work.member_id)
-        if key not in self._schemas:
-            self._schemas[key] = ledger_schema(work.partition, self._pod, work.member_id)
-        return work.partition.to_bytes(4, "big"), encode_batch(batch, self._schemas[key])
+        place = (work.partition, work.member_id)
+        if place not in self._schemas:
+            self._schemas[place] = ledger_schema(work.partition, self._pod, work.member_id)
+        count, last_offset = sum(len(writes) for writes in batch), int(batch[-1].offsets[-1])
+        key, value = work.partition.to_bytes(4, "big"), encode_batch(batch, self._schemas[place])
+        return LedgerRecord(work, count, last_offset, key, value)
 
 
 def ledger_schema(partition: int, pod: str, member_id: str) -> pa.Schema:
@@ -154,3 +168,28 @@ def _arrays(columns: list[npt.NDArray[np.generic]], schema: pa.Schema) -> list[p
         pa.Array.from_buffers(field.type, len(column), [None, pa.py_buffer(column)])
         for field, column in zip(schema, columns, strict=True)
     ]
+
+
+# What a killed pod leaves open hides what was written after it, for readers of what is committed,
+# until the broker ends it. Half of the client's default; longer than a broker's restart.
+_TRANSACTION_TIMEOUT_MS = 30_000
+
+
+def ledger_settings(options: ConsumerOptions) -> dict[str, Any]:
+    """Return the ledger producer's configuration: in order, once, patient through an outage."""
+    settings: dict[str, Any] = {
+        **own_settings(options.bootstrap_servers),
+        "client.id": f"{options.pod_name}-ledger",
+        "enable.idempotence": True,
+        "linger.ms": 5,
+        "compression.type": "lz4",
+        **RECOVERY,
+        "log_level": 4,
+    }
+    if options.is_transactional:
+        # A container that is started again in its pod takes over, and ends, what it left open.
+        settings["transactional.id"] = f"{options.group}.{options.pod_name}"
+        settings["transaction.timeout.ms"] = _TRANSACTION_TIMEOUT_MS
+    else:
+        settings["message.timeout.ms"] = 300_000
+    return settings

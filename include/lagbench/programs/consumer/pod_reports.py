@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
-from lagbench.core.telemetry import records_of_programs as consumer
 from lagbench.core.telemetry import records_of_programs as record
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 from lagbench.programs.steady_clock import ClockWatch, SteadyClock, process_started_at
@@ -16,13 +15,6 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 REBALANCE_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-
-
-class TelemetrySink(Protocol):
-    """Takes records without blocking or failing."""
-
-    def send(self, record: record.Record) -> None:
-        """Queue one record."""
 
 
 @dataclass(slots=True)
@@ -43,27 +35,27 @@ class PodReports:
     def __init__(
         self,
         options: ConsumerOptions,
-        sink: TelemetrySink,
+        send: Callable[[record.Record], None],
         pod_counts: PodCounts,
         clock: SteadyClock,
     ) -> None:
         """Report as ``options.pod_name``, with the instants of ``clock``, as the ledger does."""
-        self._options, self._sink, self._clock = options, sink, clock
+        self._options, self._send, self._clock = options, send, clock
         self.pod_counts = pod_counts
-        self._clock_watch = ClockWatch(options.pod_name, sink.send)
+        self._clock_watch = ClockWatch(options.pod_name, send)
         self._progress_at = time.monotonic()
         self._progress_processed = 0
         self._has_first_record = False
 
     def send(self, kind: type[record.Record], **fields: Any) -> None:
         """Send a record of this pod and instant."""
-        self._sink.send(kind(at=self._clock.now_ns(), source=self._options.pod_name, **fields))
+        self._send(kind(at=self._clock.now_ns(), source=self._options.pod_name, **fields))
 
     def pod_started(self) -> None:
         """Report the process's start."""
         options = self._options
         self.send(
-            consumer.PodStarted,
+            record.PodStarted,
             process_started_at=process_started_at(),
             balancer=options.balancer,
             concurrency=options.concurrency,
@@ -78,7 +70,7 @@ class PodReports:
         """Report the first acknowledged record; later calls do nothing."""
         if not self._has_first_record:
             self._has_first_record = True
-            self.send(consumer.FirstRecordDone, partition=partition, offset=offset)
+            self.send(record.FirstRecordDone, partition=partition, offset=offset)
 
     def committed(
         self,
@@ -88,12 +80,12 @@ class PodReports:
     ) -> None:
         """Report a commit."""
         named = {str(partition): offset for partition, offset in offsets.items()}
-        self.send(consumer.OffsetsCommitted, member_id=member_id, offsets=named, cause=cause)
+        self.send(record.OffsetsCommitted, member_id=member_id, offsets=named, cause=cause)
 
     def commit_failed(self, member_id: str, offsets: Mapping[int, int], reason: str) -> None:
         """Report a rejected commit."""
         named = {str(partition): offset for partition, offset in offsets.items()}
-        self.send(consumer.CommitFailed, member_id=member_id, offsets=named, reason=reason)
+        self.send(record.CommitFailed, member_id=member_id, offsets=named, reason=reason)
 
     def pod_stopped(
         self, reason: str, *, is_graceful: bool, abandoned: int, processed_total: int
@@ -101,7 +93,7 @@ class PodReports:
         """Report the end."""
         self._clock_watch.look()
         self.send(
-            consumer.PodStopped,
+            record.PodStopped,
             reason=reason,
             is_graceful=is_graceful,
             abandoned=abandoned,
@@ -120,7 +112,7 @@ class PodReports:
         counts.inflight = in_flight
         self._progress_at, self._progress_processed = now, processed_total
         self.send(
-            consumer.ConsumerProgress,
+            record.ConsumerProgress,
             processed_total=processed_total,
             consume_rate=counts.consume_rate,
             inflight=in_flight,

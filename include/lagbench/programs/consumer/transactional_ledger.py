@@ -11,43 +11,27 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
-from lagbench.programs.consumer.ledger import BatchEncoder
+from lagbench.programs.consumer.ledger import BatchEncoder, LedgerRecord, ledger_settings
+from lagbench.programs.consumer.pod_reports import PodReports
 from lagbench.programs.consumer.rebalance import GroupIdentity
-from lagbench.programs.consumer.work_queues import PartitionWork, Writes
-
-if TYPE_CHECKING:
-    from lagbench.programs.consumer.pod_reports import PodReports
-    from lagbench.programs.consumer.work_queues import WorkQueues
+from lagbench.programs.consumer.work_queues import WorkQueues, Writes
 
 log = logging.getLogger(__name__)
-
 _CALL_SECONDS = 2.0  # of one request; what it began goes on with the next call
 _REGISTERING_LIMIT_SECONDS = 60.0  # the coordinator of a new id takes its time
+
 # A generation may wait for another member's shutdown; what lasts longer than this is no rebalance.
 _FAILING_LIMIT_SECONDS = 30.0
 _ABORT_PAUSE_SECONDS = 0.2
 _NOT_COMMITTED = "no transaction could be committed"
-
 Cause = Literal["interval", "revoke", "shutdown"]
 _Asked = Literal["register", "nothing", "offsets", "commit", "abort"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """One batch, kept until its transaction is committed."""
-
-    work: PartitionWork
-    count: int
-    last_offset: int
-    key: bytes
-    value: bytes
 
 
 class TransactionalLedger:
@@ -60,25 +44,21 @@ class TransactionalLedger:
 
     def __init__(
         self,
-        settings: dict[str, Any],
         options: ConsumerOptions,
         identity: GroupIdentity,
         queues: WorkQueues,
         reports: PodReports,
     ) -> None:
         """Open the producer; offsets are committed by the member that ``identity`` says."""
-        self._producer = Producer(settings)
-        self._identity = identity
-        self._queues = queues
-        self._reports = reports
-        self._topic = options.processed_topic
-        self._events_topic = options.topic
+        self._producer = Producer(ledger_settings(options))
+        self._identity, self._queues, self._reports = identity, queues, reports
+        self._topic, self._events_topic = options.processed_topic, options.topic
         self._interval_seconds = options.commit_interval_seconds
         self._encoder = BatchEncoder(options.pod_name)
         self._lock = threading.RLock()
         self._asked: _Asked = "register"
-        self._sent: list[_Sent] = []  # in the open transaction; none is open without
-        self._waiting: list[_Sent] = []  # for the next one
+        self._sent: list[LedgerRecord] = []  # in the open transaction; none is open without
+        self._waiting: list[LedgerRecord] = []  # for the next one
         self._next_at = 0.0  # the first batch does not wait: a reaction ends with it
         self._retry_at = 0.0  # after an abort, however hurried
         self._is_broken = False  # the open transaction takes no more: it must be aborted
@@ -86,14 +66,8 @@ class TransactionalLedger:
 
     def send(self, batch: Sequence[Writes]) -> None:
         """Add one batch of one partition to the open transaction, or to the next one."""
-        work = batch[0].work
-        count = sum(len(writes) for writes in batch)
         with self._lock:
-            if work.is_given_up:
-                self._queues.abandon(work, count)
-                return
-            last_offset = int(batch[-1].offsets[-1])
-            self._waiting.append(_Sent(work, count, last_offset, *self._encoder.record(batch)))
+            self._waiting.append(self._encoder.record(batch))
             if self._asked == "nothing":
                 self._add_waiting()
 
@@ -159,7 +133,7 @@ class TransactionalLedger:
             self._sent.append(batch)
             self._produce(batch)
 
-    def _produce(self, sent: _Sent) -> None:
+    def _produce(self, sent: LedgerRecord) -> None:
         while True:
             try:
                 self._producer.produce(self._topic, sent.value, sent.key)
@@ -263,7 +237,7 @@ class TransactionalLedger:
             self._failing_since = None  # nothing is left that could fail
 
 
-def _positions(sent: Sequence[_Sent]) -> dict[int, int]:
+def _positions(sent: Sequence[LedgerRecord]) -> dict[int, int]:
     """Return the next offset of each partition; later batches of one come later."""
     return {batch.work.partition: batch.last_offset + 1 for batch in sent}
 

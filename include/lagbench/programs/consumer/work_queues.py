@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,239 +14,35 @@ import numpy.typing as npt
 from lagbench.programs.consumer.write_schedule import Instants, WriteSchedule
 from lagbench.shared_with_spark.event import Events
 
-
-@dataclass(frozen=True, slots=True)
-class WorkCounts:
-    """Numbers of records by state."""
-
-    queued: int
-    in_flight: int
-    unsettled: int
-    assigned: int
-
-
-class WorkQueues:
-    """Hands records from the poll thread to the worker, partition by partition, in turn.
-
-    One lock guards every PartitionWork; ``changed`` notifies the worker of new work and the poll
-    thread of settled partitions.
-    """
-
-    def __init__(self, concurrency: int, on_acknowledged: Callable[[int, int], None]) -> None:
-        """Start empty; ``on_acknowledged(partition, offset)`` is called for ledger records."""
-        self._concurrency = concurrency
-        self._on_acknowledged = on_acknowledged
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        self._owned: dict[int, PartitionWork] = {}
-        self._leaving: list[PartitionWork] = []  # no longer owned, not yet settled
-        self._turns: deque[PartitionWork] = deque()  # those with queued records, in turn
-        self._is_waiting_idle = False
-        self._is_woken = False
-        self.processed_total = 0
-
-    # --- poll thread ------------------------------------------------------------------------
-
-    def own(self, partitions: Iterable[int], member_id: str) -> None:
-        """Hold ``partitions`` from now on."""
-        with self._lock:
-            for partition in partitions:
-                self._owned[partition] = PartitionWork(partition, member_id)
-
-    def owned(self) -> list[PartitionWork]:
-        """Return what is held, by partition number."""
-        with self._lock:
-            return [self._owned[number] for number in sorted(self._owned)]
-
-    def offer(self, partition: int, chunk: RecordChunk) -> PartitionWork | None:
-        """Queue a chunk; None when the partition is not held (any longer)."""
-        with self._lock:
-            work = self._owned.get(partition)
-            if work is None or work.is_closing:
-                return None
-            was_empty = work.queued == 0
-            if work.offer(chunk) and was_empty:
-                self._turns.append(work)
-            if self._is_waiting_idle:
-                self._wake_worker()
-            return work
-
-    def close(
-        self, partitions: Iterable[int], *, drops_queued: bool
-    ) -> tuple[list[PartitionWork], int]:
-        """Stop taking records for ``partitions`` and hurry what has begun to the ledger."""
-        with self._lock:
-            closing = [self._owned[number] for number in partitions if number in self._owned]
-            held = sum(work.queued + work.in_flight for work in closing)
-            for work in closing:
-                work.is_closing = True
-                if drops_queued:
-                    work.drop_queued()
-            if drops_queued:
-                self._turns = deque(work for work in self._turns if not work.is_closing)
-            self._wake_worker()
-            return closing, held
-
-    def wait_settled(self, works: Iterable[PartitionWork], timeout_seconds: float) -> bool:
-        """Wait until all that was begun (or queued) of ``works`` is acknowledged."""
-        watched = list(works)
-        with self._changed:
-            return self._changed.wait_for(
-                lambda: all(work.unsettled + work.queued == 0 for work in watched),
-                timeout_seconds,
-            )
-
-    def disown(self, works: Iterable[PartitionWork]) -> None:
-        """Hold ``works`` no longer."""
-        with self._lock:
-            for work in works:
-                work.drop_queued()
-                work.is_closing = work.is_given_up = True
-                self._owned.pop(work.partition, None)
-                if work.unsettled:
-                    self._leaving.append(work)
-            self._turns = deque(work for work in self._turns if work.queued)
-
-    def counts(self) -> WorkCounts:
-        """Return the totals over what is held."""
-        with self._lock:
-            works = self._owned.values()
-            begun = sum(work.in_flight for work in works)
-            in_flight = min(begun, self._concurrency)  # the rest is planned a turn ahead
-            return WorkCounts(
-                queued=sum(work.queued for work in works) + begun - in_flight,
-                in_flight=in_flight,
-                unsettled=sum(work.unsettled for work in works),
-                assigned=len(works),
-            )
-
-    # --- worker thread ----------------------------------------------------------------------
-
-    def begin_writes(
-        self, schedule: WriteSchedule, horizon_at: int, now: int, *, most: int | None = None
-    ) -> list[Writes]:
-        """Begin the writes that start before ``horizon_at``, partitions in turn, at most ``most``.
-
-        Without a limit they are as many as the slots take.
-        """
-        begun: list[Writes] = []
-        left = most
-        share = 0
-        with self._lock:
-            for _ in range(2 * len(self._turns)):
-                if not self._turns:
-                    break
-                work = self._turns[0]
-                arrived_at = work.chunks[0].arrived_at
-                room = schedule.room_until(horizon_at, arrived_at, now)
-                if left is not None:
-                    room = min(room, left)
-                if room == 0:
-                    break
-                share = share or max(1, -(-room // len(self._turns)))
-                count = min(share, room, work.chunks[0].queued)
-                costs = work.next_costs(count)
-                if costs is None:
-                    started_at, done_at = schedule.plan(count, arrived_at, now)
-                else:
-                    started_at, done_at = schedule.plan_each(costs, horizon_at, arrived_at, now)
-                    count = len(started_at)
-                if left is not None:
-                    left -= count
-                failed = work.next_failures(count)
-                offsets, events = work.begin(count)
-                begun.append(Writes(work, offsets, events, started_at, done_at, failed))
-                self._turns.popleft()
-                if work.queued:
-                    self._turns.append(work)
-        return begun
-
-    def finish(self, writes: Writes) -> None:
-        """Count ``writes`` as done."""
-        with self._lock:
-            writes.work.finish(writes)
-            self.processed_total += len(writes)
-
-    def due_batches(self, is_due: Callable[[PartitionWork], bool]) -> list[list[Writes]]:
-        """Take the batches that should go to the ledger now."""
-        with self._lock:
-            works = [*self._owned.values(), *self._leaving]
-            return [work.send_off() for work in works if work.done_count and is_due(work)]
-
-    def acknowledge(self, work: PartitionWork, count: int, last_offset: int) -> None:
-        """Note that the ledger holds ``work`` up to ``last_offset``."""
-        with self._lock:
-            work.acknowledge(count, last_offset)
-            self._note_settled(work)
-        self._on_acknowledged(work.partition, last_offset)
-
-    def abandon(self, work: PartitionWork, count: int) -> None:
-        """Note that the ledger will never hold ``count`` records of ``work``, which is given up."""
-        with self._lock:
-            work.abandon(count)
-            self._note_settled(work)
-
-    def has_queued(self) -> bool:
-        """Return whether any record waits for its write."""
-        return bool(self._turns)
-
-    def is_unsettled(self) -> bool:
-        """Return whether a done or sent record is still unacknowledged."""
-        with self._lock:
-            works = [*self._owned.values(), *self._leaving]
-            return any(work.done_count or work.unacknowledged for work in works)
-
-    def is_hurried(self) -> bool:
-        """Return whether the poll thread waits for a closing partition's acknowledgements."""
-        with self._lock:
-            return any(work.is_closing and work.unacknowledged for work in self._owned.values())
-
-    def wait_for_work(self, timeout_seconds: float, *, is_idle: bool) -> None:
-        """Sleep; new records wake an idle worker, a closing partition wakes any."""
-        with self._changed:
-            if not self._is_woken and not (is_idle and self._turns):
-                self._is_waiting_idle = is_idle
-                self._changed.wait_for(lambda: self._is_woken, timeout_seconds)
-                self._is_waiting_idle = False
-            self._is_woken = False
-
-    def wake(self) -> None:
-        """Make the worker turn at once."""
-        with self._lock:
-            self._wake_worker()
-
-    def _note_settled(self, work: PartitionWork) -> None:
-        if work.unsettled == 0 and work in self._leaving:
-            self._leaving.remove(work)
-        self._changed.notify_all()
-
-    def _wake_worker(self) -> None:
-        self._is_woken = True  # heard also by a worker that is not asleep yet
-        self._changed.notify_all()
-
-
-Offsets = npt.NDArray[np.int64]
-
 Attempts = npt.NDArray[np.uint8]
 
 
 @dataclass(slots=True)
 class RecordChunk:
-    """Consecutive records of one fetch; ``begun`` of them have left the queue."""
+    """Consecutive records of one partition from one fetch."""
 
-    offsets: Offsets
+    offsets: npt.NDArray[np.int64]
     events: Events
     arrived_at: int
-    begun: int = 0
     costs_ns: Instants | None = None
     """CPU time and wait of each record; None: all cost the same."""
     failed_attempts: Attempts | None = None
     """After how many attempts each record is given up; 0: it is processed. None: all are."""
 
-    @property
-    def queued(self) -> int:
-        """Records still waiting."""
-        return len(self.offsets) - self.begun
+    def __len__(self) -> int:
+        """Count the records."""
+        return len(self.offsets)
+
+    def part(self, first: int, end: int | None = None) -> RecordChunk:
+        """Return the records from place ``first`` to ``end``."""
+        costs, failed = self.costs_ns, self.failed_attempts
+        return RecordChunk(
+            self.offsets[first:end],
+            self.events[first:end],
+            self.arrived_at,
+            costs_ns=None if costs is None else costs[first:end],
+            failed_attempts=None if failed is None else failed[first:end],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +50,7 @@ class Writes:
     """Records of one partition whose writes have begun, with each write's start and end."""
 
     work: PartitionWork
-    offsets: Offsets
+    offsets: npt.NDArray[np.int64]
     events: Events
     started_at: Instants
     done_at: Instants
@@ -315,47 +112,33 @@ class PartitionWork:
 
     def offer(self, chunk: RecordChunk) -> int:
         """Queue the records not seen before; returns how many."""
-        fresh = chunk
-        if int(chunk.offsets[0]) < self.next_fetch_offset:
-            first = int(np.searchsorted(chunk.offsets, self.next_fetch_offset))
-            costs, failed = chunk.costs_ns, chunk.failed_attempts
-            fresh = RecordChunk(
-                chunk.offsets[first:],
-                chunk.events[first:],
-                chunk.arrived_at,
-                costs_ns=None if costs is None else costs[first:],
-                failed_attempts=None if failed is None else failed[first:],
-            )
-        if fresh.queued == 0:
-            return 0
-        self.next_fetch_offset = int(fresh.offsets[-1]) + 1
-        self.chunks.append(fresh)
-        self.queued += fresh.queued
-        return fresh.queued
+        fresh = chunk.part(int(np.searchsorted(chunk.offsets, self.next_fetch_offset)))
+        if len(fresh):
+            self.next_fetch_offset = int(fresh.offsets[-1]) + 1
+            self.chunks.append(fresh)
+            self.queued += len(fresh)
+        return len(fresh)
 
-    def next_costs(self, count: int) -> Instants | None:
-        """Return the costs of the next ``count`` records of the first chunk."""
-        chunk = self.chunks[0]
-        return None if chunk.costs_ns is None else chunk.costs_ns[chunk.begun :][:count]
+    def begin(self, count: int, schedule: WriteSchedule, *, horizon_at: int, now: int) -> Writes:
+        """Take up to ``count`` records off the first chunk; they are in flight now.
 
-    def next_failures(self, count: int) -> Attempts | None:
-        """Return the failed attempts of the next ``count`` records; None: none of them fails."""
-        chunk = self.chunks[0]
-        if chunk.failed_attempts is None:
-            return None
-        failed = chunk.failed_attempts[chunk.begun :][:count]
-        return failed if failed.any() else None
-
-    def begin(self, count: int) -> tuple[Offsets, Events]:
-        """Take ``count`` records off the first chunk; they are in flight now."""
-        chunk = self.chunks[0]
-        taken = slice(chunk.begun, chunk.begun + count)
-        chunk.begun += count
-        if chunk.queued == 0:
-            self.chunks.popleft()
-        self.queued -= count
-        self.in_flight += count
-        return chunk.offsets[taken], chunk.events[taken]
+        Records that all cost the same begin whatever the horizon: there was room for them.
+        """
+        taken = self.chunks[0].part(0, count)
+        if taken.costs_ns is None:
+            started_at, done_at = schedule.plan(len(taken), taken.arrived_at, now)
+        else:
+            costs, arrived_at = taken.costs_ns, taken.arrived_at
+            started_at, done_at = schedule.plan_each(costs, horizon_at, arrived_at, now)
+            taken = taken.part(0, len(started_at))
+        rest = self.chunks.popleft().part(len(taken))
+        if len(rest):
+            self.chunks.appendleft(rest)
+        self.queued -= len(taken)
+        self.in_flight += len(taken)
+        failed = taken.failed_attempts
+        failed = None if failed is None or not failed.any() else failed
+        return Writes(self, taken.offsets, taken.events, started_at, done_at, failed)
 
     def finish(self, writes: Writes) -> None:
         """Take ``writes`` from in flight to done."""
@@ -375,12 +158,192 @@ class PartitionWork:
         self.unacknowledged -= count
         self.committable = last_offset + 1
 
-    def abandon(self, count: int) -> None:
-        """Forget ``count`` records that were sent and never will be acknowledged."""
-        self.unacknowledged -= count
-
-    def drop_queued(self) -> int:
-        """Forget records whose writes have not begun; returns how many."""
-        dropped, self.queued = self.queued, 0
+    def drop_queued(self) -> None:
+        """Forget records whose writes have not begun."""
+        self.queued = 0
         self.chunks.clear()
-        return dropped
+
+
+class WorkCounts(NamedTuple):
+    """Numbers of records that wait, and that are being worked on."""
+
+    queued: int
+    in_flight: int
+
+
+class WorkQueues:
+    """Hands records from the poll thread to the worker, partition by partition, in turn.
+
+    One lock guards every PartitionWork; ``changed`` notifies the worker of new work and the poll
+    thread of settled partitions.
+    """
+
+    def __init__(self, concurrency: int, on_acknowledged: Callable[[int, int], None]) -> None:
+        """Start empty; ``on_acknowledged(partition, offset)`` is called for ledger records."""
+        self._concurrency = concurrency
+        self._on_acknowledged = on_acknowledged
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._owned: dict[int, PartitionWork] = {}
+        self._leaving: list[PartitionWork] = []  # no longer owned, not yet settled
+        self._turns: deque[PartitionWork] = deque()  # those with queued records, in turn
+        self._is_waiting_idle = False
+        self._is_woken = False
+        self.processed_total = 0
+
+    # --- poll thread ------------------------------------------------------------------------
+
+    def own(self, partitions: Iterable[int], member_id: str) -> None:
+        """Hold ``partitions`` from now on."""
+        with self._lock:
+            for partition in partitions:
+                self._owned[partition] = PartitionWork(partition, member_id)
+
+    def owned(self) -> list[PartitionWork]:
+        """Return what is held, by partition number."""
+        with self._lock:
+            return [self._owned[number] for number in sorted(self._owned)]
+
+    def offer(self, partition: int, chunk: RecordChunk) -> PartitionWork | None:
+        """Queue a chunk; None when the partition is not held (any longer)."""
+        with self._lock:
+            work = self._owned.get(partition)
+            if work is None or work.is_closing:
+                return None
+            was_empty = work.queued == 0
+            if work.offer(chunk) and was_empty:
+                self._turns.append(work)
+            if self._is_waiting_idle:
+                self.wake()
+            return work
+
+    def close(
+        self, partitions: Iterable[int], *, drops_queued: bool
+    ) -> tuple[list[PartitionWork], int]:
+        """Stop taking records for ``partitions`` and hurry what has begun to the ledger."""
+        with self._lock:
+            closing = [self._owned[number] for number in partitions if number in self._owned]
+            held = sum(work.queued + work.in_flight for work in closing)
+            for work in closing:
+                work.is_closing = True
+                if drops_queued:
+                    work.drop_queued()
+            self._turns = deque(work for work in self._turns if work.queued)
+            self.wake()
+            return closing, held
+
+    def wait_settled(self, works: Iterable[PartitionWork], timeout_seconds: float) -> bool:
+        """Wait until all that was begun (or queued) of ``works`` is acknowledged."""
+        watched = list(works)
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: all(work.unsettled + work.queued == 0 for work in watched), timeout_seconds
+            )
+
+    def disown(self, works: Iterable[PartitionWork]) -> None:
+        """Hold ``works`` no longer."""
+        with self._lock:
+            for work in works:
+                work.drop_queued()
+                work.is_closing = work.is_given_up = True
+                self._owned.pop(work.partition, None)
+                if work.unsettled:
+                    self._leaving.append(work)
+            self._turns = deque(work for work in self._turns if work.queued)
+
+    def counts(self) -> WorkCounts:
+        """Return the totals over what is held."""
+        with self._lock:
+            works = self._owned.values()
+            begun = sum(work.in_flight for work in works)
+            in_flight = min(begun, self._concurrency)  # the rest is planned a turn ahead
+            return WorkCounts(sum(work.queued for work in works) + begun - in_flight, in_flight)
+
+    # --- worker thread ----------------------------------------------------------------------
+
+    def begin_writes(
+        self, schedule: WriteSchedule, horizon_at: int, now: int, *, most: int | None = None
+    ) -> list[Writes]:
+        """Begin the writes that start before ``horizon_at``, partitions in turn, at most ``most``.
+
+        Without a limit they are as many as the slots take.
+        """
+        begun: list[Writes] = []
+        share = total = 0
+        with self._lock:
+            for _ in range(2 * len(self._turns)):
+                if not self._turns:
+                    break
+                work = self._turns[0]
+                room = schedule.room_until(horizon_at, work.chunks[0].arrived_at, now)
+                room = room if most is None else min(room, most - total)
+                if room == 0:
+                    break
+                share = share or max(1, -(-room // len(self._turns)))
+                writes = work.begin(min(share, room), schedule, horizon_at=horizon_at, now=now)
+                begun.append(writes)
+                total += len(writes)
+                self._turns.popleft()
+                if work.queued:
+                    self._turns.append(work)
+        return begun
+
+    def finish(self, writes: Writes) -> None:
+        """Count ``writes`` as done."""
+        with self._lock:
+            writes.work.finish(writes)
+            self.processed_total += len(writes)
+
+    def due_batches(self, is_due: Callable[[PartitionWork], bool]) -> list[list[Writes]]:
+        """Take the batches that should go to the ledger now."""
+        with self._lock:
+            works = [*self._owned.values(), *self._leaving]
+            return [work.send_off() for work in works if work.done_count and is_due(work)]
+
+    def acknowledge(self, work: PartitionWork, count: int, last_offset: int) -> None:
+        """Note that the ledger holds ``work`` up to ``last_offset``."""
+        with self._lock:
+            work.acknowledge(count, last_offset)
+            self._note_settled(work)
+        self._on_acknowledged(work.partition, last_offset)
+
+    def abandon(self, work: PartitionWork, count: int) -> None:
+        """Note that the ledger will never hold ``count`` records of ``work``, which is given up."""
+        with self._lock:
+            work.unacknowledged -= count
+            self._note_settled(work)
+
+    def has_queued(self) -> bool:
+        """Return whether any record waits for its write."""
+        return bool(self._turns)
+
+    def is_unsettled(self) -> bool:
+        """Return whether a done or sent record is still unacknowledged."""
+        with self._lock:
+            works = [*self._owned.values(), *self._leaving]
+            return any(work.done_count or work.unacknowledged for work in works)
+
+    def is_hurried(self) -> bool:
+        """Return whether the poll thread waits for a closing partition's acknowledgements."""
+        with self._lock:
+            return any(work.is_closing and work.unacknowledged for work in self._owned.values())
+
+    def wait_for_work(self, timeout_seconds: float, *, is_idle: bool) -> None:
+        """Sleep; new records wake an idle worker, a closing partition wakes any."""
+        with self._changed:
+            if not self._is_woken and not (is_idle and self._turns):
+                self._is_waiting_idle = is_idle
+                self._changed.wait_for(lambda: self._is_woken, timeout_seconds)
+                self._is_waiting_idle = False
+            self._is_woken = False
+
+    def wake(self) -> None:
+        """Make the worker turn at once, also one that is not asleep yet."""
+        with self._lock:
+            self._is_woken = True
+            self._changed.notify_all()
+
+    def _note_settled(self, work: PartitionWork) -> None:
+        if work.unsettled == 0 and work in self._leaving:
+            self._leaving.remove(work)
+        self._changed.notify_all()

@@ -30,7 +30,6 @@ from lagbench.programs.steady_clock import SteadyClock
 from lagbench.shared_with_spark.event import Events
 
 log = logging.getLogger(__name__)
-
 TURN_NS = 20_000_000
 """Writes are begun this far ahead: 50 wake-ups a second instead of one per record.
 
@@ -39,17 +38,11 @@ that is given up waits at most this much longer for its last writes.
 """
 
 _SHORTEST_SLEEP_NS = 10_000_000
-
 _IDLE_SLEEP_NS = 1_000_000_000
-
 _ACKNOWLEDGEMENT_SLEEP_NS = 20_000_000
-
 _LAST_TURN_SECONDS = 3.0
-
 _LAST_FLUSH_SECONDS = 5.0
-
 BATCH_RECORDS = 1000
-
 BATCH_AGE_NS = 150_000_000
 
 

@@ -19,7 +19,6 @@ from lagbench.core.scenario.message_costs import DownstreamPace
 # How far back a start may be placed when the thread woke late. Above that the process was frozen
 # or starved, and a frozen process does no writes.
 MAX_LATE_NS = 250_000_000
-
 FREE_BATCH_RECORDS = 2000
 """Records that start together when a write costs nothing."""
 

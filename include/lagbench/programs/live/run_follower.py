@@ -19,7 +19,7 @@ import psutil
 import yaml
 from pydantic import Field, ValidationError
 
-from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
+from lagbench.adapters.kafka.telemetry_topic import TelemetryFollower, TelemetryLog
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live.live_course import Course
@@ -43,7 +43,6 @@ from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import UsageSample
 from lagbench.errors import NotReady
 from lagbench.programs.flags import CommandLine, Settings
-from lagbench.programs.telemetry_follower import TelemetryFollower
 
 SOURCE = "live"
 FENCE_PHASE = "fence_run"

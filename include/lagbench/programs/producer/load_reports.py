@@ -65,7 +65,6 @@ class LatenessCounts:
 
 
 log = logging.getLogger(__name__)
-
 Sent = TypeVar("Sent", bound=Record)
 
 

@@ -33,11 +33,8 @@ WHERE = "producer"
 
 # As fast as the machine can is a profile that no machine holds: the highest rate there is.
 FLAT_OUT_RATE_PER_SECOND = 1_000_000
-
 _MAX_PRODUCER_ID = 2**32 - 1
-
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
-
 _UNIT_SECONDS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 _KINDS: Mapping[str, type[SteadyProfile | StepProfile | BurstyProfile | TraceProfile]] = {

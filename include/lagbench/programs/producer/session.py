@@ -16,17 +16,17 @@ from lagbench.core.scenario.offered_load import NS
 from lagbench.core.scenario.scenario import PartitionPlan
 from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.producer.load_reports import Reports
-from lagbench.programs.producer.message_feed import (
+from lagbench.programs.producer.outbox import (
+    MESSAGE_TIMEOUT_SECONDS,
     BlockFeed,
     MessageBodies,
+    Outbox,
     ReadyBlock,
     SampleBodies,
 )
-from lagbench.programs.producer.outbox import MESSAGE_TIMEOUT_SECONDS, Outbox
 from lagbench.programs.producer.producer_settings import ProducerSettings
 
 log = logging.getLogger(__name__)
-
 EXIT_SIGTERM = 128 + signal.SIGTERM
 # What is due is sent this often; lateness is therefore about half of it when nothing disturbs.
 _TICK_NS = 5_000_000

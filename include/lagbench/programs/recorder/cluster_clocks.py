@@ -21,8 +21,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lagbench.adapters.kube.client.kube_errors import get
 from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.kube_client import get
 from lagbench.core.clocks import API_SERVER
 from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.measures.evidence.clock_readings import RunningBound, answer_bound, probe_at
@@ -30,25 +30,18 @@ from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import ClockOffset
 from lagbench.core.workload_state import is_ready
 from lagbench.errors import NotReady
-from lagbench.programs.recorder.sampling_grid import SourceThread
+from lagbench.programs.recorder.pod_watch import SourceThread
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 log = logging.getLogger(__name__)
-
 _EAGER_SECONDS = 1.0
-
 _CALM_SECONDS = 5.0
-
 _TIGHT_NS = 20_000_000  # an answer takes 2 to 10 ms in a cluster
-
 _LOOK_SECONDS = 5.0
-
 _ANSWER_SECONDS = 2.0
-
 _FURTHEST_NS = 20 * NS_PER_SECOND  # nothing is ever due later than this
-
 Ask = Callable[[], tuple[int, str, int]]
 """Asks once and returns the instants before and after, and the ``Date`` between."""
 
@@ -171,9 +164,7 @@ def date_of(headers: Mapping[str, str] | Message) -> str:
 
 
 _VERSION_SECONDS = 2.0
-
 _OWN_PODS = "app.kubernetes.io/part-of=lagbench"
-
 _ENDPOINT = "metrics"
 
 

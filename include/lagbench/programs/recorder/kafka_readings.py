@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
+from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.adapters.kafka.kafka_admin import GroupMember as Member
 from lagbench.adapters.kafka.kafka_admin import GroupRequest, GroupSnapshot, KafkaAdmin
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
-from lagbench.adapters.kafka.kafka_lag import open_admin, read_offsets, read_partitions
+from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.core.measures.evidence.lag_readings import lag_series
 from lagbench.core.telemetry.records_of_programs import (
     ConsumerProgress,
@@ -37,7 +37,6 @@ from lagbench.core.telemetry.records_of_recorder import (
 )
 
 _TIMEOUT_SECONDS = 1.0
-
 _REQUEST_LIMIT_SECONDS = 3600.0
 """Longer than an outage of a broker: with librdkafka 2.16.1 a request to a group's coordinator that
 times out while the broker stops ends the process (see ``adapters.kafka.kafka_lag``).
@@ -49,9 +48,7 @@ _ANSWER_LIMIT_SECONDS = 3.0
 would end the request. Each request that is given up without an answer between doubles the limit."""
 
 _LONGEST_ANSWER_LIMIT_SECONDS = 60.0
-
 _MEMBERS_EVERY_SECONDS = 10.0
-
 _AT_REST = frozenset({"stable", "empty", "dead"})
 """States of a group in which no rebalance is in progress."""
 
@@ -68,15 +65,11 @@ class LagReading:
 
     def __call__(self, at: int) -> Iterable[Record]:
         """Return one sample of all partitions; partial answers are errors."""
-        # In each sample: until a new partition is read its lag is not known.
-        partitions = read_partitions(self._admin, self._topic, timeout_seconds=_TIMEOUT_SECONDS)
-        places = [(self._topic, partition) for partition in partitions]
-        found = read_offsets(self._admin, self._group, places, timeout_seconds=_TIMEOUT_SECONDS)
-        rows = [
-            (partition, offsets.end, offsets.committed)
-            for (_, partition), offsets in found.items()
-            if offsets.end is not None
-        ]
+        # With the partitions of now: until a new one is read its lag is not known.
+        found = read_group_lag(
+            self._admin, self._group, self._topic, timeout_seconds=_TIMEOUT_SECONDS
+        )
+        rows = [(n, one.end, one.committed) for n, one in found.items() if one.end is not None]
         return [LagSample(at=at, source=self._source, partitions=rows)]
 
 
@@ -163,17 +156,13 @@ class GroupReading:
         return found
 
     def _connect(self) -> KafkaAdmin:
-        return KafkaAdmin(
-            {**self._settings, **RECOVERY},
-            timeout_seconds=_TIMEOUT_SECONDS,
-        )
+        return KafkaAdmin({**self._settings, **RECOVERY}, timeout_seconds=_TIMEOUT_SECONDS)
 
 
 Kind = TypeVar("Kind", bound=Record)
 
 # Beyond two intervals a reading is missing: then the last good one says nothing of now.
 _INTERVALS_SHOWN = 2.5
-
 _SHORTEST_SHOWN_SECONDS = 2.5
 
 # Pods and producer report once a second, by Kafka and by clocks of their own.

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from lagbench.core.kubernetes_values import parse_milli
 from lagbench.core.policy.policy_limits import lowest_target_records
-from lagbench.core.scenario.scenario import Workload
 from lagbench.core.telemetry.records_of_programs import (
     ConsumerProgress,
     LoadStep,
@@ -37,6 +35,9 @@ from lagbench.core.telemetry.records_of_recorder import (
     UsageSample,
 )
 from lagbench.programs.recorder.kafka_readings import NewestReadings, exposed_lag
+
+if TYPE_CHECKING:
+    from lagbench.programs.recorder.sources import RecorderOptions
 
 Row = tuple[Sequence[Any], float | None]
 """Label values and a value; None is unknown and makes no series."""
@@ -61,17 +62,6 @@ class Family(NamedTuple):
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedNames:
-    """The run's values for the labels of other exporters."""
-
-    group: str
-    topic: str
-    namespace: str
-    deployment: str
-    workload: Workload = "Deployment"
-
-
 class Exposition:
     """The newest readings in Prometheus' text format."""
 
@@ -79,7 +69,7 @@ class Exposition:
         self,
         newest: NewestReadings,
         *,
-        aliases: ObservedNames | None = None,
+        aliases: RecorderOptions | None = None,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
         """Show ``newest`` as it is at each scrape; with ``aliases`` also by other names."""
@@ -199,7 +189,7 @@ def _consumers_and_bench(newest: NewestReadings, now: int) -> Iterator[Family]:
     yield Family("recorder_gaps", "Readings that failed", "what", gaps, True)
 
 
-def _of_kafka_exporter(newest: NewestReadings, now: int, run: ObservedNames) -> Iterator[Family]:
+def _of_kafka_exporter(newest: NewestReadings, now: int, run: RecorderOptions) -> Iterator[Family]:
     """Yield its families; it would export -1 for a lag without a commit, which is missing here."""
 
     def of(*before: str, rows: Iterable[Row]) -> list[Row]:
@@ -219,7 +209,7 @@ def _of_kafka_exporter(newest: NewestReadings, now: int, run: ObservedNames) -> 
 
 
 def _of_kube_state_metrics(
-    newest: NewestReadings, now: int, run: ObservedNames
+    newest: NewestReadings, now: int, run: RecorderOptions
 ) -> Iterator[Family]:
     """Yield its families, and those of ScaledObjects as docs/monitoring.md configures them.
 

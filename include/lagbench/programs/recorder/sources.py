@@ -11,34 +11,35 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import Field, PositiveInt
 
 from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kube.client.api_discovery import Event, WatchTimes, list_and_watch
-from lagbench.adapters.kube.client.kube_errors import log_in
 from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.kube_client import Event, WatchTimes, list_and_watch, log_in
 from lagbench.core.measures.evidence.group_events import STOPPING_PHASE
+from lagbench.core.scenario.conf_limits import Flag
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL
 from lagbench.core.scenario.scenario import Workload
 from lagbench.core.telemetry.records import encode_record
 from lagbench.core.telemetry.records_of_programs import Phase, Record
 from lagbench.core.telemetry.records_of_recorder import What
 from lagbench.errors import NotReady
+from lagbench.programs.flags import CommandLine, RunFlags, Settings
 from lagbench.programs.recorder.cluster_clocks import ClockProbe, ClockSources
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
-from lagbench.programs.recorder.kube_readings import (
-    OwnScalers,
-    ScalerKind,
-    UsageReading,
-    replica_reading,
-    scaler_reading,
-)
-from lagbench.programs.recorder.pod_watch import ObjectWatch, PodWatch
-from lagbench.programs.recorder.recorder_settings import RecorderOptions
-from lagbench.programs.recorder.sampling_grid import GridSampler, Read, SourceThread
+from lagbench.programs.recorder.pod_watch import GridSampler, PodWatch, Read, SourceThread
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     ReplicaWatch,
+    Scaled,
+    ScalerKind,
     ScalerWatch,
+    UsageReading,
+    replica_reading,
+    scaler_reading,
 )
 from lagbench.programs.steady_clock import ClockWatch
 
@@ -46,34 +47,68 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 _KUBE_TIMEOUT_SECONDS = 2.0
-
+_INTERVAL_NS = 1_000_000_000
 _WATCH_TIMES = WatchTimes(list_seconds=5.0, watch_seconds=30, overdue_seconds=5.0)
-
 Send = Callable[[Record], None]
-
 Sources = list[SourceThread]
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """The workload that is watched, its pods, and the name under which they are reported."""
+class RecorderOptions(RunFlags, Settings):
+    """lagbench's observer of a run."""
 
-    namespace: str
-    deployment: str
-    workload: Workload
-    pod_selector: str
-    source: str
-    has_own_policy: bool = False
-    """True: ScaledObjects are watched, too, which takes a right that an observer may not have."""
+    group: str = Field(description="consumer group; default: the run's, by --run-id")
+    telemetry_topic: str = Field(
+        description="topic of the telemetry; default: the run's, by --run-id"
+    )
+    namespace: str = Field(NAMESPACE, description="namespace of the consumers")
+    deployment: str = Field(CONSUMER_DEPLOYMENT, description="workload of the consumers")
+    workload: Workload = Field("Deployment", description="kind of that workload")
+    interval_seconds: float = Field(1.0, ge=0.1, le=3600, description="time between two samples")
+    has_metric_aliases: Annotated[bool, Flag("metric-aliases")] = Field(
+        False, description="metrics also have the names of kafka_exporter and kube-state-metrics"
+    )
+    source: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
+        "recorder", description="the pod's metadata.name"
+    )
+    observed_pids: dict[str, PositiveInt] = Field(
+        {}, description='a JSON object of process ids by name, such as {"broker": 4711}'
+    )
+
+    @property
+    def pod_selector(self) -> str:
+        """The label selector of the run's consumers: others may have pods of the same ``app``."""
+        of_deployment = f"app={self.deployment}"
+        if self.run_id is None:  # the topics were named one by one
+            return of_deployment
+        return f"{of_deployment},{RUN_ID_LABEL}={self.run_id}"
+
+
+parse_options = CommandLine(RecorderOptions, module="lagbench.programs.recorder").read
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
     """Where the group's workload runs, and how to log in there; each thread has its own client."""
 
-    watched: Watched
     open_client: Callable[[], ApiClient]
+    namespace: str
+    deployment: str
+    workload: Workload
+    pod_selector: str
     has_scaled_object: bool
+    has_own_policy: bool = False
+    """True: ScaledObjects are watched, too, which takes a right that an observer may not have."""
+
+    def open_kube(self) -> Kube:
+        """Log in to the workload's namespace."""
+        seconds = _KUBE_TIMEOUT_SECONDS
+        client = self.open_client()
+        return Kube(client, namespace=self.namespace, request_timeout_seconds=seconds)
+
+    def events(self, path: str, **selection: str) -> Callable[[], Iterator[Event]]:
+        """Return what lists and watches the objects below a path, with a client of its own."""
+        client = cache(self.open_client)
+        return lambda: list_and_watch(client(), path, _WATCH_TIMES, selection=selection)
 
 
 def recorder_sources(
@@ -90,12 +125,13 @@ def recorder_sources(
             advice="Set KUBECONFIG, or run in a pod with a service account",
         )
 
-    watched = Watched(
+    cluster = ObservedCluster(
+        open_client,
         options.namespace,
         options.deployment,
         options.workload,
         options.pod_selector,
-        options.source,
+        has_scaled_object=True,
         has_own_policy=True,
     )
     return sources_of(
@@ -104,9 +140,9 @@ def recorder_sources(
         group=options.group,
         topic=options.topic,
         source=options.source,
+        cluster=cluster,
         pids=options.observed_pids,
         interval_ns=round(options.interval_seconds * 1e9),
-        cluster=ObservedCluster(watched, open_client, has_scaled_object=True),
     )
 
 
@@ -117,9 +153,9 @@ def sources_of(
     group: str,
     topic: str,
     source: str,
-    pids: Mapping[str, int],
-    interval_ns: int,
     cluster: ObservedCluster | None,
+    pids: Mapping[str, int] = MappingProxyType({}),
+    interval_ns: int = _INTERVAL_NS,
 ) -> Sources:
     """Return the threads that read a group and, if one is given, its workload; not started.
 
@@ -135,29 +171,8 @@ def sources_of(
     origin_at = time.time_ns()
     threads: Sources = []
     if cluster is not None:
-        watched, scalers = cluster.watched, OwnScalers()
-
-        def open_kube() -> Kube:
-            client = cluster.open_client()
-            seconds = _KUBE_TIMEOUT_SECONDS
-            return Kube(client, namespace=watched.namespace, request_timeout_seconds=seconds)
-
-        name = watched.deployment
-        reads["replicas"] = replica_reading(
-            open_kube, deployment=name, source=source, workload=watched.workload
-        )
-        read_scalers: dict[What, ScalerKind] = {"hpa": "HorizontalPodAutoscaler"}
-        if cluster.has_scaled_object:
-            read_scalers["scaled_object"] = "ScaledObject"
-        for what, kind in read_scalers.items():
-            reads[what] = scaler_reading(
-                kind, open_kube, deployment=name, source=source, scalers=scalers
-            )
-        threads += _watches(watched, cluster.open_client, send, scalers, since_at=origin_at)
-        clocks = ClockSources(cluster.open_client, open_kube)
-        if not clocks.is_on_this_machine():  # else there is one clock
-            probe = ClockProbe(clocks.ask_api_server, clocks.find_nodes, send=send, source=source)
-            threads.append(probe)
+        of_workload, threads = _workload_sources(cluster, send, source, since_at=origin_at)
+        reads |= of_workload
     for what, read in reads.items():
         sampler = GridSampler(
             what,
@@ -173,53 +188,42 @@ def sources_of(
     return threads
 
 
-def _watches(
-    watched: Watched,
-    open_client: Callable[[], ApiClient],
-    send: Send,
-    scalers: OwnScalers,
-    *,
-    since_at: int,
-) -> list[ObjectWatch]:
-    """Return the watches of the workload, its pods, its HPAs and events."""
-    source, deployment, place = watched.source, watched.deployment, watched.namespace
-
-    def events_of(path: str, **selection: str) -> Callable[[], Iterator[Event]]:
-        client = cache(open_client)
-        return lambda: list_and_watch(client(), path, _WATCH_TIMES, selection=selection)
-
-    kind = f"{watched.workload.lower()}s"
-    pods = events_of(f"/api/v1/namespaces/{place}/pods", labelSelector=watched.pod_selector)
-    workloads = events_of(
-        f"/apis/apps/v1/namespaces/{place}/{kind}", fieldSelector=f"metadata.name={deployment}"
+def _workload_sources(
+    cluster: ObservedCluster, send: Send, source: str, *, since_at: int
+) -> tuple[dict[What, Read], Sources]:
+    """Return the readings of the workload and its scalers, and the watches of what changes them."""
+    scaled = Scaled(cluster.deployment, send, source, cluster.open_kube, cluster.workload)
+    in_namespace = f"namespaces/{cluster.namespace}"
+    core, workloads = f"/api/v1/{in_namespace}", f"{cluster.workload.lower()}s"
+    watched: dict[ScalerKind, str] = {"HorizontalPodAutoscaler": "autoscaling/v2"}
+    if cluster.has_own_policy:
+        watched["ScaledObject"] = "keda.sh/v1alpha1"
+    pods = cluster.events(f"{core}/pods", labelSelector=cluster.pod_selector)
+    itself = cluster.events(
+        f"/apis/apps/v1/{in_namespace}/{workloads}", fieldSelector=f"metadata.name={scaled.name}"
     )
-    hpas = events_of(f"/apis/autoscaling/v2/namespaces/{place}/horizontalpodautoscalers")
-    kinds: dict[ScalerKind, Callable[[], Iterator[Event]]] = {"HorizontalPodAutoscaler": hpas}
-    if watched.has_own_policy:
-        path = f"/apis/keda.sh/v1alpha1/namespaces/{place}/scaledobjects"
-        kinds["ScaledObject"] = events_of(path)
-    return [
+    threads: Sources = [
         PodWatch(pods, send, source),
-        ReplicaWatch(workloads, send, source, deployment=deployment),
-        *(
-            ScalerWatch(kind, events, send, source, deployment=deployment, scalers=scalers)
-            for kind, events in kinds.items()
-        ),
-        EventWatch(
-            events_of(f"/api/v1/namespaces/{place}/events"),
-            send,
-            source,
-            deployment=deployment,
-            scalers=scalers,
-            since_at=since_at,
-        ),
+        ReplicaWatch(itself, scaled),
+        EventWatch(cluster.events(f"{core}/events"), scaled, since_at=since_at),
     ]
+    for kind, group in watched.items():
+        objects = cluster.events(f"/apis/{group}/{in_namespace}/{kind.lower()}s")
+        threads.append(ScalerWatch(kind, objects, scaled))
+    clocks = ClockSources(cluster.open_client, cluster.open_kube)
+    if not clocks.is_on_this_machine():  # else there is one clock
+        probe = ClockProbe(clocks.ask_api_server, clocks.find_nodes, send=send, source=source)
+        threads.append(probe)
+    reads: dict[What, Read] = {
+        "replicas": replica_reading(scaled),
+        "hpa": scaler_reading("HorizontalPodAutoscaler", scaled),
+    }
+    if cluster.has_scaled_object:
+        reads["scaled_object"] = scaler_reading("ScaledObject", scaled)
+    return reads, threads
 
 
 SOURCE = "observer"
-
-_INTERVAL_NS = 1_000_000_000
-
 _LOOK_SECONDS = 1.0
 
 
@@ -275,14 +279,7 @@ class GroupObserver:
         self.records = RecordsFile(path)
         self._clock_watch = ClockWatch(SOURCE, self.records.write)
         self._threads = sources_of(
-            settings,
-            self.records.write,
-            group=group,
-            topic=topic,
-            source=SOURCE,
-            pids={},
-            interval_ns=_INTERVAL_NS,
-            cluster=cluster,
+            settings, self.records.write, group=group, topic=topic, source=SOURCE, cluster=cluster
         )
 
     def __enter__(self) -> Self:

@@ -9,10 +9,16 @@ import logging
 import os
 import sys
 import time
+from typing import Any
 
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.process.stop_signal import StopSignal
-from lagbench.core.telemetry.records_of_programs import PodStarted, PodStopped, SigtermReceived
+from lagbench.core.telemetry.records_of_programs import (
+    PodStarted,
+    PodStopped,
+    Record,
+    SigtermReceived,
+)
 from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
 from lagbench.programs.program_end import run_program
@@ -21,7 +27,6 @@ from lagbench.programs.steady_clock import ClockWatch, SteadyClock, process_star
 
 _LOOK_SECONDS = 0.5
 _TELEMETRY_SECONDS = 5.0
-
 log = logging.getLogger("lagbench.programs.spark_daemon")
 
 
@@ -36,67 +41,40 @@ def main() -> int:
 def _run(settings: DaemonSettings, stopping: StopSignal) -> int:
     daemon = Daemon(settings, os.environ)  # before any thread
     HttpEndpoint(*address_and_port(os.environ), probe_routes(daemon.is_ready))
-    reports = _Reports(settings) if settings.role == "worker" else None
-    if reports is not None:
-        reports.started()
+    is_worker, clock = settings.role == "worker", SteadyClock()
+    telemetry = TelemetryLog(settings.bootstrap_servers, settings.telemetry_topic)
+    watch = ClockWatch(settings.pod_name, telemetry.send)
+
+    def report(kind: type[Record], **fields: Any) -> None:
+        """Report a worker's life; its tasks report themselves, and a master has none."""
+        if is_worker:
+            telemetry.send(kind(at=clock.now_ns(), source=settings.pod_name, **fields))
+
+    report(
+        PodStarted,
+        process_started_at=process_started_at(),
+        balancer=settings.balancer,
+        concurrency=settings.concurrency,
+        process_ms=settings.mean_process_ms,
+        cpu_ms=settings.cpu_ms,
+        instance_id=None,
+        start_cpu_seconds=time.process_time(),
+    )
     while not stopping.wait(_LOOK_SECONDS):
         if daemon.exit_code is not None:
             raise NotReady(f"Spark's {settings.role} ended with exit code {daemon.exit_code}")
-        if reports is not None:
-            reports.look()
-    if reports is not None:
-        reports.asked_to_stop()
+        if is_worker:
+            watch.look()
+    report(SigtermReceived, queued=None, in_flight=None)
     are_done = daemon.end(
-        decommissions=settings.role == "worker" and settings.decommission,
+        decommissions=is_worker and settings.decommission,
         within_seconds=settings.shutdown_timeout_seconds,
     )
-    if reports is not None:
-        reports.stopped(is_graceful=settings.decommission and are_done)
+    is_graceful = settings.decommission and are_done
+    unknown = {"abandoned": None, "processed_total": None}
+    report(PodStopped, reason="SIGTERM", is_graceful=is_graceful, **unknown)
+    telemetry.flush(_TELEMETRY_SECONDS)
     return int(ExitCode.PASS)
-
-
-class _Reports:
-    """The telemetry of a worker; its tasks report themselves."""
-
-    def __init__(self, settings: DaemonSettings) -> None:
-        self._settings = settings
-        self._log = TelemetryLog(settings.bootstrap_servers, settings.telemetry_topic)
-        self._clock = SteadyClock()
-        self._watch = ClockWatch(settings.pod_name, self._log.send)
-
-    def started(self) -> None:
-        settings = self._settings
-        record = PodStarted(
-            at=self._clock.now_ns(),
-            source=settings.pod_name,
-            process_started_at=process_started_at(),
-            balancer=settings.balancer,
-            concurrency=settings.concurrency,
-            process_ms=settings.mean_process_ms,
-            cpu_ms=settings.cpu_ms,
-            instance_id=None,
-            start_cpu_seconds=time.process_time(),
-        )
-        self._log.send(record)
-
-    def look(self) -> None:
-        self._watch.look()
-
-    def asked_to_stop(self) -> None:
-        source, at = self._settings.pod_name, self._clock.now_ns()
-        self._log.send(SigtermReceived(at=at, source=source, queued=None, in_flight=None))
-
-    def stopped(self, *, is_graceful: bool) -> None:
-        record = PodStopped(
-            at=self._clock.now_ns(),
-            source=self._settings.pod_name,
-            reason="SIGTERM",
-            abandoned=None,
-            processed_total=None,
-            is_graceful=is_graceful,
-        )
-        self._log.send(record)
-        self._log.flush(_TELEMETRY_SECONDS)
 
 
 if __name__ == "__main__":

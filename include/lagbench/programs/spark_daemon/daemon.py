@@ -37,13 +37,9 @@ _HEAP = "160m"
 
 # A daemon only keeps lists: the optimising compiler and a parallel collector cost more than it.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
 _PAGE_SECONDS = 2.0
-
 _LOOK_SECONDS = 0.1
-
 _END_SECONDS = 5.0
-
 log = logging.getLogger("lagbench.programs.spark_daemon")
 
 
@@ -51,10 +47,7 @@ class Daemon:
     """Spark's master or worker; it and all that it starts end with this process."""
 
     def __init__(self, settings: DaemonSettings, environment: Mapping[str, str]) -> None:
-        """Start the JVM. No thread may run yet: it ends with the thread that starts it.
-
-        :raises NotReady: PySpark is not installed.
-        """
+        """Start the JVM. No thread may run yet: it ends with the thread that starts it."""
         found = importlib.util.find_spec("pyspark")
         if found is None or found.origin is None:
             raise NotReady("PySpark is not installed: the pod needs the image of Spark")
@@ -163,10 +156,7 @@ def _arguments(settings: DaemonSettings) -> list[str]:
 
 
 def java_of(environment: Mapping[str, str]) -> str:
-    """Return the Java that Spark's launcher takes.
-
-    :raises NotReady: there is none.
-    """
+    """Return the Java that Spark's launcher takes."""
     home = environment.get("JAVA_HOME", "")
     java = Path(home) / "bin" / "java"
     if not home or not os.access(java, os.X_OK):
@@ -220,10 +210,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 
 
 def secret_of(environment: Mapping[str, str], *, where: str) -> str:
-    """Return the secret of the run's Spark.
-
-    :raises WrongInput: there is none, or an empty one, which everybody knows.
-    """
+    """Return the secret of the run's Spark."""
     secret = environment.get(SECRET_VARIABLE, "")
     if not secret:
         allowed = "a secret that all pods of the run share, from a Secret"
@@ -235,8 +222,6 @@ def require_version(wanted: str, *, where: str) -> None:
     """Reject a pod whose Spark differs from that of the run's other pods.
 
     Spark compares no versions: tasks would fail later, with errors of serialisation.
-
-    :raises WrongInput: it differs, or there is none.
     """
     try:
         own = version("pyspark")

@@ -19,7 +19,6 @@ from lagbench.programs.tcp_proxy.proxy import Proxy
 
 _LONGEST_END_SECONDS = 30.0
 """After SIGTERM connections may end by themselves: consumers commit and leave meanwhile."""
-
 log = logging.getLogger("lagbench.programs.tcp_proxy")
 
 

@@ -17,11 +17,8 @@ from lagbench.programs.flags import CommandLine, Settings
 
 LOOPBACK = "127.0.0.1"
 """All ports of the proxy."""
-
 ProxyMode = Literal["pass", "latency", "blackhole", "reset"]
-
 MOST_LATENCY_MS = 60_000
-
 LONGEST_ORDER_SECONDS = 86_400
 
 
@@ -98,7 +95,6 @@ class ProxySettings(Settings):
 
 
 parse_settings = CommandLine(ProxySettings, module="lagbench.programs.tcp_proxy").read
-
 Obey = Callable[[ProxyOrder], ProxyState]
 
 
@@ -135,7 +131,6 @@ async def orders_taken(port: int, obey: Obey) -> AsyncIterator[int]:
 
 
 _ANSWER: TypeAdapter[ProxyState | ProxyRefusal] = TypeAdapter(ProxyState | ProxyRefusal)
-
 _ANSWER_SECONDS = 5.0
 
 

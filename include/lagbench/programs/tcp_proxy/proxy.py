@@ -9,16 +9,13 @@ import socket
 import struct
 import time
 from collections import Counter, deque
-from collections.abc import Callable
 from typing import Self
 
 from lagbench.errors import NotReady
 from lagbench.programs.tcp_proxy.orders import LOOPBACK, Fault, ProxyOrder, ProxyState
 
 log = logging.getLogger(__name__)
-
 _LINGER_FOR_RESET = struct.pack("ii", 1, 0)  # closing sends RST instead of FIN
-
 _BACKLOG = 1024
 
 
@@ -34,7 +31,7 @@ class Proxy:
         self.fault = Fault()
         self.passed_bytes: Counter[str] = Counter()
         self.reset_connections = 0
-        self.connections: set[_Connection] = set()
+        self.connections: set[_Side] = set()
         self._since = time.time_ns()
         self._undo: asyncio.TimerHandle | None = None
         self._server: asyncio.Server | None = None
@@ -45,10 +42,7 @@ class Proxy:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: _Side("to_broker", lambda client: _Connection(self, client)),
-                LOOPBACK,
-                self.port,
-                backlog=_BACKLOG,
+                lambda: _Side(self), LOOPBACK, self.port, backlog=_BACKLOG
             )
         except OSError as error:
             raise NotReady(
@@ -88,7 +82,7 @@ class Proxy:
             return False
         return True
 
-    def forget(self, connection: _Connection) -> None:
+    def forget(self, connection: _Side) -> None:
         """Take a connection out that has ended."""
         self.connections.discard(connection)
         if not self.connections:
@@ -113,78 +107,97 @@ class Proxy:
             connection.disturb(fault)
 
 
-class _Connection:
-    """A client's connection and its counterpart to the broker."""
+MOST_WAITING_BYTES = 16 * 1024 * 1024
+"""The source is not read while more than this waits for its time."""
 
-    def __init__(self, proxy: Proxy, client: asyncio.Transport) -> None:
-        self._proxy = proxy
-        self._sides = {"to_broker": client}
-        """The sources of the ways; the broker's is there once it is connected."""
-        self.ways = {"to_broker": self._way("to_broker")}
+_Chunk = tuple[float, bytes | None]
+"""When it is due, by the loop's clock; None instead of bytes: the source has ended."""
+
+
+class _Side(asyncio.Protocol):
+    """One end of a connection: takes its bytes and passes them on to the other end.
+
+    A client's side opens its counterpart to the broker; while it is held it has none.
+    """
+
+    def __init__(self, proxy: Proxy, client: _Side | None = None) -> None:
+        """Be a client's side, or the counterpart of ``client``."""
+        self._proxy, self._loop = proxy, asyncio.get_running_loop()
+        self.client = client or self
+        self._counter = "to_broker" if client is None else "to_client"
+        self.other = client
+        self.transport: asyncio.Transport
         self._opening: asyncio.Task[None] | None = None
-        proxy.connections.add(self)
-        proxy.no_connection.clear()
-        self.disturb(proxy.fault)
+        self._fault = Fault()
+        self._waiting: deque[_Chunk] = deque()
+        self.waiting_bytes = 0
+        """Taken from this end and not yet passed on."""
+        self._last_due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_target_full = self._has_ended = self._is_paused = False
 
-    def _way(self, name: str) -> Way:
-        def count(passed: int) -> None:
-            self._proxy.passed_bytes[name] += passed
+    # --- what asyncio calls -----------------------------------------------------------------
 
-        return Way(self._sides[name], count)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - asyncio's type is wider
+        self.transport = transport
+        if self.client is self:
+            self._proxy.connections.add(self)
+            self._proxy.no_connection.clear()
+            self.disturb(self._proxy.fault)
+        elif self.client not in self._proxy.connections:  # reset or closed meanwhile
+            transport.abort()
+        else:
+            self.client.other = self
+            self._take_fault(self._proxy.fault)
+            self.client._look()  # noqa: SLF001 - the other end
 
-    @property
-    def to_broker(self) -> Way:
-        """The way from the client, which is there from the start."""
-        return self.ways["to_broker"]
+    def data_received(self, data: bytes) -> None:
+        self._push(data)
+
+    def eof_received(self) -> bool:
+        self._end()
+        return True  # the connection closes when the end has been passed on
+
+    def pause_writing(self) -> None:
+        self._source_is_too_fast(True)
+
+    def resume_writing(self) -> None:
+        self._source_is_too_fast(False)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._end()
+        if all(side.transport.is_closing() for side in self._sides):
+            self._proxy.forget(self.client)
+
+    # --- what the proxy calls, of a client's side --------------------------------------------
 
     def disturb(self, fault: Fault) -> None:
         """Put a fault in force; a held connection that has no counterpart yet gets one after it."""
         if fault.mode == "reset":
             self._reset()
             return
-        for way in self.ways.values():
-            way.disturb(fault)
+        for side in self._sides:
+            side._take_fault(fault)  # noqa: SLF001 - the other end
         if self._opening is None and not fault.is_holding:
-            self._opening = asyncio.get_running_loop().create_task(self._open())
+            self._opening = self._loop.create_task(self._open())
 
     def close(self) -> None:
         """End both sides."""
         self._proxy.forget(self)
         if self._opening is not None:
             self._opening.cancel()
-        for transport in self._sides.values():
-            transport.close()
+        for side in self._sides:
+            side.transport.close()
 
-    def source_ended(self, name: str) -> None:
-        """Pass an end on; without a counterpart there is nothing left."""
-        if name in self.ways:
-            self.ways[name].end()
-        if len(self._sides) == 1:
-            self.close()
-
-    def side_lost(self) -> None:
-        """Forget the connection once both sides have ended."""
-        if all(side.is_closing() for side in self._sides.values()):
-            self._proxy.forget(self)
-
-    def _broker_opened(self, broker: asyncio.Transport) -> _Connection:
-        """Let bytes flow both ways, under the fault that is in force by now."""
-        if self not in self._proxy.connections:  # reset or closed meanwhile
-            broker.abort()
-            return self
-        self._sides["to_client"] = broker
-        self.ways["to_client"] = self._way("to_client")
-        self.ways["to_client"].disturb(self._proxy.fault)
-        self.ways["to_client"].open(self._sides["to_broker"])
-        self.to_broker.open(broker)
-        return self
+    @property
+    def _sides(self) -> list[_Side]:
+        return [self] if self.other is None else [self, self.other]
 
     async def _open(self) -> None:
-        loop, port = asyncio.get_running_loop(), self._proxy.upstream_port
+        port = self._proxy.upstream_port
         try:
-            await loop.create_connection(
-                lambda: _Side("to_client", self._broker_opened), LOOPBACK, port
-            )
+            await self._loop.create_connection(lambda: _Side(self._proxy, self), LOOPBACK, port)
         except OSError as error:  # the broker is down: the client learns it by a closed connection
             log.info("no connection to the broker: %s", error)
             self.close()
@@ -194,79 +207,16 @@ class _Connection:
         self._proxy.forget(self)
         if self._opening is not None:
             self._opening.cancel()
-        for way in self.ways.values():
-            way.drop()
-        for transport in self._sides.values():
+        for side in self._sides:
+            side._drop()  # noqa: SLF001 - the other end
             with contextlib.suppress(OSError):  # the other side was faster
-                found = transport.get_extra_info("socket")
+                found = side.transport.get_extra_info("socket")
                 found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_FOR_RESET)
-            transport.abort()
+            side.transport.abort()
 
+    # --- the way from this end to the other --------------------------------------------------
 
-class _Side(asyncio.Protocol):
-    """The proxy's end of a client's connection, or of its counterpart."""
-
-    def __init__(self, way: str, connect: Callable[[asyncio.Transport], _Connection]) -> None:
-        """Be the source of ``way``."""
-        self._way, self._connect = way, connect
-        self._back = "to_client" if way == "to_broker" else "to_broker"
-        self._connection: _Connection
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - asyncio's type is wider
-        self._connection = self._connect(transport)
-
-    def data_received(self, data: bytes) -> None:
-        if self._way in self._connection.ways:
-            self._connection.ways[self._way].take(data)
-
-    def eof_received(self) -> bool:
-        self._connection.source_ended(self._way)
-        return True  # the connection closes when the end has been passed on
-
-    def pause_writing(self) -> None:
-        if self._back in self._connection.ways:
-            self._connection.ways[self._back].target_is_full(True)
-
-    def resume_writing(self) -> None:
-        if self._back in self._connection.ways:
-            self._connection.ways[self._back].target_is_full(False)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._connection.source_ended(self._way)
-        self._connection.side_lost()
-
-
-MOST_WAITING_BYTES = 16 * 1024 * 1024
-"""The source is not read while more than this waits for its time."""
-
-_Chunk = tuple[float, bytes | None]
-"""When it is due, by the loop's clock; None instead of bytes: the source has ended."""
-
-
-class Way:
-    """Passes bytes from a source to a target; the end of the source ends the target."""
-
-    def __init__(self, source: asyncio.Transport, count: Callable[[int], None]) -> None:
-        """Wait for ``open``; ``count(bytes)`` is called for what is passed on."""
-        self._loop = asyncio.get_running_loop()
-        self._source, self._count = source, count
-        self._target: asyncio.Transport | None = None
-        self._fault = Fault()
-        self._waiting: deque[_Chunk] = deque()
-        self.waiting_bytes = 0
-        """Taken from the source and not yet passed on."""
-        self._last_due = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_target_full = self._has_ended = self._is_paused = False
-        self._look()
-
-    def open(self, target: asyncio.Transport) -> None:
-        """Pass bytes on to ``target`` from now on."""
-        self._target = target
-        self._look()
-
-    def disturb(self, fault: Fault) -> None:
+    def _take_fault(self, fault: Fault) -> None:
         """Put a fault in force, also for the bytes that wait; their order stays."""
         was_holding, self._fault = self._fault.is_holding, fault
         if was_holding and not fault.is_holding:
@@ -275,22 +225,21 @@ class Way:
             self._last_due = due
         self._look()
 
-    def take(self, chunk: bytes) -> None:
-        """Take bytes from the source."""
-        self._push(chunk)
-
-    def end(self) -> None:
-        """Take the end of the source; what it sent before is passed on first."""
+    def _end(self) -> None:
+        """Take the end of this side; what it sent before is passed on first."""
         if not self._has_ended:
             self._has_ended = True
             self._push(None)
+        if self.other is None:  # without a counterpart there is nothing left
+            self.close()
 
-    def target_is_full(self, is_full: bool) -> None:
-        """Read the source no faster than the target takes."""
-        self._is_target_full = is_full
-        self._look()
+    def _source_is_too_fast(self, is_full: bool) -> None:
+        """Read the other end no faster than this one takes."""
+        if self.other is not None:
+            self.other._is_target_full = is_full  # noqa: SLF001 - the other end
+            self.other._look()  # noqa: SLF001
 
-    def drop(self) -> None:
+    def _drop(self) -> None:
         """Forget what waits: the connection was reset."""
         self._has_ended = True
         self._waiting.clear()
@@ -299,10 +248,9 @@ class Way:
             self._timer.cancel()
 
     def _push(self, chunk: bytes | None) -> None:
-        fault, target = self._fault, self._target
-        is_direct = not (self._waiting or fault.is_holding or fault.latency_seconds)
-        if is_direct and target is not None:
-            self._pass_on(target, chunk)
+        fault, is_direct = self._fault, not self._waiting and self.other is not None
+        if is_direct and not fault.is_holding and not fault.latency_seconds:
+            self._pass_on(chunk)
             return
         self._last_due = max(self._last_due, self._loop.time() + fault.latency_seconds)
         self._waiting.append((self._last_due, chunk))
@@ -310,37 +258,27 @@ class Way:
         self._look()
 
     def _look(self) -> None:
-        """Pass on what is due, set the timer for the rest, and pause or resume the source."""
+        """Pass on what is due, set the timer for the rest, and pause or resume reading."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        target = self._target
-        if target is not None and not self._fault.is_holding:
+        is_held = self.other is None or self._fault.is_holding
+        if not is_held:
             while self._waiting and self._waiting[0][0] <= self._loop.time():
                 _, chunk = self._waiting.popleft()
                 self.waiting_bytes -= len(chunk or b"")
-                self._pass_on(target, chunk)
+                self._pass_on(chunk)
             if self._waiting:
                 self._timer = self._loop.call_at(self._waiting[0][0], self._look)
-        self._pace(
-            pauses=target is None
-            or self._fault.is_holding
-            or self._is_target_full
-            or self.waiting_bytes > MOST_WAITING_BYTES
-        )
+        pauses = is_held or self._is_target_full or self.waiting_bytes > MOST_WAITING_BYTES
+        if pauses != self._is_paused and not self.transport.is_closing():
+            self._is_paused = pauses
+            (self.transport.pause_reading if pauses else self.transport.resume_reading)()
 
-    def _pass_on(self, target: asyncio.Transport, chunk: bytes | None) -> None:
+    def _pass_on(self, chunk: bytes | None) -> None:
+        target = self.other.transport if self.other is not None else self.transport
         if chunk is None:
             target.close()  # what it was given before still goes out
         elif not target.is_closing():
             target.write(chunk)
-            self._count(len(chunk))
-
-    def _pace(self, *, pauses: bool) -> None:
-        if pauses == self._is_paused or self._source.is_closing():
-            return
-        self._is_paused = pauses
-        if pauses:
-            self._source.pause_reading()
-        else:
-            self._source.resume_reading()
+            self._proxy.passed_bytes[self._counter] += len(chunk)

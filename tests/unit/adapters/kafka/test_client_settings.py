@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -51,20 +52,18 @@ def test_lines_and_both_forms_of_json_are_the_same_settings(tmp_path: Path) -> N
         (f"security.protocol={HIDDEN}\n", "security.protocol"),
         ("no sign here\n", "line 1"),
         ("{not json", "content"),
+        (None, "No such file"),
     ],
 )
-def test_a_wrong_setting_is_named_without_any_value(tmp_path: Path, text: str, named: str) -> None:
-    """A refusal by librdkafka is one message, which shows no secret."""
+def test_a_wrong_setting_is_named_without_any_value(
+    tmp_path: Path, text: str | None, named: str
+) -> None:
+    """A refusal by librdkafka is one message, which shows no secret; so is a missing file."""
+    path = tmp_path / "absent" if text is None else _file(tmp_path, text)
     with pytest.raises(WrongInput) as refused:
-        read_settings(_file(tmp_path, text))
+        read_settings(path)
     assert named in str(refused.value)
     assert HIDDEN not in str(refused.value)
-
-
-def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    """The message has the path and the reason."""
-    with pytest.raises(WrongInput, match="No such file"):
-        read_settings(tmp_path / "absent.properties")
 
 
 def test_a_program_has_the_servers_of_its_flags_and_the_rest_of_its_file(tmp_path: Path) -> None:
@@ -106,80 +105,68 @@ def test_a_setting_that_loads_code_is_refused(tmp_path: Path, name: str) -> None
         assert "evil" not in str(refused.value)
 
 
-def test_without_security_the_connection_is_plain() -> None:
-    """Nothing but the protocol is set."""
-    assert security_settings(KafkaSecurity()) == {"security.protocol": "plaintext"}
-
-
-def test_tls_takes_pem_texts_and_leaves_out_what_is_not_given() -> None:
-    """The private key and its password are passed on as they are."""
-    security = KafkaSecurity(
-        tls="enable", ca=SecretStr("CA"), key=SecretStr("KEY"), key_password=SecretStr("pw")
-    )
-
-    assert security_settings(security) == {
-        "security.protocol": "ssl",
-        "ssl.ca.pem": "CA",
-        "ssl.key.pem": "KEY",
-        "ssl.key.password": "pw",
-    }
-
-
-def test_unsafe_ssl_checks_neither_the_chain_nor_the_name() -> None:
-    """As KEDA's unsafeSsl."""
-    settings = security_settings(KafkaSecurity(tls="enable", skips_verification=True))
-
-    assert settings["enable.ssl.certificate.verification"] is False
-    assert settings["ssl.endpoint.identification.algorithm"] == "none"
+LOGIN = {"username": "u", "password": SecretStr("p")}
+SASL = {"sasl.username": "u", "sasl.password": "p"}
 
 
 @pytest.mark.parametrize(
-    ("sasl", "mechanism"),
+    ("security", "expected"),
     [
-        ("plaintext", "PLAIN"),
-        ("scram_sha256", "SCRAM-SHA-256"),
-        ("scram_sha512", "SCRAM-SHA-512"),
+        ({}, {"security.protocol": "plaintext"}),
+        # PEM texts are passed on as they are; what is not given is left out.
+        (
+            {"tls": "enable", "ca": SecretStr("CA"), "key": SecretStr("KEY")}
+            | {"key_password": SecretStr("pw")},
+            {"security.protocol": "ssl", "ssl.ca.pem": "CA", "ssl.key.pem": "KEY"}
+            | {"ssl.key.password": "pw"},
+        ),
+        # As KEDA's unsafeSsl: neither the chain nor the name is checked.
+        (
+            {"tls": "enable", "skips_verification": True},
+            {
+                "security.protocol": "ssl",
+                "enable.ssl.certificate.verification": False,
+                "ssl.endpoint.identification.algorithm": "none",
+            },
+        ),
+        (
+            {"sasl": "plaintext", **LOGIN},
+            {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", **SASL},
+        ),
+        (
+            {"tls": "enable", "sasl": "plaintext", **LOGIN},
+            {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", **SASL},
+        ),
+        (
+            {"sasl": "scram_sha256", **LOGIN},
+            {"security.protocol": "sasl_plaintext", "sasl.mechanism": "SCRAM-SHA-256", **SASL},
+        ),
+        (
+            {"tls": "enable", "sasl": "scram_sha512", **LOGIN},
+            {"security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512", **SASL},
+        ),
     ],
 )
-@pytest.mark.parametrize("is_tls", [False, True])
-def test_a_login_goes_over_the_connection_that_is_there(
-    sasl: str, mechanism: str, *, is_tls: bool
+def test_a_trigger_s_login_is_librdkafkas(
+    security: dict[str, Any], expected: dict[str, object]
 ) -> None:
     """SASL with and without TLS are protocols of their own."""
-    security = KafkaSecurity(
-        tls="enable" if is_tls else "disable", sasl=sasl, username="u", password=SecretStr("p")
-    )
-
-    settings = security_settings(security)
-
-    assert settings["security.protocol"] == ("sasl_ssl" if is_tls else "sasl_plaintext")
-    assert (settings["sasl.mechanism"], settings["sasl.username"], settings["sasl.password"]) == (
-        mechanism,
-        "u",
-        "p",
-    )
+    assert security_settings(KafkaSecurity(**security)) == expected
 
 
 def test_a_bearer_token_is_fetched_from_the_given_endpoint() -> None:
-    """The login of the trigger is the client of the token endpoint."""
-    security = KafkaSecurity(
-        sasl="oauthbearer",
-        username="id",
-        password=SecretStr("s"),
-        token_endpoint="https://token",  # noqa: S106 - an address
-        scopes=("a", "b"),
-        extensions="k=v",
-    )
+    """The login of the trigger is the client of the token endpoint.
 
-    settings = security_settings(security)
+    A mechanism that the packaged client lacks is reported, with those that it has.
+    """
+    token: Any = {"sasl": "oauthbearer", "username": "id", "password": SecretStr("s")}
+    endpoint: Any = {"token_endpoint": "https://token", "scopes": ("a", "b"), "extensions": "k=v"}
+
+    settings = security_settings(KafkaSecurity(**token, **endpoint))
 
     assert settings["sasl.oauthbearer.token.endpoint.url"] == "https://token"
     assert settings["sasl.oauthbearer.scope"] == "a b"
     assert settings["sasl.oauthbearer.client.secret"] == "s"
-
-
-def test_kerberos_and_aws_are_refused_by_name() -> None:
-    """A mechanism that the packaged client lacks is reported, with those that it has."""
     with pytest.raises(NotReady, match="gssapi"):
         security_settings(KafkaSecurity(sasl="gssapi"))
     with pytest.raises(NotReady, match="oauthbearer"):
@@ -201,14 +188,10 @@ def trigger(**authentication: str) -> KafkaTrigger:
 
 
 def test_a_trigger_without_a_log_in_has_the_one_of_the_bench() -> None:
-    """A secured bench is not asked in plain text."""
+    """A secured bench is not asked in plain text; a trigger with a log-in may be elsewhere."""
     assert trigger_settings(trigger()) == {
         "bootstrap.servers": "kafka:9092",
         "security.protocol": "ssl",
         "client.id": "bench",
     }
-
-
-def test_a_trigger_with_a_log_in_has_nothing_of_the_bench() -> None:
-    """Its cluster may be another one."""
     assert trigger_settings(trigger(tls="enable")) == {"security.protocol": "ssl"}

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from lagbench.adapters.kafka import kafka_connections, kafka_lag_source
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lagbench.adapters.kafka import kafka_lag_source
+from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.adapters.kafka.kafka_lag import _end, open_admin, read_offsets, read_partitions
 from lagbench.adapters.kafka.kafka_lag_source import KafkaLagSource
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
@@ -89,7 +89,7 @@ def _done(answer: object) -> Future[Any]:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Provide the cluster that the source connects to."""
     cluster = Cluster()
-    monkeypatch.setattr(kafka_connections, "AdminClient", cluster.connect)
+    monkeypatch.setattr(kafka_lag_source, "AdminClient", cluster.connect)
     spec = SimpleNamespace(earliest=lambda: "earliest", latest=lambda: "latest")
     monkeypatch.setattr(kafka_lag_source, "_SPEC", spec)
     return cluster
@@ -116,7 +116,10 @@ def test_records_that_retention_removed_behind_a_commit_are_not_lag(cluster: Clu
 def test_log_starts_are_asked_for_where_a_commit_stands_still(
     cluster: Cluster, clock: list[float]
 ) -> None:
-    """Partition 0, whose commits move, is not asked for; nor is 1 while it has nothing to read."""
+    """Partition 0, whose commits move, is not asked for; nor is 1 while it has nothing to read.
+
+    Of a group that stands still at most every five seconds, however often it is sampled.
+    """
     source = KafkaLagSource({"bootstrap.servers": "k:9092"})
     cluster.committed = [1_000_050, 100]
     source.sample([ITEM], 1)
@@ -125,20 +128,12 @@ def test_log_starts_are_asked_for_where_a_commit_stands_still(
         cluster.end = [1_000_050 + second, 100 + second]
         cluster.committed = [1_000_050 + second - 5, 100]
         source.sample([ITEM], 1)
-
     assert cluster.starts_asked == [[1], [1], [1]]
 
-
-def test_log_starts_of_a_still_group_are_asked_for_at_most_every_five_seconds(
-    cluster: Cluster, clock: list[float]
-) -> None:
-    """A sampling interval of a second does not make it a request a second."""
-    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
     for second in range(11):
-        clock[0] = 100.0 + second
+        clock[0] = 200.0 + second
         source.sample([ITEM], 1)
-
-    assert len(cluster.starts_asked) == 3
+    assert len(cluster.starts_asked) == 3 + 3
 
 
 def test_the_log_start_of_a_partition_without_a_commit_is_in_every_sample(
@@ -184,19 +179,18 @@ def test_a_client_for_lag_looks_for_a_new_leader_soon_after_an_outage() -> None:
     assert given._settings["reconnect.backoff.max.ms"] == 2_000
 
 
-class EmptyAnswer:
-    """Answers for the end of a partition as librdkafka does where the broker had no answer."""
-
-    offset = -1001
+EMPTY = SimpleNamespace(offset=-1001)
+"""What librdkafka answers where the broker had no answer."""
 
 
-def test_an_end_without_an_offset_is_no_reading() -> None:
-    """It would be told as an end offset below zero, and make the total lag wrong."""
-    answer: Future[Any] = Future()
-    answer.set_result(EmptyAnswer())
-
+def test_an_end_without_an_offset_is_no_reading_and_a_start_is_not_known() -> None:
+    """As an end it would make the total lag wrong, as a start 5 messages a lag of 1006."""
     with pytest.raises(NotReady):
-        _end(UnansweredAdmin(), ("events", 0), answer, 0.1)  # type: ignore[arg-type]
+        _end(UnansweredAdmin(), ("events", 0), _done(EMPTY), 0.1)  # type: ignore[arg-type]
+
+    admin: Any = StartlessAdmin()
+    found = read_offsets(admin, "enrich", [("events", 0)], wants_earliest=lambda _: True)
+    assert found == {("events", 0): PartitionOffsets(end=5, committed=None, earliest=None)}
 
 
 class StartlessAdmin:
@@ -204,13 +198,11 @@ class StartlessAdmin:
 
     def __init__(self) -> None:
         """Hold five messages."""
-        self.answers: list[object] = [SimpleNamespace(offset=5), EmptyAnswer()]
+        self.answers: list[object] = [SimpleNamespace(offset=5), EMPTY]
 
     def list_offsets(self, request: dict[Any, Any], **_: object) -> dict[Any, Future[Any]]:
         """Give the end to the first request, and nothing to the second."""
-        answer: Future[Any] = Future()
-        answer.set_result(self.answers.pop(0))
-        return dict.fromkeys(request, answer)
+        return dict.fromkeys(request, _done(self.answers.pop(0)))
 
     def consumer_of(self, _group: str) -> StartlessAdmin:
         """Be the consumer too."""
@@ -219,15 +211,6 @@ class StartlessAdmin:
     def committed(self, places: list[TopicPartition], **_: object) -> list[TopicPartition]:
         """Return the places without an offset."""
         return places
-
-
-def test_a_start_without_an_offset_is_not_known() -> None:
-    """As a start of -1001 it would make 5 messages a lag of 1006."""
-    admin: Any = StartlessAdmin()
-
-    found = read_offsets(admin, "enrich", [("events", 0)], wants_earliest=lambda _: True)
-
-    assert found == {("events", 0): PartitionOffsets(end=5, committed=None, earliest=None)}
 
 
 def fail_once(admin: Any) -> None:
@@ -253,35 +236,17 @@ def test_a_failed_request_does_not_keep_its_client() -> None:
 NOBODY = "127.0.0.1:1"
 
 
-def test_sending_without_a_broker_returns_at_once() -> None:
-    """Records wait in the queue; nothing is dropped, nothing fails."""
-    log = TelemetryLog(NOBODY, "telemetry")
-    began = time.monotonic()
+def test_a_full_queue_drops_and_counts_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Without a broker records wait; one that does not fit is counted, never raised.
 
-    for at in range(100):
-        log.send(GroupJoined(at=at, source="pod-a", member_id="member-1"))
-
-    assert time.monotonic() - began < 30
-    assert log.dropped == 0
-
-
-def test_a_full_queue_drops_and_counts() -> None:
-    """A record that does not fit is counted, never raised into the sender's work."""
-    log = TelemetryLog(NOBODY, "telemetry", queue_records=10)
-
-    for at in range(25):
-        log.send(GroupJoined(at=at, source="pod-a", member_id="member-1"))
-
-    assert log.dropped == 15
-
-
-def test_a_flush_that_leaves_records_is_an_error_in_the_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """The log says how many records are missing and where: the records themselves cannot."""
+    A flush that leaves records is an error in the log, which says how many and where.
+    """
     log = TelemetryLog(NOBODY, "telemetry-7", queue_records=10)
+    began = time.monotonic()
     for at in range(12):
         log.send(GroupJoined(at=at, source="pod-a", member_id="member-1"))
+        assert log.dropped == max(0, at - 9)
+    assert time.monotonic() - began < 30
 
     log.flush(0.1)
 

@@ -8,8 +8,12 @@ import pytest
 from tests.fakes.fake_kube import FakeKube
 from tests.fakes.policies import CPU, scaled_object
 
-from lagbench.adapters.kube.cluster_check import base_objects, foreign_objects, policies_in_the_way
-from lagbench.adapters.kube.cluster_facts import read_cluster_facts
+from lagbench.adapters.kube.cluster_check import (
+    base_objects,
+    foreign_objects,
+    policies_in_the_way,
+    read_cluster_facts,
+)
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.consumer_kinds import SPARK_MASTER
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL, RunNames
@@ -104,31 +108,20 @@ def test_what_the_webhook_looks_at_is_read() -> None:
 
 
 def test_a_target_that_is_not_there_is_known_to_be_missing() -> None:
-    """The webhook's view lacks it, whatever its kind."""
-    target = {"name": "w", "kind": "StatefulSet"}
+    """The webhook's view lacks it, whatever its kind; one of the file is applied before.
 
-    assert facts(FakeKube(), scaled_object()).view().missing == {("Deployment", "w")}
-    assert facts(FakeKube(), scaled_object(scaleTargetRef=target)).view().missing == {
-        ("StatefulSet", "w")
-    }
+    A name that none can have would become part of a path: it is not asked for.
+    """
+    for target in ({"name": "w", "kind": "StatefulSet"}, {"name": "../../secrets"}):
+        kube = StrictKube()
+        missing = facts(kube, scaled_object(scaleTargetRef=target)).view().missing
+        assert missing == {(target.get("kind", "Deployment"), target["name"])}
+        assert ("StatefulSet/w" in kube.read) == (target["name"] == "w")
+        assert len(kube.read) == 2 + (target["name"] == "w")
 
-
-def test_a_target_of_the_file_is_not_asked_for() -> None:
-    """It is applied before the policy."""
     kube = StrictKube()
-
     assert facts(kube, workload(), scaled_object()).workloads == {}
     assert "Deployment/w" not in kube.read
-
-
-def test_a_name_that_none_can_have_is_not_asked_for() -> None:
-    """It would become part of a path."""
-    kube = StrictKube()
-
-    found = facts(kube, scaled_object(scaleTargetRef={"name": "../../secrets"}))
-
-    assert found.view().missing == {("Deployment", "../../secrets")}
-    assert kube.read == ["ScaledObject", "HorizontalPodAutoscaler"]
 
 
 @pytest.mark.parametrize(("requests", "is_read"), [({}, True), ({"cpu": "1"}, False)])
@@ -206,20 +199,15 @@ def test_every_missing_right_is_reported_at_once() -> None:
 
 
 def test_a_cluster_without_keda_is_not_ready() -> None:
-    """The message says how to install it, and nothing was read."""
-    kube = StrictKube()
+    """The message says how to install it, and nothing was read.
 
-    with pytest.raises(NotReady, match="helm install keda"):
-        facts(kube, scaled_object(), served=Served(has_keda=False))
-
-    assert kube.read == []
-
-
-def test_a_file_without_a_scaled_object_asks_nothing() -> None:
-    """Nothing of the cluster bears on an HPA, nor on what goes to another namespace."""
+    A file without a ScaledObject of this namespace asks nothing at all.
+    """
     kube, served = StrictKube(), Served()
     elsewhere = scaled_object(metadata={"namespace": "elsewhere"})
 
+    with pytest.raises(NotReady, match="helm install keda"):
+        facts(kube, scaled_object(), served=Served(has_keda=False))
     found = facts(kube, {"kind": "HorizontalPodAutoscaler"}, elsewhere, "text", served=served)
 
     assert (kube.read, served.asked) == ([], [])
@@ -243,7 +231,7 @@ def test_a_malformed_policy_is_no_hindrance(spec: dict[str, Any]) -> None:
 HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"
 
 
-def policy_of_cluster_check(
+def scaling(
     kind: str, name: str, target: str, *, owner: str = "", run_id: str = ""
 ) -> dict[str, Any]:
     """Return a policy on a Deployment."""
@@ -255,72 +243,45 @@ def policy_of_cluster_check(
     return {"kind": kind, "metadata": metadata, "spec": {"scaleTargetRef": {"name": target}}}
 
 
-@pytest.mark.parametrize(
-    ("found", "is_reported"),
-    [
-        pytest.param(policy_of_cluster_check(HPA, "consumer", "web"), True, id="hpa-of-the-name"),
-        pytest.param(
-            policy_of_cluster_check(SCALED_OBJECT, "consumer", "web"), True, id="object-of-the-name"
-        ),
-        pytest.param(
-            policy_of_cluster_check(HPA, "consumer", "web", owner="web"),
-            True,
-            id="keda-named-it-so",
-        ),
-        pytest.param(
-            policy_of_cluster_check(SCALED_OBJECT, "orders", "consumer"),
-            True,
-            id="on-the-consumers",
-        ),
-        pytest.param(
-            policy_of_cluster_check(HPA, "x", "consumer", owner="orders"),
-            False,
-            id="named-by-its-owner",
-        ),
-        pytest.param(policy_of_cluster_check(HPA, "web", "web"), False, id="neither"),
-        pytest.param(
-            policy_of_cluster_check(HPA, "consumer", "consumer", run_id="a"), False, id="of-a-run"
-        ),
-    ],
-)
-def test_a_policy_is_in_the_way_by_its_name_or_its_target(
-    found: dict[str, Any], *, is_reported: bool
-) -> None:
-    """A run would replace the one, and fight with the other; of what it made itself it is free."""
-    kube = FakeKube()
-    kube.objects[found["kind"], found["metadata"]["name"]] = found
-
-    reported = list(policies_in_the_way(kube, RunNames("any")))  # type: ignore[arg-type]
-
-    assert reported == ([f"{found['kind']}/{found['metadata']['name']}"] if is_reported else [])
-
-
 def named_hpa(name: str) -> dict[str, Any]:
     """Return a run's policy that names its HPA."""
     advanced = {"horizontalPodAutoscalerConfig": {"name": name}}
     return {"kind": SCALED_OBJECT, "metadata": {"name": "mine"}, "spec": {"advanced": advanced}}
 
 
+ORDERS = [named_hpa("orders")]
+
+
 @pytest.mark.parametrize(
-    ("name", "owner", "policies", "is_reported"),
+    ("found", "policies", "is_reported"),
     [
-        pytest.param("orders", "", [named_hpa("orders")], True, id="the-policy-names-it"),
-        pytest.param("orders", "web", [named_hpa("orders")], True, id="of-another-object"),
-        pytest.param("orders", "consumer", [named_hpa("orders")], False, id="of-our-object"),
-        pytest.param("orders", "", [], False, id="no-policy-names-it"),
-        pytest.param("keda-hpa-consumer", "", [], True, id="keda-s-own-name"),
+        # An object of the name of the run's policy, and one on the consumers.
+        (scaling(HPA, "consumer", "web"), [], True),
+        (scaling(SCALED_OBJECT, "consumer", "web"), [], True),
+        (scaling(HPA, "consumer", "web", owner="web"), [], True),
+        (scaling(SCALED_OBJECT, "orders", "consumer"), [], True),
+        # Its owner is reported; another workload's is none of ours; this is an earlier run's.
+        (scaling(HPA, "x", "consumer", owner="orders"), [], False),
+        (scaling(HPA, "web", "web"), [], False),
+        (scaling(HPA, "consumer", "consumer", run_id="a"), [], False),
+        # KEDA starts no policy whose HPA is another object's, whatever that one scales.
+        (scaling(HPA, "orders", "web"), ORDERS, True),
+        (scaling(HPA, "orders", "web", owner="web"), ORDERS, True),
+        (scaling(HPA, "orders", "web", owner="consumer"), ORDERS, False),
+        (scaling(HPA, "orders", "web"), [], False),
+        (scaling(HPA, "keda-hpa-consumer", "web"), [], True),
     ],
 )
-def test_an_hpa_with_the_name_of_a_policy_s_is_in_the_way(
-    name: str, owner: str, policies: list[dict[str, Any]], *, is_reported: bool
+def test_a_policy_is_in_the_way_by_its_name_or_its_target(
+    found: dict[str, Any], policies: list[dict[str, Any]], *, is_reported: bool
 ) -> None:
-    """KEDA starts no policy whose HPA is another object's, whatever that one scales."""
-    kube = FakeKube()
-    kube.objects[HPA, name] = policy_of_cluster_check(HPA, name, "web", owner=owner)
+    """A run would replace the one, and fight with the other."""
+    kube: Any = FakeKube()
+    put(kube, found)
 
-    reported = list(policies_in_the_way(kube, RunNames("any"), policies))  # type: ignore[arg-type]
+    reported = list(policies_in_the_way(kube, RunNames("any"), policies))
 
-    assert reported == ([f"{HPA}/{name}"] if is_reported else [])
+    assert reported == ([f"{found['kind']}/{found['metadata']['name']}"] if is_reported else [])
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
@@ -338,28 +299,18 @@ def test_a_workload_of_somebody_else_is_in_the_way(kind: str) -> None:
     assert list(foreign_objects(kube)) == []  # type: ignore[arg-type]
 
 
-def test_a_run_without_actions_leaves_objects_of_that_name_alone() -> None:
-    """``actions`` is a common name, and such a run applies nothing of it."""
-    kube = FakeKube()
-    kube.objects["Role", "actions"] = {"kind": "Role", "metadata": {"name": "actions"}}
+def test_a_companion_of_somebody_else_is_in_the_way() -> None:
+    """A run applies these beside its workloads, labels them as its own and deletes them.
 
-    assert list(foreign_objects(kube, has_actions=False)) == []  # type: ignore[arg-type]
-    assert list(foreign_objects(kube)) == ["Role/actions"]  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "companion",
-    [
-        pytest.param(companion, id=f"{folder}-{companion['kind']}")
-        for folder in ("consumer", "recorder", "lag-scaler", "actions", SPARK_MASTER)
-        for companion in base_objects(folder)
-        if companion["kind"] != "PersistentVolumeClaim"
-    ],
-)
-def test_a_companion_of_somebody_else_is_in_the_way(companion: dict[str, Any]) -> None:
-    """A run applies these beside its workloads, labels them as its own and deletes them."""
-    kind, name = companion["kind"], companion["metadata"]["name"]
-    kube = FakeKube()
-    kube.objects[kind, name] = {"kind": kind, "metadata": {"name": name}}
-
-    assert list(foreign_objects(kube)) == [f"{kind}/{name}"]  # type: ignore[arg-type]
+    ``actions`` is a common name, and a run without actions applies nothing of it.
+    """
+    for folder in ("consumer", "recorder", "lag-scaler", "actions", SPARK_MASTER):
+        for companion in base_objects(folder):
+            kind, name = companion["kind"], companion["metadata"]["name"]
+            kube: Any = FakeKube()
+            put(kube, {"kind": kind, "metadata": {"name": name}})
+            expected = [] if kind == "PersistentVolumeClaim" else [f"{kind}/{name}"]
+            assert list(foreign_objects(kube)) == expected
+            is_applied = folder != "actions"
+            found = list(foreign_objects(kube, has_actions=False))
+            assert found == (expected if is_applied else [])

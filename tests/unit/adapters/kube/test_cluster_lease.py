@@ -73,8 +73,15 @@ def test_another_s_is_refused_until_it_expires(leases: FakeLeases) -> None:
     assert leases.holder == "here"
 
 
-def test_the_faster_one_has_it(leases: FakeLeases) -> None:
-    """Between look and creation another takes it: the conflict is looked at, and rejected."""
+@pytest.mark.parametrize("expired", [False, True])
+def test_the_faster_one_has_it(leases: FakeLeases, *, expired: bool) -> None:
+    """Between look and write another takes it: the conflict is looked at, and rejected.
+
+    Of an expired one, too, only one replaces the version that both have seen.
+    """
+    if expired:
+        airflow("dead").acquire("c", duration_seconds=HOUR)
+        leases.pass_seconds(2 * HOUR)
     leases.before_write = lambda: airflow("there").acquire("b", duration_seconds=HOUR)
 
     with pytest.raises(NotReady, match="there"):
@@ -83,38 +90,21 @@ def test_the_faster_one_has_it(leases: FakeLeases) -> None:
     assert leases.holder == "there"
 
 
-def test_two_want_the_expired_one(leases: FakeLeases) -> None:
-    """Only one replaces the version that both have seen."""
-    airflow("dead").acquire("c", duration_seconds=HOUR)
-    leases.pass_seconds(2 * HOUR)
-    leases.before_write = lambda: airflow("there").acquire("b", duration_seconds=HOUR)
+def test_a_race_with_the_end_of_a_lease_is_decided_by_its_version(leases: FakeLeases) -> None:
+    """One that vanished between look and replacement is made again.
 
-    with pytest.raises(NotReady, match="there"):
-        airflow("here").acquire("a", duration_seconds=HOUR)
-
-    assert leases.holder == "there"
-
-
-def test_one_that_is_given_back_meanwhile_is_taken(leases: FakeLeases) -> None:
-    """A Lease that vanished between look and replacement is made again."""
+    One that another took between look and deletion stays the other's.
+    """
     here = airflow("here")
     here.acquire("a", duration_seconds=HOUR)
     leases.before_write = here.release
 
     here.acquire("b", duration_seconds=HOUR)
-
     assert leases.writes == ["create", "delete", "create"]
 
-
-def test_one_that_was_taken_over_is_not_given_back(leases: FakeLeases) -> None:
-    """Between look and deletion another took the expired Lease: it stays the other's."""
-    here = airflow("here")
-    here.acquire("a", duration_seconds=HOUR)
     leases.pass_seconds(2 * HOUR)
     leases.before_write = lambda: airflow("there").acquire("b", duration_seconds=HOUR)
-
     assert not here.release()
-
     assert leases.holder == "there"
 
 
@@ -151,28 +141,20 @@ def no_name_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(HOLDER_VARIABLE, raising=False)
 
 
-def test_a_state_folder_keeps_its_name(tmp_path: Path) -> None:
-    """The same folder has the same name, which tells the host; another folder has another."""
-    here, there = tmp_path / "here", tmp_path / "there"
+def test_a_state_folder_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells the host; an empty file would be nobody's. A name in the environment wins."""
+    here, there, empty = tmp_path / "here", tmp_path / "there", tmp_path / "empty"
+    empty.mkdir()
+    (empty / "lease-holder").touch()
 
     name = stored_holder(here)
 
     assert name.startswith(f"{socket.gethostname()}-")
     assert stored_holder(here) == name
     assert stored_holder(there) != name
-
-
-def test_a_name_in_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow's tasks would read it too."""
-    monkeypatch.setenv(HOLDER_VARIABLE, "the-team")
-
-    assert stored_holder(tmp_path) == "the-team"
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_file_is_no_name(tmp_path: Path) -> None:
-    """An empty holder would be nobody's Lease."""
-    (tmp_path / "lease-holder").touch()
-
     with pytest.raises(NotReady, match="lease-holder"):
-        stored_holder(tmp_path)
+        stored_holder(empty)
+    monkeypatch.setenv(HOLDER_VARIABLE, "the-team")
+    assert stored_holder(empty) == "the-team"
+    assert stored_holder(tmp_path / "new") == "the-team"
+    assert not (tmp_path / "new").exists()

@@ -17,7 +17,7 @@ from tests.fakes.compared_runs import write_run
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder, find, opened
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs, runs_root
 from lagbench.adapters.runs.run_manifest import add_versions, write_manifest
-from lagbench.adapters.runs.run_staging import Staging
+from lagbench.adapters.runs.topic_copies import Staging
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT
 
@@ -29,27 +29,18 @@ def made(root: Path, run_id: str, created_at: int = 1) -> RunFolder:
     return folder
 
 
-def test_json_survives_a_round_trip(tmp_path: Path) -> None:
-    """By path and by name inside the folder."""
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    """By path and by name inside the folder; NaN is rejected, and the old file stays whole."""
     folder = RunFolder.create("a", tmp_path)
 
     folder.write_json("x.json", {"ü": [1, None]})
-
-    assert folder.read_json(folder.path / "x.json") == {"ü": [1, None]}
-    assert folder.read_json("x.json") == {"ü": [1, None]}
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    """NaN is rejected; the file that was there stays whole."""
-    folder = RunFolder.create("a", tmp_path)
-    folder.write_json("x.json", {"v": 1})
-
     with pytest.raises(ValueError, match="JSON compliant"):
         folder.write_json("x.json", {"v": float("nan")})
     with pytest.raises(UnicodeEncodeError):
         folder.write_text("x.json", "\ud800")
 
-    assert folder.read_json("x.json") == {"v": 1}
+    assert folder.read_json(folder.path / "x.json") == {"ü": [1, None]}
+    assert folder.read_json("x.json") == {"ü": [1, None]}
     assert sorted(path.name for path in folder.path.iterdir()) == ["logs", "tables", "x.json"]
 
 
@@ -67,13 +58,16 @@ def test_a_missing_or_broken_file_is_not_ready(tmp_path: Path) -> None:
 
 
 def test_the_manifest_is_merged(tmp_path: Path) -> None:
-    """Fields of before stay."""
+    """Fields of before stay; what later tasks find out replaces no version of plan_cell."""
     folder = made(tmp_path, "a")
 
-    folder.update_manifest(stream_started_at=5)
+    folder.update_manifest(stream_started_at=5, versions={"python": "3.11.7"})
+    add_versions(folder, {"java": "17.0.17"})
+    add_versions(folder, {"keda": "2.21.0"})
 
     manifest = folder.read_json(folder.manifest)
     assert (manifest["seed"], manifest["stream_started_at"]) == (7, 5)
+    assert manifest["versions"] == {"python": "3.11.7", "java": "17.0.17", "keda": "2.21.0"}
 
 
 def test_a_run_id_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -84,27 +78,23 @@ def test_a_run_id_that_is_none_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_runs_are_listed_by_creation(tmp_path: Path) -> None:
-    """Also one that died before it had a verdict, or a manifest that is broken."""
+def test_runs_are_listed_by_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that died before it had a verdict, or a manifest that is broken.
+
+    LAGBENCH_RUNS_DIR names the root, else it is runs in the project.
+    """
     made(tmp_path, "b", 1)
     made(tmp_path, "a", 2).write_json("verdict.json", {"status": "pass"})
     broken = RunFolder.create("c", tmp_path)
     broken.write_text(broken.manifest, "{")
 
-    assert [(run.run_id, run.verdict) for run in list_runs(tmp_path)] == [
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    assert runs_root() == tmp_path
+    assert [(run.run_id, run.verdict) for run in list_runs()] == [
         ("c", None),
         ("b", None),
         ("a", "pass"),
     ]
-
-
-def test_the_root_is_given_by_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """LAGBENCH_RUNS_DIR, else runs in the project."""
-    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
-    assert runs_root() == tmp_path
-
     monkeypatch.delenv("LAGBENCH_RUNS_DIR")
     assert runs_root().name == "runs"
 
@@ -142,20 +132,6 @@ def test_the_manifest_names_versions_but_no_machine(tmp_path: Path) -> None:
     assert folder.read_text(folder.scenario) == "name: s\n"
 
 
-def test_a_task_adds_versions_to_those_that_are_known(tmp_path: Path) -> None:
-    """The findings of bench_up and apply_scaling_policy replace nothing of plan_cell."""
-    folder = RunFolder.create("a", tmp_path)
-    folder.write_json(folder.manifest, {"seed": 7, "versions": {"python": "3.11.7"}})
-
-    add_versions(folder, {"java": "17.0.17"})
-    add_versions(folder, {"keda": "2.21.0"})
-
-    assert folder.read_json(folder.manifest) == {
-        "seed": 7,
-        "versions": {"python": "3.11.7", "java": "17.0.17", "keda": "2.21.0"},
-    }
-
-
 RUN_ID = "run-1"
 
 
@@ -184,28 +160,27 @@ def _value(folder: Path, table: str) -> int:
     return found
 
 
-def test_the_pipeline_gets_the_fence(folder: RunFolder, staging: Staging, tmp_path: Path) -> None:
-    """Nothing else is copied."""
-    staging.put(folder)
-
-    there = tmp_path / "volume" / RUN_ID
-    assert (there / "fence.json").read_text() == folder.read_text(folder.fence)
-    assert [path.name for path in there.iterdir()] == ["fence.json"]
-
-
 def test_fetching_replaces_what_is_there(
     folder: RunFolder, staging: Staging, tmp_path: Path
 ) -> None:
-    """Tables and accounting of Spark take the place of older ones; other tables stay."""
+    """Tables and accounting of Spark take the place of older ones; other tables stay.
+
+    The pipeline gets the fence alone, and a job that wrote no table leaves the run as it is.
+    """
     there = tmp_path / "volume" / RUN_ID
     staging.put(folder)
+    assert (there / "fence.json").read_text() == folder.read_text(folder.fence)
+    assert [path.name for path in there.iterdir()] == ["fence.json"]
     _write(folder.path, "events", 1)
+    staging.fetch(folder)
+    assert _value(folder.path, "events") == 1
+    assert not folder.accounting.exists()
+
     (folder.table("events") / "part-of-an-older-attempt.parquet").write_bytes(b"")
     _write(folder.path, "own", 7)
     _write(there, "events", 2)
     _write(there, "bad_messages", 3)
     (there / "accounting.json").write_text('{"lost": 0}')
-
     staging.fetch(folder)
 
     tables = ("events", "bad_messages", "own")
@@ -214,46 +189,22 @@ def test_fetching_replaces_what_is_there(
     assert not list(folder.path.glob(".fetched-*"))
 
 
-def test_nothing_to_fetch_changes_nothing(folder: RunFolder, staging: Staging) -> None:
-    """A job that wrote no table leaves the run as it is."""
-    staging.put(folder)
-    _write(folder.path, "events", 1)
-
-    staging.fetch(folder)
-
-    assert _value(folder.path, "events") == 1
-    assert not folder.accounting.exists()
-
-
-def test_a_place_that_cannot_be_written_is_named(folder: RunFolder, tmp_path: Path) -> None:
-    """The message has the place, the cause and what to check."""
+def test_a_place_that_cannot_be_written_is_named(
+    folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the cause and what to check; no message shows the credentials of the environment."""
     (tmp_path / "volume").write_text("a file")
-
     with pytest.raises(NotReady, match="/volume/run-1") as failed:
         Staging.in_folder(str(tmp_path / "volume"), RUN_ID).put(folder)
-
     assert "lagbench_runs" in str(failed.value)
 
-
-def test_an_object_store_that_does_not_answer_is_named(
-    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Credentials are those of the environment, and no message shows them."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "someone")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
-    staging = Staging.in_s3(
-        "s3a://bench/runs", RUN_ID, endpoint="http://127.0.0.1:9", region="us-east-1"
-    )
-
+    endpoint, region = "http://127.0.0.1:9", "us-east-1"
+    store = Staging.in_s3("s3a://bench/runs", RUN_ID, endpoint=endpoint, region=region)
     with pytest.raises(NotReady, match="bench/runs/run-1") as failed:
-        staging.put(folder)
-
+        store.put(folder)
     assert "hunter2" not in str(failed.value)
-
-
-def made_of_named_run(root: Path, run_id: str, created_at: int = 1) -> None:
-    """Write a run with a manifest."""
-    RunFolder.create(run_id, root).update_manifest(created_at=created_at)
 
 
 @pytest.fixture
@@ -271,32 +222,21 @@ def kept(tmp_path: Path) -> ExperimentFolder:
 
 
 def test_a_run_is_found_by_id_prefix_and_latest(tmp_path: Path) -> None:
-    """A whole id wins over being the beginning of another."""
-    made_of_named_run(tmp_path, "spike-1", 1)
-    made_of_named_run(tmp_path, "spike-10", 3)
-    made_of_named_run(tmp_path, "steady-1", 2)
+    """A whole id wins over being the beginning of another; else the candidates are listed."""
+    for wanted in ("a", "latest"):
+        with pytest.raises(WrongInput, match="there is none yet"):
+            find(wanted, tmp_path / "nowhere")
+    for number, run_id in enumerate(("spike-1", "steady-1", "spike-10")):
+        made(tmp_path, run_id, number)
 
     assert find("spike-1", tmp_path).run_id == "spike-1"
     assert find("st", tmp_path).run_id == "steady-1"
     assert find("latest", tmp_path).run_id == "spike-10"
-
-
-@pytest.mark.parametrize("wanted", ["spike", "x", ""])
-def test_an_ambiguous_or_unknown_run_lists_candidates(tmp_path: Path, wanted: str) -> None:
-    """So the user can choose."""
-    made_of_named_run(tmp_path, "spike-1")
-    made_of_named_run(tmp_path, "spike-2")
-
-    with pytest.raises(WrongInput) as refused:
-        find(wanted, tmp_path)
-    assert refused.value.allowed == "one of spike-1, spike-2"
-
-
-@pytest.mark.parametrize("wanted", ["a", "latest"])
-def test_without_any_run_the_message_says_so(tmp_path: Path, wanted: str) -> None:
-    """Also when the root does not exist yet."""
-    with pytest.raises(WrongInput, match="there is none yet"):
-        find(wanted, tmp_path / "nowhere")
+    every = "one of spike-1, steady-1, spike-10"
+    for wanted, allowed in (("spike", "one of spike-1, spike-10"), ("x", every), ("", every)):
+        with pytest.raises(WrongInput) as refused:
+            find(wanted, tmp_path)
+        assert refused.value.allowed == allowed
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from lagbench.core.scenario.stream_start import StartDelay
 from lagbench.core.scenario.stream_tail import Tail
 from lagbench.programs.actions.player import parse_options
 from lagbench.programs.producer.producer_settings import ProducerSettings, read_settings
-from lagbench.programs.recorder.recorder_settings import parse_options as parse_recorder
+from lagbench.programs.recorder.sources import parse_options as parse_recorder
 from lagbench.programs.tcp_proxy.orders import parse_settings
 
 NAMES = RunNames("quick-spike-1")

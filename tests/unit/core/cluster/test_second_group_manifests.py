@@ -51,7 +51,7 @@ from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
 from lagbench.programs.consumer.consumer_settings import parse_options as parse_consumer
 from lagbench.programs.producer.producer_settings import read_settings
-from lagbench.programs.recorder.recorder_settings import parse_options as parse_recorder
+from lagbench.programs.recorder.sources import parse_options as parse_recorder
 from lagbench.programs.spark_daemon.daemon import parse_settings
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 from lagbench_enrich.session import parse_options

@@ -33,7 +33,7 @@ from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import PartitionPlan, Scenario, shared_actions
 from lagbench.core.scenario.stream_tail import RUN_TAIL_FIELD, tail_of, tail_of_run
 from lagbench.errors import WrongInput
-from lagbench.programs.actions.broker_actions import PERFORMERS
+from lagbench.programs.actions.performers import PERFORMERS
 
 KILL = KillPod(kind="kill_pod", at_seconds=40)
 PAUSE = PausePod(kind="pause_pod", at="lag_drained", for_seconds=20)

@@ -33,7 +33,7 @@ from lagbench.core.telemetry.records_of_programs import (
 from lagbench.core.telemetry.records_of_recorder import LagSample
 from lagbench.errors import NotReady
 from lagbench.programs.actions.__main__ import api_client
-from lagbench.programs.actions.broker_actions import performer
+from lagbench.programs.actions.performers import performer, restart_changes
 from lagbench.programs.actions.player import (
     Performer,
     Player,
@@ -43,10 +43,8 @@ from lagbench.programs.actions.player import (
     parse_options,
     send_to_both,
 )
-from lagbench.programs.actions.workload_actions import restart_changes
 
 KILL = KillPod(kind="kill_pod", at_seconds=0)
-
 DOWN = AutoscalerDown(kind="autoscaler_down", at_seconds=0, for_seconds=3600)
 
 
@@ -97,39 +95,24 @@ def player(sent: list[Record], state: StreamState | None = None) -> Player:
     return Player(state or due_now(), sent.append, lambda: 10, "actions-0")
 
 
-def played(scripted: Scripted) -> tuple[ActionStarted, ActionEnded]:
-    """Play one action to its end and return its two stamps."""
-    sent: list[Record] = []
+@pytest.mark.parametrize("fails_in", ["", "choose", "act", "hold", "undo"])
+def test_an_action_is_stamped_before_and_after_and_undone(fails_in: str) -> None:
+    """Targets in the first stamp, an error in the second; without a target nothing is undone."""
+    scripted, sent = Scripted(KILL, fails_in), list[Record]()
     own = player(sent)
     own.start([scripted])
     own._threads[0].join(10)
+
     started, ended = sent
     assert isinstance(started, ActionStarted)
     assert isinstance(ended, ActionEnded)
     assert own.is_done()
-    return started, ended
-
-
-def test_an_action_is_stamped_before_and_after() -> None:
-    """Targets in the first stamp, no error in the second; undo comes last."""
-    scripted = Scripted(KILL)
-
-    started, ended = played(scripted)
-
-    assert (started.targets, started.planned_at, started.action) == (["pod-a"], 0, "kill_pod")
-    assert (ended.error, ended.number) == ("", 0)
-    assert scripted.calls == ["choose", "act", "hold", "undo"]
-
-
-@pytest.mark.parametrize("fails_in", ["choose", "act", "hold", "undo"])
-def test_an_action_that_fails_says_so_and_is_undone(fails_in: str) -> None:
-    """Both stamps are sent, the end with the error; without a target nothing is to be undone."""
-    scripted = Scripted(KILL, fails_in)
-
-    _, ended = played(scripted)
-
-    assert f"{fails_in} does not work" in ended.error
-    assert ("undo" in scripted.calls) is (fails_in != "choose")
+    assert (started.planned_at, started.action, ended.number) == (0, "kill_pod", 0)
+    assert started.targets == ([] if fails_in == "choose" else ["pod-a"])
+    assert f"{fails_in} does not work" in ended.error if fails_in else ended.error == ""
+    steps = ["choose", "act", "hold", "undo"]
+    undone = ["choose", "act", "undo"] if fails_in == "act" else steps
+    assert scripted.calls == (["choose"] if fails_in == "choose" else undone)
 
 
 def test_a_stop_undoes_what_lasts_and_begins_nothing_more() -> None:
@@ -242,46 +225,29 @@ def test_the_second_group_hears_of_actions_on_all_groups_only() -> None:
     ]
 
 
-def test_one_failed_call_to_a_cluster_ends_no_action(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a cluster's pod calls are repeated on rejected connections and on 500 and 503."""
+def test_calls_to_a_cluster_are_repeated_and_to_localkube_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On rejected connections, and on 500 and 503; a signal that is sent twice would kill twice."""
     monkeypatch.setattr(config, "load_incluster_config", lambda **_: None)
+    path = write_kubeconfig(tmp_path / "config")
+    monkeypatch.setattr(config.kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
 
     retries = api_client({}).configuration.retries
 
     assert retries.connect > 1
     assert {500, 503} <= set(retries.status_forcelist)
-
-
-def test_localkube_gets_each_call_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A signal that is sent twice would kill twice."""
-    path = write_kubeconfig(tmp_path / "config")
-    monkeypatch.setattr(config.kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
-
     assert api_client({"KUBECONFIG": str(path)}).configuration.retries == 0
 
 
 NS = 1_000_000_000
-
 AT_SECOND = KillPod(kind="kill_pod", at_seconds=10)
-
 DRAINED = KillPod(kind="kill_pod", at="lag_drained")
 
 
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        """Begin at 100 s."""
-        self.now = 100 * NS
-
-    def __call__(self) -> int:
-        """Return the instant."""
-        return self.now
-
-
-def state_at(clock: Clock) -> StreamState:
-    """Return a state that is drained at 50 messages, from second 20 on."""
-    return StreamState(clock, drained_records=50, drained_after_seconds=20)
+def state_at(now: list[int]) -> StreamState:
+    """Return a state at the instant in ``now``, drained at 50 messages, from second 20 on."""
+    return StreamState(lambda: now[0], drained_records=50, drained_after_seconds=20)
 
 
 def stream(second: float = 100) -> StreamStarted:
@@ -310,22 +276,30 @@ def is_due(state: StreamState, action: KillPod) -> bool:
 
 
 def test_a_second_counts_from_the_streams_start() -> None:
-    """Before the stream is known nothing is due, and neither before the second."""
-    clock = Clock()
-    state = state_at(clock)
-    clock.now = 110 * NS
+    """Before the stream is known nothing is due, and neither before the second.
+
+    When the program ends, what is due is played, and the rest is not.
+    """
+    now, stopping = [110 * NS], threading.Event()
+    state = state_at(now)
 
     assert not is_due(state, AT_SECOND)
     state.take(stream())
     assert state.planned_at(AT_SECOND) == 110 * NS
     assert is_due(state, AT_SECOND)
-    clock.now -= 1 * NS
+    assert state.await_begin(AT_SECOND, stopping)
+    now[0] -= 1 * NS
     assert not is_due(state, AT_SECOND)
+    stopping.set()
+    assert not state.await_begin(AT_SECOND, stopping)
 
 
 def test_the_lag_is_drained_after_the_spike_only() -> None:
-    """A low lag before the spike's end is none that drained, and an unknown commit is no zero."""
-    state = state_at(Clock())
+    """A low lag before the spike's end is none that drained, and an unknown commit is no zero.
+
+    A lag that rises again does not take it back.
+    """
+    state = state_at([100 * NS])
     for record in (
         stream(),
         lag(115, (0, 100, 100)),
@@ -336,28 +310,10 @@ def test_the_lag_is_drained_after_the_spike_only() -> None:
         assert not is_due(state, DRAINED)
 
     state.take(lag(123, (0, 100, 60), (1, 0, None)))
+    state.take(lag(124, (0, 900, 100)))
 
     assert is_due(state, DRAINED)
     assert state.planned_at(DRAINED) is None
-
-
-def test_a_state_that_was_reached_stays_reached() -> None:
-    """A lag that rises again does not take it back."""
-    state = state_at(Clock())
-    for record in (stream(), lag(123, (0, 100, 100)), lag(124, (0, 900, 100))):
-        state.take(record)
-
-    assert is_due(state, DRAINED)
-
-
-def test_a_program_that_ends_waits_no_longer() -> None:
-    """What is not due when it ends is not played; what is due is."""
-    state, stopping = state_at(Clock()), threading.Event()
-    state.take(stream(50))
-
-    assert state.await_begin(AT_SECOND, stopping)
-    stopping.set()
-    assert not state.await_begin(DRAINED, stopping)
 
 
 def changes(**fields: Any) -> dict[str, Any]:
@@ -370,10 +326,13 @@ def changes(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_plain_restart_changes_the_annotation_alone() -> None:
-    """As kubectl rollout restart does."""
+    """As kubectl rollout restart does; at once it stops all pods first."""
     stamp = {"kubectl.kubernetes.io/restartedAt": "now"}
+    template = {"template": {"metadata": {"annotations": stamp}}}
+    recreate = {"strategy": {"type": "Recreate", "rollingUpdate": None}}
 
-    assert changes() == {"template": {"metadata": {"annotations": stamp}}}
+    assert changes() == template
+    assert changes(at_once=True) == template | recreate
 
 
 def test_new_pods_read_their_new_balancer() -> None:
@@ -407,8 +366,3 @@ def test_new_variables_are_those_of_the_container_that_consumes() -> None:
         {"name": "C", "value": "c"},
     ]
     assert secret in orders["env"]
-
-
-def test_at_once_stops_all_pods_first() -> None:
-    """The strategy is Recreate, without the limits of a rolling one."""
-    assert changes(at_once=True)["strategy"] == {"type": "Recreate", "rollingUpdate": None}

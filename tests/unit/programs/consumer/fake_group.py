@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from lagbench.core.telemetry.records_of_programs import Record
-from lagbench.programs.consumer.work_queues import RecordChunk
+from lagbench.programs.consumer.work_queues import PartitionWork, RecordChunk, Writes
+from lagbench.programs.consumer.write_schedule import WriteSchedule
 from lagbench.shared_with_spark.event import EVENT_DTYPE
+
+Kind = TypeVar("Kind", bound=Record)
 
 
 class FakeClient:
@@ -71,7 +76,7 @@ class Reported:
         """Keep a record."""
         self.records.append(record)
 
-    def of(self, kind: type[Record]) -> list[Record]:
+    def of(self, kind: type[Kind]) -> list[Kind]:
         """Return the records of one kind."""
         return [record for record in self.records if isinstance(record, kind)]
 
@@ -89,3 +94,8 @@ def chunk(first_offset: int, count: int, arrived_at: int = 0) -> RecordChunk:
     events["entity_id"] = offsets * 7
     events["planned_offset_ns"] = offsets * 11
     return RecordChunk(offsets, events, arrived_at)
+
+
+def begun(work: PartitionWork, count: int) -> Writes:
+    """Begin ``count`` writes that cost nothing."""
+    return work.begin(count, WriteSchedule(0, 1), horizon_at=0, now=0)

@@ -5,23 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from typing import Any, cast
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from tests.unit.programs.consumer.fake_group import Reported, chunk
+from tests.unit.programs.consumer.fake_group import Reported, begun, chunk
 
 from lagbench.core.telemetry.records_of_programs import CommitFailed, OffsetsCommitted
 from lagbench.errors import NotReady
 from lagbench.programs.consumer import transactional_ledger
 from lagbench.programs.consumer.consumer_settings import parse_options
-from lagbench.programs.consumer.kafka_settings import ledger_settings
 from lagbench.programs.consumer.ledger import encode_batch, ledger_schema
 from lagbench.programs.consumer.pod_reports import PodCounts, PodReports
 from lagbench.programs.consumer.rebalance import GroupIdentity
 from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
-from lagbench.programs.consumer.work_queues import PartitionWork, WorkQueues, Writes
+from lagbench.programs.consumer.work_queues import PartitionWork, WorkQueues
 from lagbench.programs.steady_clock import SteadyClock
 
 
@@ -29,11 +28,11 @@ def test_a_batch_is_an_arrow_stream_with_every_column_in_order() -> None:
     """Several periods of writes become one record batch with the agreed columns and labels."""
     work = PartitionWork(3, "member-1")
     work.offer(chunk(10, 5))
-    periods = []
-    for count in (2, 3):
-        offsets, events = work.begin(count)
-        started_at = offsets * 100
-        periods.append(Writes(work, offsets, events, started_at, started_at + 50))
+    taken = [begun(work, count) for count in (2, 3)]
+    periods = [
+        replace(each, started_at=each.offsets * 100, done_at=each.offsets * 100 + 50)
+        for each in taken
+    ]
 
     value = encode_batch(periods, ledger_schema(3, "pod-a", "member-1"))
 
@@ -62,11 +61,10 @@ def test_encoding_does_not_import_pandas() -> None:
     code = (
         "import sys; import numpy as np;"
         "from lagbench.programs.consumer.ledger import encode_batch, ledger_schema;"
-        "from lagbench.programs.consumer.work_queues import PartitionWork, Writes;"
-        "from tests.unit.programs.consumer.fake_group import chunk;"
-        "work = PartitionWork(0, 'm'); work.offer(chunk(0, 2)); taken = work.begin(2);"
-        "writes = Writes(work, *taken, taken[0], taken[0]);"
-        "encode_batch([writes], ledger_schema(0, 'p', 'm'));"
+        "from lagbench.programs.consumer.work_queues import PartitionWork;"
+        "from tests.unit.programs.consumer.fake_group import begun, chunk;"
+        "work = PartitionWork(0, 'm'); work.offer(chunk(0, 2));"
+        "encode_batch([begun(work, 2)], ledger_schema(0, 'p', 'm'));"
         "sys.exit('pandas' in sys.modules)"
     )
 
@@ -76,13 +74,9 @@ def test_encoding_does_not_import_pandas() -> None:
 
 
 ENVIRONMENT = {"POD_NAME": "pod-a", "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"}
-
 OPTIONS = parse_options(["--run-id=run-1", "--commit=transactional"], ENVIRONMENT)
-
 TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "no answer", retriable=True)
-
 STALE = KafkaError(KafkaError.ILLEGAL_GENERATION, "stale", txn_requires_abort=True)
-
 FENCED = KafkaError(KafkaError._FENCED, "fenced", fatal=True)
 
 
@@ -152,17 +146,14 @@ class LedgerWorld:
         self.reported = Reported()
         self.queues = WorkQueues(1, lambda _partition, _offset: None)
         self.queues.own([0, 1], "member-1")
-        reports = PodReports(OPTIONS, cast("Any", self.reported), PodCounts(), SteadyClock())
-        self.ledger = TransactionalLedger(
-            ledger_settings(OPTIONS), OPTIONS, GroupIdentity(), self.queues, reports
-        )
+        reports = PodReports(OPTIONS, self.reported.send, PodCounts(), SteadyClock())
+        self.ledger = TransactionalLedger(OPTIONS, GroupIdentity(), self.queues, reports)
 
     def do(self, partition: int, first_offset: int, count: int) -> PartitionWork:
         """Do ``count`` records of a partition and send them."""
         (work,) = (work for work in self.queues.owned() if work.partition == partition)
         self.queues.offer(partition, chunk(first_offset, count))
-        offsets, events = work.begin(count)
-        self.queues.finish(Writes(work, offsets, events, offsets, offsets))
+        self.queues.finish(begun(work, count))
         (batch,) = self.queues.due_batches(lambda _work: True)
         self.ledger.send(batch)
         return work
@@ -198,23 +189,33 @@ def test_records_and_offsets_are_committed_together(world: LedgerWorld) -> None:
     assert world.producer.committed == {0: 4, 1: 2} == {0: work.committed, 1: other.committed}
     assert len(world.producer.records) == 3
     last = world.reported.of(OffsetsCommitted)[-1]
-    assert isinstance(last, OffsetsCommitted)
     assert (last.offsets, last.cause) == ({"0": 4, "1": 2}, "revoke")
 
 
-def test_an_aborted_batch_is_committed_with_the_next_transaction(world: LedgerWorld) -> None:
-    """A generation that the member had not heard of: the records are there once in the end."""
-    world.producer.errors["offsets"] = [STALE]
+@pytest.mark.parametrize(
+    ("call", "error", "failures"),
+    [
+        # A generation that the member had not heard of.
+        ("offsets", STALE, 1),
+        # The client had an error of its own: the record that it rejected goes with the next one.
+        ("produce", KafkaError(KafkaError._STATE, "abort first"), 0),
+    ],
+)
+def test_an_aborted_batch_is_committed_with_the_next_transaction(
+    world: LedgerWorld, call: str, error: KafkaError, failures: int
+) -> None:
+    """The records are there once in the end."""
+    world.producer.errors[call] = [error]
     work = world.do(0, 1, 3)
     world.ledger.serve(is_hurried=True)
-    after_abort = (work.unsettled, len(world.producer.records))
+    after_abort = (world.producer.calls[-2:], work.unsettled, len(world.producer.records))
 
     world.after_the_pause()
 
-    assert after_abort == (3, 1)
+    assert after_abort == (["abort", "begin"], 3, 1)
     assert (work.unsettled, world.producer.committed) == (0, {0: 4})
     assert len(world.producer.records) == 2
-    assert len(world.reported.of(CommitFailed)) == 1
+    assert len(world.reported.of(CommitFailed)) == failures
 
 
 def test_what_was_given_up_is_never_committed(world: LedgerWorld) -> None:
@@ -235,9 +236,9 @@ def test_a_batch_of_a_partition_that_is_gone_is_dropped(world: LedgerWorld) -> N
     """A write that ends after its partition was lost begins no transaction."""
     work = world.queues.owned()[0]
     world.queues.offer(0, chunk(1, 2))
-    offsets, events = work.begin(2)
+    writes = begun(work, 2)
     world.queues.disown([work])
-    world.queues.finish(Writes(work, offsets, events, offsets, offsets))
+    world.queues.finish(writes)
     calls = list(world.producer.calls)
 
     for batch in world.queues.due_batches(lambda _work: True):
@@ -247,29 +248,24 @@ def test_a_batch_of_a_partition_that_is_gone_is_dropped(world: LedgerWorld) -> N
     assert not world.queues.is_unsettled()
 
 
-def test_a_commit_without_an_answer_is_asked_again(world: LedgerWorld) -> None:
-    """The broker is unreachable: the same commit continues, offsets are not sent a second time."""
-    world.producer.errors["commit"] = [TIMED_OUT, TIMED_OUT]
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_request_without_an_answer_is_asked_again(world: LedgerWorld, *, is_lost: bool) -> None:
+    """The broker is unreachable: the same commit continues, offsets are not sent a second time.
+
+    If a partition is lost meanwhile, the request under way is ended before the abort.
+    """
+    world.producer.errors["offsets" if is_lost else "commit"] = [TIMED_OUT]
     work = world.do(0, 1, 3)
-    for _ in range(3):
-        world.ledger.serve(is_hurried=True)
+    world.ledger.serve(is_hurried=True)
+    if is_lost:
+        world.queues.disown([work])
 
-    assert world.producer.calls[-5:] == ["begin", "offsets", "commit", "commit", "commit"]
+    world.ledger.serve(is_hurried=True)
+
+    last = ["offsets", "offsets", "abort"] if is_lost else ["offsets", "commit", "commit"]
+    assert world.producer.calls[-4:] == ["begin", *last]
+    assert world.producer.committed == {0: 1 if is_lost else 4}
     assert work.unsettled == 0
-
-
-def test_offsets_without_an_answer_are_asked_again_before_an_abort(world: LedgerWorld) -> None:
-    """A partition is lost while the broker is unreachable: the request under way is ended first."""
-    world.producer.errors["offsets"] = [TIMED_OUT]
-    lost = world.do(0, 1, 3)
-    world.ledger.serve(is_hurried=True)
-    world.queues.disown([lost])
-
-    world.ledger.serve(is_hurried=True)
-
-    assert world.producer.calls[-4:] == ["begin", "offsets", "offsets", "abort"]
-    assert world.producer.committed == {0: 1}
-    assert lost.unsettled == 0
 
 
 def test_nothing_joins_a_transaction_whose_commit_is_under_way(world: LedgerWorld) -> None:
@@ -289,33 +285,13 @@ def test_nothing_joins_a_transaction_whose_commit_is_under_way(world: LedgerWorl
     assert world.producer.committed == {0: 6}
 
 
-def test_a_transaction_that_takes_no_more_is_aborted_and_done_again(world: LedgerWorld) -> None:
-    """The client had an error of its own: the record that it rejected goes with the next one."""
-    world.producer.errors["produce"] = [KafkaError(KafkaError._STATE, "abort first")]
-    work = world.do(0, 1, 3)
-    world.ledger.serve(is_hurried=True)
-    after_abort = world.producer.calls[-2:], work.unsettled
-
-    world.after_the_pause()
-
-    assert after_abort == (["abort", "begin"], 3)
-    assert (work.unsettled, world.producer.committed) == (0, {0: 4})
-    assert len(world.producer.records) == 2
-
-
-def test_a_record_that_the_client_refuses_ends_the_pod(world: LedgerWorld) -> None:
-    """Its offsets must not be committed without it."""
+def test_what_can_never_be_committed_ends_the_pod(world: LedgerWorld) -> None:
+    """A record that the client rejects, or another of the same name that has taken over."""
     world.producer.errors["produce"] = [KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")]
-
     with pytest.raises(KafkaException, match="too large"):
         world.do(0, 1, 3)
 
-
-def test_a_fenced_producer_ends_the_pod(world: LedgerWorld) -> None:
-    """Another of its name has taken over: nothing can be committed any more."""
     world.producer.errors["commit"] = [FENCED]
-    world.do(0, 1, 3)
-
     with pytest.raises(NotReady, match="fenced"):
         world.ledger.serve(is_hurried=True)
 

@@ -18,9 +18,8 @@ from lagbench.core.telemetry.records_of_programs import (
     PartitionsRevoked,
 )
 from lagbench.programs.consumer.consumer_settings import parse_options
-from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.pod_reports import PodCounts, PodReports
-from lagbench.programs.consumer.rebalance import GroupIdentity, Rebalancing
+from lagbench.programs.consumer.rebalance import GroupIdentity, OffsetCommits, Rebalancing
 from lagbench.programs.consumer.work_queues import PartitionWork, WorkQueues, Writes
 from lagbench.programs.consumer.write_schedule import WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock
@@ -35,10 +34,10 @@ class Member:
         """Wire a member from flags."""
         options = parse_options(["--run-id=a", "--drain-timeout=60", *flags], ENVIRONMENT)
         self.reported, self.pod_counts, self.client = Reported(), PodCounts(), FakeClient()
-        reports = PodReports(options, self.reported, self.pod_counts, SteadyClock())
+        reports = PodReports(options, self.reported.send, self.pod_counts, SteadyClock())
         self.queues = WorkQueues(1, reports.first_record_done)
         client = cast("Any", self.client)
-        commits = OffsetCommits(client, "events", reports, interval_seconds=1)
+        commits = OffsetCommits(client, options, reports)
         self.rebalancing = Rebalancing(options, self.queues, commits, reports, GroupIdentity())
 
     def assign(self, *partitions: int) -> None:
@@ -84,13 +83,17 @@ def test_an_incremental_rebalance_leaves_the_other_partitions_alone(balancer: st
 
 
 def test_an_eager_rebalance_is_one_rebalance_from_revoke_to_assignment() -> None:
-    """Everything goes and comes back under one number, with one duration."""
+    """Everything goes and comes back under one number, with one duration.
+
+    The client keeps an old pause over a reassignment; the member lifts it.
+    """
     member = Member("--balancer=range")
     member.assign(0, 1)
+    member.client.paused = {0}
     member.revoke(0, 1)
     member.assign(0)
 
-    numbers = [(type(record).__name__, record.rebalance) for record in member.reported.records[1:]]  # type: ignore[attr-defined]
+    numbers = [(type(record).__name__, record.rebalance) for record in member.reported.records[1:]]
     assert numbers == [
         ("PartitionsAssigned", 1),
         ("PartitionsRevoked", 2),
@@ -99,6 +102,7 @@ def test_an_eager_rebalance_is_one_rebalance_from_revoke_to_assignment() -> None
     assert member.pod_counts.rebalances_total == 2
     assert len(member.pod_counts.rebalance_seconds) == 2
     assert member.pod_counts.assigned_partitions == 1
+    assert member.client.paused == set()
 
 
 def test_a_revoke_finishes_what_has_begun_commits_it_and_drops_the_rest() -> None:
@@ -125,40 +129,21 @@ def test_a_revoke_finishes_what_has_begun_commits_it_and_drops_the_rest() -> Non
     assert revoked.finish_seconds >= 0.04
 
 
-def test_lost_partitions_are_dropped_without_a_commit() -> None:
-    """Others have them already: a commit would be rejected, or worse, taken."""
-    member = Member()
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_lost_partitions_are_dropped_without_a_commit(*, is_lost: bool) -> None:
+    """Others have them already: a commit would be rejected, or worse, taken.
+
+    Without a graceful shutdown a revoke gives up at once, too.
+    """
+    member = Member(*(() if is_lost else ("--drain=off",)))
     member.assign(0)
     member.finish(member.begin(0, count=3, queued=4))
 
-    member.lose(0)
+    (member.lose if is_lost else member.revoke)(0)
 
     assert member.client.committed == {}
-    assert member.reported.of(PartitionsRevoked)[0].is_lost
-    assert member.queues.counts().assigned == 0
-
-
-def test_without_a_graceful_shutdown_a_revoke_gives_up_at_once() -> None:
-    """--drain off neither waits nor commits."""
-    member = Member("--drain=off")
-    member.assign(0)
-    member.finish(member.begin(0, count=3, queued=4))
-
-    member.revoke(0)
-
-    assert member.client.committed == {}
-
-
-def test_a_partition_that_comes_back_is_not_paused() -> None:
-    """The client keeps an old pause over a reassignment; the member lifts it."""
-    member = Member("--balancer=range")
-    member.assign(0)
-    member.client.paused = {0}
-    member.revoke(0)
-
-    member.assign(0)
-
-    assert member.client.paused == set()
+    assert member.reported.of(PartitionsRevoked)[0].is_lost is is_lost
+    assert member.queues.owned() == []
 
 
 def test_joining_is_reported_once() -> None:
@@ -171,15 +156,11 @@ def test_joining_is_reported_once() -> None:
     assert member.reported.of(PartitionsAssigned)[1].owned == [0, 1]
 
 
-OPTIONS = parse_options(
-    ["--run-id=a"], {"POD_NAME": "pod-a", "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
-)
-
-
 def commits_of(client: FakeClient, reported: Reported) -> OffsetCommits:
-    """Commit with no interval between."""
-    reports = PodReports(OPTIONS, reported, PodCounts(), SteadyClock())
-    return OffsetCommits(cast("Any", client), "events", reports, interval_seconds=0)
+    """Commit with a short interval between."""
+    options = parse_options(["--run-id=a", "--topic=events", "--commit-interval=0.01"], ENVIRONMENT)
+    reports = PodReports(options, reported.send, PodCounts(), SteadyClock())
+    return OffsetCommits(cast("Any", client), options, reports)
 
 
 def work(partition: int, committable: int | None) -> PartitionWork:
@@ -199,101 +180,67 @@ def test_what_is_acknowledged_is_committed_once() -> None:
     assert [record.offsets for record in reported.of(OffsetsCommitted)] == [{"0": 5}]
 
 
-@pytest.mark.parametrize("cause", ["revoke", "shutdown"])
+PASSING = [
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._WAIT_COORD,
+]
+# Nine pods left at once: a commit of the old generation is repeated until the new one comes. In a
+# revocation the partitions have another owner: committing again would be no better.
+STALE = [
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.STALE_MEMBER_EPOCH,
+]
+FOR_GOOD = [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.GROUP_AUTHORIZATION_FAILED]
+
+
 @pytest.mark.parametrize(
-    "code",
+    ("codes", "refusals", "cause", "is_repeated"),
     [
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-        KafkaError._WAIT_COORD,
+        (PASSING, 1, "revoke", True),
+        (PASSING, 1, "shutdown", True),
+        (STALE, 5, "shutdown", True),
+        (STALE, 3, "revoke", False),
+        (FOR_GOOD, 1, "shutdown", False),
     ],
 )
 def test_a_refusal_that_passes_is_tried_again(
-    code: int, cause: Literal["revoke", "shutdown"]
+    codes: list[int], refusals: int, cause: Literal["revoke", "shutdown"], is_repeated: bool
 ) -> None:
-    """It is reported and repeated, although no error of the client calls itself retriable."""
-    assert not KafkaError(code).retriable()
-    client, reported = FakeClient(), Reported()
-    client.refusals = [code]
+    """Each is reported, although no error of the client calls itself retriable."""
+    for code in codes:
+        assert not KafkaError(code).retriable()
+        client, reported = FakeClient(), Reported()
+        client.refusals = [code] * refusals
 
-    assert commits_of(client, reported).commit_now([work(0, 5)], cause, 5)
+        assert commits_of(client, reported).commit_now([work(0, 5)], cause, 5) is is_repeated
 
-    assert client.committed == {0: 5}
-    assert [failure.offsets for failure in reported.of(CommitFailed)] == [{"0": 5}]
-
-
-@pytest.mark.parametrize(
-    "code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.GROUP_AUTHORIZATION_FAILED]
-)
-def test_a_refusal_for_good_is_not_repeated(code: int) -> None:
-    """A member that the group has put out has nothing to wait for."""
-    client, reported = FakeClient(), Reported()
-    client.refusals = [code]
-
-    assert not commits_of(client, reported).commit_now([work(0, 5)], "shutdown", 5)
-
-    assert len(reported.of(CommitFailed)) == 1
+        assert client.committed == ({0: 5} if is_repeated else {})
+        failures = [failure.offsets for failure in reported.of(CommitFailed)]
+        assert failures == [{"0": 5}] * (refusals if is_repeated else 1)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.STALE_MEMBER_EPOCH,
-    ],
-)
-def test_a_leaving_member_waits_for_the_generation_that_others_have_begun(code: int) -> None:
-    """Nine pods left at once: a commit of the old generation is repeated until the new one."""
-    client, reported = FakeClient(), Reported()
-    client.refusals = [code] * 5
-
-    assert commits_of(client, reported).commit_now([work(0, 5)], "shutdown", 5)
-
-    assert client.committed == {0: 5}
-    assert len(reported.of(CommitFailed)) == 5
-
-
-def test_a_commit_of_an_old_generation_is_not_repeated_in_a_revocation() -> None:
-    """The partitions have another owner: committing again would be no better."""
-    client, reported = FakeClient(), Reported()
-    client.refusals = [KafkaError.ILLEGAL_GENERATION] * 3
-
-    assert not commits_of(client, reported).commit_now([work(0, 5)], "revoke", 5)
-
-    assert client.committed == {}
-    assert len(reported.of(CommitFailed)) == 1
-
-
-def test_one_commit_is_under_way_at_a_time() -> None:
-    """The next waits for the result of the one before, then takes what is new."""
+@pytest.mark.parametrize("error", [None, KafkaError(KafkaError.REBALANCE_IN_PROGRESS)])
+def test_one_commit_is_under_way_at_a_time(error: KafkaError | None) -> None:
+    """The next waits for the result of the one before; what was rejected stays due."""
     client, reported = FakeClient(), Reported()
     commits, works = commits_of(client, reported), [work(0, 5)]
+    time.sleep(0.02)
     commits.commit_if_due(works)
+    time.sleep(0.02)
     works[0].committable = 9
     commits.commit_if_due(works)
+    assert client.asked_asynchronously == [{0: 5}]
 
-    commits.on_result(None, [TopicPartition("events", 0, 5)], works, "interval")
+    commits.on_result(error, [TopicPartition("events", 0, 5)], works)
     commits.commit_if_due(works)
 
     assert client.asked_asynchronously == [{0: 5}, {0: 9}]
-    assert works[0].committed == 5
-
-
-def test_a_failed_interval_commit_is_reported_and_its_offsets_stay_due() -> None:
-    """After a refusal the same offsets are asked for again."""
-    client, reported = FakeClient(), Reported()
-    commits, works = commits_of(client, reported), [work(0, 5)]
-    commits.commit_if_due(works)
-
-    error = KafkaError(KafkaError.REBALANCE_IN_PROGRESS)
-    commits.on_result(error, [TopicPartition("events", 0, 5)], works, "interval")
-    commits.commit_if_due(works)
-
-    assert client.asked_asynchronously == [{0: 5}, {0: 5}]
-    assert len(reported.of(CommitFailed)) == 1
+    assert works[0].committed == (5 if error is None else None)
+    assert len(reported.of(CommitFailed)) == (error is not None)

@@ -24,33 +24,26 @@ from lagbench.programs.consumer.write_schedule import (
 )
 
 MS = 1_000_000
-
 NOW = 1_000_000 * MS
 
 
-def test_one_slot_does_one_write_after_the_other() -> None:
-    """At concurrency 1 a write starts when the one before has ended."""
-    starts, ends = WriteSchedule(2 * MS, 1).plan(3, arrived_at=NOW, now=NOW)
+@pytest.mark.parametrize(
+    ("slots", "counts", "starts_ms"),
+    [
+        (1, (7,), [0, 2, 4, 6, 8, 10, 12]),
+        (3, (7,), [0, 0, 0, 2, 2, 2, 4]),
+        # Two records of one partition leave one of three slots to the next partition.
+        (3, (2, 2), [0, 0, 0, 2]),
+    ],
+)
+def test_slots_work_side_by_side(slots: int, counts: tuple[int, ...], starts_ms: list[int]) -> None:
+    """In one slot a write starts when the one before has ended; in three, three start together."""
+    schedule = WriteSchedule(2 * MS, slots)
+    planned = [schedule.plan(count, arrived_at=NOW, now=NOW) for count in counts]
+    starts, ends = (np.concatenate([each[part] for each in planned]) for part in (0, 1))
 
-    assert list(starts - NOW) == [0, 2 * MS, 4 * MS]
-    assert list(ends - starts) == [2 * MS] * 3
-
-
-def test_slots_work_side_by_side() -> None:
-    """At concurrency 3 three writes start together."""
-    starts, _ = WriteSchedule(2 * MS, 3).plan(7, arrived_at=NOW, now=NOW)
-
-    assert list(starts - NOW) == [0, 0, 0, 2 * MS, 2 * MS, 2 * MS, 4 * MS]
-
-
-def test_slots_are_shared_between_partitions() -> None:
-    """Two records of one partition leave one of three slots to the next partition."""
-    schedule = WriteSchedule(2 * MS, 3)
-    schedule.plan(2, arrived_at=NOW, now=NOW)
-
-    starts, _ = schedule.plan(2, arrived_at=NOW, now=NOW)
-
-    assert list(starts - NOW) == [0, 2 * MS]
+    assert list(starts - NOW) == [at * MS for at in starts_ms]
+    assert set(ends - starts) == {2 * MS}
 
 
 def test_a_late_thread_costs_no_capacity() -> None:
@@ -103,28 +96,22 @@ def test_nothing_is_slow_before_the_streams_start_is_known() -> None:
     assert not DownstreamClock(DownstreamPace()).needs_stream_start
 
 
-def test_idle_time_is_never_made_up_for() -> None:
-    """After an idle second the first write starts when its record came, not before."""
+def test_idle_and_frozen_time_is_never_made_up_for() -> None:
+    """After an idle second a write starts when its record came; a frozen process does none."""
     schedule = WriteSchedule(2 * MS, 1)
     schedule.plan(1, arrived_at=NOW, now=NOW)
+    after_idle, _ = schedule.plan(1, arrived_at=NOW + 1000 * MS, now=NOW + 1003 * MS)
+    frozen, _ = schedule.plan(1, arrived_at=NOW + 1001 * MS, now=NOW + 60_000 * MS)
 
-    starts, _ = schedule.plan(1, arrived_at=NOW + 1000 * MS, now=NOW + 1003 * MS)
-
-    assert starts[0] == NOW + 1000 * MS
-
-
-def test_a_frozen_process_does_no_writes() -> None:
-    """What is later than the limit is lost capacity: the process was stopped, not late."""
-    schedule = WriteSchedule(2 * MS, 1)
-    now = NOW + 60_000 * MS
-
-    starts, _ = schedule.plan(1, arrived_at=NOW, now=now)
-
-    assert starts[0] == now - MAX_LATE_NS
+    assert after_idle[0] == NOW + 1000 * MS
+    assert frozen[0] == NOW + 60_000 * MS - MAX_LATE_NS
 
 
 def test_room_counts_the_writes_that_start_before_the_horizon() -> None:
-    """Two slots of 2 ms have room for ten writes in 10 ms, and none after planning them."""
+    """Two slots of 2 ms have room for ten writes in 10 ms, and none after planning them.
+
+    Cpu work that took longer delays every slot; free writes start and end at once.
+    """
     schedule = WriteSchedule(2 * MS, 2)
 
     room = schedule.room_until(NOW + 10 * MS, NOW, NOW)
@@ -133,12 +120,9 @@ def test_room_counts_the_writes_that_start_before_the_horizon() -> None:
     assert room == 10
     assert schedule.room_until(NOW + 10 * MS, NOW, NOW) == 0
     assert schedule.next_start_at == NOW + 10 * MS
-
-
-def test_free_writes_end_at_once() -> None:
-    """At a cost of zero a write starts and ends now."""
+    schedule.delay(5 * MS)
+    assert list(schedule.plan(1, arrived_at=NOW, now=NOW)[0] - NOW) == [15 * MS]
     starts, ends = WriteSchedule(0, 1).plan(3, arrived_at=NOW, now=NOW + 5)
-
     assert list(starts) == list(ends) == [NOW + 5] * 3
 
 
@@ -165,25 +149,23 @@ def costs(*ms: int) -> Instants:
     return np.array(ms, dtype=np.int64) * MS
 
 
-def test_writes_of_different_costs_follow_each_other_in_one_slot() -> None:
-    """Each starts at the end of the one before; beyond the horizon none starts."""
-    schedule = WriteSchedule(2 * MS, 1)
+@pytest.mark.parametrize(
+    ("slots", "costs_ms", "spans_ms"),
+    [
+        (1, (5, 1, 30, 4), [(0, 5), (5, 6), (6, 36)]),
+        # One slot takes 30 ms; the other does the rest.
+        (2, (30, 5, 5, 5, 5), [(0, 30), (0, 5), (5, 10), (10, 15), (15, 20)]),
+    ],
+)
+def test_each_write_takes_the_slot_that_is_free_first(
+    slots: int, costs_ms: tuple[int, ...], spans_ms: list[tuple[int, int]]
+) -> None:
+    """A long write holds up its own slot alone; beyond the horizon none starts."""
+    schedule = WriteSchedule(2 * MS, slots)
 
-    starts, ends = schedule.plan_each(costs(5, 1, 30, 4), NOW + 20 * MS, NOW, NOW)
+    starts, ends = schedule.plan_each(costs(*costs_ms), NOW + 20 * MS, NOW, NOW)
 
-    assert list(starts - NOW) == [0, 5 * MS, 6 * MS]
-    assert list(ends - NOW) == [5 * MS, 6 * MS, 36 * MS]
-    assert schedule.next_start_at == NOW + 36 * MS
-
-
-def test_a_long_write_holds_up_its_own_slot_alone() -> None:
-    """While one slot takes 30 ms the other does the rest, and starts ascend."""
-    schedule = WriteSchedule(2 * MS, 2)
-
-    starts, ends = schedule.plan_each(costs(30, 5, 5, 5, 5), NOW + 20 * MS, NOW, NOW)
-
-    assert list(starts - NOW) == [0, 0, 5 * MS, 10 * MS, 15 * MS]
-    assert list(ends - NOW) == [30 * MS, 5 * MS, 10 * MS, 15 * MS, 20 * MS]
+    assert list(zip((starts - NOW) // MS, (ends - NOW) // MS, strict=True)) == spans_ms
     assert schedule.room_until(NOW + 20 * MS, NOW, NOW) == 0
 
 
@@ -205,20 +187,6 @@ def test_different_costs_keep_the_rate_of_their_mean(concurrency: int) -> None:
     )
 
 
-def test_cpu_work_that_took_longer_delays_every_slot() -> None:
-    """What starts next starts later by as much."""
-    schedule = WriteSchedule(2 * MS, 2)
-    schedule.plan(2, arrived_at=NOW, now=NOW)
-
-    schedule.delay(5 * MS)
-    starts, _ = schedule.plan(1, arrived_at=NOW, now=NOW)
-
-    assert list(starts - NOW) == [7 * MS]
-
-
-MS_OF_CPU = 1_000_000
-
-
 class Core:
     """A CPU clock and a wall clock that pass by one ms of burning at a time."""
 
@@ -234,8 +202,8 @@ class Core:
         )
 
     def _burn(self) -> None:
-        self.cpu_ns += MS_OF_CPU
-        self.wall_ns += MS_OF_CPU * self._wall_per_cpu
+        self.cpu_ns += MS
+        self.wall_ns += MS * self._wall_per_cpu
 
 
 def planned(count: int, cost_ns: int) -> Writes:
@@ -246,54 +214,41 @@ def planned(count: int, cost_ns: int) -> Writes:
     return Writes(work, records.offsets, records.events, starts, starts + cost_ns)
 
 
-def test_the_burner_spends_the_thread_s_own_cpu_time() -> None:
-    """40 messages of 1 ms take 40 ms of this thread's CPU time, measured by its clock."""
-    burner = CpuBurner(1 * MS_OF_CPU, time.monotonic_ns)
-    began = time.thread_time_ns()
-
-    for _ in range(4):
-        burner.work_on(planned(10, 1 * MS_OF_CPU), 0)
-
-    assert 39 * MS_OF_CPU < time.thread_time_ns() - began < 60 * MS_OF_CPU
-
-
 @pytest.mark.parametrize(("wall_per_cpu", "late_ms"), [(1, 0), (3, 20)])
 def test_a_pod_without_a_core_of_its_own_is_late(wall_per_cpu: int, late_ms: int) -> None:
-    """Ten messages of 1 ms take 10 ms of CPU; at a third of a core the last is 20 ms late."""
-    burner = Core(wall_per_cpu).burner(1 * MS_OF_CPU)
+    """Ten messages of 1 ms take 10 ms of CPU; at a third of a core the last is 20 ms late.
 
-    writes, late_ns = burner.work_on(planned(10, 1 * MS_OF_CPU), 0)
+    What was planned after late records starts after them, even if its own work was not late.
+    """
+    burner, second = Core(wall_per_cpu).burner(1 * MS), planned(1, 1 * MS)
 
-    assert late_ns / MS_OF_CPU == pytest.approx(late_ms, abs=wall_per_cpu)
-    assert (np.diff(writes.started_at) >= 0).all()
-    assert writes.all_done_at / MS_OF_CPU == pytest.approx(10 + late_ms, abs=wall_per_cpu)
-
-
-def test_what_was_burned_too_much_is_burned_less_next_time() -> None:
-    """Blocks of 1 ms serve messages of 0.3 ms without adding to them."""
-    core = Core(1)
-    burner = core.burner(300_000)
-
-    for _ in range(1000):
-        burner.work_on(planned(1, 300_000), 0)
-
-    assert core.cpu_ns / MS_OF_CPU == pytest.approx(300, abs=1)
-
-
-def test_starts_ascend_from_one_part_of_a_turn_to_the_next() -> None:
-    """What was planned after late records starts after them, even if its own work was not late."""
-    burner = Core(3).burner(1 * MS_OF_CPU)
-    first, second = planned(10, 1 * MS_OF_CPU), planned(1, 1 * MS_OF_CPU)
-    later = replace(second, started_at=second.started_at + 25 * MS_OF_CPU)
-
-    done, late_ns = burner.work_on(first, 0)
+    writes, late_ns = burner.work_on(planned(10, 1 * MS), 0)
+    later = replace(second, started_at=second.started_at + 25 * MS)
     after, _ = burner.work_on(later, late_ns)
 
-    assert done.started_at[-1] > 27 * MS_OF_CPU
-    assert after.started_at[0] == 25 * MS_OF_CPU + late_ns
+    assert late_ns / MS == pytest.approx(late_ms, abs=wall_per_cpu)
+    assert (np.diff(writes.started_at) >= 0).all()
+    assert writes.all_done_at / MS == pytest.approx(10 + late_ms, abs=wall_per_cpu)
+    assert after.started_at[0] == 25 * MS + late_ns
 
 
-MS_OF_COST = 1_000_000
+def test_the_burner_spends_the_thread_s_own_cpu_time() -> None:
+    """40 messages of 1 ms take 40 ms of this thread's CPU time, measured by its clock.
+
+    What was burned too much is burned less next time: blocks of 1 ms serve messages of 0.3 ms.
+    """
+    burner = CpuBurner(1 * MS, time.monotonic_ns)
+    began = time.thread_time_ns()
+    for _ in range(4):
+        burner.work_on(planned(10, 1 * MS), 0)
+    assert 39 * MS < time.thread_time_ns() - began < 60 * MS
+
+    core = Core(1)
+    small = core.burner(300_000)
+    for _ in range(1000):
+        small.work_on(planned(1, 300_000), 0)
+    assert core.cpu_ns / MS == pytest.approx(300, abs=1)
+
 
 LOGNORMAL = json.dumps({"kind": "lognormal", "mean_ms": 20, "p99_ms": 80})
 
@@ -313,7 +268,7 @@ def poisoned(effect: Effect) -> PoisonedKey:
         from_offset_ns=22,
         until_offset_ns=23,
         attempts=3,
-        hang_ns=5 * MS_OF_COST,
+        hang_ns=5 * MS,
     )
 
 
@@ -324,61 +279,42 @@ def test_each_record_of_a_fetch_gets_the_draw_of_its_message() -> None:
 
     costs.draw(chunks)
 
-    assert costs.mean_ns == 21 * MS_OF_COST
+    assert costs.mean_ns == 21 * MS
     assert costs.distribution is not None
     for each in chunks:
-        expected = process_ns(costs.distribution, each.events, seed=5) + MS_OF_COST
+        expected = process_ns(costs.distribution, each.events, seed=5) + MS
         assert each.costs_ns is not None
         assert np.array_equal(each.costs_ns, expected)
 
 
-def test_equal_costs_are_not_drawn() -> None:
-    """A number is the cost of every message."""
-    only = chunk(0, 3)
-
-    costs_of("--process-ms=2").draw([only])
-
-    assert only.costs_ns is None
-    assert only.failed_attempts is None
+BEFORE, AFTER = (
+    {"from_offset_ns": first, "until_offset_ns": end} for first, end in ((0, 22), (23, 99))
+)
 
 
-def test_a_poisoned_message_that_fails_costs_every_attempt() -> None:
-    """Three attempts of 2 ms; those beside it cost what they always do."""
-    first, second = chunk(0, 2), chunk(2, 3)
+@pytest.mark.parametrize(
+    ("poison", "costs_ms", "failed"),
+    [
+        (None, None, None),
+        (poisoned("fail"), [2, 2, 6, 2], [0, 0, 3, 0]),
+        (poisoned("hang"), [2, 2, 7, 2], None),
+        # Planned before or after its window, a message of the key is like any other.
+        (poisoned("fail").model_copy(update=BEFORE), None, None),
+        (poisoned("fail").model_copy(update=AFTER), None, None),
+    ],
+)
+def test_a_poisoned_message_costs_every_attempt_or_hangs(
+    poison: PoisonedKey | None, costs_ms: list[int] | None, failed: list[int] | None
+) -> None:
+    """One that hangs is processed in the end; those beside it cost what they always do."""
+    parts = [chunk(0, 1), chunk(1, 3)]
 
-    costs_of("--process-ms=2", poison=poisoned("fail")).draw([first, second])
+    costs_of("--process-ms=2", poison=poison).draw(parts)
 
-    assert second.costs_ns is not None
-    assert second.failed_attempts is not None
-    assert second.costs_ns.tolist() == [6 * MS_OF_COST, 2 * MS_OF_COST, 2 * MS_OF_COST]
-    assert second.failed_attempts.tolist() == [3, 0, 0]
-    assert first.failed_attempts is not None
-    assert not first.failed_attempts.any()
-
-
-def test_a_poisoned_message_that_hangs_takes_longer_and_is_processed() -> None:
-    """2 ms and 5 ms of hanging; it is no dead letter."""
-    records = chunk(0, 4)
-
-    costs_of("--process-ms=2", poison=poisoned("hang")).draw([records])
-
-    assert records.costs_ns is not None
-    assert records.costs_ns.tolist() == [
-        2 * MS_OF_COST,
-        2 * MS_OF_COST,
-        7 * MS_OF_COST,
-        2 * MS_OF_COST,
-    ]
-    assert records.failed_attempts is None
-
-
-@pytest.mark.parametrize(("from_ns", "until_ns"), [(0, 22), (23, 99)])
-def test_poison_has_a_window_in_the_stream(from_ns: int, until_ns: int) -> None:
-    """A message of the key that is planned before or after it is a message like any other."""
-    records = chunk(0, 4)
-    window = {"from_offset_ns": from_ns, "until_offset_ns": until_ns}
-
-    costs_of("--process-ms=2", poison=poisoned("fail").model_copy(update=window)).draw([records])
-
-    assert records.costs_ns is None
-    assert records.failed_attempts is None
+    if costs_ms is None:
+        assert [part.costs_ns for part in parts] == [None, None]
+    else:
+        drawn = np.concatenate([part.costs_ns for part in parts if part.costs_ns is not None])
+        assert (drawn // MS).tolist() == costs_ms
+    found = [part.failed_attempts for part in parts if part.failed_attempts is not None]
+    assert (np.concatenate(found).tolist() if found else None) == failed

@@ -18,16 +18,13 @@ from lagbench.core.scenario.scenario import MAX_SEED, Keys, PartitionPlan
 from lagbench.core.scenario.stream_tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.producer.load_reports import LatenessCounts
-from lagbench.programs.producer.message_feed import MessageBodies, SampleBodies
+from lagbench.programs.producer.outbox import MessageBodies, SampleBodies
 from lagbench.programs.producer.producer_settings import ProducerSettings, read_settings
 from lagbench.shared_with_spark.event import decode_identities, identity_of
 
 PLAN = PartitionPlan(7)
-
 LOAD = offered_load(SteadyProfile(kind="steady", rate_per_second=100, duration_seconds=20))
-
 VALUES = (b"one", b"two" * 100, b"three")
-
 FIELDS = ("seq", "entity_id", "planned_offset_ns", "producer_id")
 
 
@@ -100,9 +97,15 @@ def counted(*late_ms: float) -> LatenessCounts:
     return counts
 
 
-def test_nothing_counted_has_no_percentile() -> None:
-    """Missing is not zero."""
+def test_lateness_is_counted_in_bins_and_its_maximum_exactly() -> None:
+    """Nothing counted has no percentile; the whole is the sum of its seconds."""
     assert LatenessCounts().percentile_ms(50) is None
+    whole = counted(1, 2, 3)
+
+    whole.merge(counted(1_800_000))
+
+    assert (whole.count, whole.max_ms) == (4, 1_800_000)
+    assert whole.percentile_ms(75) == pytest.approx(3, rel=0.021)
 
 
 @given(
@@ -121,26 +124,7 @@ def test_percentiles_are_at_most_two_percent_too_high(values: list[float], perce
     assert counts.max_ms == pytest.approx(max(values), rel=1e-4)
 
 
-def test_what_is_beyond_the_last_bin_is_still_the_maximum() -> None:
-    """An event half an hour late is counted, and the maximum is exact."""
-    counts = counted(1, 1_800_000)
-
-    assert counts.max_ms == 1_800_000
-    assert counts.count == 2
-
-
-def test_merging_adds_both_counts() -> None:
-    """The whole is the sum of its seconds."""
-    whole = counted(1, 2, 3)
-
-    whole.merge(counted(100))
-
-    assert (whole.count, whole.max_ms) == (4, 100)
-    assert whole.percentile_ms(75) == pytest.approx(3, rel=0.021)
-
-
 BASE = ["--topic=t", "--bootstrap-servers=broker:9092"]
-
 STEADY = ["-rate", "100", "-duration-seconds", "10"]
 
 
@@ -149,46 +133,40 @@ def settings(*arguments: str, **environment: str) -> ProducerSettings:
     return read_settings([*BASE, *arguments], environment)
 
 
-def test_the_labs_flags_work_with_one_dash_and_with_two() -> None:
-    """The spelling of the lab's section 8 and the GNU spelling give the same settings."""
-    flags = "-rate 600 -profile step -spike-mult 10 -spike-hold 60s -seed 7 -partitions 12"
-    one = flags.split(" ")
-    two = [f"-{word}" if word.startswith("-") else word for word in one]
-
-    assert settings(*one) == settings(*two)
-    assert settings(*one).load.total == 360_000
-    assert (settings(*one).flags.seed, settings(*one).flags.partitions) == (7, 12)
+SPIKE = "-rate 600 -profile step -spike-mult 10 -spike-hold"
+BURSTS = "-profile bursty -rate 10 -spike-mult 5 -spike-hold 2 -quiet-seconds 3 -bursts 2"
 
 
 @pytest.mark.parametrize(
-    ("text", "events"), [("90", 9000), ("90s", 9000), ("1.5m", 9000), ("500ms", 50)]
+    ("flags", "kind", "planned", "with_tail"),
+    [
+        (f"{SPIKE} 60s -seed 7 -partitions 12", "step", 360_000, 360_000),
+        (f"{SPIKE} 60s -seed 7 -partitions 12".replace(" -", " --"), "step", 360_000, 360_000),
+        # Seconds are the default; ms, s, m and h are understood.
+        (f"{SPIKE} 60", "step", 360_000, 360_000),
+        (f"{SPIKE} 1.5m", "step", 540_000, 540_000),
+        (f"{SPIKE} 500ms", "step", 3_000, 3_000),
+        (f"{BURSTS} -after-seconds 1", "bursty", 2 * (30 + 100) + 10, 270),
+        ("-profile trace -trace-file {trace}", "trace", 50, 50),
+        ("-flat-out -count 5000", "flat-out", 5000, 5000),
+        # Rate and bound of a tail come together; the planned load stays what the profile says.
+        (f"{' '.join(STEADY)} -tail-rate 50 -tail-most-seconds 2m", "steady", 1000, 7000),
+    ],
 )
-def test_a_hold_may_have_a_unit(text: str, events: int) -> None:
-    """Seconds are the default; ms, s, m and h are understood."""
-    found = settings("-rate=10", "-profile=step", f"-spike-hold={text}")
-
-    assert found.load.total == events
-
-
-def test_other_shapes_of_the_load(tmp_path: Path) -> None:
-    """A sawtooth, a trace from a file, and a count as fast as it goes."""
+def test_flags_shape_the_load(
+    tmp_path: Path, flags: str, kind: str, planned: int, with_tail: int
+) -> None:
+    """In the spelling of the lab's section 8 and in the GNU spelling."""
     trace = tmp_path / "t.csv"
     trace.write_text("second,rate\n0,5\n10,0\n", encoding="utf-8")
-    bursts = "-profile bursty -rate 10 -spike-mult 5 -spike-hold 2 -quiet-seconds 3 -bursts 2"
 
-    assert settings(*bursts.split(), "-after-seconds=1").load.total == 2 * (30 + 100) + 10
-    assert settings("-profile=trace", f"-trace-file={trace}").load.total == 50
-    flat = settings("-flat-out", "-count", "5000")
-    assert (flat.load.total, flat.flags.flat_out, flat.profile_kind) == (5000, True, "flat-out")
+    found = settings(*flags.format(trace=trace).split())
 
-
-def test_a_tail_follows_the_profile() -> None:
-    """Rate and bound come together; the planned load stays what the profile says."""
-    found = settings(*STEADY, "-tail-rate", "50", "-tail-most-seconds", "2m")
-
-    assert found.tail == Tail(50, 120)
-    assert (found.load.total, found.whole_load.total) == (1000, 7000)
-    assert settings(*STEADY).whole_load == settings(*STEADY).load
+    assert (found.profile_kind, found.load.total) == (kind, planned)
+    assert found.whole_load.total == with_tail
+    assert found.tail == (None if planned == with_tail else Tail(50, 120))
+    if "seed" in flags:
+        assert (found.flags.seed, found.flags.partitions) == (7, 12)
 
 
 def test_growths_of_the_topic_are_checked_against_the_partitions_it_has() -> None:

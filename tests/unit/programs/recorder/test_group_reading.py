@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.adapters.kafka.kafka_admin import GroupMember, GroupSnapshot
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.core.telemetry.records_of_recorder import GroupMembers, GroupSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder import kafka_readings
@@ -76,6 +76,12 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     return broker
 
 
+def reading_of_group() -> GroupReading:
+    """Read the group ``enrich``, with a log-in of its own."""
+    settings = {"bootstrap.servers": "broker:9092", "reconnect.backoff.max.ms": "60000"}
+    return GroupReading(settings, group="enrich", topic="events", source="recorder")
+
+
 def readings(reading: GroupReading, count: int) -> list[bool]:
     """Read some times; say which readings brought a sample."""
     brought = []
@@ -88,29 +94,15 @@ def readings(reading: GroupReading, count: int) -> list[bool]:
 
 
 def test_one_client_serves_while_the_broker_answers(broker: FakeBroker) -> None:
-    """Each reading asks once."""
-    reading = GroupReading(
-        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
-    )
-
-    assert readings(reading, 3) == [True, True, True]
+    """Each reading asks once; settings that outlive an outage win over those of the log-in."""
+    assert readings(reading_of_group(), 3) == [True, True, True]
     assert [len(client.asked) for client in broker.clients] == [3]
-
-
-def test_the_client_looks_for_a_new_coordinator_soon_after_an_outage(broker: FakeBroker) -> None:
-    """It has the settings of every client that outlives an outage, whatever the log-in has."""
-    GroupReading(
-        {"reconnect.backoff.max.ms": "60000"}, group="enrich", topic="events", source="recorder"
-    )
-
-    assert broker.settings == RECOVERY
+    assert broker.settings == {"bootstrap.servers": "broker:9092", **RECOVERY}
 
 
 def test_an_outage_leaves_one_request_open_and_ends(broker: FakeBroker) -> None:
     """While nobody answers there is one open request, of a client that is given up, not closed."""
-    reading = GroupReading(
-        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
-    )
+    reading = reading_of_group()
     readings(reading, 1)
 
     broker.is_up = False
@@ -125,9 +117,7 @@ def test_an_outage_leaves_one_request_open_and_ends(broker: FakeBroker) -> None:
 
 def test_a_coordinator_that_is_away_for_long_costs_few_clients(broker: FakeBroker) -> None:
     """The broker answers, the coordinator does not: half an hour is 32 clients, not 450."""
-    reading = GroupReading(
-        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
-    )
+    reading = reading_of_group()
     broker.has_coordinator = False
     assert not any(readings(reading, 1800))
     assert len(broker.clients) < 40
@@ -138,9 +128,7 @@ def test_a_coordinator_that_is_away_for_long_costs_few_clients(broker: FakeBroke
 
 def test_a_client_is_let_go_when_its_request_has_ended(broker: FakeBroker) -> None:
     """It was kept for the request alone, and has threads and connections of its own."""
-    reading = GroupReading(
-        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
-    )
+    reading = reading_of_group()
     broker.has_coordinator = False
     readings(reading, 5)
     given_up = weakref.ref(broker.clients.pop(0))
@@ -159,9 +147,7 @@ def member(client_id: str, *places: tuple[str, int]) -> GroupMember:
 
 def test_members_are_reported_when_they_change_and_every_ten_seconds(broker: FakeBroker) -> None:
     """With the partitions of the run's topic; a reading lasts a second here."""
-    reading = GroupReading(
-        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
-    )
+    reading = reading_of_group()
     own = member("pod-a", ("events", 0), ("events", 1), ("other", 7))
     reported: list[int] = []
     records: list[GroupMembers] = []
@@ -188,9 +174,7 @@ def test_members_are_reported_when_they_change_and_every_ten_seconds(broker: Fak
 
 def test_after_a_failed_reading_the_members_are_reported_again(broker: FakeBroker) -> None:
     """Who was there meanwhile is not known."""
-    reading = GroupReading(
-        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
-    )
+    reading = reading_of_group()
     readings(reading, 2)
     broker.is_up = False
     readings(reading, 5)
@@ -201,29 +185,31 @@ def test_after_a_failed_reading_the_members_are_reported_again(broker: FakeBroke
 
 
 @pytest.mark.parametrize(
-    ("state", "is_rebalancing"),
+    ("states", "is_rebalancing"),
     [
-        ("STABLE", False),
-        ("EMPTY", False),
-        ("DEAD", False),
-        ("PREPARING_REBALANCING", True),
-        ("COMPLETING_REBALANCING", True),
-        ("ASSIGNING", True),
-        ("RECONCILING", True),
-        ("UNKNOWN", True),
+        (("STABLE", "EMPTY", "DEAD"), False),
+        (
+            (
+                "PREPARING_REBALANCING",
+                "COMPLETING_REBALANCING",
+                "ASSIGNING",
+                "RECONCILING",
+                "UNKNOWN",
+            ),
+            True,
+        ),
     ],
 )
 def test_a_group_is_rebalancing_in_each_state_but_those_of_rest(
-    broker: FakeBroker, state: str, is_rebalancing: bool
+    broker: FakeBroker, states: tuple[str, ...], is_rebalancing: bool
 ) -> None:
     """A reading that fails ends it: nothing is known then, and nobody is asked more often."""
-    reading = GroupReading(
-        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
-    )
-    broker.group = GroupSnapshot("enrich", state, "classic", "range", ())
+    for state in states:
+        broker.group = GroupSnapshot("enrich", state, "classic", "range", ())
+        broker.is_up, reading = True, reading_of_group()
 
-    readings(reading, 1)
-    assert reading.is_rebalancing() is is_rebalancing
-    broker.is_up = False
-    readings(reading, 1)
-    assert not reading.is_rebalancing()
+        readings(reading, 1)
+        assert reading.is_rebalancing() is is_rebalancing, state
+        broker.is_up = False
+        readings(reading, 1)
+        assert not reading.is_rebalancing()

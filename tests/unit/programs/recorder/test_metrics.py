@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -29,10 +28,12 @@ from lagbench.core.telemetry.records_of_recorder import (
     What,
 )
 from lagbench.programs.recorder.kafka_readings import NewestReadings
-from lagbench.programs.recorder.recorder_metrics import Exposition, ObservedNames
+from lagbench.programs.recorder.recorder_metrics import Exposition
+from lagbench.programs.recorder.sources import RecorderOptions, parse_options
 
 NOW, SECOND = 1_700_000_000_000_000_000, 1_000_000_000
-NAMES = ObservedNames("enrich.r1", "lagbench.r1.events", "spikes", "consumer")
+OF_RUN = ["--run-id=r1", "--namespace=spikes", "--bootstrap-servers=b:1"]
+NAMES = parse_options(OF_RUN, {})
 Series = dict[str, dict[tuple[str, ...], float]]
 """By name, then by the values of the labels in the order of the labels' names."""
 
@@ -74,7 +75,7 @@ def started(pod: str) -> Any:
 def scrape(
     *records: Record,
     now: int = NOW,
-    aliases: ObservedNames | None = None,
+    aliases: RecorderOptions | None = None,
     prefix: str = "lagbench_",
 ) -> Series:
     """Return the series that a scrape sees after ``records``; those at 0 of gaps are left out."""
@@ -285,10 +286,7 @@ GROUP = ("enrich.r1", "lagbench.r1.events")
                 "kafka_consumergroup_lag": {(GROUP[0], "0", GROUP[1]): 40},
                 "kafka_consumergroup_current_offset": {(GROUP[0], "0", GROUP[1]): 60},
                 "kafka_consumergroup_members": {(GROUP[0],): 3},
-                "kafka_topic_partition_current_offset": {
-                    ("0", GROUP[1]): 100,
-                    ("1", GROUP[1]): 50,
-                },
+                "kafka_topic_partition_current_offset": {("0", GROUP[1]): 100, ("1", GROUP[1]): 50},
             },
         ),
         ([lag((0, 9, 4))], NAMES, {"kafka_consumergroup_lag_sum": {GROUP: 5}}),
@@ -339,7 +337,7 @@ GROUP = ("enrich.r1", "lagbench.r1.events")
         ),
         (
             [REPLICAS],
-            replace(NAMES, workload="StatefulSet"),
+            NAMES.model_copy(update={"workload": "StatefulSet"}),
             {
                 "kube_statefulset_replicas": {IN_SPIKES[::-1]: 6},
                 "kube_statefulset_status_replicas": {IN_SPIKES[::-1]: 4},
@@ -350,7 +348,7 @@ GROUP = ("enrich.r1", "lagbench.r1.events")
     ],
 )
 def test_readings_have_the_names_of_other_exporters(
-    records: list[Record], names: ObservedNames, series: Series
+    records: list[Record], names: RecorderOptions, series: Series
 ) -> None:
     """Where it is asked for; what they would export as -1 or 0 without knowing it is missing."""
     found = scrape(*records, aliases=names, prefix="")

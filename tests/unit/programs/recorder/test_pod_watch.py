@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import resource
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from lagbench.adapters.kube.client.api_discovery import Event
+from lagbench.adapters.kube.kube_client import Event
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import LagSample, PodSeen, PodsListed, ReadGap
 from lagbench.errors import NotReady
-from lagbench.programs.recorder.pod_watch import ObjectWatch, PodWatch, pod_seen
-from lagbench.programs.recorder.sampling_grid import GridSampler
-from lagbench.programs.recorder.scaling_watch import ReplicaWatch
+from lagbench.programs.recorder.pod_watch import GridSampler, ObjectWatch, PodWatch, pod_seen
+from lagbench.programs.recorder.scaling_watch import ReplicaWatch, Scaled
 from lagbench.programs.recorder.sources import GroupObserver, RecordsFile
 from lagbench.results.observed_run import read_records
 
@@ -35,81 +34,50 @@ def listed(*pods: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": "1"}, "items": list(pods)}
 
 
-def watch() -> tuple[PodWatch, list[Record]]:
-    """Return a watch that is fed by hand, and what it sends."""
+BEFORE = [("LISTED", listed(pod("b", created="2"), pod("a", created="1")))]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        # What does not matter to the record is no news.
+        (
+            [
+                ("LISTED", listed(pod("a", created="1"))),
+                ("MODIFIED", pod("a", created="1") | {"status": {"hostIP": "x"}}),
+                ("MODIFIED", pod("a", created="1", ready="5")),
+                ("DELETED", pod("a", created="1", ready="5")),
+            ],
+            [("a", None, None), ("a", 5, None), ("a", 5, 13)],
+        ),
+        # After a break of the watch the list says what is no longer there.
+        (
+            [*BEFORE, ("LISTED", listed(pod("b", created="2")))],
+            [("b", None, None), ("a", None, None), ("a", None, 11)],
+        ),
+    ],
+)
+def test_a_record_is_sent_for_each_change_and_only_then(
+    events: list[Event], expected: list[tuple[str, int | None, int | None]]
+) -> None:
+    """And at first which pods are there: what went away later, this process sees itself."""
     sent: list[Record] = []
-    return PodWatch(lambda: iter(()), sent.append, "recorder"), sent
+    running = PodWatch(lambda: iter(()), sent.append, "recorder")
+    for at, (kind, found) in enumerate(events, start=10):
+        running.take(kind, found, at=at)
 
-
-def reported(records: list[Record]) -> list[tuple[str, int | None, int | None]]:
-    """Return name, ready and gone instants of the records."""
-    return [(r.pod, r.ready_at, r.gone_at) for r in records if isinstance(r, PodSeen)]
-
-
-def test_a_record_is_sent_for_each_change_and_only_then() -> None:
-    """What does not matter to the record is no news."""
-    running, sent = watch()
-    running.take("LISTED", listed(pod("a", created="1")), at=10)
-    running.take("MODIFIED", pod("a", created="1") | {"status": {"hostIP": "x"}}, at=11)
-    running.take("MODIFIED", pod("a", created="1", ready="5"), at=12)
-    running.take("DELETED", pod("a", created="1", ready="5"), at=13)
-
-    assert reported(sent) == [("a", None, None), ("a", 5, None), ("a", 5, 13)]
-
-
-def test_a_pod_that_was_deleted_in_a_gap_has_ended_at_the_next_list() -> None:
-    """After a break of the watch the list tells what is no longer there."""
-    running, sent = watch()
-    running.take("LISTED", listed(pod("a", created="1"), pod("b", created="2")), at=10)
-    running.take("LISTED", listed(pod("b", created="2")), at=20)
-
-    assert reported(sent) == [("a", None, None), ("b", None, None), ("a", None, 20)]
-
-
-def test_the_first_list_says_which_pods_are_there() -> None:
-    """Only the first: what went away later, this process sees itself."""
-    running, sent = watch()
-    running.take("LISTED", listed(pod("b"), pod("a")), at=10)
-    running.take("LISTED", listed(pod("b")), at=20)
-
-    found = [record for record in sent if isinstance(record, PodsListed)]
-    assert [(record.at, record.pods) for record in found] == [(10, ["a", "b"])]
-
-
-def test_a_broken_watch_is_a_gap() -> None:
-    """The reason is told, then it continues."""
-    sent: list[Record] = []
-    has_gap = threading.Event()
-
-    def events() -> Iterator[Event]:
-        raise ConnectionError("connection refused")
-        yield  # makes it a generator
-
-    def send(record: Record) -> None:
-        sent.append(record)
-        has_gap.set()
-
-    running = PodWatch(events, send, "recorder")
-    running.start()
-    assert has_gap.wait(60)
-    running.stop()
-    running.join(60)
-
-    assert isinstance(sent[0], ReadGap)
-    assert (sent[0].what, sent[0].reason) == ("pods", "connection refused")
-    assert not running.is_alive()
+    seen = [(r.pod, r.ready_at, r.gone_at) for r in sent if isinstance(r, PodSeen)]
+    assert seen == expected
+    first = sorted({name for name, _, gone_at in expected if gone_at is None})
+    lists = [(record.at, record.pods) for record in sent if isinstance(record, PodsListed)]
+    assert lists == [(10, first)]
 
 
 SECOND = 1_000_000_000
-
 DAY = "2026-11-21T"
-
 ENDED = {"exitCode": 137, "reason": "Error", "startedAt": f"{DAY}10:00:02Z"}
-
 LAST = {"terminated": ENDED | {"finishedAt": f"{DAY}10:00:09Z"}}
-
 RUNNING = {"state": {"running": {"startedAt": f"{DAY}10:00:02Z"}}}
-
 REMOVED = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
 
 
@@ -240,36 +208,33 @@ class HangingApi:
         raise TimeoutError("read timed out")
 
 
-def gaps_of(build: Callable[[Callable[[Record], None]], ObjectWatch]) -> list[float]:
-    """Return the seconds of the gaps that a watch tells until its first failure has ended."""
-    sent: list[Record] = []
+@pytest.mark.parametrize("is_sampled", [False, True])
+def test_a_silent_watch_has_a_gap_since_its_last_event(
+    monkeypatch: pytest.MonkeyPatch, *, is_sampled: bool
+) -> None:
+    """A partition shows when the read times out: 35 s are not seen, not one instant.
+
+    The sampler of the replicas reports its own gaps: the break of their watch is one instant.
+    """
+    api, sent = HangingApi(monkeypatch), list[Record]()
 
     def send(record: Record) -> None:
         sent.append(record)
         if isinstance(record, ReadGap):
             watch.stop()
 
-    watch = build(send)
+    watch: ObjectWatch = PodWatch(api.events, send, "recorder")
+    if is_sampled:
+        watch = ReplicaWatch(api.events, Scaled("consumer", send, "recorder", Mock()))
     watch.run()
-    return [record.at / SECOND for record in sent if isinstance(record, ReadGap)]
 
-
-def test_a_silent_watch_has_a_gap_since_its_last_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition shows when the read times out: 35 s are not seen, not one instant."""
-    api = HangingApi(monkeypatch)
-
-    gaps = gaps_of(lambda send: PodWatch(api.events, send, "recorder"))
-
-    assert gaps == [*range(110, 145), 145]
-
-
-def test_objects_that_are_sampled_too_have_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sampler of the replicas tells its own gaps: the watch's break is one instant."""
-    api = HangingApi(monkeypatch)
-
-    gaps = gaps_of(lambda send: ReplicaWatch(api.events, send, "recorder", deployment="consumer"))
-
-    assert gaps == [145]
+    gaps = [record for record in sent if isinstance(record, ReadGap)]
+    expected = [145] if is_sampled else [*range(110, 145), 145]
+    assert [gap.at / SECOND for gap in gaps] == expected
+    assert (gaps[0].what, gaps[0].reason) == (
+        "replicas" if is_sampled else "pods",
+        "read timed out",
+    )
 
 
 def _sample(at: int) -> LagSample:
@@ -287,29 +252,16 @@ def _full_disk(path: Path) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-class HalfAtATime:
-    """A file that takes half of what it is given."""
-
-    closed = False
-
-    def __init__(self, file: Any) -> None:
-        """Write to ``file``."""
-        self._file = file
-
-    def write(self, data: Any) -> int:
-        """Write the first half."""
-        return int(self._file.write(data[: (len(data) + 1) // 2]))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
 def test_a_short_write_is_continued(tmp_path: Path) -> None:
     """Else the rest of the line would be lost, and the next record with it."""
     records = RecordsFile(tmp_path / "records.jsonl")
-    file: Any = HalfAtATime(records._file)
-    records._file = file
+    whole: Any = records._file
+    half: Any = SimpleNamespace(
+        closed=False,
+        write=lambda data: whole.write(data[: (len(data) + 1) // 2]),
+        close=whole.close,
+    )
+    records._file = half
     for at in (1, 2):
         records.write(_sample(at))
     records.close()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.fakes.policies import kafka, scaled_object
 
-from lagbench.adapters.kube.kube import Kube
 from lagbench.core.telemetry.records_of_recorder import (
     HpaSample,
     ReadGap,
@@ -19,15 +21,17 @@ from lagbench.core.telemetry.records_of_recorder import (
     UsageSample,
 )
 from lagbench.errors import NotReady, WrongInput
-from lagbench.programs.recorder.kube_readings import (
+from lagbench.programs.recorder.scaling_watch import (
     OwnScalers,
+    Scaled,
+    ScalerKind,
     UsageReading,
     hpa_sample,
     replica_reading,
     scaled_object_sample,
     scaler_reading,
 )
-from lagbench.programs.recorder.recorder_settings import parse_options
+from lagbench.programs.recorder.sources import parse_options
 
 HPA: dict[str, Any] = {
     "metadata": {"name": "keda-hpa-consumer"},
@@ -64,43 +68,21 @@ HPA: dict[str, Any] = {
 }
 
 
-class StoredObjects:
-    """Objects as the API would return them."""
-
-    def __init__(self, deployment: dict[str, Any] | None, hpas: list[dict[str, Any]]) -> None:
-        """Store one Deployment and some HPAs."""
-        self._deployment, self._hpas = deployment, hpas
-
-    def get(self, _kind: str, _name: str) -> dict[str, Any] | None:
-        """Return the Deployment."""
-        return self._deployment
-
-    def list(self, _kind: str) -> list[dict[str, Any]]:
-        """Return the HPAs."""
-        return self._hpas
-
-
-def kube(deployment: dict[str, Any] | None = None, *hpas: dict[str, Any]) -> Kube:
-    """Return a Kube that knows these objects."""
-    return cast("Kube", StoredObjects(deployment, list(hpas)))
+def scaled(deployment: dict[str, Any] | None = None, *hpas: dict[str, Any]) -> Scaled:
+    """Return the workload ``consumer`` of an API with one Deployment and these in a list."""
+    api: Any = SimpleNamespace(get=lambda *_: deployment, list=lambda _: [*hpas])
+    return Scaled("consumer", Mock(), "recorder", lambda: api)
 
 
 def test_absent_counts_of_a_deployment_are_zero() -> None:
-    """Kubernetes leaves zeros out of a status: there absent does mean none."""
-    stored = kube({"spec": {"replicas": 2}, "status": {"replicas": 1}})
-    reading = replica_reading(lambda: stored, deployment="consumer", source="recorder")
+    """Kubernetes leaves zeros out of a status; no Deployment is a reading that failed."""
+    reading = replica_reading(scaled({"spec": {"replicas": 2}, "status": {"replicas": 1}}))
 
     assert list(reading(7)) == [
         ReplicaSample(at=7, source="recorder", spec=2, current=1, ready=0, available=0)
     ]
-
-
-def test_no_deployment_is_not_zero_replicas() -> None:
-    """It is a reading that failed."""
-    reading = replica_reading(kube, deployment="consumer", source="recorder")
-
     with pytest.raises(NotReady, match="Deployment consumer"):
-        reading(7)
+        replica_reading(scaled())(7)
 
 
 def test_an_hpas_status_is_reported_as_stored() -> None:
@@ -122,15 +104,16 @@ def test_an_hpas_status_is_reported_as_stored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "total"),
-    [({"value": "9001500m"}, 9001.5), ({"averageValue": "2k"}, 8000.0)],
+    ("current", "total"), [({"value": "9001500m"}, 9001.5), ({"averageValue": "2k"}, 8000.0)]
 )
 def test_a_metrics_total_is_over_all_pods(current: dict[str, str], total: float) -> None:
-    """The status holds the total, or the average over the replicas it counted."""
+    """The status holds the total, or the average over the replicas it counted, or nothing yet."""
     metric = {"type": "External", "external": {"metric": {"name": "lag"}, "current": current}}
     hpa = HPA | {"status": {"currentReplicas": 4, "currentMetrics": [metric]}}
 
     assert hpa_sample(hpa, at=7, source="recorder").totals == {"lag": total}
+    new = hpa_sample({"metadata": {"name": "h"}, "spec": HPA["spec"]}, at=7, source="recorder")
+    assert (new.desired, new.current, new.metrics, new.totals) == (None, None, [], {})
 
 
 def known_to(scalers: OwnScalers, kind: str, *names: str) -> list[str]:
@@ -141,7 +124,7 @@ def known_to(scalers: OwnScalers, kind: str, *names: str) -> list[str]:
     return known
 
 
-def test_the_scaled_objects_of_the_deployment_are_reported() -> None:
+def test_the_scalers_of_the_deployment_are_reported() -> None:
     """Another workload's object is not this run's; one that KEDA has not seen has no condition.
 
     KEDA names the HPA in the status, so it is known without the right to list HPAs.
@@ -152,15 +135,21 @@ def test_the_scaled_objects_of_the_deployment_are_reported() -> None:
     reported = {"metadata": {"name": "a"}, "spec": target, "status": status}
     new = {"metadata": {"name": "b"}, "spec": target}
     other = {"metadata": {"name": "c"}, "spec": {"scaleTargetRef": {"name": "elsewhere"}}}
-    stored, scalers = kube(None, reported, new, other), OwnScalers()
-    reading = scaler_reading(
-        "ScaledObject", lambda: stored, deployment="consumer", source="recorder", scalers=scalers
-    )
 
-    found = [(one.name, one.conditions, one.tolerance) for one in reading(7)]  # type: ignore[attr-defined]
-    assert found == [("a", ["Ready=False TriggerError"], 0.1), ("b", [], 0.1)]
+    def read(kind: ScalerKind, *stored: dict[str, Any]) -> list[Any]:
+        return list(scaler_reading(kind, replace(scaled(None, *stored), scalers=scalers))(7))
+
+    scalers = OwnScalers()
+    found = read("ScaledObject", reported, new, other)
+    assert [(one.name, one.conditions, one.tolerance) for one in found] == [
+        ("a", ["Ready=False TriggerError"], 0.1),
+        ("b", [], 0.1),
+    ]
     assert known_to(scalers, "ScaledObject", "a", "b", "c") == ["a", "b"]
     assert known_to(scalers, "HorizontalPodAutoscaler", "keda-hpa-a") == ["keda-hpa-a"]
+    assert len(read("HorizontalPodAutoscaler", other, HPA)) == 1
+    name = HPA["metadata"]["name"]
+    assert known_to(scalers, "HorizontalPodAutoscaler", name, "c") == [name]
 
 
 FORMULA = {"scalingModifiers": {"formula": "lag / 10", "target": "1000"}}
@@ -190,55 +179,27 @@ def test_the_targets_of_a_scaled_object_are_reported(
     assert (seen.scales_at_records, seen.group_target_records, seen.tolerance) == targets
 
 
-def test_only_hpas_of_the_deployment_count() -> None:
-    """Another workload's HPA is not this run's."""
-    other, scalers = HPA | {"spec": {"scaleTargetRef": {"name": "elsewhere"}}}, OwnScalers()
-    reading = scaler_reading(
-        "HorizontalPodAutoscaler",
-        lambda: kube(None, other, HPA),
-        deployment="consumer",
-        source="r",
-        scalers=scalers,
-    )
-
-    assert len(list(reading(7))) == 1
-    assert known_to(scalers, "HorizontalPodAutoscaler", HPA["metadata"]["name"])
-
-
-def test_an_hpa_without_status_has_unknown_replicas() -> None:
-    """What was not computed yet is None."""
-    found = hpa_sample({"metadata": {"name": "h"}, "spec": HPA["spec"]}, at=7, source="recorder")
-
-    assert (found.desired, found.current, found.metrics) == (None, None, [])
-
-
-def test_a_living_process_is_sampled() -> None:
-    """The recorder sees itself."""
-    (found,) = UsageReading({"recorder": os.getpid()}, source="recorder")(7)
-
-    assert isinstance(found, UsageSample)
-    assert found.component == "recorder"
-    assert found.cpu_seconds > 0
-    assert found.memory_bytes > 1_000_000
-
-
-def test_a_process_that_ended_is_a_gap() -> None:
-    """Its usage is unknown, not zero."""
+def test_a_living_process_is_sampled_and_one_that_ended_is_a_gap() -> None:
+    """Its usage is unknown then, not zero."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        reading = UsageReading({"broker": child.pid}, source="recorder")
+        reading = UsageReading({"recorder": os.getpid(), "broker": child.pid}, source="recorder")
         before = list(reading(7))
-    (after,) = reading(8)
+    own, ended = reading(8)
 
-    assert isinstance(before[0], UsageSample)
-    assert isinstance(after, ReadGap)
-    assert after.reason.startswith("broker")
+    assert [type(sample) for sample in before] == [UsageSample, UsageSample]
+    assert isinstance(own, UsageSample)
+    assert own.component == "recorder"
+    assert own.cpu_seconds > 0
+    assert own.memory_bytes > 1_000_000
+    assert isinstance(ended, ReadGap)
+    assert ended.reason.startswith("broker")
 
 
 ENVIRONMENT = {"POD_NAME": "recorder-1", "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092"}
 
 
 def test_the_run_id_is_enough() -> None:
-    """Topics, group, namespace and deployment have names of their own."""
+    """Topics, group, namespace, deployment and the run's own pods have names of their own."""
     options = parse_options(["--run-id=quick-1"], ENVIRONMENT)
 
     assert (options.topic, options.group) == ("lagbench.quick-1.events", "enrich.quick-1")
@@ -246,7 +207,10 @@ def test_the_run_id_is_enough() -> None:
     assert (options.namespace, options.deployment) == ("lagbench", "consumer")
     assert (options.source, options.interval_seconds) == ("recorder-1", 1.0)
     assert (options.observed_pids, options.has_metric_aliases) == ({}, False)
-    assert parse_options(["--run-id=a", "-metric-aliases"], ENVIRONMENT).has_metric_aliases
+    assert options.pod_selector == "app=consumer,lagbench.io/run-id=quick-1"
+    topics = ["--topic=a", "--group=b", "--telemetry-topic=c", "-metric-aliases"]
+    without_run = parse_options(topics, ENVIRONMENT)
+    assert (without_run.pod_selector, without_run.has_metric_aliases) == ("app=consumer", True)
 
 
 @pytest.mark.parametrize(
@@ -261,12 +225,3 @@ def test_wrong_input_is_named(arguments: list[str], field: str) -> None:
     """The error has the flag."""
     with pytest.raises(WrongInput, check=lambda error: error.field == field):
         parse_options(arguments, ENVIRONMENT)
-
-
-def test_the_run_s_own_pods_are_watched() -> None:
-    """Pods of somebody else may have the same app label."""
-    of_run = parse_options(["--run-id=quick-1"], ENVIRONMENT)
-    topics = ["--topic=a", "--group=b", "--telemetry-topic=c"]
-
-    assert of_run.pod_selector == "app=consumer,lagbench.io/run-id=quick-1"
-    assert parse_options(topics, ENVIRONMENT).pod_selector == "app=consumer"

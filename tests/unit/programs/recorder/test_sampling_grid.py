@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from email.utils import formatdate
 from typing import Any
 
@@ -14,7 +14,7 @@ from lagbench.core.clocks import API_SERVER
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import ClockOffset, ReadGap, ReplicaSample
 from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
-from lagbench.programs.recorder import sampling_grid
+from lagbench.programs.recorder import pod_watch as sampling_grid
 from lagbench.programs.recorder.cluster_clocks import (
     Ask,
     ClockProbe,
@@ -22,12 +22,10 @@ from lagbench.programs.recorder.cluster_clocks import (
     ask_endpoint,
     node_clocks,
 )
-from lagbench.programs.recorder.sampling_grid import GridSampler, Read
+from lagbench.programs.recorder.pod_watch import GridSampler, Read
 
 MS = 1_000_000
-
 INTERVAL_NS = 50 * MS
-
 ORIGIN_AT = 1_700_000_000_000 * MS
 
 
@@ -80,144 +78,93 @@ def replicas(at: int) -> list[Record]:
     return [ReplicaSample(at=at, source="recorder", spec=1, current=1, ready=1)]
 
 
-def sampler(send: Callable[[Record], None], read: Read, origin_at: int = ORIGIN_AT) -> GridSampler:
-    """Sample each 50 ms."""
-    return GridSampler(
-        "replicas",
-        read,
-        send=send,
-        source="recorder",
-        origin_at=origin_at,
-        interval_ns=INTERVAL_NS,
-    )
-
-
-def sampled(clocks: Clocks, read: Read, *, readings: int) -> list[Record]:
-    """Return what a sampler sends in so many readings."""
+def sampled(
+    clocks: Clocks,
+    delays_ms: Iterable[float],
+    *,
+    interval_ns: int = INTERVAL_NS,
+    is_changing: Iterable[bool] = (),
+    read: Read = replicas,
+) -> list[tuple[str, float]]:
+    """Return kind and ms since the origin of what is sent by readings that take so long."""
     found: list[Record] = []
-    running = sampler(found.append, read)
-    running._stopping = Waits(clocks, readings)  # type: ignore[assignment]
+    delays, changing = [*delays_ms], iter(is_changing)
+
+    def read_slowly(at: int) -> Iterable[Record]:
+        clocks.pass_ns(round(delays.pop(0) * MS))
+        return read(at)
+
+    running = GridSampler(
+        "replicas",
+        read_slowly,
+        send=found.append,
+        source="recorder",
+        origin_at=ORIGIN_AT,
+        interval_ns=interval_ns,
+        is_changing=lambda: next(changing, False),
+    )
+    running._stopping = Waits(clocks, len(delays))  # type: ignore[assignment]
     running.run()
     assert running.has_read
-    return found
+    reasons = {record.reason for record in found if isinstance(record, ReadGap)}
+    assert all(re.search(r"\d+\.\d s|no answer", reason) for reason in reasons)
+    return [(type(record).__name__, (record.at - ORIGIN_AT) / MS) for record in found]
 
 
-def test_samples_lie_on_the_grid(clocks: Clocks) -> None:
-    """Each sample begins at the origin plus whole intervals, however long the others took."""
-    delays_ms = iter([0, 31, 7, 49, 0])
+SAMPLE, GAP = "ReplicaSample", "ReadGap"
 
-    def read(at: int) -> Iterable[Record]:
-        clocks.pass_ns(next(delays_ms) * MS)
-        return replicas(at)
 
-    found = sampled(clocks, read, readings=5)
+@pytest.mark.parametrize(
+    ("delays_ms", "interval_ms", "is_changing", "expected"),
+    [
+        # At the origin plus whole intervals, however long the others took.
+        ((0, 31, 7, 49, 0), 50, (), [(SAMPLE, at) for at in (150, 200, 250, 300, 350)]),
+        # A reading of 2.6 intervals leaves two gaps at their ticks, and the grid stays.
+        (
+            (130, 0, 0),
+            50,
+            (),
+            [(SAMPLE, 150), (GAP, 200), (GAP, 250), (SAMPLE, 300), (SAMPLE, 350)],
+        ),
+        # Between two ticks readings lead up to the next tick: five a second, until it is at rest.
+        (
+            (0, 0, 130, 0, 0, 0, 0),
+            1000,
+            (True, True, True, True, True),
+            [(SAMPLE, at) for at in (1000, 1200, 1400, 1600, 1800, 2000, 3000)],
+        ),
+        # A slow reading there leaves gaps at the ticks, too.
+        (
+            (0, 2300, 0),
+            1000,
+            (True, True),
+            [(SAMPLE, 1000), (SAMPLE, 1200), (GAP, 2000), (GAP, 3000), (SAMPLE, 3600)],
+        ),
+    ],
+)
+def test_samples_lie_on_the_grid(
+    clocks: Clocks,
+    delays_ms: tuple[float, ...],
+    interval_ms: int,
+    is_changing: tuple[bool, ...],
+    expected: list[tuple[str, float]],
+) -> None:
+    """What is missed is reported, and the grid does not move."""
+    interval_ns = interval_ms * MS
 
-    assert [record.at - ORIGIN_AT for record in found] == [
-        number * INTERVAL_NS for number in range(3, 8)
-    ]
+    assert sampled(clocks, delays_ms, interval_ns=interval_ns, is_changing=is_changing) == expected
 
 
 def test_a_failed_read_is_a_gap_and_the_next_tick_goes_on(clocks: Clocks) -> None:
     """Nothing is made up: the gap carries the reason."""
-    answers = iter([NotImplementedError("no answer"), None])
+    answers = iter([[], replicas(1)])
 
     def read(at: int) -> Iterable[Record]:
-        failure = next(answers)
-        if failure is not None:
-            raise failure
+        if not next(answers):
+            raise NotImplementedError("no answer")
         return replicas(at)
 
-    gap, sample = sampled(clocks, read, readings=2)
-
-    assert isinstance(gap, ReadGap)
-    assert (gap.what, gap.reason) == ("replicas", "no answer")
-    assert isinstance(sample, ReplicaSample)
-
-
-def test_ticks_that_pass_during_a_slow_read_are_gaps(clocks: Clocks) -> None:
-    """A read of 2.6 intervals leaves two gaps at their ticks, and the grid stays where it was."""
-    delays_ms = iter([130, 0, 0])
-
-    def read(at: int) -> Iterable[Record]:
-        clocks.pass_ns(next(delays_ms) * MS)
-        return replicas(at)
-
-    found = sampled(clocks, read, readings=3)
-
-    assert [(type(record), record.at - ORIGIN_AT) for record in found] == [
-        (ReplicaSample, 150 * MS),
-        (ReadGap, 200 * MS),
-        (ReadGap, 250 * MS),
-        (ReplicaSample, 300 * MS),
-        (ReplicaSample, 350 * MS),
-    ]
-    reasons = {record.reason for record in found if isinstance(record, ReadGap)}
-    assert [re.findall(r"\d+\.\d s", reason) for reason in reasons] == [["0.1 s"]]
-
-
-def test_a_source_that_changes_is_read_five_times_a_second_until_it_is_at_rest(
-    clocks: Clocks,
-) -> None:
-    """The readings between the ticks lead up to the next tick, and the grid stays where it was."""
-    found: list[Record] = []
-    second, delays_ms = 1000 * MS, iter([0, 0, 130, 0, 0, 0, 0])
-    changing = iter([True, True, True, True, True, False, False])
-
-    def read(at: int) -> Iterable[Record]:
-        clocks.pass_ns(next(delays_ms) * MS)
-        return replicas(at)
-
-    running = GridSampler(
-        "group",
-        read,
-        send=found.append,
-        source="recorder",
-        origin_at=ORIGIN_AT,
-        interval_ns=second,
-        is_changing=lambda: next(changing),
-    )
-    running._stopping = Waits(clocks, 7)  # type: ignore[assignment]
-    running.run()
-
-    assert [(record.at - ORIGIN_AT) // MS for record in found] == [
-        1000,
-        1200,
-        1400,
-        1600,
-        1800,
-        2000,
-        3000,
-    ]
-
-
-def test_a_slow_read_between_two_ticks_leaves_gaps_at_the_ticks(clocks: Clocks) -> None:
-    """Also while it changes, each tick that passed without a reading is reported."""
-    found: list[Record] = []
-    delays_ms, changing = iter([0, 2300, 0]), iter([True, True, False])
-
-    def read(at: int) -> Iterable[Record]:
-        clocks.pass_ns(next(delays_ms) * MS)
-        return replicas(at)
-
-    running = GridSampler(
-        "group",
-        read,
-        send=found.append,
-        source="recorder",
-        origin_at=ORIGIN_AT,
-        interval_ns=1000 * MS,
-        is_changing=lambda: next(changing),
-    )
-    running._stopping = Waits(clocks, 3)  # type: ignore[assignment]
-    running.run()
-
-    assert [(type(record), (record.at - ORIGIN_AT) // MS) for record in found] == [
-        (ReplicaSample, 1000),
-        (ReplicaSample, 1200),
-        (ReadGap, 2000),
-        (ReadGap, 3000),
-        (ReplicaSample, 3600),
-    ]
+    assert sampled(clocks, (0, 0), read=read) == [(GAP, 150), (SAMPLE, 200)]
 
 
 @pytest.mark.parametrize("step_seconds", [-4, 4])
@@ -230,14 +177,13 @@ def test_readings_go_on_when_the_clock_is_set(clocks: Clocks, step_seconds: int)
             clocks.wall_at += step_seconds * 1_000 * MS
         return replicas(at)
 
-    found = sampled(clocks, read, readings=5)
+    found = sampled(clocks, [0] * 5, read=read)
 
-    assert [type(record) for record in found] == [ReplicaSample] * 5
+    assert [kind for kind, _ in found] == [SAMPLE] * 5
     assert clocks.monotonic_at - began_at < 6 * INTERVAL_NS
 
 
 SECOND = 1_000_000_000
-
 START_AT = 1_795_255_202 * SECOND
 
 
@@ -311,13 +257,10 @@ def test_a_clock_that_does_not_answer_is_not_made_up() -> None:
     def silent() -> tuple[int, str, int]:
         raise ConnectionRefusedError
 
-    def dateless() -> tuple[int, str, int]:
-        return cluster.now, "no date", cluster.now
-
-    cluster.nodes = [NodeClock("node-1", silent, ("a",)), NodeClock("node-2", dateless, ("b",))]
-    probe.look()
-    probe.probe("node-1")
-    probe.probe("node-2")
+    for ask in (silent, lambda: (cluster.now, "no date", cluster.now)):
+        cluster.nodes = [NodeClock("node-1", ask, ("a",))]
+        probe.look()
+        probe.probe("node-1")
 
     assert cluster.sent == []
 
@@ -368,22 +311,16 @@ def pod(
 
 
 def test_one_ready_pod_speaks_for_all_of_its_node() -> None:
-    """A producer has no endpoint, yet it has the clock of the consumer beside it."""
-    found = node_clocks(
-        [pod("producer-1", "n1", port="none"), pod("consumer-1", "n1"), pod("consumer-2", "n2")]
-    )
+    """A producer has no endpoint, yet it has the clock of the consumer beside it.
 
-    assert [(clock.node, clock.pods) for clock in found] == [
+    Pods that start, ended or are being deleted do not answer.
+    """
+    ending = pod("c", "n3")
+    ending["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    silent = [pod("a", "n4", is_ready=False), pod("b", "n5", phase="Failed"), ending]
+    pods = [pod("producer-1", "n1", port="none"), pod("consumer-1", "n1"), pod("consumer-2", "n2")]
+
+    assert [(clock.node, clock.pods) for clock in node_clocks([*pods, *silent])] == [
         ("n1", ("consumer-1", "producer-1")),
         ("n2", ("consumer-2",)),
     ]
-
-
-def test_a_node_without_a_ready_endpoint_is_not_asked() -> None:
-    """Pods that start, ended or are being deleted do not answer."""
-    ending = pod("c", "n3")
-    ending["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
-
-    assert (
-        node_clocks([pod("a", "n1", is_ready=False), pod("b", "n2", phase="Failed"), ending]) == []
-    )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from lagbench.adapters.kube.client.api_discovery import Event
+from lagbench.adapters.kube.kube_client import Event
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import (
     HpaSample,
@@ -17,12 +18,13 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReplicasWatched,
     ScalingObject,
 )
-from lagbench.programs.recorder.kube_readings import OwnScalers, ScalerKind
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
+    OwnScalers,
     ReplicaWatch,
+    Scaled,
+    ScalerKind,
     ScalerWatch,
-    replicas_manager,
 )
 
 SECOND = 1_000_000_000
@@ -53,30 +55,28 @@ def deployment(replicas: int, *, name: str = "consumer", **managers: str) -> dic
 
 
 def test_a_change_of_wanted_replicas_is_reported_with_its_writer() -> None:
-    """The list is the start; a change of the status alone is none."""
+    """The list is the start; a change of the status alone is none.
+
+    Without managed fields, as on localkube, the writer is not reported.
+    """
     sent: list[Record] = []
-    watch = ReplicaWatch(nothing, sent.append, "recorder", deployment="consumer")
+    watch = ReplicaWatch(nothing, of(sent))
 
     watch.take("LISTED", {"items": [deployment(2, lagbench="01")]}, at=10)
     watch.take("MODIFIED", deployment(2, lagbench="01"), at=11)
     watch.take("MODIFIED", deployment(9, name="other"), at=12)
     watch.take("MODIFIED", deployment(6, lagbench="01", kube_controller_manager="07"), at=13)
+    watch.take("MODIFIED", deployment(7), at=14)
 
-    assert sent == [
-        ReplicasChanged(
-            at=13,
-            source="recorder",
-            target="consumer",
-            replicas_before=2,
-            replicas_after=6,
-            manager="kube-controller-manager",
-        )
+    changes = [
+        (r.at, r.target, r.replicas_before, r.replicas_after, r.manager)
+        for r in sent
+        if isinstance(r, ReplicasChanged)
     ]
-
-
-def test_without_managed_fields_the_writer_is_not_reported() -> None:
-    """It may have been taken out, and localkube keeps none."""
-    assert replicas_manager({"metadata": {"name": "consumer"}}) == ""
+    assert changes == [
+        (13, "consumer", 2, 6, "kube-controller-manager"),
+        (14, "consumer", 6, 7, ""),
+    ]
 
 
 def test_an_hpas_status_is_reported_when_it_changed() -> None:
@@ -98,11 +98,14 @@ def test_an_hpas_status_is_reported_when_it_changed() -> None:
     assert [(s.at, s.desired) for s in sent if isinstance(s, HpaSample)] == [(10, 2), (12, 6)]
 
 
+def of(sent: list[Record], scalers: OwnScalers | None = None) -> Scaled:
+    """Return the workload ``consumer``, whose records go to ``sent``; its API is not read."""
+    return Scaled("consumer", sent.append, "recorder", Mock(), scalers=scalers or OwnScalers())
+
+
 def scaler_watch(kind: ScalerKind, sent: list[Record], scalers: OwnScalers) -> ScalerWatch:
     """Return a watch of the scalers of ``consumer``."""
-    return ScalerWatch(
-        kind, nothing, sent.append, "recorder", deployment="consumer", scalers=scalers
-    )
+    return ScalerWatch(kind, nothing, of(sent, scalers))
 
 
 def test_what_is_stored_of_a_scaler_is_reported_when_it_changed() -> None:
@@ -127,21 +130,18 @@ def test_what_is_stored_of_a_scaler_is_reported_when_it_changed() -> None:
     watch.take("ADDED", scaled(5), at=17)
     watch.take("LISTED", {"items": []}, at=18)
 
-    told = [
-        (r.at, r.spec and r.spec["maxReplicaCount"], len(r.annotations))
+    reported = {
+        r.at: (r.spec and r.spec["maxReplicaCount"], len(r.annotations))
         for r in sent
         if isinstance(r, ScalingObject)
-    ]
-    assert told == [
-        (10, 4, 0),
-        (12, 20, 0),
-        (13, 20, 1),
-        (14, None, 0),
-        (15, 4, 0),
-        (16, None, 0),
-        (17, 5, 0),
-        (18, None, 0),
-    ]
+    }
+    gone = dict.fromkeys((14, 16, 18), (None, 0))
+    assert reported == {10: (4, 0), 12: (20, 0), 13: (20, 1), 15: (4, 0), 17: (5, 0), **gone}
+
+
+def event_watch(sent: list[Record], scalers: OwnScalers, since_at: int = 0) -> EventWatch:
+    """Return a watch of the events of ``consumer``."""
+    return EventWatch(nothing, of(sent, scalers), since_at=since_at)
 
 
 def own_scalers(hpa: str) -> OwnScalers:
@@ -173,14 +173,7 @@ def event(
 def test_events_of_the_autoscaler_and_warnings_of_consumers_are_kept() -> None:
     """What ended before the recorder began, and what went well with a pod, is left out."""
     sent: list[Record] = []
-    watch = EventWatch(
-        nothing,
-        sent.append,
-        "recorder",
-        deployment="consumer",
-        scalers=own_scalers("h"),
-        since_at=NINE_SECONDS_PAST_TEN + SECOND // 2,
-    )
+    watch = event_watch(sent, own_scalers("h"), NINE_SECONDS_PAST_TEN + SECOND // 2)
 
     old = event("1", "HorizontalPodAutoscaler", "h", last="08")
     scaled = event("2", "HorizontalPodAutoscaler", "h", last="09")
@@ -204,9 +197,7 @@ def test_events_of_another_workloads_autoscaler_are_left_out() -> None:
     """Those of an HPA that is not known yet wait until it proves to scale the workload."""
     sent: list[Record] = []
     scalers = OwnScalers()
-    events = EventWatch(
-        nothing, sent.append, "r", deployment="consumer", scalers=scalers, since_at=0
-    )
+    events = event_watch(sent, scalers)
     hpas = scaler_watch("HorizontalPodAutoscaler", sent, scalers)
     kinds = ("HorizontalPodAutoscaler", "ScaledObject")
     for number, (kind, name) in enumerate((k, n) for k in kinds for n in ("own", "other")):
@@ -228,9 +219,7 @@ def test_events_of_another_workloads_autoscaler_are_left_out() -> None:
 def test_an_event_of_the_newer_form_says_the_same() -> None:
     """EventTime and a series instead of first, last and count."""
     sent: list[Record] = []
-    watch = EventWatch(
-        nothing, sent.append, "r", deployment="consumer", scalers=own_scalers("h"), since_at=0
-    )
+    watch = event_watch(sent, own_scalers("h"))
     newer = event("1", "ScaledObject", "consumer", last="09") | {
         "firstTimestamp": None,
         "lastTimestamp": None,
@@ -274,7 +263,7 @@ def test_only_a_watch_that_ended_in_order_says_that_it_was_whole(
                 raise event
             yield event
 
-    watch = ReplicaWatch(events, sent.append, "recorder", deployment="consumer")
+    watch = ReplicaWatch(events, of(sent))
     watch.start()
     assert has_listed_again.wait(60)
     watch.stop()

@@ -22,7 +22,6 @@ from lagbench.programs.tcp_proxy.orders import (
 from lagbench.programs.tcp_proxy.proxy import Proxy
 
 HOST = "127.0.0.1"
-
 PATIENCE_SECONDS = 30.0
 
 
@@ -69,14 +68,17 @@ async def proxied_echo() -> AsyncIterator[Setting]:
     server.close()
 
 
-def on_proxy(check: Callable[[Setting], Awaitable[None]]) -> None:
-    """Run a check with a proxy of its own."""
+def on_proxy(check: Callable[[Setting], Awaitable[None]]) -> Callable[[], None]:
+    """Make a test of a check, with a proxy of its own."""
 
     async def run() -> None:
         async with asyncio.timeout(PATIENCE_SECONDS), proxied_echo() as setting:
             await check(setting)
 
-    asyncio.run(run())
+    def test() -> None:
+        asyncio.run(run())
+
+    return test
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -85,146 +87,121 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_bytes_pass_unchanged_and_are_counted() -> None:
+@on_proxy
+async def test_bytes_pass_unchanged_and_are_counted(setting: Setting) -> None:
     """Ten megabytes come back as they went, each way counted once."""
     sent = bytes(range(256)) * 40_000
+    reader, writer = await setting.connect()
 
-    async def check(setting: Setting) -> None:
-        reader, writer = await setting.connect()
+    async def send() -> None:
+        writer.write(sent)
+        await writer.drain()
 
-        async def send() -> None:
-            writer.write(sent)
-            await writer.drain()
-
-        sending = asyncio.create_task(send())
-        assert await reader.readexactly(len(sent)) == sent
-        await sending
-        state = setting.proxy.state
-        assert (state.mode, state.connections) == ("pass", 1)
-        assert state.to_broker_bytes == state.to_clients_bytes == len(sent)
-
-    on_proxy(check)
+    sending = asyncio.create_task(send())
+    assert await reader.readexactly(len(sent)) == sent
+    await sending
+    state = setting.proxy.state
+    assert (state.mode, state.connections) == ("pass", 1)
+    assert state.to_broker_bytes == state.to_clients_bytes == len(sent)
 
 
-def test_the_end_of_one_side_ends_the_other() -> None:
+@on_proxy
+async def test_the_end_of_one_side_ends_the_other(setting: Setting) -> None:
     """A client that closes takes its counterpart along, and the proxy forgets both."""
+    reader, writer = await setting.connect()
+    writer.write(b"last words")
+    assert await reader.readexactly(10) == b"last words"
+    writer.close()
+    await until(lambda: not setting.proxy.connections)
 
-    async def check(setting: Setting) -> None:
-        reader, writer = await setting.connect()
-        writer.write(b"last words")
-        assert await reader.readexactly(10) == b"last words"
-        writer.close()
-        await until(lambda: not setting.proxy.connections)
-
-        reader, writer = await setting.connect()
-        await until(lambda: len(setting.echo.writers) == 2)
-        setting.echo.writers[1].close()
-        assert await reader.read() == b""
-
-    on_proxy(check)
+    reader, writer = await setting.connect()
+    await until(lambda: len(setting.echo.writers) == 2)
+    setting.echo.writers[1].close()
+    assert await reader.read() == b""
 
 
-def test_latency_is_added_each_way_and_keeps_the_order() -> None:
+@on_proxy
+async def test_latency_is_added_each_way_and_keeps_the_order(setting: Setting) -> None:
     """A round trip takes at least twice the latency; what follows after it is over stays behind."""
+    reader, writer = await setting.connect()
+    setting.proxy.obey(ProxyOrder(mode="latency", latency_ms=60))
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    writer.write(b"slow ")
+    assert await reader.readexactly(5) == b"slow "
+    assert loop.time() - began >= 0.12
 
-    async def check(setting: Setting) -> None:
-        reader, writer = await setting.connect()
-        setting.proxy.obey(ProxyOrder(mode="latency", latency_ms=60))
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        writer.write(b"slow ")
-        assert await reader.readexactly(5) == b"slow "
-        assert loop.time() - began >= 0.12
-
-        writer.write(b"first ")
-        await until(lambda: setting.proxy.state.to_broker_bytes == 5 and _waits(setting))
-        setting.proxy.obey(ProxyOrder(mode="pass"))
-        writer.write(b"second")
-        assert await reader.readexactly(12) == b"first second"
-
-    on_proxy(check)
+    writer.write(b"first ")
+    await until(lambda: setting.proxy.state.to_broker_bytes == 5 and _waits(setting))
+    setting.proxy.obey(ProxyOrder(mode="pass"))
+    writer.write(b"second")
+    assert await reader.readexactly(12) == b"first second"
 
 
 def _waits(setting: Setting) -> bool:
     (connection,) = setting.proxy.connections
-    return connection.to_broker.waiting_bytes > 0
+    return connection.waiting_bytes > 0
 
 
-def test_a_blackhole_keeps_connections_open_and_passes_nothing_until_it_ends() -> None:
+@on_proxy
+async def test_a_blackhole_keeps_connections_open_and_passes_nothing_until_it_ends(
+    setting: Setting,
+) -> None:
     """Old and new connections stay open without an answer, and afterwards all bytes arrive."""
+    old_reader, old_writer = await setting.connect()
+    old_writer.write(b"a")
+    assert await old_reader.readexactly(1) == b"a"
+    held = setting.proxy.obey(ProxyOrder(mode="blackhole"))
 
-    async def check(setting: Setting) -> None:
-        old_reader, old_writer = await setting.connect()
-        old_writer.write(b"a")
-        assert await old_reader.readexactly(1) == b"a"
-        held = setting.proxy.obey(ProxyOrder(mode="blackhole"))
+    new_reader, new_writer = await setting.connect()
+    old_writer.write(b"old")
+    new_writer.write(b"new")
+    await until(lambda: len(setting.proxy.connections) == 2)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(old_reader.read(3)), 0.05)
+    assert setting.proxy.state.to_broker_bytes == held.to_broker_bytes == 1
+    assert setting.echo.connected == 1
+    assert not new_reader.at_eof()
 
-        new_reader, new_writer = await setting.connect()
-        old_writer.write(b"old")
-        new_writer.write(b"new")
-        await until(lambda: len(setting.proxy.connections) == 2)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(old_reader.read(3)), 0.05)
-        assert setting.proxy.state.to_broker_bytes == held.to_broker_bytes == 1
-        assert setting.echo.connected == 1
-        assert not new_reader.at_eof()
-
-        setting.proxy.obey(ProxyOrder(mode="pass"))
-        await until(lambda: setting.echo.connected == 2)
-        assert await new_reader.readexactly(3) == b"new"
-        assert setting.proxy.state.to_clients_bytes == 7
-
-    on_proxy(check)
+    setting.proxy.obey(ProxyOrder(mode="pass"))
+    await until(lambda: setting.echo.connected == 2)
+    assert await new_reader.readexactly(3) == b"new"
+    assert setting.proxy.state.to_clients_bytes == 7
 
 
-def test_a_reset_ends_connections_by_rst() -> None:
+@on_proxy
+async def test_a_reset_ends_connections_by_rst(setting: Setting) -> None:
     """Open connections and those that come later see ECONNRESET, the broker's side ends too."""
+    reader, writer = await setting.connect()
+    writer.write(b"a")
+    assert await reader.readexactly(1) == b"a"
 
-    async def check(setting: Setting) -> None:
-        reader, writer = await setting.connect()
-        writer.write(b"a")
-        assert await reader.readexactly(1) == b"a"
+    state = setting.proxy.obey(ProxyOrder(mode="reset"))
+    with pytest.raises(ConnectionResetError):
+        await reader.read(1)
+    assert (state.connections, state.reset_connections) == (0, 1)
+    late_reader, _late = await setting.connect()
+    with pytest.raises(ConnectionResetError):
+        await late_reader.read(1)
+    assert setting.echo.connected == 1
 
-        state = setting.proxy.obey(ProxyOrder(mode="reset"))
-        with pytest.raises(ConnectionResetError):
-            await reader.read(1)
-        assert (state.connections, state.reset_connections) == (0, 1)
-        late_reader, _late = await setting.connect()
-        with pytest.raises(ConnectionResetError):
-            await late_reader.read(1)
-        assert setting.echo.connected == 1
-
-        setting.proxy.obey(ProxyOrder(mode="pass"))
-        reader, writer = await setting.connect()
-        writer.write(b"b")
-        assert await reader.readexactly(1) == b"b"
-
-    on_proxy(check)
+    setting.proxy.obey(ProxyOrder(mode="pass"))
+    reader, writer = await setting.connect()
+    writer.write(b"b")
+    assert await reader.readexactly(1) == b"b"
 
 
-def test_a_mode_with_seconds_ends_by_itself() -> None:
-    """Nobody has to undo it: afterwards the mode is pass, with a later start."""
+@on_proxy
+async def test_a_mode_with_seconds_ends_by_itself(setting: Setting) -> None:
+    """Afterwards the mode is pass; the end of one disturbance does not cut the next one short."""
+    begun = setting.proxy.obey(ProxyOrder(mode="blackhole", seconds=0.05))
+    await until(lambda: setting.proxy.state.mode == "pass")
+    assert setting.proxy.state.since - begun.since >= 40_000_000
 
-    async def check(setting: Setting) -> None:
-        begun = setting.proxy.obey(ProxyOrder(mode="blackhole", seconds=0.05))
-        await until(lambda: setting.proxy.state.mode == "pass")
-        assert setting.proxy.state.since - begun.since >= 40_000_000
-
-    on_proxy(check)
-
-
-def test_a_later_order_replaces_the_end_of_an_earlier_one() -> None:
-    """The end of the first disturbance does not cut the second one short."""
-
-    async def check(setting: Setting) -> None:
-        setting.proxy.obey(ProxyOrder(mode="blackhole", seconds=0.02))
-        setting.proxy.obey(ProxyOrder(mode="latency", latency_ms=1))
-        loop = asyncio.get_running_loop()
-        over = loop.time() + 0.1
-        await until(lambda: loop.time() > over)
-        assert setting.proxy.state.mode == "latency"
-
-    on_proxy(check)
+    setting.proxy.obey(ProxyOrder(mode="blackhole", seconds=0.02))
+    setting.proxy.obey(ProxyOrder(mode="latency", latency_ms=1))
+    await asyncio.sleep(0.1)
+    assert setting.proxy.state.mode == "latency"
 
 
 def test_without_a_broker_a_client_is_turned_away() -> None:
@@ -243,16 +220,13 @@ def test_without_a_broker_a_client_is_turned_away() -> None:
     asyncio.run(run())
 
 
-def test_a_taken_port_is_named() -> None:
+@on_proxy
+async def test_a_taken_port_is_named(setting: Setting) -> None:
     """The message has the port, which the broker advertises and nobody else may have."""
-
-    async def check(setting: Setting) -> None:
-        taken = setting.echo.port
-        with pytest.raises(NotReady, match=str(taken)):
-            async with Proxy(listen_port=taken, upstream_port=1):
-                pass
-
-    on_proxy(check)
+    taken = setting.echo.port
+    with pytest.raises(NotReady, match=str(taken)):
+        async with Proxy(listen_port=taken, upstream_port=1):
+            pass
 
 
 def obeyed(order: ProxyOrder) -> ProxyState:
@@ -291,13 +265,11 @@ def test_what_is_no_order_is_refused_by_its_field(line: bytes, field: str) -> No
     assert field in json.loads(answer_to(line, never))["error"]
 
 
-def test_an_order_without_a_mode_changes_nothing() -> None:
-    """It asks for the state."""
-    assert json.loads(answer_to(b"{}", obeyed))["mode"] == "pass"
-
-
 def test_the_client_gets_the_state_after_its_order() -> None:
-    """Order and answer go over a socket."""
+    """Order and answer go over a socket; without a mode the order asks for the state.
+
+    A proxy that is gone is named by its port.
+    """
 
     async def run() -> ProxyState:
         async with orders_taken(0, obeyed) as port:
@@ -306,10 +278,7 @@ def test_the_client_gets_the_state_after_its_order() -> None:
 
     state = asyncio.run(run())
     assert (state.mode, state.latency_ms, state.connections) == ("latency", 40, 3)
-
-
-def test_a_proxy_that_is_gone_is_not_ready() -> None:
-    """The message names the port."""
+    assert json.loads(answer_to(b"{}", obeyed))["mode"] == "pass"
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]

@@ -1,8 +1,12 @@
-"""Actions on the processes of consumer pods: SIGKILL, and SIGSTOP until SIGCONT."""
+"""Perform each kind of action: on pods, policies, the topic, connections and the broker."""
 
 from __future__ import annotations
 
 import copy
+import json
+import subprocess
+import sys
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -12,26 +16,39 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import bring_back, put_policy, set_aside
 from lagbench.core.cluster.manifests import set_settings
 from lagbench.core.cluster.own_deployment import set_own_variables
+from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.actions import (
     ROLLOUT_SECONDS,
+    ActionBase,
+    ActionKind,
     AutoscalerDown,
+    BrokerRestart,
+    BrokerUnreachable,
     GrowPartitions,
     KillPod,
     LagScalerDown,
     PausePod,
     RollingRestart,
+    SlowDownstream,
     SwapPolicy,
     restart_text,
 )
 from lagbench.core.scenario.own_consumer import new_variables
-from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, LAG_SCALER
+from lagbench.core.scenario.run_names import (
+    AUTOSCALER_DEPLOYMENT,
+    AUTOSCALER_NAMESPACE,
+    BROKER_PROXY,
+    LAG_SCALER,
+    PORT_ANNOTATION,
+    RUN_ID_LABEL,
+)
 from lagbench.core.workload_state import is_rolled_out
 from lagbench.errors import NotReady
-from lagbench.programs.actions.player import Performer
+from lagbench.programs.actions.player import Performer, Stage
+from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState, order_proxy
 
 _KILLED_SECONDS = 30.0
-
 _NET_SECONDS = 5.0
 """The API itself ends a pause this long after its time, if the player cannot."""
 
@@ -53,19 +70,20 @@ class KillPods(Performer[KillPod]):
         for pod in self._restarts:
             kube.signal_pod(pod, "SIGKILL")
         kube.wait_until(
-            lambda _: all(self._was_killed(pod) for pod in self._restarts),
+            lambda _: all(
+                (now := self._restart_count(pod)) is None or now > before
+                for pod, before in self._restarts.items()
+            ),
             timeout_seconds=_KILLED_SECONDS,
             what=f"the containers of {', '.join(self._restarts)} to end after SIGKILL",
         )
 
-    def _was_killed(self, pod: str) -> bool:
-        count = self._restart_count(pod)
-        return count is None or count > self._restarts[pod]
-
     def _restart_count(self, pod: str) -> int | None:
         """Return how often the pod's containers were started again; None: there is no such pod."""
         found = self.stage.kube.get("Pod", pod)
-        return None if found is None else _restarts(found)
+        statuses = ((found or {}).get("status") or {}).get("containerStatuses") or []
+        counts = (int(status.get("restartCount") or 0) for status in statuses)
+        return None if found is None else sum(counts)
 
 
 class PausePods(Performer[PausePod]):
@@ -94,11 +112,6 @@ class PausePods(Performer[PausePod]):
             except NotReady:
                 if self.stage.kube.get("Pod", pod) is not None:
                     raise
-
-
-def _restarts(pod: dict[str, Any]) -> int:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or []
-    return sum(int(status.get("restartCount") or 0) for status in statuses)
 
 
 class SwapPolicies(Performer[SwapPolicy]):
@@ -179,10 +192,7 @@ class RollingRestarts(Performer[RollingRestart]):
         return sorted(self._before.values())
 
     def act(self) -> None:
-        """Write the annotation and what the new pods have other than before; wait for the rollout.
-
-        :raises NotReady: the workload was deleted, or the rollout is not complete in time.
-        """
+        """Write the annotation and what the new pods have otherwise; wait for the rollout."""
         options, seen = self.stage.options, dict[str, Any]()
         kind, name = options.workload, options.deployment
         stored = self.stage.kube.get(kind, name)
@@ -228,3 +238,135 @@ def restart_changes(
     if action.at_once:
         spec["strategy"] = {"type": "Recreate", "rollingUpdate": None}
     return {"spec": spec}
+
+
+_OUTAGE = ("-m", "lagbench.embedded.broker_outage")
+_LOOK_SECONDS = 0.2
+
+
+class SlowDownstreams(Performer[SlowDownstream]):
+    """Stamps the time; the consumers know it from their flags, by the stream's clock."""
+
+    def choose(self) -> list[str]:
+        """Return the consumers that are Ready; later ones are as slow."""
+        return self.stage.ready_pods()
+
+    def act(self) -> None:
+        """Do nothing."""
+
+
+class DisturbedConnections(Performer[BrokerUnreachable]):
+    """Orders the broker proxy, through which all connections of the consumers go."""
+
+    _port: int
+    _before: ProxyState
+    _begun: ProxyState | None = None
+
+    def choose(self) -> list[str]:
+        """Return the consumers that are Ready."""
+        self._port = self._control_port()
+        self._before = order_proxy(self._port, ProxyOrder())
+        self._targets = self.stage.ready_pods()
+        return self._targets
+
+    def act(self) -> None:
+        """Disturb every connection; the proxy ends it also without the player."""
+        seconds = self.action.for_seconds + _NET_SECONDS
+        mode, latency_ms = self.action.mode, self.action.latency_ms
+        order = ProxyOrder(mode=mode, latency_ms=latency_ms, seconds=seconds)
+        self._begun = order_proxy(self._port, order)
+
+    def undo(self) -> None:
+        """Let everything pass again."""
+        self.came = sorted({*self.stage.pods()} - {*self._targets})
+        if self._begun is not None:
+            self.detail = self._seen(order_proxy(self._port, ProxyOrder()), self._begun)
+        order_proxy(self._port, ProxyOrder(mode="pass"))
+
+    def _seen(self, now: ProxyState, begun: ProxyState) -> str:
+        """Return what the proxy did; ``now`` is its state just before the end."""
+        if self.action.mode == "reset":
+            return f"{now.reset_connections - self._before.reset_connections} connections reset"
+        if self.action.mode == "latency":
+            return f"{now.connections} connections, {self.action.latency_ms:g} ms each way"
+        passed = now.to_broker_bytes - begun.to_broker_bytes
+        passed += now.to_clients_bytes - begun.to_clients_bytes
+        return f"{now.connections} connections held, {passed} bytes passed"
+
+    def _control_port(self) -> int:
+        selector = f"app={BROKER_PROXY},{RUN_ID_LABEL}={self.stage.options.run_id}"
+        for pod in self.stage.kube.list("Pod", label_selector=selector):
+            notes = pod["metadata"].get("annotations") or {}
+            port = notes.get(f"{PORT_ANNOTATION}control")
+            if port is not None:
+                return int(port)
+        raise NotReady(f"the run has no pod of Deployment {BROKER_PROXY}: there is no target")
+
+
+class RestartedBroker(Performer[BrokerRestart]):
+    """Stops the embedded broker; the bench's supervisor starts it again, also without the player.
+
+    The bench is another program, which only the embedded bench has.
+    """
+
+    _outage: subprocess.Popen[str] | None = None
+
+    def choose(self) -> list[str]:
+        """Return the consumers that are Ready: all of them lose their connections."""
+        self._targets = self.stage.ready_pods()
+        return self._targets
+
+    def act(self) -> None:
+        """Return when the broker has ended."""
+        self._outage = subprocess.Popen(
+            [sys.executable, *_OUTAGE, f"--seconds={self.action.for_seconds!r}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._stopped_at = self._line("stopped_at")
+
+    def hold(self, stopping: threading.Event) -> None:
+        """Wait until the broker answers clients again."""
+        while self._outage is not None and self._outage.poll() is None:
+            if stopping.wait(_LOOK_SECONDS):
+                return
+        down_seconds = (self._line("back_at") - self._stopped_at) / NS_PER_SECOND
+        self.detail = f"the broker was down for {down_seconds:.1f} s"
+
+    def undo(self) -> None:
+        """End the wait; the supervisor starts the broker at its time."""
+        self.came = sorted({*self.stage.pods()} - {*self._targets})
+        if self._outage is not None:
+            self._outage.terminate()
+            self._outage.communicate()
+
+    def _line(self, name: str) -> int:
+        """Return the instant in the next line of the program."""
+        outage = self._outage
+        if outage is None or outage.stdout is None or outage.stderr is None:
+            raise NotReady("the broker was not asked to stop")
+        line = outage.stdout.readline()
+        if not line:
+            raise NotReady(outage.stderr.read().strip() or "the broker was not stopped")
+        return int(json.loads(line)[name])
+
+
+PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
+    "kill_pod": KillPods,
+    "pause_pod": PausePods,
+    "swap_policy": SwapPolicies,
+    "autoscaler_down": DeploymentIsDown,
+    "lag_scaler_down": DeploymentIsDown,
+    "rolling_restart": RollingRestarts,
+    "slow_downstream": SlowDownstreams,
+    "broker_unreachable": DisturbedConnections,
+    "broker_restart": RestartedBroker,
+    "grow_partitions": GrownTopic,
+}
+
+
+def performer(number: int, action: ActionBase, stage: Stage) -> Performer[Any]:
+    """Return the performer of action ``number``."""
+    return PERFORMERS[action.kind](number, action, stage)

@@ -33,10 +33,7 @@ class PrometheusClient:
         )
 
     def ask(self, at: datetime | None = None) -> tuple[int, bytes]:
-        """Return status and body of the answer, for ``at`` (default: now).
-
-        :raises NotReady: there is no answer in time, or the address is none.
-        """
+        """Return status and body of the answer, for ``at`` (default: now)."""
         trigger = self._trigger
         headers = {**trigger.custom_headers, **trigger.login.headers}
         for name in headers:

@@ -19,8 +19,12 @@ from kubernetes.client import ApiClient, ApiException, Configuration
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
 from lagbench.adapters.kube import followed_cluster
-from lagbench.adapters.kube.client.api_discovery import ApiDiscovery, WatchTimes, list_and_watch
-from lagbench.adapters.kube.client.kube_errors import (
+from lagbench.adapters.kube.followed_cluster import POD, Cluster, ClusterError, Snapshot
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.kube_client import (
+    ApiDiscovery,
+    WatchTimes,
+    list_and_watch,
     log_in,
     patient_retries,
     reason_of,
@@ -28,18 +32,13 @@ from lagbench.adapters.kube.client.kube_errors import (
     warnings_of,
     written_token,
 )
-from lagbench.adapters.kube.followed_cluster import POD, ClusterError, KubeCluster, Snapshot
-from lagbench.adapters.kube.kube import Kube
 from lagbench.embedded.child_server import LOOPBACK, free_port
 from lagbench.errors import NotAllowed, NotReady
 from lagbench.project import PROJECT_ROOT
 
 PODS = "/api/v1/pods"
-
 TIMES = WatchTimes(list_seconds=5.0, watch_seconds=7, overdue_seconds=1.0)
-
 LIST = {"metadata": {"resourceVersion": "41"}, "items": []}
-
 GONE = {"code": 410, "reason": "Expired", "message": "too old resource version"}
 
 
@@ -106,25 +105,22 @@ def line(kind: str, found: dict[str, Any]) -> bytes:
 
 
 def test_events_are_read_whatever_the_chunks_are() -> None:
-    """A chunk may end inside a character; an empty line is no event."""
+    """A chunk may end inside a character; an empty line is no event.
+
+    The watch begins at the list with the same selection, and the server knows when to end it.
+    """
     stream = line("ADDED", pod("a")) + b"\n" + line("DELETED", pod("a"))
     chunks = [stream[i : i + 7] for i in range(0, len(stream), 7)]
 
-    with serving(chunks) as (client, _):
-        events = list(list_and_watch(client, PODS, TIMES))
+    with serving(chunks) as (client, asked):
+        selection = {"labelSelector": "app=a"}
+        events = list(list_and_watch(client, PODS, TIMES, selection=selection))
 
     assert events == [("LISTED", LIST), ("ADDED", pod("a")), ("DELETED", pod("a"))]
-
-
-def test_the_watch_begins_at_the_list_with_the_same_selection() -> None:
-    """Nothing between the two is missed, and the server knows when to end the watch."""
-    with serving([]) as (client, asked):
-        list(list_and_watch(client, PODS, TIMES, selection={"labelSelector": "app=a"}))
-
-    assert asked[0] == f"{PODS}?labelSelector=app%3Da"
-    assert asked[1] == (
-        f"{PODS}?labelSelector=app%3Da&watch=true&resourceVersion=41&timeoutSeconds=7"
-    )
+    assert asked == [
+        f"{PODS}?labelSelector=app%3Da",
+        f"{PODS}?labelSelector=app%3Da&watch=true&resourceVersion=41&timeoutSeconds=7",
+    ]
 
 
 def test_a_list_that_is_rejected_is_an_error_of_the_client() -> None:
@@ -133,46 +129,41 @@ def test_a_list_that_is_rejected_is_an_error_of_the_client() -> None:
         next(iter(list_and_watch(client, PODS, TIMES)))
 
 
-def test_an_expired_watch_ends_in_a_new_list() -> None:
-    """The cluster's follower keeps what it has, reports the server's reason and lists again."""
-    seen: list[Snapshot] = []
-
-    with serving([line("ADDED", pod("a")), line("ERROR", GONE)]) as (client, asked):
-        KubeCluster(client).follow(POD, seen.append, lambda: len(seen) >= 4)
-
-    assert [sorted(name for _, name in snapshot) for snapshot in seen] == [[], ["a"], [], ["a"]]
-    assert seen[1][("n", "a")]["kind"] == "Pod"
-    assert len([path for path in asked if "watch=true" in path]) == 2
-
-
-def test_an_answer_that_is_not_json_is_no_answer() -> None:
-    """A server that breaks off inside an event is not followed further."""
-    with serving([b'{"type": "ADDED", "obj\n']) as (client, _):
-        cluster = KubeCluster(client)
-        with pytest.raises(ClusterError, match="the API does not answer") as broken:
-            list(cluster._snapshots(POD, lambda: False))
-
-    assert broken.value.status == 0
-
-
-def test_a_follower_goes_on_when_its_caller_fails_on_a_snapshot(
+def test_a_follower_goes_on_after_any_break(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller gets the list again, and the log has its own error, not one of the API server."""
+    """An expired watch, and a caller that fails on a snapshot, end in a new list.
+
+    The log has the caller's own error, not one of the API server.
+    """
     monkeypatch.setattr(followed_cluster, "_RETRY_SECONDS", 0.0)
     seen: list[Snapshot] = []
 
     def see(snapshot: Snapshot) -> None:
         seen.append(snapshot)
-        if len(seen) == 1:
+        if len(seen) == 4:
             raise ValueError("replicas of a string")
 
-    with serving([]) as (client, _):
-        KubeCluster(client).follow(POD, see, lambda: len(seen) >= 2)
+    with serving([line("ADDED", pod("a")), line("ERROR", GONE)]) as (client, asked):
+        Cluster(client).follow(POD, see, lambda: len(seen) >= 6)
 
-    assert seen == [{}, {}]
+    names = [sorted(name for _, name in snapshot) for snapshot in seen]
+    assert names == [[], ["a"], [], ["a"], [], ["a"]]
+    assert seen[1][("n", "a")]["kind"] == "Pod"
+    assert len([path for path in asked if "watch=true" in path]) == 3
     assert "replicas of a string" in caplog.text
     assert "the API does not answer" not in caplog.text
+
+
+def test_an_answer_that_is_not_json_is_no_answer() -> None:
+    """A server that breaks off inside an event is not followed further."""
+    with (
+        serving([b'{"type": "ADDED", "obj\n']) as (client, _),
+        pytest.raises(ClusterError, match="the API does not answer") as broken,
+    ):
+        list(Cluster(client)._snapshots(POD, lambda: False))
+
+    assert broken.value.status == 0
 
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
@@ -207,26 +198,20 @@ def discovery(answers: Answers) -> ApiDiscovery:
 
 
 def test_kinds_of_all_versions_are_found() -> None:
-    """Subresources are no kinds; the core group has a path of its own."""
-    found = discovery(Answers())
+    """Subresources are no kinds; the core group has a path of its own.
 
-    assert found.kinds("apps") == {("apps/v1", "Deployment")}
-    assert found.kinds("") == {("v1", "Pod")}
-
-
-def test_a_group_that_is_not_there_serves_nothing() -> None:
-    """A name that no group can have is not even asked for; nothing is asked twice."""
+    A name that no group can have is not even asked for; nothing is asked twice. An aggregated API
+    that is unreachable, or a right that is missing, is no knowledge.
+    """
     answers = Answers()
     found = discovery(answers)
 
+    assert found.kinds("apps") == {("apps/v1", "Deployment")}
+    assert found.kinds("") == {("v1", "Pod")}
+    del answers.asked[:]
     for group in ("argoproj.io", "argoproj.io", "..", "a b"):
         assert found.kinds(group) == frozenset()
-
     assert answers.asked == ["/apis/argoproj.io"]
-
-
-def test_another_answer_is_no_knowledge() -> None:
-    """An aggregated API that is unreachable, or a right that is missing, is told."""
     with pytest.raises(NotReady, match="503"):
         discovery(Answers(503)).kinds("metrics.k8s.io")
     with pytest.raises(NotAllowed, match="403"):
@@ -246,7 +231,7 @@ users: [{name: u, user: {token: secret}}]
 
 
 def test_a_context_names_the_server(tmp_path: Path) -> None:
-    """Without one it is the kubeconfig's current context."""
+    """Without one it is the kubeconfig's current context; what is missing is named with advice."""
     path = tmp_path / "config"
     path.write_text(KUBECONFIG, encoding="utf-8")
 
@@ -256,18 +241,8 @@ def test_a_context_names_the_server(tmp_path: Path) -> None:
     assert (default.host, default.retries) == ("https://c.example:6443", 2)
     assert (other.host, other.retries) == ("https://d.example:6443", 0)
     assert other.connection_pool_maxsize == 7 != default.connection_pool_maxsize
-
-
-def test_a_kubeconfig_that_is_missing_is_named_with_advice(tmp_path: Path) -> None:
-    """The message has the path and what to do."""
-    path = tmp_path / "none"
-
-    with pytest.raises(NotReady, match=f"{path}.*Write one"):
-        log_in(path, retries=0, advice="Write one")
-
-
-def test_outside_a_pod_there_is_no_account() -> None:
-    """Then the message says that the cluster around the pod was meant."""
+    with pytest.raises(NotReady, match=f"{tmp_path / 'none'}.*Write one"):
+        log_in(tmp_path / "none", retries=0, advice="Write one")
     with pytest.raises(NotReady, match=r"in-cluster.*Run in a pod"):
         log_in(is_in_cluster=True, retries=0, advice="Run in a pod")
 
@@ -304,26 +279,28 @@ def test_a_closed_client_keeps_no_connection() -> None:
     assert len(pools.pools) == 0
 
 
+def answered(status: int, body: bytes | str) -> ApiException:
+    """Return what the client makes of an answer."""
+    error = ApiException(status=status, reason="ignored")
+    error.body, error.headers = body, {"Audit-Id": "1"}
+    return error
+
+
 @pytest.mark.parametrize(
-    ("status", "body", "expected"),
+    ("error", "expected"),
     [
-        (503, b'{"message": "apiserver is shutting down"}', "503: apiserver is shutting down"),
-        (500, "two\nlines", "500: two lines"),
+        (
+            answered(503, b'{"message": "apiserver is shutting down"}'),
+            "503: apiserver is shutting down",
+        ),
+        (answered(500, "two\nlines"), "500: two lines"),
+        (OSError("a\n  b"), "a b"),
+        (TimeoutError(), "TimeoutError"),
     ],
 )
-def test_what_the_api_server_answered_is_one_line(status: int, body: object, expected: str) -> None:
-    """Status and message are told, its headers are not."""
-    error = ApiException(status=status, reason="ignored")
-    error.body = body
-    error.headers = {"Audit-Id": "1"}
-
-    assert reason_of(error).endswith(f" {expected}")
-
-
-def test_another_error_is_reported_in_one_line_too() -> None:
-    """Without words it is its type."""
-    assert reason_of(OSError("a\n  b")) == "a b"
-    assert reason_of(TimeoutError()) == "TimeoutError"
+def test_the_reason_of_an_error_is_one_line(error: Exception, expected: str) -> None:
+    """Of an answer status and message, without its headers; without words it is the type."""
+    assert f" {reason_of(error)}".endswith(f" {expected}")
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, "runner-kubeconfig.sh"), (403, "role")])
@@ -403,15 +380,11 @@ def test_patience_ends() -> None:
 RECORDED = PROJECT_ROOT / "tests/data/refused_pods/warning_header.txt"
 
 
-def test_a_text_has_its_quotes() -> None:
-    """The API server escapes them in the header."""
+def test_every_warning_is_read_with_its_quotes() -> None:
+    """The API server escapes them in the header; several may be in one, joined by a proxy."""
     (text,) = warnings_of([RECORDED.read_text().strip()])
 
     assert ' "restricted:latest": ' in text
     assert text.endswith(' "RuntimeDefault" or "Localhost")')
-
-
-def test_every_warning_is_read() -> None:
-    """They may come in headers of their own, or joined by a proxy."""
     assert warnings_of(['299 - "a"', r'299 - "b \\ \"c\"", 299 - "d"']) == ("a", 'b \\ "c"', "d")
     assert warnings_of([]) == ()
