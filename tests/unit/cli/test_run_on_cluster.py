@@ -17,8 +17,7 @@ from lagbench.adapters.runs import run_folder
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.cli import rehearsal, run_command
-from lagbench.cli.rehearsal import log_in_seconds
-from lagbench.cli.run_lock import one_run_at_a_time
+from lagbench.cli.rehearsal import log_in_seconds, one_run_at_a_time
 from lagbench.embedded import bench
 from lagbench.errors import ExitCode, NotReady
 from lagbench.orchestrator import airflow_server, opened_clusters, target

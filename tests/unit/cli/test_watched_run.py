@@ -21,7 +21,7 @@ from tests.fakes.live_cell import live_cell
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli import cell_commands, watched_run
 from lagbench.cli.cell_commands import report, show, watch
-from lagbench.cli.run_lock import one_run_at_a_time, stop_running_run
+from lagbench.cli.rehearsal import one_run_at_a_time, stop_running_run
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.watched_run import ProgressDisplay, RunView, WatchedRun, panel, sparkline
 from lagbench.core.live.live_line import LiveLine, LivePhase, decode_line, encode_line
@@ -110,7 +110,7 @@ def test_another_follower_begins_anew() -> None:
     view = view_of(FIRST, SECOND, FIRST)
 
     assert view.standing == {}
-    assert list(view.lag_history) == [None, 1234, None]
+    assert [line.lag for line in view.lines] == [None, 1234, None]
 
 
 def test_elsewhere_a_line_tells_phase_and_figures() -> None:
@@ -292,7 +292,7 @@ def test_a_run_in_progress_gets_no_page_of_a_stopped_one(
 HOLD = """
 import signal, sys
 from pathlib import Path
-from lagbench.cli.run_lock import one_run_at_a_time
+from lagbench.cli.rehearsal import one_run_at_a_time
 with one_run_at_a_time(Path(sys.argv[1])):
     print("held", flush=True)
     signal.pause()
