@@ -21,7 +21,7 @@ from lagbench.core.compare.cell_identity import content_digest
 from lagbench.errors import NotReady
 from lagbench.project import PROJECT_ROOT
 from lagbench.results.gate import COMPARISON_FILE
-from lagbench.results.measure_run import judge_run
+from lagbench.results.measure_run import judge_run, measure_run, record_check
 from lagbench.results.read_run import read_scenario
 from lagbench_airflow import bench_life, run_lookup
 from lagbench_airflow import bench_life as run_topics
@@ -32,7 +32,8 @@ from lagbench_airflow.run_lookup import NIGHTLY_DAG, SCENARIO_DAG, folder_of_pag
 from lagbench_airflow.task_life import CellRun, TaskKilled, ends_when_killed
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
-from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.checks import Check
+from lagbench.core.verdict.verdict import Verdict
 from lagbench_airflow.operators.verdict import (
     ReconcileCheckOperator,
     RunRebalancesCheckOperator,
@@ -40,6 +41,11 @@ from lagbench_airflow.operators.verdict import (
 )
 
 NOW = 100 * DAY_NS
+CHECKED_BY: dict[Any, str] = {
+    RunRebalancesCheckOperator: "rebalance_count_check",
+    ReconcileCheckOperator: "reconcile_check",
+    VerdictOperator: "verdict",
+}
 
 
 def make_run(root: Path, run_id: str, *, age_days: int, verdict: str | None, **more: Any) -> None:
@@ -259,29 +265,53 @@ def test_only_the_first_signal_ends_the_body(on_kill: list[str]) -> None:
     assert signal.getsignal(signal.SIGTERM) is airflows
 
 
-@pytest.mark.parametrize(("lost", "reconciles"), [(0, True), (1, False)])
+@pytest.mark.parametrize(
+    ("lost", "left_out", "status"),
+    [
+        (0, None, "pass"),
+        (1, None, "fail"),
+        (0, RunRebalancesCheckOperator, "undetermined"),
+        (0, ReconcileCheckOperator, "undetermined"),
+        (1, ReconcileCheckOperator, "fail"),
+    ],
+)
 def test_the_verdict_reads_the_measured_run_and_its_checks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, *, reconciles: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, left_out: Any, status: str
 ) -> None:
-    """A claim that does not hold fails no task; verdict and check rest on one measures.json."""
+    """A claim that does not hold fails no task; a check that did not run leaves no pass."""
     monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
     folder: RunFolder = quick_spike_run().write(tmp_path)
     done = {}
-    for kind in (RunRebalancesCheckOperator, ReconcileCheckOperator, VerdictOperator):
-        if kind is ReconcileCheckOperator:
-            measures = folder.read_json(folder.measures)
+    for kind, name in CHECKED_BY.items():
+        task = kind(task_id=name, run_folder=str(folder.path), kafka_conn_id="none")
+        done[name] = {} if kind is left_out else task.execute({})
+        if kind is RunRebalancesCheckOperator:  # which measures the run
+            measures = measure_run(folder).model_dump(mode="json")
             measures["accounting"]["lost"] = lost
             folder.write_json(folder.measures, measures)
-        name = kind.__name__
-        task = kind(task_id=name, run_folder=str(folder.path), kafka_conn_id="none")
-        done[name] = task.execute({})
 
-    checks = folder.read_json("checks.json")
-    assert checks["RunRebalancesCheckOperator"] == done["RunRebalancesCheckOperator"]
-    assert checks["RunRebalancesCheckOperator"]["holds"] is True
-    assert checks["ReconcileCheckOperator"]["holds"] is reconciles
-    assert checks["ReconcileCheckOperator"]["against"] == ({"lost": lost} if lost else {})
-    judged = done["VerdictOperator"]
-    assert judged["checks"] == {name: found["holds"] for name, found in checks.items()}
-    assert judged["status"] == ("pass" if reconciles else "fail")
-    assert folder.read_model(folder.measures, Measures).accounting.lost == lost
+    found, judged = folder.read_json("checks.json"), done["verdict"]
+    assert found == {name: done[name] for name in found}
+    assert judged["checks"] == {name: check["holds"] for name, check in found.items()}
+    assert folder.read_model(folder.verdict, Verdict).status == judged["status"] == status
+    if left_out is None:
+        assert found["rebalance_count_check"]["holds"] is True
+        assert found["reconcile_check"]["holds"] is (lost == 0)
+        assert found["reconcile_check"]["against"] == ({"lost": lost} if lost else {})
+    else:
+        missing = f"{CHECKED_BY[left_out]} has no result"
+        assert any(missing in reason for reason in judged["reasons"])
+
+
+def test_a_check_of_another_accounting_is_no_pass(tmp_path: Path) -> None:
+    """It has a reason that the measures do not have; the run's second judgement says the same."""
+    folder: RunFolder = quick_spike_run().write(tmp_path)
+    judge_run(folder)
+    for name in ("rebalance_count_check", "reconcile_check"):
+        record_check(folder, name, Check(True, {}, ()))
+    assert judge_run(folder, reads_checks=True).status == "pass"
+
+    record_check(folder, "reconcile_check", Check(False, {}, ("the log is empty",)))
+
+    verdict = judge_run(folder, reads_checks=True)
+    assert (verdict.status, verdict.reasons) == ("undetermined", ("the log is empty",))
