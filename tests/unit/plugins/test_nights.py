@@ -24,7 +24,6 @@ from lagbench.results.gate import COMPARISON_FILE
 from lagbench.results.measure_run import judge_run, measure_run, record_check
 from lagbench.results.read_run import read_scenario
 from lagbench_airflow import bench_life, run_lookup
-from lagbench_airflow import bench_life as run_topics
 from lagbench_airflow import nights as rehearsal
 from lagbench_airflow.nights import DAY_NS, tidy_run_folders
 from lagbench_airflow.operators.start_companions import CellOperator
@@ -156,20 +155,17 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_report_that_is_written_again_does_not_make_a_try_the_newest(runs: Path) -> None:
-    """A file that is written again changes its folder's time, and not when the run was planned."""
-    (runs / "try-1" / "report.html").write_text("")
+def test_the_newest_try_is_the_one_that_was_planned_last(runs: Path) -> None:
+    """A file that is written again changes its folder's time, and not when the run was planned.
 
+    The history lies beside the folders, and its part is renamed at any time.
+    """
+    (runs / "try-1" / "report.html").write_text("")
+    (runs / "history.parquet").write_text("")
     found = folder_of_page(NIGHTLY_DAG, "night")
 
     assert found is not None
     assert found.path.name == "try-2"
-
-
-def test_files_beside_the_run_folders_are_passed_over(runs: Path) -> None:
-    """The history lies there, and its part is renamed at any time."""
-    (runs / "history.parquet").write_text("")
-
     assert folder_of_page(NIGHTLY_DAG, "another") is None
 
 
@@ -177,7 +173,6 @@ def test_files_beside_the_run_folders_are_passed_over(runs: Path) -> None:
 def test_a_run_of_another_dag_has_no_run_folder(runs: Path, dag_id: str) -> None:
     """Its id may be that of a run of scenario_run: ids are unique within a Dag only."""
     assert folder_of_page(SCENARIO_DAG, "rehearsal__night") is not None
-
     assert folder_of_page(dag_id, "rehearsal__night") is None
 
 
@@ -215,33 +210,23 @@ def test_a_killed_operator_creates_nothing_more(world: World, on_kill: list[str]
 
     with pytest.raises(TaskKilled):
         operator.execute({"applied": applied})  # type: ignore[typeddict-unknown-key]
-
     assert (applied, on_kill) == ([], ["on_kill"])
     assert states(world, "apply") == ["started", "failed"]
 
 
 @pytest.mark.parametrize(
-    ("name", "work"),
-    [
-        ("bench_up", (bench_life, "bring_bench_up")),
-        ("create_topics", (run_topics, "create_run_topics")),
-    ],
+    ("name", "work"), [("bench_up", "bring_bench_up"), ("create_topics", "create_run_topics")]
 )
 def test_a_killed_setup_creates_nothing_more(
-    world: World,
-    on_kill: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    work: tuple[Any, str],
+    world: World, on_kill: list[str], monkeypatch: pytest.MonkeyPatch, name: str, work: str
 ) -> None:
     """The setups are functions, not operators, and end as those do."""
     cell = DagBag(str(PROJECT_ROOT / "dags" / "scenario_run.py")).dags["scenario_run"]
-    monkeypatch.setattr(*work, lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(bench_life, work, lambda *_, **__: signal.raise_signal(signal.SIGTERM))
     setup: Any = cell.get_task(name)
 
     with pytest.raises(TaskKilled):
         setup.python_callable(run_folder=str(world.folder.path))
-
     assert on_kill == ["on_kill"]
     assert states(world, name) == ["started", "failed"]
 
