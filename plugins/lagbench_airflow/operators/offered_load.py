@@ -213,12 +213,9 @@ class StopTailOperator(CellOperator):
             sent = first_record(servers, topic, ProducerProgress, where=lambda r: r.sent >= total)
             return sent is not None
 
-        what, within = (
-            "the producer to have sent the planned window",
-            PLANNED_WINDOW_TIMEOUT_SECONDS,
-        )
+        what = "the producer to have sent the planned window"
         try:
-            kube.wait_until(is_over, timeout_seconds=within, what=what)
+            kube.wait_until(is_over, timeout_seconds=PLANNED_WINDOW_TIMEOUT_SECONDS, what=what)
         except StillWaiting as late:  # the producer reports this cut: the run is invalid
             self.log.warning("%s; it is stopped anyway", late)
 

@@ -282,10 +282,8 @@ class StartActionsOperator(CellOperator):
             def is_player_ready(kube: Kube) -> bool:
                 for pod in pods_of(kube, cell.names.run_id, job):
                     if (pod.get("status") or {}).get("phase") == "Failed":
-                        words = last_words(kube, pod)
-                        raise NotReady(
-                            f"the player of the actions ended before the stream: {words}"
-                        )
+                        told = "the player of the actions ended before the stream"
+                        raise NotReady(f"{told}: {last_words(kube, pod)}")
                     if is_ready(pod):
                         return True
                 return False

@@ -119,12 +119,14 @@ def test_a_source_that_never_answers_is_one_message(
     path = tmp_path / "p.yaml"
     path.write_text(yaml.safe_dump(policy))
 
-    with pytest.raises(WrongInput) as caught:
+    def use() -> object:
         if is_planned:
-            checked_cell("quick_spike", policy=str(path))
-        else:
-            rules_of_documents([policy], where="f")
-    assert is_planned is (caught.value.field == f"spec.triggers[0].metadata.{field}")
+            return checked_cell("quick_spike", policy=str(path))
+        return rules_of_documents([policy], where="f")
+
+    with pytest.raises(WrongInput) as caught:
+        use()
+    assert caught.value.field == f"spec.triggers[0].metadata.{field}"
 
 
 def test_alerts_count_the_kept_partitions() -> None:
