@@ -46,6 +46,11 @@ def client(*, is_open: bool = True) -> TestClient:
     return TestClient(report_app(is_open=is_open), follow_redirects=False)
 
 
+def page_of(run_id: str) -> str:
+    """Return the live page of a run."""
+    return bytes(live_page.live_page(run_id).body).decode()
+
+
 def settings_in(page: str) -> dict[str, str]:
     """Return what the live page is given."""
     found = re.search(r'id="live-settings">(.*?)</script>', page)
@@ -207,12 +212,12 @@ def test_the_live_page_runs_its_own_scripts_alone(runs: Path) -> None:
 
 def test_a_name_in_the_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Templates escape what they are given; settings stand there as JSON without a tag."""
-    html = live_page.live_page("<i>&").html
+    html = page_of("<i>&")
     assert '<h1 id="cell">&lt;i&gt;&amp;</h1>' in html
     assert settings_in(html)["run"] == "<i>&"
     assert "&amp;&amp;" not in html
     monkeypatch.setattr(live_page, "public_prefix", lambda: "</script><b>")
-    assert "</script><b>" not in live_page.live_page("a-run").html
+    assert "</script><b>" not in page_of("a-run")
 
 
 @pytest.mark.parametrize(
