@@ -58,20 +58,16 @@ def status() -> int:
 
     state_dir = project.state_dir()
     found, server = bench.status(state_dir), running_server(state_dir)
-    rows: list[Row] = [
-        (
-            part.name,
-            Text("running", "green") if part.is_running else Text("down", "yellow"),
-            str(part.pid or ""),
-            part.address or "",
-            "" if part.rss_bytes is None else f"{part.rss_bytes / 2**20:.0f} MiB",
-            "" if part.uptime_seconds is None else f"{part.uptime_seconds:.0f} s",
-        )
-        for part in found.parts
-    ]
+    up = Text("running", "green")
+    rows: list[Row] = []
+    for part in found.parts:
+        memory = "" if part.rss_bytes is None else f"{part.rss_bytes / 2**20:.0f} MiB"
+        age = "" if part.uptime_seconds is None else f"{part.uptime_seconds:.0f} s"
+        state = up if part.is_running else Text("down", "yellow")
+        rows.append((part.name, state, str(part.pid or ""), part.address or "", memory, age))
     failed = [] if server is None else failed_parts(server)
     if server is not None:
-        state = Text(f"{', '.join(failed)} down", "yellow") if failed else Text("running", "green")
+        state = Text(f"{', '.join(failed)} down", "yellow") if failed else up
         rows.append(("airflow", state, str(server.pid), server.url, "", ""))
     console = Terminal()
     headings = ("part", "state", "pid", "address", "memory", "up for")

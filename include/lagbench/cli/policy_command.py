@@ -287,24 +287,22 @@ def _print_policy(console: Terminal, policy: PolicyReview, context: PolicyContex
     if policy.is_accepted:
         webhook = " and KEDA's webhook" if policy.kind == "ScaledObject" else ""
         line = Text.assemble(("✓ accepted", "green"), f" by the API server{webhook}")
-        if not policy.can_run:
-            line.append(", but it cannot run", style="red")
+        line.append("" if policy.can_run else ", but it cannot run", style="red")
     else:
         by = "KEDA's webhook" if policy.refused_by == "webhook" else "the API server"
         line = Text.assemble(("✗ refused", "bold red"), f" by {by}")
     console.print(line)
+    facts = []
     if len(policy.climb) > 1:
-        console.print(f"  up under full lag   {' → '.join(map(str, policy.climb))}")
-    if policy.suggested_lag_threshold is not None:
-        console.print(
-            f"  suggested threshold {policy.suggested_lag_threshold:,} = "
-            f"{context.pod_rate:,g}/s x {context.slo_seconds:g} s x 0.75"
-        )
+        facts.append(("up under full lag", " → ".join(map(str, policy.climb))))
+    if (threshold := policy.suggested_lag_threshold) is not None:
+        of = f"{context.pod_rate:,g}/s x {context.slo_seconds:g} s x 0.75"
+        facts.append(("suggested threshold", f"{threshold:,} = {of}"))
     if policy.loop_gain is not None and policy.standing_lag_seconds is not None:
-        console.print(f"  loop gain           {loop_text(policy.loop_gain)}")
-        console.print(
-            f"  lag at rest         {policy.standing_lag_seconds:,.1f} s (lagThreshold / one pod)"
-        )
+        rest = f"{policy.standing_lag_seconds:,.1f} s (lagThreshold / one pod)"
+        facts += [("loop gain", loop_text(policy.loop_gain)), ("lag at rest", rest)]
+    for name, text in facts:
+        console.print(f"  {name:<19} {text}")
     if not policy.findings:
         return
     table = Table.grid(padding=(0, 1))
@@ -312,12 +310,10 @@ def _print_policy(console: Terminal, policy: PolicyReview, context: PolicyContex
     table.add_column(overflow="fold")
     for finding in policy.findings:
         mark, style = _MARKS[finding.level]
-        body = Text.assemble(
-            (finding.code, style if finding.level != "note" else ""),
-            "  ",
-            (f"{finding.field.replace(_LONG_PATH, '…')} = {finding.value}", "dim"),
-            f"\n{finding.happens}",
-        )
+        field = finding.field.replace(_LONG_PATH, "…")
+        code = (finding.code, style if finding.level != "note" else "")
+        value = (f"{field} = {finding.value}", "dim")
+        body = Text.assemble(code, "  ", value, f"\n{finding.happens}")
         if finding.instead:
             body.append_text(Text.assemble("\n", ("instead: ", "dim"), finding.instead))
         table.add_row(Text(mark, style=style), body)
