@@ -80,11 +80,15 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
         admin.check_reachable()
         # Fetched here, so that the pipeline does not wait; Spark's pods have their own.
         jars = 0 if spark.place is SparkPlace.KUBERNETES else len(spark_jars())
-        if cell is not None:
-            with nullcontext() if embedded else _leased(kube, cell):
-                if embedded:
-                    bring_autoscaler_back(kube, say)
-                swept = asdict(remove_everything(kube, admin, say, is_embedded=embedded))
+        if cell is not None and embedded:
+            bring_autoscaler_back(kube, say)
+            swept = asdict(remove_everything(kube, admin, say, is_embedded=True))
+        elif cell is not None:
+            # The teardown releases the Lease; after a failure here no teardown runs.
+            longest = longest_run_seconds(cell.scenario)
+            ClusterLease(kube, lease_holder()).acquire(cell.names.run_id, duration_seconds=longest)
+            with _released_on_failure(kube):
+                swept = asdict(remove_everything(kube, admin, say, is_embedded=False))
     return {
         "is_started": is_started,
         "kubernetes": version,
@@ -92,15 +96,6 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
         "spark_jars": jars,
         "versions": versions,
     }
-
-
-@contextmanager
-def _leased(kube: Kube, cell: CellRun) -> Iterator[None]:
-    """Take the Lease, which the teardown releases; after a failure here no teardown runs."""
-    lease = ClusterLease(kube, lease_holder())
-    lease.acquire(cell.names.run_id, duration_seconds=longest_run_seconds(cell.scenario))
-    with _released_on_failure(kube):
-        yield
 
 
 @contextmanager
@@ -121,8 +116,12 @@ def clean_up(say: Say, *, folder: RunFolder, is_last_try: bool) -> dict[str, Any
     that are not accounted for are copied there when the workloads have gone.
     If that fails, all topics stay. So does the Lease, for the next try; the last one releases it.
     """
-    if target.is_embedded():
-        _start_broker(say)
+    embedded = target.is_embedded()
+    state = bench.running(project.state_dir()) if embedded else None
+    own_broker = None if state is None or state.kafka != "embedded" else state.broker_state
+    if own_broker == "stopped":  # an action did, and the run ended before its end
+        bench.start_broker(project.state_dir())
+        say("started the broker, which an action had stopped")
     with (
         closing(open_kube(patience_seconds=PATIENCE_SECONDS)) as kube,
         KafkaHook().get_conn() as admin,
@@ -130,7 +129,7 @@ def clean_up(say: Say, *, folder: RunFolder, is_last_try: bool) -> dict[str, Any
         if not folder.fence.exists():
             with suppress(NotReady), unless_full():
                 collect_pod_logs(kube, folder)
-        if target.is_embedded():
+        if embedded:
             removed = remove_everything(
                 kube, admin, say, is_embedded=True, before_topics=lambda: _copy(say, folder)
             )
@@ -154,26 +153,14 @@ def clean_up(say: Say, *, folder: RunFolder, is_last_try: bool) -> dict[str, Any
 
 def _copy(say: Say, folder: RunFolder) -> None:
     for group in folder.groups:
-        for topic in keep_evidence(_kafka_settings, group):
+        for topic in keep_evidence(lambda: KafkaHook().settings(), group):
             say(f"copied {topic} to {group.path / 'copies'}: lagbench account {folder.run_id}")
-
-
-def _start_broker(say: Say) -> None:
-    """Start the bench's own broker if an action has stopped it and the run ended before its end."""
-    state = bench.running(project.state_dir())
-    if state is not None and state.kafka == "embedded" and state.broker_state == "stopped":
-        bench.start_broker(project.state_dir())
-        say("started the broker, which an action had stopped")
 
 
 def bring_autoscaler_back(kube: Kube, say: Say) -> None:
     """Undo an action whose player was killed: the bench's own autoscaler has its replicas again."""
     if bring_back(kube.elsewhere(AUTOSCALER_NAMESPACE), AUTOSCALER_DEPLOYMENT):
         say("brought the autoscaler back, which an action had left at no replica")
-
-
-def _kafka_settings() -> dict[str, Any]:
-    return KafkaHook().settings()
 
 
 def take_bench_down(*, was_started_here: bool, keep_bench: bool) -> list[str]:

@@ -11,7 +11,6 @@ from lagbench.catalog.catalog_files import from_any_folder
 from lagbench.catalog.experiments import check_experiment, load_experiment
 from lagbench.core.compare.experiment import RunRecord
 from lagbench.core.compare.experiment_page import shown_row
-from lagbench.errors import NotReady
 from lagbench.results.executions import (
     conclude,
     read_progress,
@@ -21,7 +20,7 @@ from lagbench.results.executions import (
 )
 from lagbench_airflow.hooks import target
 from lagbench_airflow.params import CELL, EXPERIMENT
-from lagbench_airflow.run_lookup import folder_of_dag_run
+from lagbench_airflow.run_lookup import require_folder_of
 
 
 def record_order(name: str) -> dict[str, Any]:
@@ -53,10 +52,7 @@ def record_order(name: str) -> dict[str, Any]:
 
 def keep_run(experiment_folder: str, key: str, dag_run: str) -> RunRecord:
     """Record the run of ``dag_run`` of scenario_run as the run ``key`` of the experiment."""
-    folder = ExperimentFolder(Path(experiment_folder))
-    run = folder_of_dag_run(dag_run)
-    if run is None:
-        raise NotReady(f"no run folder names the Dag run {dag_run}: it ended before plan_cell")
+    folder, run = ExperimentFolder(Path(experiment_folder)), require_folder_of(dag_run)
     planned = next(run for run in read_progress(folder).schedule.runs if run.key == key)
     return record_run(folder, planned, run, now=time.time_ns())
 

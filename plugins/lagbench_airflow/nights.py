@@ -10,12 +10,12 @@ from typing import Any
 
 from lagbench.adapters.runs.run_folder import RunFolder, RunSummary, list_runs, runs_root
 from lagbench.core.cluster.lease import longest_run_seconds
-from lagbench.errors import LagbenchError, NotReady
+from lagbench.errors import LagbenchError
 from lagbench.report.page import write_report
 from lagbench.results.compared_runs import pinned_baselines
 from lagbench.results.gate import judge_night, references
 from lagbench.results.read_run import read_scenario
-from lagbench_airflow.run_lookup import folder_of_dag_run
+from lagbench_airflow.run_lookup import require_folder_of
 
 
 def compare_with_last_pass(dag_run: str) -> dict[str, Any]:
@@ -23,12 +23,7 @@ def compare_with_last_pass(dag_run: str) -> dict[str, Any]:
 
     Write comparison.json, and the report with it.
     """
-    folder = folder_of_dag_run(dag_run)
-    if folder is None:
-        raise NotReady(
-            f"no run folder names the Dag run {dag_run}: it ended before plan_cell, or ran on "
-            "another machine"
-        )
+    folder = require_folder_of(dag_run)
     record = judge_night(folder, now=time.time_ns())
     write_report(folder)
     return {

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
@@ -19,8 +18,16 @@ from airflow.sdk import Param
 from lagbench import project
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
-from lagbench.catalog.catalog import checked_cell
-from lagbench.catalog.catalog_files import file_name, list_policies, list_scenarios
+from lagbench.catalog.catalog import checked_cell, parse_settings
+from lagbench.catalog.catalog_files import (
+    file_name,
+    from_any_folder,
+    is_path,
+    list_policies,
+    list_scenarios,
+    resolved,
+)
+from lagbench.catalog.experiments import load_experiment
 from lagbench.catalog.strict_yaml import read_bytes
 from lagbench.core.compare.cell_identity import content_digest, policies_digest
 from lagbench.core.scenario.actions import Balancer
@@ -37,7 +44,6 @@ from lagbench.core.scenario.stream_tail import RUN_TAIL_FIELD, tail_of
 from lagbench.errors import WrongInput
 from lagbench.orchestrator.sealed_conf import SEALED, read_sealed
 from lagbench.orchestrator.target import require_playable
-from lagbench.project import state_dir
 from lagbench.results.run_prediction import predict_run
 from lagbench_airflow.hooks import target
 from lagbench_airflow.hooks.kube import settings_of_cluster
@@ -51,29 +57,35 @@ OPENLINEAGE = "openlineage"
 """Airflow's TriggerDagRunOperator adds it to the conf when OpenLineage is on."""
 
 
-def _optional(section: str, *, type: str, enum: list[str] | None = None, **schema: Any) -> Param:  # noqa: A002
+def _optional(section: str, title: str, *, type: str = "string", **schema: Any) -> Param:  # noqa: A002
     """Return a field that may stay empty."""
-    extra: dict[str, Any] = {} if enum is None else {"enum": [None, "", *enum]}
-    return Param(None, type=["null", type], section=section, **extra, **schema)
+    if "enum" in schema:
+        schema["enum"] = [None, "", *schema["enum"]]
+    return Param(None, type=["null", type], section=section, title=title, **schema)
 
 
 def _settings() -> dict[str, tuple[str, Param]]:
     """Return the fields that stand for one setting of the scenario, with that setting."""
-    balancers, commits = list(get_args(Balancer)), ["manual", "transactional", "auto"]
-    load, consumers = partial(_optional, "Load"), partial(_optional, "Consumers", type="string")
-    seed: dict[str, Any] = {"minimum": 0, "maximum": MAX_SEED, "title": "Seed of the event stream"}
-    rate: dict[str, Any] = {"exclusiveMinimum": 0, "title": "Events per second outside spikes"}
-    hold: dict[str, Any] = {"exclusiveMinimum": 0, "title": "Length of a spike in seconds"}
-    mult: dict[str, Any] = {"minimum": 1, "title": "Spike as a multiple"}
-    graceful: dict[str, Any] = {"enum": ["on", "off"], "title": "Graceful shutdown of pods"}
+
+    def load(title: str, type: str = "number", **schema: Any) -> Param:  # noqa: A002
+        return _optional("Load", title, type=type, **schema)
+
+    def consumers(title: str, *enum: str) -> Param:
+        return _optional("Consumers", title, enum=enum)
+
+    seed = load("Seed of the event stream", "integer", minimum=0, maximum=MAX_SEED)
+    hold = load("Length of a spike in seconds", exclusiveMinimum=0)
+    commit = consumers("Commit of offsets", "manual", "transactional", "auto")
+    graceful = consumers("Graceful shutdown of pods", "on", "off")
+    rate = load("Events per second outside spikes", exclusiveMinimum=0)
     return {
-        "seed": ("seed", load(type="integer", **seed)),
-        "rate": ("profile.rate_per_second", load(type="number", **rate)),
-        "spike_mult": ("profile.spike_mult", load(type="number", **mult)),
-        "spike_hold_seconds": ("profile.spike_hold_seconds", load(type="number", **hold)),
-        "balancer": ("consumer.balancer", consumers(enum=balancers, title="Balancer")),
-        "graceful_shutdown": ("consumer.graceful_shutdown", consumers(**graceful)),
-        "commit": ("consumer.commit", consumers(enum=commits, title="Commit of offsets")),
+        "seed": ("seed", seed),
+        "rate": ("profile.rate_per_second", rate),
+        "spike_mult": ("profile.spike_mult", load("Spike as a multiple", minimum=1)),
+        "spike_hold_seconds": ("profile.spike_hold_seconds", hold),
+        "balancer": ("consumer.balancer", consumers("Balancer", *get_args(Balancer))),
+        "graceful_shutdown": ("consumer.graceful_shutdown", graceful),
+        "commit": ("consumer.commit", commit),
     }
 
 
@@ -112,9 +124,8 @@ def scenario_run_params() -> dict[str, Param]:
         ),
         "run_id": _optional(
             "Everything else",
-            type="string",
+            "Run id",
             pattern=r"^([a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?)?$",
-            title="Run id",
             description="Empty: made from the scenario's name and the time.",
         ),
     }
@@ -128,18 +139,11 @@ def rehearsal_params() -> dict[str, Param]:
 
 def lifecycle_params() -> dict[str, Param]:
     """Return the form of ``bench_lifecycle``."""
-    return {
-        "action": Param("up", type="string", enum=["up", "down", "housekeeping"], title="Action"),
-        "keep_days": Param(
-            30, type="integer", minimum=0, section="Housekeeping", title="Keep runs for days"
-        ),
-        "including_failed": Param(
-            False,
-            type="boolean",
-            section="Housekeeping",
-            title="Also delete runs that did not pass",
-        ),
-    }
+    tidy: dict[str, Any] = {"section": "Housekeeping"}
+    days = Param(30, type="integer", minimum=0, title="Keep runs for days", **tidy)
+    failed = Param(False, type="boolean", title="Also delete runs that did not pass", **tidy)
+    actions = Param("up", type="string", enum=["up", "down", "housekeeping"], title="Action")
+    return {"action": actions, "keep_days": days, "including_failed": failed}
 
 
 def refuse_unknown(params: Mapping[str, Any]) -> None:
@@ -147,50 +151,35 @@ def refuse_unknown(params: Mapping[str, Any]) -> None:
     form = list(scenario_run_params())
     known = {*form, OPENLINEAGE, SEALED, EXPERIMENT, CELL}
     for name in sorted(params.keys() - known):
-        allowed = f"a field of the form: {', '.join(form)}"
-        raise WrongInput(where="conf", field=name, value=params[name], allowed=allowed)
+        _refuse(name, params[name], f"a field of the form: {', '.join(form)}")
 
 
-def opened(
-    params: Mapping[str, Any], *, dag_run: str
-) -> tuple[Mapping[str, Any], ConfLimits | None]:
-    """Return the parameters of a Dag run, and the limits on what they may name.
-
-    None: the command line has sealed them, whose caller's rights are the limit.
-    """
-    if params.get(SEALED) is not None:
-        return read_sealed(state_dir(), params[SEALED], dag_run=dag_run), None
-    return params, _limits(params)
+def _refuse(field: str, value: object, allowed: str, *, where: str = "conf") -> NoReturn:
+    raise WrongInput(where=where, field=field, value=value, allowed=allowed)
 
 
 def _limits(params: Mapping[str, Any]) -> ConfLimits:
     """Read what the deployer allows, and what a cell of the catalog's experiments has itself."""
-    from lagbench.catalog.catalog_files import from_any_folder, is_path, resolved
-    from lagbench.catalog.experiments import load_experiment
-
-    def refuse(where: str, field: str, value: object, allowed: str) -> NoReturn:
-        raise WrongInput(where=where, field=field, value=value, allowed=allowed)
-
     reaching = dict(reaching_fields(Scenario))
     folders = [one for one in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if one]
     named = os.environ.get(FIELDS_VARIABLE, "").replace(",", " ").split()
     for wrong in (one for one in folders if not Path(one).is_absolute()):
         allowed = f"absolute paths with {os.pathsep} between them"
-        refuse("environment", FOLDERS_VARIABLE, wrong, allowed)
+        _refuse(FOLDERS_VARIABLE, wrong, allowed, where="environment")
     for wrong in (one for one in named if one not in reaching):
-        refuse("environment", FIELDS_VARIABLE, wrong, ", ".join(reaching))
+        _refuse(FIELDS_VARIABLE, wrong, ", ".join(reaching), where="environment")
     names: set[str] = set()
     overrides: Mapping[str, str] = {}
     if (experiment := params.get(EXPERIMENT)) is not None:
         if is_path(str(experiment)):
-            refuse("conf", EXPERIMENT, experiment, "a name of the catalog")
+            _refuse(EXPERIMENT, experiment, "a name of the catalog")
         found = load_experiment(str(experiment))
         cells = {one.name: one for one in found.cells}
         scenario, cell = from_any_folder(found.scenario), str(params.get(CELL))
         for key, allowed_here in ((CELL, list(cells)), ("scenario", [scenario])):
             if str(params.get(key)) not in allowed_here:
                 allowed = f"of the experiment {experiment}: {', '.join(allowed_here)}"
-                refuse("conf", key, params.get(key), allowed)
+                _refuse(key, params.get(key), allowed)
         names = {scenario, from_any_folder(cells[cell].policy or "")}
         overrides = found.overrides_of(cells[cell])
     return ConfLimits(
@@ -214,18 +203,13 @@ def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
 
 def _overrides(given: Any) -> dict[str, str]:
     """Read the field: Airflow's page sends lines as text, and a JSON object as an object."""
-    from lagbench.catalog.catalog import parse_settings  # needs numpy: not while the Dag is parsed
-
     if not given:
         return {}
     if isinstance(given, str) and given.lstrip().startswith("{"):
         try:  # an object as text, e.g. in the conf of a client that quotes it
             given = json.loads(given)
         except (ValueError, RecursionError) as error:
-            allowed = f"key=value lines, or a JSON object ({error})"
-            raise WrongInput(
-                where="conf", field="overrides", value=given, allowed=allowed
-            ) from error
+            _refuse("overrides", given, f"key=value lines, or a JSON object ({error})")
     if isinstance(given, Mapping):
         return dict(_dotted(given))
     lines = [line.strip() for line in str(given).splitlines() if line.strip()]
@@ -247,14 +231,13 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     Nothing is started: wrong input ends the run here.
     """
     refuse_unknown(params)
-    params, limits = opened(params, dag_run=dag_run)
-    overrides = settings_of(params)
-    cell = checked_cell(
-        str(params["scenario"]),
-        policy=params.get("policy") or None,
-        overrides=overrides,
-        limits=limits,
-    )
+    limits = None
+    if params.get(SEALED) is None:
+        limits = _limits(params)
+    else:  # by the command line, whose caller's rights are the limit
+        params = read_sealed(project.state_dir(), params[SEALED], dag_run=dag_run)
+    overrides, named = settings_of(params), params.get("policy") or None
+    cell = checked_cell(str(params["scenario"]), policy=named, overrides=overrides, limits=limits)
     is_embedded = target.is_embedded()
     on = None if is_embedded else settings_of_cluster()
     require_playable(cell, on, project.state_dir())
@@ -273,7 +256,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
         folder.write_text(folder.own_deployment, manifest, mode=0o600)
     conf = {
         "scenario": file_name(str(params["scenario"])),
-        "policy": file_name(params.get("policy") or "") or None,  # None: the scenario's own
+        "policy": file_name(named or "") or None,  # None: the scenario's own
         "overrides": overrides,
         "dag_run": dag_run,
     }
@@ -319,12 +302,8 @@ def _checked(file: str, sha256: str | None, field: str) -> str:
     """Return the content of a user's file, which the run folder gets."""
     content = read_bytes(Path(file), most=MOST_FILE_BYTES)
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise WrongInput(
-            where=file,
-            field=field,
-            value="another content",
-            allowed="the content that was checked a moment ago: do not change it meanwhile",
-        )
+        allowed = "the content that was checked a moment ago: do not change it meanwhile"
+        _refuse(field, "another content", allowed, where=file)
     return content.decode()
 
 
@@ -332,7 +311,5 @@ def _new_folder(run_id: str) -> RunFolder:
     """Create the run's folder; reject an id that another run has."""
     folder = RunFolder.create(RunNames(run_id).run_id)
     if folder.manifest.exists():
-        raise WrongInput(
-            where="conf", field="run_id", value=run_id, allowed="an id that no run has had yet"
-        )
+        _refuse("run_id", run_id, "an id that no run has had yet")
     return folder

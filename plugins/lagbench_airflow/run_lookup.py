@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
+from lagbench.errors import NotReady
 
 NEWEST_RUNS_SEARCHED = 1000
 SCENARIO_DAG = "scenario_run"
@@ -21,6 +22,17 @@ RETRY_MARK = "__try_"
 def folder_of_dag_run(dag_run: str) -> RunFolder | None:
     """Return the run folder of a Dag run of scenario_run, None if it has none."""
     return _newest_folder(lambda made_by: made_by == dag_run)
+
+
+def require_folder_of(dag_run: str) -> RunFolder:
+    """Return the run folder of a Dag run of scenario_run that has ended."""
+    folder = folder_of_dag_run(dag_run)
+    if folder is None:
+        raise NotReady(
+            f"no run folder names the Dag run {dag_run}: it ended before plan_cell, or ran on "
+            "another machine"
+        )
+    return folder
 
 
 def folder_of_page(dag_id: str, dag_run: str) -> RunFolder | None:

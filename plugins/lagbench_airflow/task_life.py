@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -31,7 +30,7 @@ from lagbench.core.telemetry.records_of_programs import Phase
 from lagbench.errors import NotReady, PodsEnded, PodsRefused, WrongInput
 
 
-@contextlib.contextmanager
+@contextmanager
 def wrong_input_is_final() -> Iterator[None]:
     """Fail without retries on wrong input and pods that cannot work; NotReady is retried."""
     try:
@@ -75,14 +74,12 @@ def ends_when_killed() -> Iterator[None]:
 
 
 PhaseState = Literal["started", "finished", "failed"]
-
 DETAIL_LENGTH = 500
-
 FLUSH_SECONDS = 2.0
 """A phase that Kafka does not accept within 2 s (broker down) is only in the file."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def phase(folder: RunFolder, name: str, *, bootstrap_servers: str | None = None) -> Iterator[None]:
     """Record the start of the body's phase and its end."""
     record_phase(folder, name, "started", bootstrap_servers=bootstrap_servers)
@@ -134,11 +131,8 @@ def record_progress(folder: RunFolder, name: str, detail: str) -> None:
 def _append(folder: RunFolder, at: int, name: str, state: str, detail: str) -> None:
     """Append with one write of one line: a reader sees whole lines only."""
     line = json.dumps({"at": at, "name": name, "state": state, "detail": detail}) + "\n"
-    descriptor = os.open(folder.phases, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(descriptor, line.encode())
-    finally:
-        os.close(descriptor)
+    with folder.phases.open("ab", buffering=0) as file:
+        file.write(line.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +160,10 @@ class CellRun:
         for group in self.groups:
             group.folder.update_manifest(**fields)
 
+    def noted(self, name: str) -> Any:
+        """Return a field of the manifest; None: it is not there yet."""
+        return self.folder.read_json(self.folder.manifest).get(name)
+
     @property
     def has_output_topic(self) -> bool:
         """True: the group's consumers write their results, not a ledger, into its topic."""
@@ -186,10 +184,20 @@ class CellRun:
         """
         if self.tail is None:
             return None
-        started_at = self.folder.read_json(self.folder.manifest).get("stream_started_at")
+        started_at = self.noted("stream_started_at")
         if started_at is None:
             raise NotReady("the stream has not started: the manifest has no stream_started_at")
         return float(started_at) / NS + offered_load(self.scenario.profile).duration_seconds
+
+    @property
+    def last_policy(self) -> Policy:
+        """Return the policy in force at the end, if all swaps are played."""
+
+        def begin(number: int) -> tuple[bool, float, int]:
+            action = self.scenario.actions[number]
+            return action.at is not None, action.at_seconds or 0.0, number
+
+        return self.swapped[max(self.swapped, key=begin)] if self.swapped else self.policy
 
     @classmethod
     def open(cls, run_folder: str) -> CellRun:
@@ -205,6 +213,9 @@ class CellRun:
 
     @classmethod
     def _read(cls, folder: RunFolder) -> CellRun:
+        def policy(file: Path) -> Policy:
+            return Policy.read(yaml.safe_load(folder.read_text(file)), where=str(file))
+
         try:
             scenario = Scenario.model_validate(yaml.safe_load(folder.read_text(folder.scenario)))
         except (ValidationError, yaml.YAMLError) as error:
@@ -214,27 +225,6 @@ class CellRun:
                 value=str(error),
                 allowed="the file as plan_cell wrote it; do not edit a run folder",
             ) from error
-        policy = _policy(folder, folder.policy)
-        swapped = {
-            number: _policy(folder, folder.swapped_policy(number))
-            for number, action in enumerate(scenario.actions)
-            if isinstance(action, SwapPolicy)
-        }
-        return cls(
-            folder=folder, names=folder.names, scenario=scenario, policy=policy, swapped=swapped
-        )
-
-    @property
-    def last_policy(self) -> Policy:
-        """Return the policy in force at the end, if all swaps are played."""
-        actions = self.scenario.actions
-
-        def begin(number: int) -> tuple[bool, float, int]:
-            action = actions[number]
-            return action.at is not None, action.at_seconds or 0.0, number
-
-        return self.swapped[max(self.swapped, key=begin)] if self.swapped else self.policy
-
-
-def _policy(folder: RunFolder, file: Path) -> Policy:
-    return Policy.read(yaml.safe_load(folder.read_text(file)), where=str(file))
+        swaps = [n for n, one in enumerate(scenario.actions) if isinstance(one, SwapPolicy)]
+        swapped = {number: policy(folder.swapped_policy(number)) for number in swaps}
+        return cls(folder, folder.names, scenario, policy(folder.policy), swapped)

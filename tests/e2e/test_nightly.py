@@ -76,8 +76,11 @@ def airflow(rehearsal: Rehearsal) -> Any:
     assert [process.cmdline() for process in rehearsal.processes()] == []
 
 
-def test_the_night_succeeds_at_the_first_try(airflow: Airflow) -> None:
-    """Both Dags do: no task needed another try, whether it waited in the triggerer or not."""
+def test_the_night_succeeds_at_the_first_try(airflow: Airflow, rehearsal: Rehearsal) -> None:
+    """Both Dags do: no task needed another try, whether it waited in the triggerer or not.
+
+    The verdict is a pass, and the comparison pins it as the baseline.
+    """
     nights, rehearsals = airflow.tasks(DAG, NIGHT), airflow.tasks("scenario_run", REHEARSAL)
 
     assert airflow.state(DAG, NIGHT) == "success", nights
@@ -86,15 +89,7 @@ def test_the_night_succeeds_at_the_first_try(airflow: Airflow) -> None:
     done = {name: task["state"] for name, task in (nights | rehearsals).items()}
     assert set(done.values()) <= {"success", "skipped"}, done
     assert max(task["try_number"] for task in (nights | rehearsals).values()) == 1
-
-
-def test_the_first_night_that_passes_is_the_baseline(
-    airflow: Airflow, rehearsal: Rehearsal
-) -> None:
-    """The verdict is a pass, and the comparison pins it."""
-    assert airflow.state(DAG, NIGHT) == "success"
     comparison = rehearsal.read("comparison.json")
-
     assert rehearsal.read("verdict.json")["status"] == "pass"
     assert comparison["status"] == "baseline", comparison
 
@@ -113,20 +108,14 @@ def test_the_page_of_the_night_shows_its_rehearsal(airflow: Airflow, rehearsal: 
 
 
 def test_the_history_is_the_audit_trail(airflow: Airflow) -> None:
-    """The Dag run of the rehearsal keeps with which conf it was asked for."""
-    run = airflow.get(f"/api/v2/dags/scenario_run/dagRuns/{REHEARSAL}")
+    """The Dag run keeps with which conf it was asked for; the API server reads its tasks' logs."""
+    path = f"/api/v2/dags/scenario_run/dagRuns/{REHEARSAL}"
+    run = airflow.get(path)
 
-    assert run["conf"]["scenario"] == str(SCENARIO)
-    assert run["conf"]["policy"] == str(POLICY)
+    assert (run["conf"]["scenario"], run["conf"]["policy"]) == (str(SCENARIO), str(POLICY))
     assert run["run_type"] == "operator_triggered" or run["triggered_by"] == "operator", run
-
-
-def test_the_logs_of_tasks_open(airflow: Airflow) -> None:
-    """The API server reads the files of tasks; nothing serves them."""
-    tasks = f"/api/v2/dags/scenario_run/dagRuns/{REHEARSAL}/taskInstances"
-
     for task in ("plan_cell", "lag_drained"):
-        content = airflow.get(f"{tasks}/{task}/logs/1")["content"]
+        content = airflow.get(f"{path}/taskInstances/{task}/logs/1")["content"]
         assert any(line.get("logger") == "task" for line in content), content
 
 
@@ -162,19 +151,8 @@ def test_the_scale_down_met_work(airflow: Airflow, rehearsal: Rehearsal) -> None
     for episode in downs:
         ended_at = tail["started_at"] + tail["seconds"] * 1e9
         assert tail["started_at"] < episode["started_at"] < ended_at - 10e9
-
-
-def test_the_phases_keep_their_order(airflow: Airflow, rehearsal: Rehearsal) -> None:
-    """Replicas settle before the base load stops, and the fence is run on a drained, calm group."""
-    order = [
-        "replicas_settled",
-        "stop_tail",
-        "lag_drained",
-        "group_settled",
-        "fence_run",
-        "verdict",
-    ]
+    # Replicas settle before the base load stops; the fence is run on a drained, calm group.
+    order = ["replicas_settled", "stop_tail", "lag_drained", "group_settled", "fence_run"]
     entries = map(json.loads, (rehearsal.folder() / "phases.jsonl").read_text().splitlines())
     ended = [entry["name"] for entry in entries if entry["state"] == "finished"]
-
     assert [name for name in ended if name in order] == order

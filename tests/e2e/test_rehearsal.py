@@ -43,28 +43,23 @@ def finished(rehearsal: Rehearsal) -> dict[str, str]:
 
 
 def test_the_rehearsal_passes(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
-    """The tiny spike holds every SLO: exit code 0, and the terminal names verdict and report."""
+    """The tiny spike holds every SLO: exit code 0, and the terminal names verdict and report.
+
+    Planned, acknowledged, logged and processed are the same messages, none twice. Both checks
+    ran. The folder says with which conf, policy, seed and versions it was made.
+    """
     assert finished["exit_code"] == "0", finished["output"]
     assert "PASS" in finished["output"]
     assert "report.html" in finished["output"]
-
-
-def test_every_message_is_accounted_for(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
-    """Planned, acknowledged, logged and processed are the same messages, none twice."""
-    accounting = rehearsal.read("accounting.json")
-    counts = {
-        accounting[name]
-        for name in (
-            "planned",
-            "produced_acked",
-            "in_log",
-            "processed_records",
-            "processed_distinct",
-        )
-    }
-
-    assert counts == {8 * 150 + 6 * 1500 + 4 * 150}
-    assert accounting["lost"] == accounting["duplicated"] == accounting["reordered"] == 0
+    found, manifest = rehearsal.read("accounting.json"), rehearsal.read("manifest.json")
+    names = ("planned", "produced_acked", "in_log", "processed_records", "processed_distinct")
+    assert {found[name] for name in names} == {8 * 150 + 6 * 1500 + 4 * 150}
+    assert found["lost"] == found["duplicated"] == found["reordered"] == 0
+    checks = rehearsal.read("checks.json")
+    assert set(checks) == {"rebalance_count_check", "reconcile_check"}
+    assert checks["reconcile_check"]["holds"]
+    assert (manifest["seed"], manifest["fidelity"]) == (1, "processes")
+    assert "lag-tiny" in json.dumps(manifest)
 
 
 def test_kafkas_own_tools_agree(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
@@ -112,19 +107,17 @@ def test_it_scaled_out(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
 
 
 def test_the_report_stands_alone(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
-    """The report loads nothing from elsewhere, and JUnit has a testcase per SLO."""
+    """The report loads nothing from elsewhere, and JUnit has a testcase per SLO.
+
+    ``lagbench report`` gives the same measures and verdict from the run folder alone.
+    """
     page = (rehearsal.folder() / "report.html").read_text()
     junit = (rehearsal.folder() / "junit.xml").read_text()
+    before = rehearsal.read("measures.json"), rehearsal.read("verdict.json")
 
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=[\"']https?:", page)
-    assert junit.count("<testcase") == len(rehearsal.read("verdict.json")["slos"])
-
-
-def test_the_report_can_be_rebuilt(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
-    """``lagbench report`` gives the same measures and verdict from the run folder alone."""
-    before = rehearsal.read("measures.json"), rehearsal.read("verdict.json")
+    assert junit.count("<testcase") == len(before[1]["slos"])
     rehearsal.finish(rehearsal.start("report", rehearsal.folder().name))
-
     assert (rehearsal.read("measures.json"), rehearsal.read("verdict.json")) == before
 
 
@@ -147,12 +140,3 @@ def test_nothing_is_left(rehearsal: Rehearsal, finished: dict[str, str]) -> None
 
 def _kafka_tool(bench: dict[str, object], *arguments: str) -> str:
     return kafka_tool(*arguments, "--bootstrap-server", str(bench["bootstrap_servers"]))
-
-
-def test_conf_and_seed_are_on_record(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
-    """The run folder says with which conf, policy, seed and versions it was made."""
-    manifest = rehearsal.read("manifest.json")
-
-    assert manifest["seed"] == 1
-    assert manifest["fidelity"] == "processes"
-    assert "lag-tiny" in json.dumps(manifest)

@@ -11,20 +11,19 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from lagbench.cli import (
-    bench_commands,
-    cell_commands,
-    compare_command,
-    experiment_command,
-    explain_command,
-    history_command,
-    observe_command,
-    plan_command,
-    policy_command,
-    run_command,
-    simulate_command,
-)
+from lagbench import __version__
+from lagbench.cli.bench_commands import doctor, down, status, ui, up
+from lagbench.cli.cell_commands import account, baseline, report, show, watch
+from lagbench.cli.compare_command import compare
+from lagbench.cli.experiment_command import experiment
+from lagbench.cli.explain_command import explain
+from lagbench.cli.history_command import history
 from lagbench.cli.machine_faults import make_output_last, told
+from lagbench.cli.observe_command import observe
+from lagbench.cli.plan_command import plan
+from lagbench.cli.policy_command import policy
+from lagbench.cli.run_command import run
+from lagbench.cli.simulate_command import simulate
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, LagbenchError, WrongInput
 from lagbench.shown import printable
@@ -39,31 +38,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.command()(bench_commands.up)
-app.command()(bench_commands.down)
-app.command()(bench_commands.status)
-app.command()(bench_commands.doctor)
-app.command()(bench_commands.ui)
-app.command()(run_command.run)
-app.command()(cell_commands.watch)
-app.command()(plan_command.plan)
-app.command()(simulate_command.simulate)
-app.command()(experiment_command.experiment)
-app.add_typer(policy_command.policy)
-app.command()(explain_command.explain)
-app.command()(observe_command.observe)
-app.command()(cell_commands.show)
-app.command()(compare_command.compare)
-app.command()(history_command.history)
-app.command()(cell_commands.account)
-app.command()(cell_commands.report)
-app.command()(cell_commands.baseline)
+_BEFORE: tuple[Any, ...] = (up, down, status, doctor, ui, run, watch, plan, simulate, experiment)
+_AFTER: tuple[Any, ...] = (explain, observe, show, compare, history, account, report, baseline)
+for verb in _BEFORE:
+    app.command()(verb)
+app.add_typer(policy)
+for verb in _AFTER:
+    app.command()(verb)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from lagbench import __version__
-
         typer.echo(__version__)
         raise typer.Exit
 
@@ -81,15 +66,14 @@ def _require_values(arguments: Sequence[str]) -> None:
     """Reject an empty argument: it comes from an empty variable of a shell."""
     for before, argument in pairwise(["", *arguments]):
         name, sign, value = argument.partition("=")
-        if argument.startswith("--") and sign and not value:
-            field, allowed = name, "a value, or no such option"
-        elif not argument and before.startswith("-"):
-            field, allowed = before, "a value, or no such option"
-        elif not argument:
-            field, allowed = "argument", "a name, or no argument"
-        else:
-            continue
-        raise WrongInput(where="command line", field=field, value="", allowed=allowed)
+        field = name if argument.startswith("--") and sign and not value else None
+        if not argument:
+            field = before if before.startswith("-") else "argument"
+        if field is not None:
+            allowed = (
+                "a name, or no argument" if field == "argument" else "a value, or no such option"
+            )
+            raise WrongInput(where="command line", field=field, value="", allowed=allowed)
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 from lagbench import project
-from lagbench.cli.cell_commands import TargetOption, TargetSettingsOption
-from lagbench.cli.terminal import Terminal, table_of
+from lagbench.cli.options import TargetOption, TargetSettingsOption
+from lagbench.cli.terminal import Row, Terminal
 from lagbench.errors import ExitCode
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -29,7 +29,7 @@ def up() -> int:
 
 def down() -> int:
     """Stop everything that was started: a run, Airflow, the bench; clean up clusters of runs."""
-    from lagbench.cli.run_lock import STOP_GRACE_SECONDS, one_run_at_a_time, stop_running_run
+    from lagbench.cli.rehearsal import STOP_GRACE_SECONDS, one_run_at_a_time, stop_running_run
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import stop_server
     from lagbench.orchestrator.opened_clusters import (
@@ -58,24 +58,20 @@ def status() -> int:
 
     state_dir = project.state_dir()
     found, server = bench.status(state_dir), running_server(state_dir)
-    rows: list[tuple[str | Text, ...]] = [
-        (
-            part.name,
-            Text("running", "green") if part.is_running else Text("down", "yellow"),
-            str(part.pid or ""),
-            part.address or "",
-            "" if part.rss_bytes is None else f"{part.rss_bytes / 2**20:.0f} MiB",
-            "" if part.uptime_seconds is None else f"{part.uptime_seconds:.0f} s",
-        )
-        for part in found.parts
-    ]
+    up = Text("running", "green")
+    rows: list[Row] = []
+    for part in found.parts:
+        memory = "" if part.rss_bytes is None else f"{part.rss_bytes / 2**20:.0f} MiB"
+        age = "" if part.uptime_seconds is None else f"{part.uptime_seconds:.0f} s"
+        state = up if part.is_running else Text("down", "yellow")
+        rows.append((part.name, state, str(part.pid or ""), part.address or "", memory, age))
     failed = [] if server is None else failed_parts(server)
     if server is not None:
-        state = Text(f"{', '.join(failed)} down", "yellow") if failed else Text("running", "green")
+        state = Text(f"{', '.join(failed)} down", "yellow") if failed else up
         rows.append(("airflow", state, str(server.pid), server.url, "", ""))
     console = Terminal()
     headings = ("part", "state", "pid", "address", "memory", "up for")
-    console.print(table_of(headings, rows, is_whole=False))
+    console.table(headings, rows, folded=headings)
     if failed:
         console.say(told_failure(failed, state_dir))
     return ExitCode.PASS if found.is_up and not failed else ExitCode.NOT_READY
@@ -87,7 +83,8 @@ def doctor() -> int:
 
     checks = bench.doctor(project.state_dir())
     rows = [(c.name, Text(c.status, _COLOURS[c.status]), c.seen, c.remedy) for c in checks]
-    Terminal().print(table_of(("check", "", "seen", "what to do"), rows, is_whole=False))
+    headings = ("check", "", "seen", "what to do")
+    Terminal().table(headings, rows, folded=headings)
     failed = any(check.status == "fail" for check in checks)
     return ExitCode.NOT_READY if failed else ExitCode.PASS
 
@@ -98,7 +95,7 @@ def ui(
     target_settings: TargetSettingsOption = None,
 ) -> int:
     """Start the bench and Airflow with its web UI in the background; print how to log in."""
-    from lagbench.cli.run_lock import one_run_at_a_time
+    from lagbench.cli.rehearsal import one_run_at_a_time
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_environment import admin_password
     from lagbench.orchestrator.airflow_server import require_target, running_server, start_server

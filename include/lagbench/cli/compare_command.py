@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from math import inf
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from lagbench.cli.terminal import Terminal, table_of
-from lagbench.errors import ExitCode, WrongInput
+from lagbench.cli.options import JsonOption, refuse
+from lagbench.cli.terminal import Row, Terminal
+from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,15 +19,10 @@ if TYPE_CHECKING:
     from lagbench.core.compare.comparable import ComparedRun, RunPair
     from lagbench.core.compare.compare import Bound
     from lagbench.core.compare.noise_floor import NoiseFloor
-    from lagbench.core.compare.pairs import Difference, DifferenceVerdict
+    from lagbench.core.compare.pairs import Difference
 
 BETWEEN = "vs"
-_COLOURS: dict[DifferenceVerdict, str] = {
-    "differs": "bold",
-    "equivalent": "green",
-    "undetermined": "yellow",
-    "listed": "dim",
-}
+_COLOURS = {"differs": "bold", "equivalent": "green", "undetermined": "yellow", "listed": "dim"}
 _NO_FLOOR = (
     "no noise floor of this cell on this machine and versions: run the same cell twice with each "
     "of 8 seeds, then lagbench compare --keep-noise-floor RUN…"
@@ -68,7 +64,7 @@ def compare(
             "--keep-noise-floor", help="The runs are pairs of one cell: keep its noise floor."
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> int:
     """Compare runs: two in a table without a test, more by pairs with the same seed."""
     from lagbench.adapters.runs.run_folder import runs_root
@@ -89,26 +85,22 @@ def compare(
         return ExitCode.PASS
     pairs = _pairs(sides)
     require_comparable(pairs, varied=tuple(vary or ()))
-    floor_found = closest_floor(read_noise_floors(runs_root()), *pairs[0])
+    known = closest_floor(read_noise_floors(runs_root()), *pairs[0])
     if len(pairs) == 1:
         if as_json:
-            _refuse("--json", "2 runs", "with 2 or more pairs")
-        _print_two_runs(console, pairs[0], floor_found)
+            refuse("--json", "2 runs", "with 2 or more pairs", where="compare")
+        _print_two_runs(console, pairs[0], known)
         return ExitCode.PASS
     found = compare_pairs(
         [Pair(first.measures, second.measures) for first, second in pairs],
-        bounds_of(floor_found, measure, [_bound(text) for text in bound or ()]),
+        bounds_of(known, measure, [_bound(text) for text in bound or ()]),
         PLANNED_LOOKS if looks is None else _numbers(looks),
     )
     if as_json:
         typer.echo(json.dumps([each.model_dump(mode="json") for each in found], indent=2))
     else:
-        _print_differences(console, pairs, found, floor_found)
+        _print_differences(console, pairs, found, known)
     return ExitCode.PASS
-
-
-def _refuse(field: str, value: str, allowed: str) -> NoReturn:
-    raise WrongInput(where="compare", field=field, value=value, allowed=allowed)
 
 
 def _compared(name: str) -> ComparedRun:
@@ -126,7 +118,7 @@ def _divided(names: Sequence[str]) -> list[list[str]]:
     at = list(names).index(BETWEEN)
     sides = [list(names[:at]), list(names[at + 1 :])]
     if not all(sides) or BETWEEN in sides[1]:
-        _refuse("runs", " ".join(names), "RUN… vs RUN…")
+        refuse("runs", " ".join(names), "RUN… vs RUN…", where="compare")
     return sides
 
 
@@ -136,7 +128,7 @@ def _pairs(sides: list[list[ComparedRun]]) -> tuple[RunPair, ...]:
     every = [run for side in sides for run in side]
     ids = [run.run_id for run in every]
     if len(ids) < 2 or len(set(ids)) < len(ids):
-        _refuse("runs", ", ".join(ids), "two or more runs, each of them once")
+        refuse("runs", ", ".join(ids), "two or more runs, each of them once", where="compare")
     if len(every) == 2:
         return ((every[0], every[1]),)
     first, second = sides if len(sides) == 2 else sides_by_policy(every)
@@ -152,7 +144,7 @@ def _bound(text: str) -> Bound:
     except ValueError:
         width = -1.0
     if not 0 <= width < inf:
-        _refuse("--bound", text, "MEASURE=VALUE, e.g. reaction_seconds=5")
+        refuse("--bound", text, "MEASURE=VALUE, e.g. reaction_seconds=5", where="compare")
     return Bound(name, absolute=width)
 
 
@@ -160,7 +152,7 @@ def _numbers(looks: str) -> list[int]:
     try:
         return [int(part) for part in looks.split(",")]
     except ValueError:
-        _refuse("--looks", looks, "numbers, e.g. 6,8,12")
+        refuse("--looks", looks, "numbers, e.g. 6,8,12", where="compare")
 
 
 def _print_two_runs(console: Terminal, pair: RunPair, floor: NoiseFloor | None) -> None:
@@ -185,25 +177,21 @@ def _print_differences(
     floor: NoiseFloor | None,
 ) -> None:
     """Print a line for each measure, and below the table the sentence of each tested one."""
-
-    def p(value: float | None) -> str:
-        return "–" if value is None else f"{value:.2g}"
-
-    rows = [
-        (
-            found.heading,
-            found.number(found.mean_first),
-            found.number(found.mean_second),
-            found.change(found.difference),
-            "–"
-            if found.low is None
-            else f"{found.change(found.low)} to {found.change(found.high)}",
-            p(found.p),
-            p(found.holm_p),
-            Text(found.verdict, style=_COLOURS[found.verdict]),
+    rows: list[Row] = []
+    for found in differences:
+        means = (found.number(found.mean_first), found.number(found.mean_second))
+        interval = f"{found.change(found.low)} to {found.change(found.high)}"
+        tested = ("–" if p is None else f"{p:.2g}" for p in (found.p, found.holm_p))
+        rows.append(
+            (
+                found.heading,
+                *means,
+                found.change(found.difference),
+                "–" if found.low is None else interval,
+                *tested,
+                Text(found.verdict, style=_COLOURS[found.verdict]),
+            )
         )
-        for found in differences
-    ]
     headings = ("first", "second", "difference", "95 %", "p", "Holm", "")
     sentences = [f"{one.title}: {one.text}" for one in differences if one.verdict != "listed"]
     _print_table(console, pairs, headings, rows, floor, *sentences)
@@ -215,7 +203,7 @@ def _print_table(
     console: Terminal,
     pairs: Sequence[RunPair],
     headings: Sequence[str],
-    rows: Sequence[Sequence[str | Text]],
+    rows: Sequence[Row],
     floor: NoiseFloor | None,
     *sentences: str,
 ) -> None:
@@ -230,11 +218,9 @@ def _print_table(
     for measure in NAMED.values():
         found = None if floor is None else floor.of_measure(measure.name)
         noise[measure.heading] = measure.number(None if found is None else found.half_width)
-    right = (*headings[:-1], "noise ±") if headings[-1] == "" else (*headings, "noise ±")
+    shown = ("measure", *headings[:3], "noise ±", *headings[3:])
     whole = [(*row[:4], noise[str(row[0])], *row[4:]) for row in rows]
-    console.print_whole(
-        table_of(("measure", *headings[:3], "noise ±", *headings[3:]), whole, right=right)
-    )
+    console.table(shown, whole, right=[one for one in shown[1:] if one])
     for sentence in sentences:
         console.say(sentence)
     console.say(_NO_FLOOR if floor is None else f"noise floor: {floor.text}")
@@ -249,6 +235,5 @@ def _print_floor(console: Terminal, floor: NoiseFloor) -> None:
         for measure in NAMED.values()
         if (found := floor.of_measure(measure.name)) is not None
     ]
-    headings = ("measure", "noise ±", "pairs")
-    console.print_whole(table_of(headings, rows, right=headings[1:]))
+    console.table(("measure", "noise ±", "pairs"), rows, right=("noise ±", "pairs"))
     console.say(f"noise floor: {floor.text}")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from lagbench.cli.terminal import Terminal, table_of
-from lagbench.errors import ExitCode, NotReady, WrongInput
+from lagbench.cli.options import refuse
+from lagbench.cli.terminal import Terminal
+from lagbench.errors import ExitCode, NotReady
 
 if TYPE_CHECKING:
     from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
@@ -52,6 +55,7 @@ def explain(
     Reads offsets and changes nothing. Persistent lag needs samples: a single read only shows
     whether lag is at the threshold; --for-seconds takes more, --scaler asks a server that has them.
     """
+    from lagbench.adapters.grpc.external_scaler_client import ask_for_steps
     from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
     from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
     from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
@@ -59,35 +63,30 @@ def explain(
     spec = _read_spec(scaled_object, bootstrap_servers)
     console = Terminal()
     if trigger is not None and trigger >= len(spec.triggers):
-        allowed = f"0 to {len(spec.triggers) - 1}"
-        _refuse(scaled_object, "--trigger", trigger, allowed)
+        refuse("--trigger", trigger, f"0 to {len(spec.triggers) - 1}", where=scaled_object)
     for item in spec.triggers if trigger is None else (spec.triggers[trigger],):
         console.print(Text(f"trigger {item.index}: {item.type}", "bold"), f"of {spec.name}")
-        if isinstance(item.parameters, KafkaTrigger):
-            environment = _environment(item.parameters.bootstrap_servers, bootstrap_servers)
-            _explain_kafka(console, spec, item, item.parameters, environment)
-        elif isinstance(item.parameters, ExternalTrigger):
-            metadata = item.parameters.metadata
-            if scaler is None:
-                steps = _sampled_steps(metadata, for_seconds, bootstrap_servers)
-            else:
-                from lagbench.adapters.grpc.external_scaler_client import ask_for_steps
-
-                names = {"namespace": spec.namespace, "name": spec.name}
-                steps = ask_for_steps(scaler, **names, metadata=metadata)
-            _print_steps(console, steps)
-        elif isinstance(item.parameters, PrometheusTrigger):
-            _print_steps(console, _prometheus_steps(spec, item, item.parameters))
+        given = item.parameters
+        if isinstance(given, KafkaTrigger):
+            environment = _environment(given.bootstrap_servers, bootstrap_servers)
+            steps = _kafka_steps(console, spec, item, given, environment)
+        elif isinstance(given, ExternalTrigger) and scaler is None:
+            steps = _sampled_steps(given.metadata, for_seconds, bootstrap_servers)
+        elif isinstance(given, ExternalTrigger):
+            names = {"namespace": spec.namespace, "name": spec.name}
+            steps = ask_for_steps(str(scaler), **names, metadata=given.metadata)
+        elif isinstance(given, PrometheusTrigger):
+            steps = _prometheus_steps(spec, item, given)
         else:
             console.print("decided without lag: nothing to read", style="dim")
+            continue
+        rows = [(step.name, step.seen, step.rule, step.result) for step in steps]
+        headings = ("step", "seen", "rule", "result")
+        console.table(headings, rows, folded=headings)
     if spec.modifiers is not None:
         target = f"the HPA compares the formula's result with its target {spec.modifiers.target}"
         console.print(f"{target}: the step replicas of a trigger does not apply", style="dim")
     return ExitCode.PASS
-
-
-def _refuse(where: str, field: str, value: object, allowed: str) -> NoReturn:
-    raise WrongInput(where=where, field=field, value=value, allowed=allowed)
 
 
 def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
@@ -97,16 +96,19 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
     from lagbench.core.policy.policy import Policy, refuse_broken_triggers
     from lagbench.core.policy.review.policy_file import target_environment
 
+    def mapping(value: object) -> dict[str, Any]:
+        return value if isinstance(value, dict) else {}
+
     where, documents = read_objects([name])
     found: dict[str, Any] | None = next(
-        (each for each in documents if _mapping(each).get("kind") == "ScaledObject"), None
+        (each for each in documents if mapping(each).get("kind") == "ScaledObject"), None
     )
     if found is None:
-        _refuse(where, "kind", "none", "one ScaledObject")
+        refuse("kind", "none", "one ScaledObject", where=where)
     if bootstrap_servers is not None:
-        triggers = _mapping(found.get("spec")).get("triggers")
+        triggers = mapping(found.get("spec")).get("triggers")
         for trigger in triggers if isinstance(triggers, list) else ():
-            metadata = _mapping(_mapping(trigger).get("metadata"))
+            metadata = mapping(mapping(trigger).get("metadata"))
             if {"bootstrapServers", _FROM_ENVIRONMENT} & metadata.keys():
                 kept = {key: text for key, text in metadata.items() if key != _FROM_ENVIRONMENT}
                 trigger["metadata"] = {**kept, "bootstrapServers": bootstrap_servers}
@@ -115,19 +117,15 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
     checked = Policy.load(found, where=where, environment=around)
     spec = checked.spec
     if not isinstance(spec, ScaledObjectSpec):
-        _refuse(where, "kind", "none", "one ScaledObject")
+        refuse("kind", "none", "one ScaledObject", where=where)
     for index, trigger in enumerate(checked.manifest["spec"]["triggers"]):
         for key, variable in trigger["metadata"].items():
             if key.endswith("FromEnv") and is_unknown(around.get(variable, "")):
                 allowed = "a variable of this command, or of the target in the same file"
-                _refuse(where, f"spec.triggers[{index}].metadata.{key}", variable, allowed)
+                field = f"spec.triggers[{index}].metadata.{key}"
+                refuse(field, variable, allowed, where=where)
     refuse_broken_triggers(checked)
     return spec
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    """Return a mapping as it is, and an empty one for anything else in its place."""
-    return value if isinstance(value, dict) else {}
 
 
 def _environment(servers: Sequence[str], named: str | None) -> Mapping[str, str]:
@@ -143,13 +141,14 @@ def _environment(servers: Sequence[str], named: str | None) -> Mapping[str, str]
     return {**environment, "KAFKA_BROKERS": own}
 
 
-def _explain_kafka(
+def _kafka_steps(
     console: Terminal,
     spec: ScaledObjectSpec,
     item: Trigger,
     trigger: KafkaTrigger,
     environment: Mapping[str, str],
-) -> None:
+) -> tuple[Step, ...]:
+    """Print the lag of each partition; return the steps from there."""
     from lagbench.adapters.kafka.kafka_admin import ask_again
     from lagbench.adapters.kafka.kafka_lag import open_trigger, read_trigger_offsets
     from lagbench.core.policy.explained_steps import explain_kafka
@@ -168,20 +167,15 @@ def _explain_kafka(
         max_replicas=spec.max_replica_count,
         metric_type=item.metric_type,
     )
-    rows = [
-        (
-            line.topic,
-            str(line.partition),
-            f"{line.offsets.end:,}",
-            "none" if line.offsets.committed is None else f"{line.offsets.committed:,}",
-            f"{line.lag:,}",
-            line.rule,
-        )
-        for line in explained.partitions
-    ]
+    rows = []
+    for line in explained.partitions:
+        committed = line.offsets.committed
+        place = (line.topic, str(line.partition), f"{line.offsets.end:,}")
+        known = "none" if committed is None else f"{committed:,}"
+        rows.append((*place, known, f"{line.lag:,}", line.rule))
     headings = ("topic", "partition", "end", "committed", "lag", "by")
-    console.print(table_of(headings, rows, is_whole=False))
-    _print_steps(console, explained.steps)
+    console.table(headings, rows, folded=headings)
+    return explained.steps
 
 
 def _prometheus_steps(
@@ -191,13 +185,11 @@ def _prometheus_steps(
     from lagbench.core.keda.loop.source_metrics import read_answer
     from lagbench.core.policy.explained_steps import explain_prometheus
 
-    client = PrometheusClient(parameters, parameters.server_address)
-    try:
-        reading = read_answer(parameters, *client.ask())
-    except NotReady as error:
-        raise NotReady(f"KEDA would fail this poll: {error}") from error
-    finally:
-        client.close()
+    with contextlib.closing(PrometheusClient(parameters, parameters.server_address)) as client:
+        try:
+            reading = read_answer(parameters, *client.ask())
+        except NotReady as error:
+            raise NotReady(f"KEDA would fail this poll: {error}") from error
     limits = {"min_replicas": spec.floor, "max_replicas": spec.max_replica_count}
     return explain_prometheus(trigger, parameters, reading, **limits)
 
@@ -206,9 +198,6 @@ def _sampled_steps(
     metadata: Mapping[str, str], for_seconds: float, named_servers: str | None
 ) -> tuple[Step, ...]:
     """Return the steps over samples taken here, at least one."""
-    import threading
-    import time
-
     from lagbench.core.lag_scaler.lag_metadata import parse_lag_settings
     from lagbench.core.lag_scaler.lag_source import KafkaCluster
     from lagbench.core.lag_scaler.lag_window import GroupWindow
@@ -222,19 +211,11 @@ def _sampled_steps(
     environment: Mapping[str, str] = os.environ
     if isinstance(settings.source, KafkaCluster):
         environment = _environment(settings.source.bootstrap_servers, named_servers)
-    source = open_source(settings.source, time.time_ns, environment)
     ends_at, pause = time.monotonic() + for_seconds, threading.Event()
-    try:
+    with contextlib.closing(open_source(settings.source, time.time_ns, environment)) as source:
         while True:
             began_at = time.monotonic()
             window.add(source.sample([settings.group_topic])[settings.group_topic])
             if began_at + interval > ends_at:
                 return explain_decision(watched.decide(time.time_ns()), time.time_ns())
             pause.wait(max(0.0, began_at + interval - time.monotonic()))
-    finally:
-        source.close()
-
-
-def _print_steps(console: Terminal, steps: Sequence[Step]) -> None:
-    rows = [(step.name, step.seen, step.rule, step.result) for step in steps]
-    console.print(table_of(("step", "seen", "rule", "result"), rows, is_whole=False))

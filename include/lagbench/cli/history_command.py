@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lagbench.cli.terminal import Terminal, table_of
-from lagbench.errors import ExitCode, WrongInput
+from lagbench.cli.options import refuse
+from lagbench.cli.terminal import Terminal
+from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from lagbench.core.compare.cell_history import CellHistory, HistoryRow
@@ -66,13 +67,9 @@ def _named(cell: str, every: Sequence[list[HistoryRow]]) -> list[list[HistoryRow
         or (len(cell) >= _DIGEST and str(rows[-1].cell).startswith(cell))
     ]
     if not found:
-        names = sorted({rows[-1].cell_name for rows in every})
-        raise WrongInput(
-            where="history",
-            field="cell",
-            value=cell,
-            allowed="one of " + ", ".join(names) if names else "a cell; no run has ended yet",
-        )
+        names = ", ".join(sorted({rows[-1].cell_name for rows in every}))
+        allowed = f"one of {names}" if names else "a cell; no run has ended yet"
+        refuse("cell", cell, allowed, where="history")
     return found
 
 
@@ -82,20 +79,12 @@ def _print_cells(console: Terminal, cells: Sequence[list[HistoryRow]]) -> None:
     if not cells:
         console.say("no runs yet: make rehearse")
         return
-    rows = [
-        (
-            newest.cell_name,
-            str(newest.cell)[:_DIGEST],
-            str(len(of_cell)),
-            newest.run_id,
-            instant(newest.created_at),
-            newest.verdict,
-        )
-        for of_cell in cells
-        for newest in of_cell[-1:]
-    ]
-    headings = ("cell", "digest", "runs", "newest run", "began", "verdict")
-    console.print_whole(table_of(headings, rows))
+    rows = []
+    for of_cell in cells:
+        newest = of_cell[-1]
+        cell = (newest.cell_name, str(newest.cell)[:_DIGEST], str(len(of_cell)))
+        rows.append((*cell, newest.run_id, instant(newest.created_at), newest.verdict))
+    console.table(("cell", "digest", "runs", "newest run", "began", "verdict"), rows)
 
 
 def _print_cell(console: Terminal, found: CellHistory, rows: Sequence[HistoryRow]) -> None:
@@ -113,7 +102,7 @@ def _print_cell(console: Terminal, found: CellHistory, rows: Sequence[HistoryRow
             values = (NAMED[name].number(row.measures.get(name)) for name in _SHOWN)
             lines.append((run_id, instant(row.created_at), row.verdict, *values))
         headings = ("run", "began", "verdict", *(NAMED[name].heading for name in _SHOWN))
-        console.print_whole(table_of(headings, lines))
+        console.table(headings, lines)
         for change in segment.changes:
             console.say(f"  {change.text}")
         if not segment.changes:

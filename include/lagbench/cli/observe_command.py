@@ -7,13 +7,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lagbench.cli.cell_commands import finite, new_id, slo_limits
+from lagbench.cli.options import new_id, number, refuse, slo_limits
 from lagbench.cli.terminal import Terminal
-from lagbench.errors import WrongInput
 
 if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_admin import GroupSnapshot
@@ -26,7 +25,7 @@ SHORTEST_SECONDS, LONGEST_SECONDS = 5.0, 86_400.0
 _SCENARIO = "observed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Subject:
     """The group and its surroundings."""
 
@@ -35,7 +34,7 @@ class _Subject:
     settings: Mapping[str, str]
     snapshot: GroupSnapshot
     place: ObservedPlace | None
-    workload: ObservedWorkload | None
+    workload: ObservedWorkload | None = None
 
 
 def observe(
@@ -66,10 +65,7 @@ def observe(
         str | None, typer.Option(help="host:port of Kafka, instead of the one in the settings.")
     ] = None,
     pod_rate: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001, callback=finite, help="Messages per second of one pod; default: as it shows."
-        ),
+        float | None, number("Messages per second of one pod; default: as it shows.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A limit, e.g. slos.drain_seconds=300")
@@ -81,35 +77,37 @@ def observe(
     Ctrl-C ends the observation early; the readings until then are judged.
     """
     from lagbench.cli.verdict_table import print_verdict
+    from lagbench.orchestrator.observed_target import (
+        find_place,
+        find_workload,
+        kafka_settings,
+        require_group,
+    )
     from lagbench.report.outcome_files import report_again
     from lagbench.results.observed_run import complete_run
 
     seconds, limits = _seconds(duration), slo_limits(settings or [])
     console = Terminal()
-    subject = _subject(
-        group=group,
-        topic=topic,
-        deployment=deployment,
-        scaled_object=scaled_object,
-        target=target,
-        namespace=namespace,
-        kafka_config=kafka_config,
-        bootstrap_servers=bootstrap_servers,
-    )
+    names_workload = deployment is not None or scaled_object is not None
+    if names_workload and target is None:
+        where = "where --deployment and --scaled-object are"
+        refuse("--target", "", f"context:NAME, kind or embedded: {where}")
+    # Everything that is observed is found before a folder is made.
+    place = None if target is None else find_place(target, namespace)
+    kafka = kafka_settings(kafka_config, bootstrap_servers, place)
+    subject = _Subject(group, topic, kafka, require_group(kafka, group, topic), place)
+    if place is not None and names_workload:
+        with place.open_kube() as kube:
+            subject.workload = find_workload(kube, deployment, scaled_object)
     folder = _new_folder(subject, seconds, limits, pod_rate)
     console.say(f"observing group {group} on topic {topic} for {seconds:g} s: {folder.path}")
     if subject.workload is not None and subject.workload.policy_unknown:
         console.say(f"policy unknown: {subject.workload.policy_unknown}")
     _record(console, subject, folder, seconds)
-    seen = complete_run(folder)
-    _review(console, subject, folder, seen)
+    _review(console, subject, folder, complete_run(folder))
     report_again(folder)
     console.print()
     return print_verdict(console, folder)
-
-
-def _refuse(field: str, value: object, allowed: str) -> NoReturn:
-    raise WrongInput(where="command line", field=field, value=value, allowed=allowed)
 
 
 def _seconds(text: str) -> float:
@@ -118,41 +116,8 @@ def _seconds(text: str) -> float:
     seconds = duration_seconds_of(text)
     if seconds is None or not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
         shortest = f"{SHORTEST_SECONDS:g} s"
-        _refuse("--for", text, f"a duration such as 90s, 10m or 1h, from {shortest} to 24h")
+        refuse("--for", text, f"a duration such as 90s, 10m or 1h, from {shortest} to 24h")
     return seconds
-
-
-def _subject(
-    *,
-    group: str,
-    topic: str,
-    deployment: str | None,
-    scaled_object: str | None,
-    target: str | None,
-    namespace: str | None,
-    kafka_config: Path | None,
-    bootstrap_servers: str | None,
-) -> _Subject:
-    """Find everything that is observed, before a folder is made."""
-    from lagbench.orchestrator.observed_target import (
-        find_place,
-        find_workload,
-        kafka_settings,
-        require_group,
-    )
-
-    names_workload = deployment is not None or scaled_object is not None
-    if names_workload and target is None:
-        where = "where --deployment and --scaled-object are"
-        _refuse("--target", "", f"context:NAME, kind or embedded: {where}")
-    place = None if target is None else find_place(target, namespace)
-    settings = kafka_settings(kafka_config, bootstrap_servers, place)
-    snapshot = require_group(settings, group, topic)
-    workload = None
-    if place is not None and names_workload:
-        with place.open_kube() as kube:
-            workload = find_workload(kube, deployment, scaled_object)
-    return _Subject(group, topic, settings, snapshot, place, workload)
 
 
 def _new_folder(

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.syntax import Syntax
 
-from lagbench.cli.cell_commands import (
+from lagbench.cli.options import (
     PolicyOption,
     ScenarioArgument,
     SeedOption,
     SettingsOption,
     StartOption,
+    asked_cell,
     environment_at,
 )
-from lagbench.cli.terminal import Terminal, facts_of
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from lagbench.core.scenario.actions import Action
     from lagbench.core.scenario.scenario import Scenario
     from lagbench.core.simulation.plan import Plan
-    from lagbench.core.simulation.prediction import Prediction
 
 SPIKES_SHOWN = 4
 
@@ -45,31 +45,23 @@ def plan(
     """Predict a run without starting anything: lag, reaction, drain, duration, limits, disk."""
     from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.adapters.runs.run_folder import runs_root
-    from lagbench.catalog.catalog import checked_cell, parse_settings
     from lagbench.core.simulation.plan import cannot_carry, disk_bytes, plan_cell
-    from lagbench.core.simulation.prediction import predict
     from lagbench.core.simulation.simulate import is_simulated
 
-    overrides = parse_settings(settings or [])
-    if seed is not None:
-        overrides["seed"] = str(seed)
-    cell = checked_cell(scenario, policy=policy, overrides=overrides)
+    cell, _ = asked_cell(scenario, policy, seed, settings)
     console = Terminal()
     plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
     titles = [""] if cell.second is None else [" of the first group", " of the second group"]
     groups = list(zip(cell.groups, plans, titles, strict=True))
     for group, needs, of in groups:
-        swapped = {number: one.policy for number, one in group.swapped.items()}
-        around = environment_at(start)
-        predicted = predict(group.scenario, group.policy, swapped=swapped, environment=around)
-        _print_prediction(console, group, needs, predicted, of=of)
+        _print_prediction(console, group, needs, start, of)
     root = runs_root()
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     disk, free = disk_bytes(plans), shutil.disk_usage(existing).free
     room = ("disk", f"at most {disk / 2**20:,.0f} MiB, free {free / 2**30:,.0f} GiB")
     for group, needs, of in groups:
         rows = [*_needs(group.scenario, needs), *([room] if group is cell else [])]
-        console.print(facts_of(f"needs and limits{of}", rows))
+        console.facts(f"needs and limits{of}", rows)
         actions = enumerate(group.scenario.actions)
         if left_out := [str(number) for number, one in actions if not is_simulated(one)]:
             console.warn(f"the prediction leaves out actions {', '.join(left_out)}")
@@ -90,11 +82,14 @@ def plan(
 
 
 def _print_prediction(
-    console: Terminal, cell: Cell, plan: Plan, predicted: Prediction, *, of: str
+    console: Terminal, cell: Cell, plan: Plan, start: str | None, of: str
 ) -> None:
     from lagbench.core.measures.measures import NAMED
-    from lagbench.core.simulation.prediction import expected_run_seconds
+    from lagbench.core.simulation.prediction import expected_run_seconds, predict
 
+    swapped = {number: one.policy for number, one in cell.swapped.items()}
+    around = environment_at(start)
+    predicted = predict(cell.scenario, cell.policy, swapped=swapped, environment=around)
     rows = []
     for name, found in predicted.measures.items():
         text = found.text(NAMED[name])
@@ -108,7 +103,7 @@ def _print_prediction(
     replicas = cell.policy.limits.started_replicas
     seconds = expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
     rows.append(("Duration", f"about {seconds:,.0f} s with bench, scale-down and pipeline"))
-    console.print(facts_of(f"{cell.scenario.name} with {cell.policy_name}: prediction{of}", rows))
+    console.facts(f"{cell.scenario.name} with {cell.policy_name}: prediction{of}", rows)
     console.print(
         f"simulated over {predicted.phases} phases of the HPA's sync: median (lowest to highest); "
         "nothing was started\n",
@@ -131,32 +126,27 @@ def _needs(scenario: Scenario, plan: Plan) -> list[tuple[str, str]]:
     ]
     if len(plan.spikes) > SPIKES_SHOWN:
         spikes.append(f"{len(plan.spikes) - SPIKES_SHOWN} more")
-    later = [f", {one.partitions} from second {one.second:g} on" for one in plan.growths]
-    partitions = f"{plan.partitions} partitions{''.join(later)}"
+    after = "none"
+    if tail is not None:
+        until = f"until the replicas are settled, at most {tail.most_seconds:,.0f} s"
+        total = f"{plan.most_messages:,} messages in total"
+        after = f"{tail.rate_per_second:,.0f}/s {until}: {total}"
+    later = "".join(f", {one.partitions} from second {one.second:g} on" for one in plan.growths)
     capacity = f"{_number(plan.capacity_per_second)}/s at {plan.reachable_replicas} replicas"
+    use = f"{plan.peak_rate / plan.capacity_per_second:.0%} of {capacity}"
+    partitions = f"{plan.partitions} partitions{later}"
     rows = [
         ("messages", f"{plan.messages:,} of {size}, seed {scenario.seed}"),
         ("offered rate", f"{plan.base_rate:,.0f}/s, at the peak {plan.peak_rate:,.0f}/s"),
         ("stream", f"{plan.stream_seconds:,.0f} s"),
-        (
-            "tail",
-            "none"
-            if tail is None
-            else f"{tail.rate_per_second:,.0f}/s until the replicas are settled, at most "
-            f"{tail.most_seconds:,.0f} s: {plan.most_messages:,} messages in total",
-        ),
+        ("tail", after),
         ("spikes", "; ".join(spikes) or "none: reaction, drain and fall of lag are not judged"),
         *(("actions", _action(number, one)) for number, one in enumerate(scenario.actions)),
         ("one pod does", f"{_number(plan.pod_rate)}/s"),
         ("pods needed", f"{plan.pods_needed_at_base} at the base, {plan.pods_needed_at_peak} peak"),
         ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {partitions}"),
         ("useful replicas", f"{plan.useful_replicas} (a partition has one consumer)"),
-        (
-            "saturation",
-            f"saturated at the peak: {capacity}"
-            if plan.is_saturated
-            else f"{plan.peak_rate / plan.capacity_per_second:.0%} of {capacity}",
-        ),
+        ("saturation", f"saturated at the peak: {capacity}" if plan.is_saturated else use),
     ]
     if plan.loop_gain is not None and plan.standing_lag_seconds is not None:  # it reads lag
         rest = f"{plan.standing_lag_seconds:,.1f} s between floor and ceiling"
@@ -170,26 +160,19 @@ def _needs(scenario: Scenario, plan: Plan) -> list[tuple[str, str]]:
 
 
 def _action(number: int, action: Action) -> str:
-    from lagbench.core.cluster.policy_manifest import ONLY_EMBEDDED
-    from lagbench.core.scenario.actions import (
-        GrowPartitions,
-        LastingAction,
-        RollingRestart,
-        SwapPolicy,
-        begin_text,
-        restart_text,
-    )
+    from lagbench.core.cluster import policy_manifest
+    from lagbench.core.scenario import actions
 
-    parts = [f"{number}: {action.kind} {begin_text(action)}"]
-    if isinstance(action, LastingAction):
+    parts = [f"{number}: {action.kind} {actions.begin_text(action)}"]
+    if isinstance(action, actions.LastingAction):
         parts.append(f"for {action.for_seconds:g} s")
-    if isinstance(action, GrowPartitions):
+    if isinstance(action, actions.GrowPartitions):
         parts.append(f"to {action.partitions}, permanently")
-    if isinstance(action, SwapPolicy):
+    if isinstance(action, actions.SwapPolicy):
         parts.append(f"to {action.policy}")
-    if isinstance(action, RollingRestart) and restart_text(action):
-        parts.append(restart_text(action))
-    if action.kind in ONLY_EMBEDDED:
+    if isinstance(action, actions.RollingRestart) and actions.restart_text(action):
+        parts.append(actions.restart_text(action))
+    if action.kind in policy_manifest.ONLY_EMBEDDED:
         parts.append("(embedded bench only)")
     return " ".join(parts)
 
@@ -211,41 +194,36 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
     from lagbench.catalog.own_consumers import own_workload
-    from lagbench.core.cluster.manifests import (
-        RunTarget,
-        companion_for_run,
-        consumer_for_run,
-        recorder_for_run,
-    )
+    from lagbench.core.cluster import manifests, run_jobs, spark_pods
     from lagbench.core.cluster.policy_manifest import policy_for_run
-    from lagbench.core.cluster.run_jobs import producer_job_for_run
-    from lagbench.core.cluster.spark_pods import SparkPlace, spark_consumer_for_run
     from lagbench.core.scenario.actions import downstream_pace
     from lagbench.core.scenario.consumer_kinds import SPARK_MASTER, SPARK_MASTER_PORT
     from lagbench.core.scenario.event_stream import poisoned_key
     from lagbench.core.scenario.run_names import RunNames
     from lagbench.core.scenario.stream_tail import tail_of
 
+    def deployment(folder: str) -> dict[str, Any]:
+        return base_manifest(folder, "Deployment")
+
     first, made = RunNames("planned"), []
     for names, group in zip((first, first.second), cell.groups, strict=False):
         scenario, consumer = group.scenario, group.scenario.consumer
-        target = RunTarget(names, "kafka:9092", workload=consumer.workload)
+        target = manifests.RunTarget(names, "kafka:9092", workload=consumer.workload)
         replicas = group.policy.limits.started_replicas
         if consumer.kind == "spark":
-            made += [companion_for_run(service, target) for service in base_objects(SPARK_MASTER)]
-            made += spark_consumer_for_run(
-                lambda folder: base_manifest(folder, "Deployment"),
-                target,
-                scenario,
-                SparkPlace(f"spark://{SPARK_MASTER}:{SPARK_MASTER_PORT}", version("pyspark")),
-                replicas=replicas,
+            url = f"spark://{SPARK_MASTER}:{SPARK_MASTER_PORT}"
+            place = spark_pods.SparkPlace(url, version("pyspark"))
+            services = base_objects(SPARK_MASTER)
+            made += [manifests.companion_for_run(service, target) for service in services]
+            made += spark_pods.spark_consumer_for_run(
+                deployment, target, scenario, place, replicas=replicas
             )
         elif consumer.kind == "own":
             made.append(own_workload(scenario, target, replicas=replicas))
         else:
             made.append(
-                consumer_for_run(
-                    base_manifest("consumer", "Deployment"),
+                manifests.consumer_for_run(
+                    deployment("consumer"),
                     target,
                     consumer,
                     replicas=replicas,
@@ -256,13 +234,14 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
                 )
             )
         made += [
-            recorder_for_run(base_manifest("recorder", "Deployment"), target),
+            manifests.recorder_for_run(deployment("recorder"), target),
             policy_for_run(group.policy.manifest, target, is_embedded=True),
         ]
     tail = tail_of(cell.scenario, started_replicas=cell.policy.limits.started_replicas)
-    of_run = RunTarget(first, "kafka:9092", workload=cell.scenario.consumer.workload)
-    job = producer_job_for_run(base_manifest("producer", "Job"), of_run, cell.scenario, tail=tail)
-    return [*made, job]
+    workload = cell.scenario.consumer.workload
+    of_run = manifests.RunTarget(first, "kafka:9092", workload=workload)
+    job = base_manifest("producer", "Job")
+    return [*made, run_jobs.producer_job_for_run(job, of_run, cell.scenario, tail=tail)]
 
 
 def _number(value: float) -> str:

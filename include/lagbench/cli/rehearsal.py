@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from lagbench import project
+from lagbench.adapters.process.processes import end_process
 from lagbench.cli.machine_faults import no_space
-from lagbench.cli.run_lock import one_run_at_a_time
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.watched_run import ProgressDisplay, WatchedRun
 from lagbench.errors import NotReady, WrongInput
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from lagbench.orchestrator.target import ClusterTarget
 
 LOG_TAIL_LINES = 25
+STOP_GRACE_SECONDS = 60
+"""A run that is asked to end stops its Dag (20 s at most) and its bench; the clean-up of a cluster
+takes additional time."""
 _STARTS_SECONDS = 900.0
 """For the starts of a run's pods on a cluster: each may take 300 s, some at the same time."""
 Conf = dict[str, Any]
@@ -33,18 +37,72 @@ Rehearse = Callable[[Conf], None]
 
 
 @contextmanager
+def one_run_at_a_time(state_dir: Path, purpose: str = "a run") -> Iterator[None]:
+    """Hold the bench for one run, or for work that excludes runs; others fail at once."""
+    project.make_state_dir(state_dir)
+    with _lock_file(state_dir).open("a+") as lock:
+        if not _take(lock):
+            pid, theirs = _holder(lock)
+            raise NotReady(
+                f"{theirs} (pid {pid}) uses this bench; wait for its end, stop it with Ctrl-C "
+                "there, or stop everything with lagbench down"
+            )
+        lock.truncate(0)
+        lock.write(f"{os.getpid()} {purpose}")
+        lock.flush()
+        yield
+
+
+def stop_running_run(
+    state_dir: Path,
+    *,
+    grace_seconds: float = STOP_GRACE_SECONDS,
+    say: Callable[[str], None] = lambda _: None,
+) -> str | None:
+    """Stop the command that holds the bench, as Ctrl-C does; return its purpose, None: none did."""
+    if not _lock_file(state_dir).exists():
+        return None
+    with _lock_file(state_dir).open("a+") as lock:
+        if _take(lock):
+            return None
+        pid, purpose = _holder(lock)
+    if not pid.isdigit():
+        raise NotReady(f"a run holds {_lock_file(state_dir)} but does not name its process")
+    say(f"asking {purpose} (pid {pid}) to end, for {grace_seconds:.0f} s at most")
+    if not end_process(int(pid), grace_seconds=grace_seconds):
+        say(f"{purpose} (pid {pid}) did not end in time and was killed")
+    return purpose
+
+
+def _lock_file(state_dir: Path) -> Path:
+    return state_dir / "run.lock"
+
+
+def _take(lock: TextIO) -> bool:
+    with suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _holder(lock: TextIO) -> tuple[str, str]:
+    """Return the holder's process and purpose."""
+    lock.seek(0)
+    pid, _, purpose = lock.read().strip().partition(" ")
+    return pid, purpose or "a run"
+
+
+@contextmanager
 def opened_target(
     console: Terminal,
-    *,
     target: str,
     target_settings: Path | None,
     cells: Sequence[Cell],
+    *,
     keep_bench: bool = False,
     purpose: str = "a run",
 ) -> Iterator[Rehearse]:
     """Hold the target for one command, and provide the function that rehearses there."""
-    from lagbench.embedded import bench
-    from lagbench.orchestrator.airflow_environment import DagProcess
     from lagbench.orchestrator.airflow_server import (
         require_healthy,
         require_target,
@@ -52,8 +110,7 @@ def opened_target(
     )
     from lagbench.orchestrator.target import find_target, require_playable
 
-    cluster = find_target(target, target_settings)
-    state_dir = project.state_dir()
+    cluster, state_dir = find_target(target, target_settings), project.state_dir()
     for cell in cells:
         require_playable(cell, None if cluster is None else cluster.settings(), state_dir)
     with one_run_at_a_time(state_dir, purpose):
@@ -61,52 +118,82 @@ def opened_target(
         if server is not None:
             require_target(server, target)
             require_healthy(server, state_dir)
-        if cluster is not None:
-            for cell in cells:
-                policies = [policy.manifest for _, policy in cell.policies]
-                kinds = {group.scenario.consumer.kind for group in cell.groups}
-                cluster.check(
-                    policies,
-                    kinds,
-                    has_second_group=cell.second is not None,
-                    has_actions=bool(cell.scenario.actions),
-                )
-                cluster.check_own_consumer(cell.scenario)
-            longest = max(map(log_in_seconds, cells), default=0)
+        if cluster is None:
+            with _bench(console, server, keep_bench=keep_bench) as rehearse:
+                yield rehearse
+        else:
+            yield _on_cluster(console, cluster, server, cells)
 
-            def rehearse(conf: Conf) -> None:
-                cluster.require_log_in(for_seconds=longest)
-                _on_cluster(console, state_dir, cluster, conf, server)
 
-            yield rehearse
-            return
-        owns_bench = bench.running(state_dir) is None and not keep_bench
-        # Airflow is imported while the bench starts.
-        waiting = [] if server is not None else [DagProcess(state_dir)]
+@contextmanager
+def _bench(
+    console: Terminal, server: AirflowServer | None, *, keep_bench: bool
+) -> Iterator[Rehearse]:
+    """Bring the bench up, and down again if it was not up before."""
+    from lagbench.embedded import bench
+    from lagbench.orchestrator.airflow_environment import DagProcess
+
+    state_dir = project.state_dir()
+    owns_bench = bench.running(state_dir) is None and not keep_bench
+    # Airflow is imported while the bench starts.
+    waiting = [] if server is not None else [DagProcess(state_dir)]
+    try:
+        state = bench.up(state_dir, attached=owns_bench, on_progress=console.say)
+        connections = bench.connections(state)
+
+        def rehearse(conf: Conf) -> None:
+            follow(
+                console,
+                connections,
+                conf=conf,
+                server=server,
+                process=waiting.pop() if waiting else None,
+                has_bench=lambda: bench.running(state_dir) is not None,
+            )
+
         try:
-            state = bench.up(state_dir, attached=owns_bench, on_progress=console.say)
-            connections = bench.connections(state)
-
-            def rehearse_here(conf: Conf) -> None:
-                process = waiting.pop() if waiting else None
-                follow(
-                    console,
-                    state_dir,
-                    connections,
-                    conf=conf,
-                    server=server,
-                    process=process,
-                    has_bench=lambda: bench.running(state_dir) is not None,
-                )
-
-            try:
-                yield rehearse_here
-            finally:
-                if owns_bench:
-                    bench.down(state_dir)
+            yield rehearse
         finally:
-            for process in waiting:
-                process.end()
+            if owns_bench:
+                bench.down(state_dir)
+    finally:
+        for process in waiting:
+            process.end()
+
+
+def _on_cluster(
+    console: Terminal, cluster: ClusterTarget, server: AirflowServer | None, cells: Sequence[Cell]
+) -> Rehearse:
+    """Check the cluster for all cells; it stays noted until it is known to be clean."""
+    from lagbench.adapters.runs.run_folder import runs_root
+    from lagbench.orchestrator.opened_clusters import ClusterNote, has_removed_workloads
+
+    for cell in cells:
+        cluster.check(
+            [policy.manifest for _, policy in cell.policies],
+            {group.scenario.consumer.kind for group in cell.groups},
+            has_second_group=cell.second is not None,
+            has_actions=bool(cell.scenario.actions),
+        )
+        cluster.check_own_consumer(cell.scenario)
+    longest = max(map(log_in_seconds, cells), default=0)
+
+    def rehearse(conf: Conf) -> None:
+        cluster.require_log_in(for_seconds=longest)
+        folder, connections = runs_root() / str(conf["run_id"]), cluster.connections()
+        # A server has its own note, and the teardown of the Dag run cleans up.
+        note = None if server else ClusterNote.write(project.state_dir(), cluster, "run")
+        try:
+            follow(console, connections, conf=conf, server=server)
+        except KeyboardInterrupt:
+            if note is not None and not has_removed_workloads(folder):
+                note.clean_up(console.say)
+            raise
+        finally:
+            if note is not None and has_removed_workloads(folder):
+                note.forget()
+
+    return rehearse
 
 
 def log_in_seconds(cell: Cell) -> float:
@@ -118,41 +205,13 @@ def log_in_seconds(cell: Cell) -> float:
     from lagbench.core.scenario.offered_load import offered_load
     from lagbench.core.simulation.prediction import expected_run_seconds, predict
 
+    replicas = cell.policy.limits.started_replicas
     try:
-        seconds = expected_run_seconds(
-            cell.scenario,
-            predict(cell.scenario, cell.policy),
-            started_replicas=cell.policy.limits.started_replicas,
-        )
+        predicted = predict(cell.scenario, cell.policy)
+        seconds = expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
     except WrongInput:
         seconds = offered_load(cell.scenario.profile).duration_seconds
     return 1.5 * seconds + _STARTS_SECONDS
-
-
-def _on_cluster(
-    console: Terminal,
-    state_dir: Path,
-    cluster: ClusterTarget,
-    conf: Conf,
-    server: AirflowServer | None,
-) -> None:
-    """Rehearse on a cluster, which stays noted until it is known to be clean."""
-    from lagbench.adapters.runs.run_folder import runs_root
-    from lagbench.orchestrator.opened_clusters import ClusterNote, has_removed_workloads
-
-    folder = runs_root() / str(conf["run_id"])
-    connections = cluster.connections()
-    # A server has its own note, and the teardown of the Dag run cleans up.
-    note = ClusterNote.write(state_dir, cluster, "run") if server is None else None
-    try:
-        follow(console, state_dir, connections, conf=conf, server=server)
-    except KeyboardInterrupt:
-        if note is not None and not has_removed_workloads(folder):
-            note.clean_up(console.say)
-        raise
-    finally:
-        if note is not None and has_removed_workloads(folder):
-            note.forget()
 
 
 def require_disk(cell: Cell, *, runs: int = 1) -> None:
@@ -163,13 +222,11 @@ def require_disk(cell: Cell, *, runs: int = 1) -> None:
     from lagbench.adapters.runs.run_folder import RUNS_DIR_VARIABLE, runs_root
     from lagbench.core.simulation.plan import disk_bytes, plan_cell, table_bytes
     from lagbench.embedded import broker
-    from lagbench.project import STATE_VARIABLE
 
     plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
-    of_tables = runs * table_bytes(plans)
-    of_log = disk_bytes(plans) - table_bytes(plans)
+    of_tables, of_log = runs * table_bytes(plans), disk_bytes(plans) - table_bytes(plans)
     places = (
-        (project.state_dir(), of_log, STATE_VARIABLE),
+        (project.state_dir(), of_log, project.STATE_VARIABLE),
         (runs_root(), of_tables, RUNS_DIR_VARIABLE),
     )
     is_one_disk = len({_disk_of(place) for place, _, _ in places}) == 1
@@ -185,7 +242,6 @@ def _disk_of(place: Path) -> int:
 
 def follow(
     console: Terminal,
-    state_dir: Path,
     connections: Mapping[str, str],
     *,
     conf: Conf,
@@ -197,62 +253,53 @@ def follow(
 
     Without its bench it is stopped: each of its waits would last until its limit.
     """
-    run_id = str(conf["run_id"])
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
     from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.dag_run import ProcessDagRun, ServerDagRun, triggered_id
     from lagbench.orchestrator.sealed_conf import SEALED, break_seal, seal
     from lagbench.report.outcome_files import write_stopped
 
-    def stop(_signum: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    state_dir, run_id = project.state_dir(), str(conf["run_id"])
     handed = seal(state_dir, conf, dag_run=None if server is None else triggered_id(run_id))
     dag_run: DagRun
     if server is None:
         dag_run = ProcessDagRun(state_dir, connections, handed, process)
     else:
         dag_run = ServerDagRun(server, state_dir, handed)
-    folder = runs_root() / run_id
-    console.say(f"run folder: {folder}")
-    watched = WatchedRun(RunFolder(folder))
+    folder = RunFolder(runs_root() / run_id)
+    console.say(f"run folder: {folder.path}")
+    watched = WatchedRun(folder)
     try:
         dag_run.start()
         with ProgressDisplay(console, run_id) as display:
-            _show_until_its_end(display, state_dir, dag_run, watched, has_bench)
+            _show_until_its_end(display, dag_run, watched, has_bench)
     except KeyboardInterrupt:
         console.say("stopping the run and cleaning up")
         try:
             dag_run.cancel()
         except NotReady as problem:  # the interrupt goes on: nothing else may be started
             why = no_space(str(problem)) or problem
-            told = f"the run was not stopped: {why}; {dag_run.where_to_look()}"
-            console.say(told)
+            console.say(f"the run was not stopped: {why}; {dag_run.where_to_look()}")
         watched.await_follower()
-        if not (folder / "verdict.json").exists() and folder.is_dir():
-            stopped = write_stopped(RunFolder(folder))
-            console.say(f"{stopped.text}: {folder}/report.html")
+        if not folder.verdict.exists() and folder.path.is_dir():
+            console.say(f"{write_stopped(folder).text}: {folder.report}")
         raise
     finally:
         break_seal(state_dir, handed[SEALED])
     watched.await_follower()
     watched.advance()
-    if not (folder / "verdict.json").exists():
+    if not folder.verdict.exists():
         seen = "\n".join(watched.view.failures) or dag_run.log_tail(LOG_TAIL_LINES)
-        seen = no_space(seen) or seen
         raise NotReady(
-            f"the run ended in phase {watched.view.phase} without a verdict.\n{seen}\n"
-            f"{dag_run.where_to_look()}{how_to_account(state_dir, RunFolder(folder))}"
+            f"the run ended in phase {watched.view.phase} without a verdict.\n"
+            f"{no_space(seen) or seen}\n{dag_run.where_to_look()}"
+            f"{how_to_account(state_dir, folder)}"
         )
 
 
 def _show_until_its_end(
-    display: ProgressDisplay,
-    state_dir: Path,
-    dag_run: DagRun,
-    watched: WatchedRun,
-    has_bench: Callable[[], bool],
+    display: ProgressDisplay, dag_run: DagRun, watched: WatchedRun, has_bench: Callable[[], bool]
 ) -> None:
     pause = threading.Event()
     while not dag_run.is_finished():
@@ -261,8 +308,7 @@ def _show_until_its_end(
         if not has_bench():
             with suppress(NotReady):
                 dag_run.cancel()
-            raise NotReady(
-                f"the bench ended in phase {watched.view.phase}: "
-                + (no_space("") or f"see {state_dir / 'supervisor.log'}")
-            )
+            log = project.state_dir() / "supervisor.log"
+            why = no_space("") or f"see {log}"
+            raise NotReady(f"the bench ended in phase {watched.view.phase}: {why}")
         pause.wait(0.25)

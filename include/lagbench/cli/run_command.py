@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from lagbench.cli.cell_commands import (
-    EnvFileOption,
+from lagbench.cli.options import (
     PolicyOption,
     ScenarioArgument,
     SeedOption,
     SettingsOption,
     TargetOption,
     TargetSettingsOption,
-    new_id,
+    asked_cell,
+    conf_of,
 )
 from lagbench.cli.terminal import Terminal
 
@@ -26,39 +27,28 @@ def run(
     policy: PolicyOption = None,
     seed: SeedOption = None,
     settings: SettingsOption = None,
-    env_file: EnvFileOption = None,
+    env_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="NAME=value lines: what your consumer's Secrets have "
+            "(consumer.kind own, embedded)."
+        ),
+    ] = None,
     keep_bench: Annotated[bool, typer.Option(help="Keep the bench running afterwards.")] = False,
     target: TargetOption = "embedded",
     target_settings: TargetSettingsOption = None,
 ) -> int:
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
-    from lagbench.catalog.catalog import checked_cell, parse_settings
-    from lagbench.catalog.catalog_files import from_any_folder
     from lagbench.cli.rehearsal import opened_target, require_disk
 
     console = Terminal()
-    overrides = parse_settings(settings or [])
-    if seed is not None:
-        overrides["seed"] = str(seed)
-    if env_file is not None:
-        overrides["consumer.env_file"] = json.dumps(str(env_file.absolute()))
-    cell = checked_cell(scenario, policy=policy, overrides=overrides)
+    env = {} if env_file is None else {"consumer.env_file": json.dumps(str(env_file.absolute()))}
+    cell, overrides = asked_cell(scenario, policy, seed, settings, **env)
     require_disk(cell)
-    run_id = new_id(cell.scenario.name)
-    # Airflow's server, when it runs already, may have been started in another folder.
-    conf: dict[str, Any] = {"scenario": from_any_folder(scenario), "run_id": run_id}
-    conf |= {"keep_bench": True, "overrides": overrides}
-    if policy is not None:
-        conf["policy"] = from_any_folder(policy)
-    with opened_target(
-        console,
-        target=target,
-        target_settings=target_settings,
-        cells=[cell],
-        keep_bench=keep_bench,
-    ) as rehearse:
+    conf = conf_of(cell.scenario.name, scenario, policy, overrides)
+    with opened_target(console, target, target_settings, [cell], keep_bench=keep_bench) as rehearse:
         rehearse(conf)
-    return _conclude(console, run_id)
+    return _conclude(console, conf["run_id"])
 
 
 def _conclude(console: Terminal, run_id: str) -> int:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lagbench.cli.cell_commands import (
+from lagbench.cli.options import (
+    JsonOption,
     ScenarioArgument,
     SettingsOption,
     StartOption,
     environment_at,
-    finite,
+    number,
+    refuse,
 )
-from lagbench.cli.terminal import Terminal, table_of
-from lagbench.errors import ExitCode, WrongInput
+from lagbench.cli.terminal import Terminal
+from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
@@ -36,26 +38,20 @@ def simulate(
     ] = 10,
     seed: Annotated[int | None, typer.Option(min=0, help="One seed instead.")] = None,
     slo_seconds: Annotated[
-        float | None,
-        typer.Option(min=0.1, callback=finite, help="Oldest message; default: the scenario's SLO."),
+        float | None, number("Oldest message; default: the scenario's SLO.", min=0.1)
     ] = None,
     start_seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=0, callback=finite, help="From creation to Ready (the scenario's start_seconds)."
-        ),
+        float | None, number("From creation to Ready (the scenario's start_seconds).", min=0)
     ] = None,
     tail_seconds: Annotated[
-        float | None,
-        typer.Option(min=0, callback=finite, help="Seconds to simulate after the stream (900)."),
+        float | None, number("Seconds to simulate after the stream (900).", min=0)
     ] = None,
     sync_at: Annotated[
-        float | None,
-        typer.Option(callback=finite, help="Second of one of the HPA's syncs, as in a real run."),
+        float | None, number("Second of one of the HPA's syncs, as in a real run.", min=None)
     ] = None,
     start: StartOption = None,
     settings: SettingsOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a cell per seed.")] = False,
+    as_json: JsonOption = False,
     timeline: Annotated[bool, typer.Option(help="With --json: each sync of each cell.")] = False,
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
@@ -110,13 +106,9 @@ def _require_own_names(cells: Sequence[Cell]) -> None:
     """Reject two policies of one name: the table and the JSON have one column for each name."""
     names = [cell.policy_name for cell in cells]
     for name in names:
-        if names.count(name) > 1:
-            raise WrongInput(
-                where="simulate",
-                field="--policy",
-                value=f"{name}, {names.count(name)} times",
-                allowed="policies whose names, or names of files, differ",
-            )
+        if (count := names.count(name)) > 1:
+            allowed = "policies whose names, or names of files, differ"
+            refuse("--policy", f"{name}, {count} times", allowed, where="simulate")
 
 
 def _print(console: Terminal, found: dict[str, list[Simulation]]) -> None:
@@ -128,9 +120,8 @@ def _print(console: Terminal, found: dict[str, list[Simulation]]) -> None:
         (measure.heading, *(summary[measure.name].text(measure) for summary in summaries))
         for measure in COMPARED
     ]
-    table = table_of(("", *found), rows, right=list(found), is_whole=False)
     of = f"{cells[0].scenario}, simulated, seeds: {len(cells)}"
-    slo = f"SLO: no message older than {cells[0].slo_seconds:g} s"
-    console.print(f"{of}; {slo}")
-    console.print(table)
+    console.print(f"{of}; SLO: no message older than {cells[0].slo_seconds:g} s")
+    headings = ("", *found)
+    console.table(headings, rows, right=list(found), folded=headings)
     console.print("median (lowest to highest seed); – never happened", style="dim")

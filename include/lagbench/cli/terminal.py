@@ -13,14 +13,11 @@ from rich.text import Text
 
 from lagbench.shown import printable
 
-_ANY_WIDTH = 100_000
+Row = Sequence[str | Text]
 
 
 class Terminal(Console):
-    """A console on which foreign text is text: no markup, no emoji, nothing a terminal obeys.
-
-    Names of groups, members and policies, notes and logs come from elsewhere.
-    """
+    """A console on which foreign text is text: no markup, no emoji, nothing a terminal obeys."""
 
     def __init__(self, **options: Any) -> None:
         """Take the options of ``Console``."""
@@ -35,10 +32,8 @@ class Terminal(Console):
     ) -> Iterable[Segment]:
         """Yield what is written; the controls of ``rich`` itself stay."""
         for segment in super().render(renderable, options):
-            if segment.control:
-                yield segment
-            else:
-                yield Segment(printable(segment.text), segment.style)
+            is_own = bool(segment.control)
+            yield segment if is_own else Segment(printable(segment.text), segment.style)
 
     def say(self, text: str | Text, style: str = "") -> None:
         """Print a line; a narrow terminal breaks it where it ends."""
@@ -48,48 +43,48 @@ class Terminal(Console):
         """Print a line that needs attention."""
         self.say(Text.assemble(("! ", "yellow"), text))
 
-    def print_whole(self, table: Table) -> None:
-        """Print a table in its full width: a run id is never cut, whatever the terminal's width."""
+    def table(
+        self,
+        headings: Sequence[str],
+        rows: Iterable[Row],
+        *,
+        title: str = "",
+        right: Collection[str] = (),
+        folded: Collection[str] = (),
+    ) -> None:
+        """Print a table; numbers are ``right``.
+
+        :param folded: the columns that go over several lines where the terminal is narrow. Without
+            any the table has its full width: a run id is never cut.
+        """
+        table = Table(title=title or None, title_justify="left", box=None)
+        for heading in headings:
+            side: Any = "right" if heading in right else "left"
+            table.add_column(heading, no_wrap=heading not in folded, justify=side)
+        for row in rows:
+            table.add_row(*row)
         narrow = self.width
-        self.width = max(narrow, self.width_of(table))
+        self.width = narrow if folded else max(narrow, self._width_of(table))
         self.print(table)
         self.width = narrow
 
-    def width_of(self, table: Table) -> int:
-        """Return the columns that a table needs without truncation."""
-        return Measurement.get(self, self.options.update(width=_ANY_WIDTH), table).maximum
+    def fitting(self, headings: Sequence[str], rows: Sequence[Row], least: int) -> list[int]:
+        """Return the width of a table of the first ``least`` columns, of one more, and so on."""
+        widths = []
+        for count in range(least, len(headings) + 1):
+            table = Table(*headings[:count], box=None)
+            for row in rows:
+                table.add_row(*row[:count])
+            widths.append(self._width_of(table))
+        return widths
 
+    def facts(self, title: str, rows: Iterable[tuple[str, str]]) -> None:
+        """Print names and values."""
+        table = Table(title=title, title_justify="left", box=None, show_header=False)
+        table.add_column(style="bold")
+        for row in rows:
+            table.add_row(*row)
+        self.print(table)
 
-def table_of(
-    headings: Sequence[str],
-    rows: Iterable[Sequence[str | Text]],
-    *,
-    title: str = "",
-    right: Collection[str] = (),
-    is_whole: bool = True,
-    wrapped: Collection[str] = (),
-) -> Table:
-    """Return a table; numbers are ``right``, and a ``wrapped`` column goes over several lines.
-
-    :param is_whole: no cell is broken into lines, except those of ``wrapped``.
-    """
-    table = Table(title=title or None, title_justify="left", box=None)
-    for heading in headings:
-        table.add_column(
-            heading,
-            no_wrap=is_whole and heading not in wrapped,
-            justify="right" if heading in right else "left",
-        )
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def facts_of(title: str, rows: Iterable[tuple[str, str]]) -> Table:
-    """Return a table of names and values."""
-    table = Table(title=title, title_justify="left", box=None, show_header=False)
-    table.add_column(style="bold")
-    table.add_column()
-    for row in rows:
-        table.add_row(*row)
-    return table
+    def _width_of(self, table: Table) -> int:
+        return Measurement.get(self, self.options.update(width=100_000), table).maximum

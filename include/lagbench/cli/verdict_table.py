@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from lagbench.adapters.runs.run_folder import RunFolder, RunSummary
-from lagbench.cli.terminal import Terminal, table_of
+from lagbench.cli.terminal import Terminal
+from lagbench.cli.watched_run import is_in_progress
 from lagbench.core.verdict.verdict import Verdict, exit_code
 from lagbench.errors import ExitCode, NotReady
+from lagbench.report.outcome_files import stopped_run
 from lagbench.report.page import instant
 from lagbench.results.compared_runs import read_baseline
 from lagbench.results.gate import read_record
@@ -57,30 +59,17 @@ def print_runs(console: Terminal, runs: Sequence[RunSummary]) -> None:
     if not runs:
         console.say("no runs yet: make rehearse")
         return
-    rows = [
-        tuple(
-            "–" if cell is None else str(cell)
-            for cell in (
-                run.run_id,
-                run.verdict,
-                run.policy,
-                instant(run.created_at),
-                run.scenario,
-                run.seed,
-                run.fidelity,
-            )
-        )
-        for run in runs
-    ]
-    tables = [
-        table_of(_LIST_COLUMNS[:count], [row[:count] for row in rows])
-        for count in range(_LEAST_COLUMNS, len(_LIST_COLUMNS) + 1)
-    ]
-    widths = [console.width_of(table) for table in tables]
-    fitting = [n for n, width in enumerate(widths) if width <= console.width] or [0]
-    shown = fitting[-1] if console.is_terminal else len(tables) - 1
-    console.print_whole(tables[shown])
-    if left_out := _LIST_COLUMNS[_LEAST_COLUMNS + shown :]:
+    rows = []
+    for run in runs:
+        cells = (run.run_id, run.verdict, run.policy, instant(run.created_at), run.scenario)
+        every = (*cells, run.seed, run.fidelity)
+        rows.append(tuple("–" if cell is None else str(cell) for cell in every))
+    widths = console.fitting(_LIST_COLUMNS, rows, _LEAST_COLUMNS)
+    count = len(_LIST_COLUMNS)
+    if console.is_terminal:
+        count = _LEAST_COLUMNS - 1 + max(1, sum(width <= console.width for width in widths))
+    console.table(_LIST_COLUMNS[:count], [row[:count] for row in rows])
+    if left_out := _LIST_COLUMNS[count:]:
         console.print(f"{', '.join(left_out)}: in {widths[-1]} columns", style="dim")
 
 
@@ -97,7 +86,7 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
         for slo in verdict.slos
     ]
     headings, title = ("", "SLO", "threshold", "value"), f"verdict of {folder.reference}"
-    console.print_whole(table_of(headings, rows, title=title, right=("value",)))
+    console.table(headings, rows, title=title, right=("value",))
     explained = [slo for slo in verdict.slos if slo.status in ("fail", "undetermined")]
     for slo in explained:
         mark, colour = _MARKS[slo.status]
@@ -123,9 +112,6 @@ def _verdict_of(folder: RunFolder) -> Verdict:
     """Return the verdict, if there is one and what it rests on is as it was."""
     name = folder.reference
     if not folder.verdict.exists() and folder.phases.exists():
-        from lagbench.cli.watched_run import is_in_progress
-        from lagbench.report.outcome_files import stopped_run
-
         told = f"run {name} has no verdict"
         if is_in_progress(folder):
             raise NotReady(f"{told} yet: it is still in progress; lagbench watch {name} shows it")
@@ -143,11 +129,10 @@ def _verdict_of(folder: RunFolder) -> Verdict:
 def _print_counts(console: Terminal, folder: RunFolder) -> None:
     counts = folder.read_json(folder.accounting)
     shown = [*_COUNTS, *(name for name in _GAPS if counts.get(name))]
-    values = {
-        name: "not known" if counts.get(name) is None else f"{counts[name]:,}" for name in shown
-    }
-    cells = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
-    console.print(f"{'second group: ' if folder.is_second else ''}accounting: {cells}")
+    values = ["not known" if counts.get(name) is None else f"{counts[name]:,}" for name in shown]
+    cells = (f"{n.replace('_', ' ')} {value}" for n, value in zip(shown, values, strict=True))
+    group = "second group: " if folder.is_second else ""
+    console.print(f"{group}accounting: {', '.join(cells)}")
 
 
 def print_comparison(console: Terminal, folder: RunFolder) -> None:
@@ -157,17 +142,13 @@ def print_comparison(console: Terminal, folder: RunFolder) -> None:
         return
     numbers = ("reference", "at most", "value")
     for name, found in record.comparisons:
-        rows = [
-            (
-                one.heading,
-                *one.numbers,
-                Text(one.status.replace("_", " "), style=_GATE_COLOURS[one.status]),
-            )
-            for one in found.measures
-        ]
+        rows = []
+        for one in found.measures:
+            status = Text(one.status.replace("_", " "), style=_GATE_COLOURS[one.status])
+            rows.append((one.heading, *one.numbers, status))
         title = f"against {name} {found.reference_run_id}"
         headings = ("measure", *numbers, "")
-        console.print(table_of(headings, rows, title=title, right=numbers, wrapped=("measure",)))
+        console.table(headings, rows, title=title, right=numbers, folded=("measure",))
     style = f"bold {_GATE_COLOURS[record.status]}"
     console.print(Text(f"gate: {record.status.upper()}", style=style))
     for line in (*record.reasons, *(f"note: {note}" for note in record.notes)):

@@ -1,4 +1,4 @@
-"""Follow the files of a run in progress: its phases and its live lines."""
+"""Follow the files of a run in progress, its phases and its live lines, and draw them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ from lagbench.cli.terminal import Terminal
 from lagbench.core.live.live_line import LiveCell, LiveLine, LivePhase, SloStanding, decode_line
 from lagbench.programs.live.run_follower import LAST_PHASE, PhaseLog, is_followed
 
-SHOWN_LINES = 60
-
 FOLLOWER_SECONDS, LOOK_SECONDS = 10.0, 0.1
-
 YOUNG_SECONDS = 600.0
 """A run without a follower and younger than that may still bring its bench up."""
+PLAIN_LINE_EVERY_SECONDS = 5.0
+_BARS, _MISSING = "▁▂▃▄▅▆▇█", "·"
+_STANDINGS = {
+    "holds": ("✓", "green", "holds so far"),
+    "broken": ("✗", "red", "broken"),
+    "open": ("…", "dim", "open"),
+    "at_end": ("·", "dim", "at the end"),
+}
 
 
 @dataclass(slots=True)
@@ -39,9 +44,7 @@ class RunView:
     newest: LiveLine | None = None
     standing: dict[str, SloStanding] = field(default_factory=dict)
     verdict: str | None = None
-    is_over: bool = False
-    lag_history: deque[int | None] = field(default_factory=lambda: deque(maxlen=SHOWN_LINES))
-    ready_history: deque[int | None] = field(default_factory=lambda: deque(maxlen=SHOWN_LINES))
+    lines: deque[LiveLine] = field(default_factory=lambda: deque(maxlen=60))
 
     def take_phase(self, phase: LivePhase) -> None:
         """Update with a phase of ``phases.jsonl``."""
@@ -59,9 +62,12 @@ class RunView:
         self.newest = line
         self.standing |= line.standing
         self.verdict = line.verdict or self.verdict
-        self.is_over = line.is_last
-        self.lag_history.append(line.lag)
-        self.ready_history.append(None if line.replicas is None else line.replicas[1])
+        self.lines.append(line)
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the last line has come."""
+        return self.newest is not None and self.newest.is_last
 
     def seconds_until(self, end_seconds: float | None) -> float | None:
         """Return the time until a second of the stream, 0 after it; None: it is not known."""
@@ -76,9 +82,7 @@ class WatchedRun:
     def __init__(self, folder: RunFolder) -> None:
         """Begin at the first phase and the first line."""
         self.view = RunView()
-        self._folder = folder
-        self._phases = PhaseLog(folder.phases)
-        self._position = 0
+        self._folder, self._phases, self._position = folder, PhaseLog(folder.phases), 0
 
     def await_follower(self) -> None:
         """Wait until the run's follower has ended, which follows the end of its Dag run at once."""
@@ -117,20 +121,6 @@ def is_in_progress(folder: RunFolder) -> bool:
     return not watched.view.failures and watched.view.phase != LAST_PHASE
 
 
-_BARS = "▁▂▃▄▅▆▇█"
-
-_MISSING = "·"
-
-PLAIN_LINE_EVERY_SECONDS = 5.0
-
-_STANDINGS = {
-    "holds": ("✓", "green", "holds so far"),
-    "broken": ("✗", "red", "broken"),
-    "open": ("…", "dim", "open"),
-    "at_end": ("·", "dim", "at the end"),
-}
-
-
 class ProgressDisplay(ExitStack):
     """Draws a run: a live panel on a terminal, a line every 5 s elsewhere."""
 
@@ -139,9 +129,8 @@ class ProgressDisplay(ExitStack):
         super().__init__()
         self._console, self._run_id = console, run_id
         self._began = time.monotonic()
-        self._last_line = -PLAIN_LINE_EVERY_SECONDS
+        self._last_line, self._last_phase = -PLAIN_LINE_EVERY_SECONDS, ""
         self._live: Live | None = None
-        self._last_phase = ""
 
     def __enter__(self) -> Self:
         """Start drawing."""
@@ -153,11 +142,10 @@ class ProgressDisplay(ExitStack):
     def show(self, view: RunView) -> None:
         """Draw what is known now."""
         elapsed = time.monotonic() - self._began
+        is_due = elapsed - self._last_line >= PLAIN_LINE_EVERY_SECONDS
         if self._live is not None:
             self._live.update(panel(self._run_id, view, elapsed))
-        elif (
-            view.phase != self._last_phase or elapsed - self._last_line >= PLAIN_LINE_EVERY_SECONDS
-        ):
+        elif view.phase != self._last_phase or is_due:
             self._last_line, self._last_phase = elapsed, view.phase
             cells = "  ".join(f"{name} {value}" for name, value in _cells(view))
             self._console.say(f"{elapsed:6.0f} s  {view.phase:<22} {view.progress or cells}")
@@ -175,17 +163,20 @@ def panel(run_id: str, view: RunView, elapsed: float) -> Table:
         table.add_row(name, value)
     if newest is not None and newest.time_lag_seconds is not None:
         table.add_row("time lag", f"{newest.time_lag_seconds:,.1f} s")
-    table.add_row("lag, last lines", sparkline(view.lag_history))
-    table.add_row("ready, last lines", sparkline(view.ready_history))
-    at_end = 0
-    for slo in () if cell is None else cell.slos:
-        standing = view.standing.get(slo.name)
-        at_end += standing is not None and standing[1] == "at_end"
-        if standing is not None and standing[1] != "at_end":
-            mark, colour, word = _STANDINGS[standing[1]]
-            shown = "" if standing[0] is None else f"{standing[0]:g} {slo.unit}".strip() + ", "
-            table.add_row(slo.title, Text(f"{mark} {shown}{word} ({slo.limit})", style=colour))
+    ready = [None if line.replicas is None else line.replicas[1] for line in view.lines]
+    table.add_row("lag, last lines", sparkline(line.lag for line in view.lines))
+    table.add_row("ready, last lines", sparkline(ready))
     if cell is not None:
+        at_end = 0
+        for slo in cell.slos:
+            if slo.name not in view.standing:
+                continue
+            reached, standing = view.standing[slo.name]
+            at_end += standing == "at_end"
+            if standing != "at_end":
+                mark, colour, word = _STANDINGS[standing]
+                shown = "" if reached is None else f"{reached:g} {slo.unit}".strip() + ", "
+                table.add_row(slo.title, Text(f"{mark} {shown}{word} ({slo.limit})", style=colour))
         table.add_row("known at the end", f"{at_end} of {len(cell.slos)} SLOs")
     table.add_row("to come", _to_come(view))
     table.add_row("elapsed", f"{elapsed:.0f} s")
@@ -227,16 +218,17 @@ def _to_come(view: RunView) -> str:
 
 
 def _cells(view: RunView) -> list[tuple[str, str]]:
-    line, group = view.newest, None if view.cell is None else view.cell.group
-    replicas = None if line is None else line.replicas
+    line = view.newest or LiveLine(at=0)
 
     def number(value: float | None, unit: str = "") -> str:
         return "–" if value is None else f"{value:,.0f}{unit}"
 
+    group = None if view.cell is None else view.cell.group
+    replicas = line.replicas
     return [
         *([] if group is None else [("group", f"{group} of two")]),
-        ("lag", number(None if line is None else line.lag)),
+        ("lag", number(line.lag)),
         ("replicas", "–" if replicas is None else f"{replicas[1]}/{replicas[0]} ready"),
-        ("offered", number(None if line is None else line.planned_per_second, "/s")),
-        ("consumed", number(None if line is None else line.processed_per_second, "/s")),
+        ("offered", number(line.planned_per_second, "/s")),
+        ("consumed", number(line.processed_per_second, "/s")),
     ]

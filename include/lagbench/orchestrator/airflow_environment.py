@@ -22,6 +22,8 @@ from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
 ADMIN = "admin"
 
 _MIGRATION_LIMIT_SECONDS = 180
+_PROGRAM = PROJECT_ROOT / "plugins" / "lagbench_airflow" / "waiting_airflow.py"
+_RUNS_ALL_TASKS = "LAGBENCH_DAG_PROCESS"
 
 
 def airflow_home(state_dir: Path) -> Path:
@@ -145,12 +147,6 @@ def fail_abandoned_runs(state_dir: Path) -> list[str]:
     if done.returncode != 0:
         raise NotReady(f"the abandoned runs could not be marked failed:\n{done.stderr[-2000:]}")
     return done.stdout.split()
-
-
-_PROGRAM = PROJECT_ROOT / "plugins" / "lagbench_airflow" / "waiting_airflow.py"
-
-
-_RUNS_ALL_TASKS = "LAGBENCH_DAG_PROCESS"
 
 
 def is_dag_process() -> bool:

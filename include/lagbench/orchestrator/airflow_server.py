@@ -16,12 +16,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from lagbench.adapters.process.processes import (
-    end_process,
-    is_alive,
-    kill_all,
-    session_members,
-)
+from lagbench.adapters.process.processes import end_process, is_alive, kill_all, session_members
 from lagbench.errors import NotReady
 from lagbench.orchestrator.airflow_environment import (
     ADMIN,
@@ -86,12 +81,8 @@ def start_server(
     port: int = 8080,
     target: str = "embedded",
     on_progress: Callable[[str], None] = lambda _: None,
-    limit_seconds: float = READY_LIMIT_SECONDS,
 ) -> AirflowServer:
-    """Start Airflow in the background and wait until the UI and the Dags answer.
-
-    :param limit_seconds: how long to wait for them.
-    """
+    """Start Airflow in the background and wait until the UI and the Dags answer."""
     running = running_server(state_dir)
     if running is not None:
         require_target(running, target)
@@ -135,7 +126,7 @@ def start_server(
     server_file(state_dir).write_text(json.dumps(asdict(server)))
     try:
         on_progress("waiting for Airflow's web server and its Dags")
-        _wait_ready(server, state_dir, supervisor, limit_seconds)
+        _wait_ready(server, state_dir, supervisor)
     except BaseException:
         stop_server(state_dir)
         raise
@@ -235,9 +226,8 @@ def _wait_ready(
     server: AirflowServer,
     state_dir: Path,
     supervisor: subprocess.Popen[bytes],
-    limit_seconds: float,
 ) -> None:
-    give_up_at = time.monotonic() + limit_seconds
+    give_up_at = time.monotonic() + READY_LIMIT_SECONDS
     pause, seen = threading.Event(), "no answer yet"
     while time.monotonic() < give_up_at:
         if supervisor.poll() is not None:
@@ -259,5 +249,5 @@ def _wait_ready(
         pause.wait(0.5)
     tail = "\n".join(log_file(state_dir).read_text(errors="replace").splitlines()[-20:])
     raise NotReady(
-        f"Airflow was not ready within {limit_seconds:.0f} s ({seen}); its log ends:\n{tail}"
+        f"Airflow was not ready within {READY_LIMIT_SECONDS} s ({seen}); its log ends:\n{tail}"
     )

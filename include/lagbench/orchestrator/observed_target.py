@@ -130,13 +130,9 @@ def kafka_settings(
     if bootstrap_servers is not None:
         found[SERVERS] = bootstrap_servers
     if not found.get(SERVERS):
-        raise WrongInput(
-            where=where,
-            field=SERVERS,
-            value="",
-            allowed="host:port: by --kafka-config FILE, --bootstrap-servers, "
-            "AIRFLOW_CONN_KAFKA_DEFAULT or KAFKA_BOOTSTRAP_SERVERS",
-        )
+        ways = "--kafka-config FILE, --bootstrap-servers, AIRFLOW_CONN_KAFKA_DEFAULT or "
+        ways += "KAFKA_BOOTSTRAP_SERVERS"
+        raise WrongInput(where=where, field=SERVERS, value="", allowed=f"host:port: by {ways}")
     return found
 
 
@@ -145,8 +141,7 @@ def require_group(settings: Mapping[str, Any], group: str, topic: str) -> GroupS
     with KafkaAdmin(settings, timeout_seconds=_ANSWER_SECONDS) as admin:
         admin.check_reachable()
         if topic not in admin.partition_counts([topic]):
-            allowed = "a topic that exists and that this account may describe"
-            raise _refused("--topic", topic, allowed)
+            raise _refused("--topic", topic, "a topic that exists and this account may describe")
 
         def describe() -> GroupSnapshot:
             asked = admin.ask_for_group(group, limit_seconds=_ANSWER_SECONDS)
@@ -225,9 +220,6 @@ def _as_written(policy: Manifest) -> Manifest:
     notes = dict(metadata.get("annotations") or {})
     notes.pop(_LAST_APPLIED, None)
     metadata = {**metadata, "annotations": notes} if notes else metadata
-    return {
-        "apiVersion": POLICY_VERSIONS[policy["kind"]],
-        "kind": policy["kind"],
-        "metadata": metadata,
-        "spec": policy["spec"],
-    }
+    kind = policy["kind"]
+    head = {"apiVersion": POLICY_VERSIONS[kind], "kind": kind}
+    return {**head, "metadata": metadata, "spec": policy["spec"]}

@@ -31,20 +31,8 @@ from lagbench.adapters.kube.workloads import clear_cluster, require_admitted
 from lagbench.catalog.catalog import Cell
 from lagbench.catalog.own_consumers import own_workload, require_own_consumer
 from lagbench.catalog.strict_yaml import read_text
-from lagbench.core.cluster.cluster_settings import (
-    ALIASES_FIELD,
-    EMBEDDED,
-    IMAGE_FIELD,
-    KAFKA_SETTINGS_FIELD,
-    NAMESPACE_FIELD,
-    PULL_SECRET_FIELD,
-    REPLICATION_FIELD,
-    SERVERS_FIELD,
-    SPARK_IMAGE_FIELD,
-    STORAGE_CLASS_FIELD,
-    ClusterSettings,
-    cluster_settings,
-)
+from lagbench.core.cluster import cluster_settings as of_cluster
+from lagbench.core.cluster.cluster_settings import EMBEDDED, ClusterSettings, cluster_settings
 from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.policy_manifest import (
     refuse_kind_on_cluster,
@@ -52,11 +40,7 @@ from lagbench.core.cluster.policy_manifest import (
     refuse_without_own_broker,
     rights_of_run,
 )
-from lagbench.core.kubernetes_values import (
-    NS_PER_SECOND,
-    format_instant,
-    token_end_seconds,
-)
+from lagbench.core.kubernetes_values import NS_PER_SECOND, format_instant, token_end_seconds
 from lagbench.core.policy.policy import require_kafka_log_in, require_own_controller
 from lagbench.core.scenario.consumer_kinds import KindName
 from lagbench.core.scenario.run_names import RunNames
@@ -72,29 +56,23 @@ from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 KIND = "kind"
-
 CONTEXT_PREFIX = "context:"
-
 CONTEXT_ADVICE = "Correct --target, or KUBECONFIG"
-
 KUBERNETES_VARIABLE = "AIRFLOW_CONN_KUBERNETES_DEFAULT"
-
 OVERLAYS = PROJECT_ROOT / "k8s" / "overlays"
 
 _FIELD_OF_KEY = {
-    "NAMESPACE": NAMESPACE_FIELD,
-    "IMAGE": IMAGE_FIELD,
-    "SPARK_IMAGE": SPARK_IMAGE_FIELD,
-    "IMAGE_PULL_SECRET": PULL_SECRET_FIELD,
-    "KAFKA_BOOTSTRAP_SERVERS": SERVERS_FIELD,
-    "KAFKA_REPLICATION_FACTOR": REPLICATION_FIELD,
-    "STORAGE_CLASS": STORAGE_CLASS_FIELD,
-    "METRIC_ALIASES": ALIASES_FIELD,
-    "KAFKA_SECRET": KAFKA_SETTINGS_FIELD,
+    "NAMESPACE": of_cluster.NAMESPACE_FIELD,
+    "IMAGE": of_cluster.IMAGE_FIELD,
+    "SPARK_IMAGE": of_cluster.SPARK_IMAGE_FIELD,
+    "IMAGE_PULL_SECRET": of_cluster.PULL_SECRET_FIELD,
+    "KAFKA_BOOTSTRAP_SERVERS": of_cluster.SERVERS_FIELD,
+    "KAFKA_REPLICATION_FACTOR": of_cluster.REPLICATION_FIELD,
+    "STORAGE_CLASS": of_cluster.STORAGE_CLASS_FIELD,
+    "METRIC_ALIASES": of_cluster.ALIASES_FIELD,
+    "KAFKA_SECRET": of_cluster.KAFKA_SETTINGS_FIELD,
 }
-
 _AIRFLOWS_SERVERS = "AIRFLOW_KAFKA_BOOTSTRAP_SERVERS"
-
 _AIRFLOWS_CONFIG = "AIRFLOW_KAFKA_CONFIG"
 """A file of librdkafka's settings for Airflow's tasks; the pods have the same from a Secret."""
 
@@ -119,14 +97,10 @@ class ClusterTarget:
             kubernetes["kube_config_path"] = self.kubeconfig
         if self.context is not None:
             kubernetes["cluster_context"] = self.context
+        kafka = own_settings(self.bootstrap_servers, self._config())
         return {
-            CONNECTION_VARIABLE: json.dumps(
-                {
-                    "conn_type": "kafka",
-                    "extra": own_settings(self.bootstrap_servers, self._config()),
-                }
-            ),
             **self._config(),
+            CONNECTION_VARIABLE: json.dumps({"conn_type": "kafka", "extra": kafka}),
             KUBERNETES_VARIABLE: json.dumps({"conn_type": "kubernetes", "extra": kubernetes}),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             STATE_VARIABLE: str(state_dir()),
@@ -288,11 +262,8 @@ def _kafka_config(given: Mapping[str, str], file: str) -> str | None:
     if not path and not secret:
         return None
     if not path or not secret:
-        missing = "KAFKA_SECRET" if path else _AIRFLOWS_CONFIG
-        allowed = (
-            f"KAFKA_SECRET and {_AIRFLOWS_CONFIG} together: pods and Airflow's tasks need both"
-        )
-        _refuse(missing, "", allowed, where=file)
+        both = f"KAFKA_SECRET and {_AIRFLOWS_CONFIG} together: pods and Airflow's tasks need both"
+        _refuse("KAFKA_SECRET" if path else _AIRFLOWS_CONFIG, "", both, where=file)
     read_settings(Path(path).expanduser())
     return str(Path(path).expanduser().absolute())
 

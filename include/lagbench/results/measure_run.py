@@ -8,15 +8,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.measures.checks import Check
 from lagbench.core.measures.compute import compute_measures
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.verdict.verdict import Verdict, judge, with_second_group
+from lagbench.core.verdict.verdict import Verdict, judge, with_checks, with_second_group
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results.history import append_history
 from lagbench.results.read_run import read_evidence, read_scenario
 from lagbench.results.run_prediction import predict_again
 from lagbench.results.seals import judged_files, require_seals, unsealed_note
+
+CHECKS_FILE = "checks.json"
 
 
 def measure_run(folder: RunFolder) -> Measures:
@@ -43,19 +46,24 @@ def measure_run(folder: RunFolder) -> Measures:
     return measures
 
 
-def judge_run(folder: RunFolder) -> Verdict:
+def judge_run(folder: RunFolder, *, reads_checks: bool = False) -> Verdict:
     """Judge measures.json (computed first if it is missing) by the scenario's SLOs.
 
     Writes verdict.json, and the run's line in the history of its runs folder. With a second group
     its verdict is written first, and is part of the run's.
+
+    :param reads_checks: a run whose tasks left no result of a check in checks.json does not pass.
     """
     if folder.measures.exists():
         measures = folder.read_model(folder.measures, Measures)
     else:
         measures = measure_run(folder)
     verdict = judge(measures, read_scenario(folder).slos)
+    if reads_checks:
+        verdict = with_checks(verdict, read_checks(folder))
     if folder.second is not None:
-        verdict = with_second_group(verdict, _judged_second(folder.second))
+        second = _judged_second(folder.second, reads_checks=reads_checks)
+        verdict = with_second_group(verdict, second)
     return _write_verdict(folder, verdict)
 
 
@@ -84,10 +92,23 @@ def what_if(folder: RunFolder, limits: Mapping[str, Any]) -> Verdict:
     return verdict
 
 
-def _judged_second(folder: RunFolder) -> Verdict:
+def record_check(folder: RunFolder, name: str, check: Check) -> dict[str, Any]:
+    """Merge a check's result into checks.json and return it; one runs after the other."""
+    result = {"holds": check.holds, **check.numbers, "reasons": list(check.reasons)}
+    folder.write_json(CHECKS_FILE, {**read_checks(folder), name: result})
+    return result
+
+
+def read_checks(folder: RunFolder) -> dict[str, Any]:
+    """Return the results of the checks by the names of their tasks."""
+    is_there = (folder.path / CHECKS_FILE).exists()
+    return dict(folder.read_json(CHECKS_FILE)) if is_there else {}
+
+
+def _judged_second(folder: RunFolder, *, reads_checks: bool = False) -> Verdict:
     """Judge the second group; one that cannot be measured leaves the run's verdict open."""
     try:
-        return judge_run(folder)
+        return judge_run(folder, reads_checks=reads_checks)
     except LagbenchError as problem:
         return _undetermined(folder, problem)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -24,12 +24,11 @@ from lagbench.core.cluster.spark_connection import SparkPlace
 from lagbench.core.keda.loop.keda_hpa import KEDA_VERSION, VERSION_LABEL, is_handed_over
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.policy.stream_windows import aligned_start_ns
-from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER
 from lagbench.embedded.java import find_java
 from lagbench.errors import NotReady
-from lagbench_airflow.operators.start_companions import CellOperator, Place
+from lagbench_airflow.operators.start_companions import CellOperator, Place, pods_of
 from lagbench_airflow.task_life import CellRun
 
 if TYPE_CHECKING:
@@ -56,31 +55,31 @@ class ApplyScalingPolicyOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Swap the policy and wait for the autoscaler."""
-        policies = [cell.policy, *cell.swapped.values()]
-        manifests = [policy.manifest for policy in policies]
+        manifests = [policy.manifest for policy in (cell.policy, *cell.swapped.values())]
         with self.opened(cell) as place:
+            is_embedded = place.is_embedded
             refuse_foreign_policy(place.kube, cell.names.policy_object)
-            if any(map(asks_lag_scaler, manifests)):
-                _start_lag_scaler(
-                    place, {item for one in manifests for item in iggy_addresses(one)}
-                )
-            if place.is_embedded and any(map(asks_prometheus, manifests)):
+            if any(map(asks_lag_scaler, manifests)):  # without an answer KEDA creates no HPA
+                addresses = {item for one in manifests for item in iggy_addresses(one)}
+                place.apply_companions("lag-scaler", only_on_cluster=False)
+                base = base_manifest("lag-scaler", "Deployment")
+                place.start(lag_scaler_for_run(base, place.target, iggy_addresses=addresses))
+            if is_embedded and any(map(asks_prometheus, manifests)):
                 _start_prometheus(place)
             # What a policy needs is there by now: cron windows are placed from this instant on.
-            is_embedded = place.is_embedded
+            starts_at_ns = _planned_start(cell, is_embedded=is_embedded)
             manifest = policy_for_run(
                 cell.policy.manifest,
                 place.target,
                 is_embedded=is_embedded,
-                starts_at_ns=_planned_start(cell, is_embedded=is_embedded),
+                starts_at_ns=starts_at_ns,
             )
             put = put_policy(place.kube, manifest, cell.policy.limits)
         self.log.info("policy in force, old -> new:\n%s", put.difference or "(no change)")
         cell.folder.write_text(cell.folder.policy, yaml.safe_dump(manifest, sort_keys=False))
         cell.folder.write_text("policy.diff", put.difference)
         hpa = dict(put.hpa)
-        versions = autoscaler_version(manifest, hpa, is_embedded=is_embedded)
-        add_versions(cell.folder, versions)
+        add_versions(cell.folder, autoscaler_version(manifest, hpa, is_embedded=is_embedded))
         del hpa["metadata"]
         cell.folder.write_json("hpa.json", hpa)
         return {
@@ -97,41 +96,32 @@ def _planned_start(cell: CellRun, *, is_embedded: bool) -> int | None:
     It is noted in the manifest when the first group's policy is placed, and the second group's is
     placed at the same; a retry keeps it while it can still be met.
     """
-    noted = cell.folder.read_json(cell.folder.manifest).get("stream_planned_at")
+    noted: int | None = cell.noted("stream_planned_at")
     if cell.names.is_second:
-        return None if noted is None else int(noted)
+        return noted
     windows = tuple(window for group in cell.groups for window in group.policy.windows)
     if not windows:
         return None
     lead = START_LEAD_SECONDS if is_embedded else CLUSTER_START_LEAD_SECONDS
-    lead_seconds = lead * len(cell.groups)
-    earliest_ns = time.time_ns() + round(lead_seconds * NANOSECONDS)
+    earliest_ns = time.time_ns() + round(lead * len(cell.groups) * NANOSECONDS)
     if noted is not None and noted >= earliest_ns:
-        return int(noted)
+        return noted
     planned = aligned_start_ns(windows, earliest_ns)
     cell.update_manifest(stream_planned_at=planned)
     return planned
 
 
-def _start_lag_scaler(place: Place, iggy_addresses: Collection[str]) -> None:
-    """Run the lag scaler before KEDA calls it: without an answer KEDA creates no HPA."""
-    place.apply_companions("lag-scaler", only_on_cluster=False)
-    base = base_manifest("lag-scaler", "Deployment")
-    place.start(lag_scaler_for_run(base, place.target, iggy_addresses=iggy_addresses))
-
-
 def _start_prometheus(place: Place) -> None:
     """Run Prometheus on the recorder's metrics; localkube notes the port of each pod's ports."""
     names = place.target.names
-    pods = place.kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={names.run_id}")
-    recorders = [p for p in pods if p["metadata"]["labels"].get("app") == names.recorder]
+    recorders = pods_of(place.kube, names.run_id, names.recorder)
     if not recorders:
         raise NotReady("the recorder has no pod: Prometheus would have nothing to scrape")
-    status = recorders[0].get("status") or {}
+    address = (recorders[0].get("status") or {})["podIP"]
     port = recorders[0]["metadata"]["annotations"][RECORDER_METRICS_ANNOTATION]
     place.apply_companions("prometheus", only_on_cluster=False)
     base = base_manifest("prometheus", "Deployment")
-    place.start(prometheus_for_run(base, place.target, scraped_address=f"{status['podIP']}:{port}"))
+    place.start(prometheus_for_run(base, place.target, scraped_address=f"{address}:{port}"))
 
 
 UNKNOWN = "unknown"

@@ -20,11 +20,10 @@ from lagbench.catalog.own_consumers import read_own_deployment
 from lagbench.core.cluster.manifests import GRACE_MARGIN_SECONDS, is_foreign
 from lagbench.core.cluster.policy_manifest import POLICY_KINDS
 from lagbench.core.scenario.consumer_kinds import kind_of
-from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.telemetry.records_of_programs import ActionEnded
 from lagbench.embedded.kept_log import note_fence
 from lagbench.errors import NotReady
-from lagbench_airflow.operators.start_companions import CellOperator
+from lagbench_airflow.operators.start_companions import CellOperator, pods_of
 from lagbench_airflow.task_life import CellRun
 
 if TYPE_CHECKING:
@@ -32,13 +31,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RECORDER_GRACE_SECONDS = 30.0
-PLAYER_GRACE_SECONDS = 30.0
+HELPER_SECONDS = 60.0
+"""For the recorder and the player of actions to leave: their grace of 30 s, and 30 s more."""
 SWAPPED = "# swapped by actions."
 """Begins the part of a swap in ``policy.diff``; the number of the action follows."""
 # A killed pod's transaction ends after its own 30 s; the broker checks every 10 s.
 OPEN_TRANSACTIONS_SECONDS = 90.0
-_TRANSACTION_POLL_SECONDS = 1.0
+TOPICS = ("events", "processed", "telemetry")
 
 
 class FenceRunOperator(CellOperator):
@@ -58,7 +57,8 @@ class FenceRunOperator(CellOperator):
         """Stop, collect the logs, freeze."""
         groups = cell.groups
         with self.opened(cell) as place:
-            self._stop_all(place.kube, cell)
+            _stop_scaling(place.kube, cell)
+            _stop_workloads(place.kube, cell)
         if cell.swapped:
             keep_differences(cell, self.bootstrap_servers())
         fences = [self._fence(group) for group in groups]
@@ -69,61 +69,21 @@ class FenceRunOperator(CellOperator):
             note_fence(project.state_dir(), cell.folder, noted)
         for group, fence in zip(groups, fences, strict=True):
             group.folder.write_json(group.folder.fence, fence)
-        topics = ("events", "processed", "telemetry")
-        counted = [{topic: sum(fence[topic].values()) for topic in topics} for fence in fences]
+        counted = [{topic: sum(fence[topic].values()) for topic in TOPICS} for fence in fences]
         return counted[0] if cell.second is None else {**counted[0], "second_group": counted[1]}
-
-    def _stop_all(self, kube: Kube, cell: CellRun) -> None:
-        groups = cell.groups
-        # The player first: a swap would put a policy in force again.
-        self._stop_player(kube, cell)
-        # Then the policy: its scaling from here on would be in no measure.
-        for group in groups:
-            with unless_full():
-                keep_autoscaler_status(kube, group)
-            _delete_policies(kube, group.names.policy_object)
-        with unless_full():
-            collect_pod_logs(kube, cell.folder)
-        kube.delete("Job", cell.names.producer_job)
-        helpers = [(group, kind_of(group.scenario.consumer.kind)) for group in groups]
-        for group, kind in helpers:
-            _remove_each(kube, group, kind.after)
-        for group in groups:
-            kube.delete(group.scenario.consumer.workload, group.names.consumers)
-        for group in groups:
-            wait_pods_gone(kube, cell, group.names.consumers, _leaving_seconds(group))
-        for group, kind in helpers:
-            _remove_each(kube, group, kind.before)
-        wait_pods_gone(kube, cell, cell.names.producer_job, 60)
-        for group in groups:
-            kube.delete("Deployment", group.names.recorder)
-        for group in groups:
-            wait_pods_gone(kube, cell, group.names.recorder, RECORDER_GRACE_SECONDS + 30)
-
-    def _stop_player(self, kube: Kube, cell: CellRun) -> None:
-        """Stop the player of actions, which undoes and reports what still lasts."""
-        if not cell.scenario.actions:
-            return
-        collect_pod_logs(kube, cell.folder, owner=cell.names.actions_job)
-        if kube.delete("Job", cell.names.actions_job):
-            wait_pods_gone(kube, cell, cell.names.actions_job, PLAYER_GRACE_SECONDS + 30)
 
     def _fence(self, cell: CellRun) -> dict[str, Any]:
         from lagbench_airflow.hooks.kafka import KafkaHook
 
-        hook = KafkaHook(self.kafka_conn_id)
-        names = cell.names
+        hook, names = KafkaHook(self.kafka_conn_id), cell.names
         with hook.get_conn() as admin:
             _await_transactions_over(admin, names.processed_topic)
             ends = {
                 short: {str(p): end for p, end in sorted(admin.end_offsets(topic).items())}
-                for short, topic in zip(
-                    ("events", "processed", "telemetry"), names.topics, strict=True
-                )
+                for short, topic in zip(TOPICS, names.topics, strict=True)
             }
         with closing(hook.open_lag_reader(awaits_transactions=True)) as reader:
             lag = reader.offsets(names.group, names.events_topic)
-        manifest = cell.folder.read_json(cell.folder.manifest)
         of_headers = {} if cell.scenario.payload is None else {"identity_run_id": names.run_id}
         level = cell.scenario.consumer.accounting
         return {
@@ -132,8 +92,47 @@ class FenceRunOperator(CellOperator):
             **({} if level is None else {"accounting": level}),
             "committed": {str(p): place.committed for p, place in sorted(lag.items())},
             "fenced_at": time.time_ns(),
-            "stream_started_at": manifest.get("stream_started_at"),
+            "stream_started_at": cell.noted("stream_started_at"),
         }
+
+
+def _stop_scaling(kube: Kube, cell: CellRun) -> None:
+    if cell.scenario.actions:
+        # The player first, which undoes and reports what still lasts: a swap would put a policy in
+        # force again.
+        player = cell.names.actions_job
+        collect_pod_logs(kube, cell.folder, owner=player)
+        if kube.delete("Job", player):
+            wait_pods_gone(kube, cell, player, HELPER_SECONDS)
+    # Then the policy: its scaling from here on would be in no measure.
+    for group in cell.groups:
+        with unless_full():
+            keep_autoscaler_status(kube, group)
+        for kind in POLICY_KINDS:  # of its name; one that no run has created stays
+            found = kube.get(kind, group.names.policy_object)
+            if found is not None and not is_foreign(found):
+                kube.delete(kind, group.names.policy_object)
+
+
+def _stop_workloads(kube: Kube, cell: CellRun) -> None:
+    groups = cell.groups
+    with unless_full():
+        collect_pod_logs(kube, cell.folder)
+    kube.delete("Job", cell.names.producer_job)
+    helpers = [(group, kind_of(group.scenario.consumer.kind)) for group in groups]
+    for group, kind in helpers:
+        _remove_each(kube, group, kind.after)
+    for group in groups:
+        kube.delete(group.scenario.consumer.workload, group.names.consumers)
+    for group in groups:
+        wait_pods_gone(kube, cell, group.names.consumers, _leaving_seconds(group))
+    for group, kind in helpers:
+        _remove_each(kube, group, kind.before)
+    wait_pods_gone(kube, cell, cell.names.producer_job, 60)
+    for group in groups:
+        kube.delete("Deployment", group.names.recorder)
+    for group in groups:
+        wait_pods_gone(kube, cell, group.names.recorder, HELPER_SECONDS)
 
 
 @contextmanager
@@ -149,15 +148,18 @@ def unless_full() -> Iterator[None]:
 
 def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
     """Wait until no transaction is open in ``topic``."""
-    give_up_at = time.monotonic() + OPEN_TRANSACTIONS_SECONDS
-    pause = threading.Event()
-    while open_in := _open_partitions(admin, topic):
+    give_up_at, pause = time.monotonic() + OPEN_TRANSACTIONS_SECONDS, threading.Event()
+    while True:
+        readable, ends = admin.committed_end_offsets(topic), admin.end_offsets(topic)
+        open_in = sorted(partition for partition, end in ends.items() if readable[partition] < end)
+        if not open_in:
+            return
         if time.monotonic() > give_up_at:
             raise NotReady(
                 f"partitions {open_in} of {topic} have had an open transaction for more than "
                 f"{OPEN_TRANSACTIONS_SECONDS:g} s; the records after it cannot be read"
             )
-        pause.wait(_TRANSACTION_POLL_SECONDS)
+        pause.wait(1.0)
 
 
 def _remove_each(kube: Kube, cell: CellRun, helpers: Iterable[str]) -> None:
@@ -173,11 +175,6 @@ def _leaving_seconds(cell: CellRun) -> float:
         own = read_own_deployment(cell.folder.own_deployment, cell.scenario.consumer)
         return own.grace_seconds + 30.0
     return cell.scenario.consumer.shutdown_timeout_seconds + GRACE_MARGIN_SECONDS + 30
-
-
-def _open_partitions(admin: KafkaAdmin, topic: str) -> list[int]:
-    readable, ends = admin.committed_end_offsets(topic), admin.end_offsets(topic)
-    return sorted(partition for partition, end in ends.items() if readable[partition] < end)
 
 
 def keep_differences(cell: CellRun, bootstrap_servers: str) -> None:
@@ -196,22 +193,11 @@ def keep_differences(cell: CellRun, bootstrap_servers: str) -> None:
     cell.folder.write_text(at_start, "\n".join(part for part in parts if part))
 
 
-def collect_pod_logs(kube: Kube, folder: RunFolder, *, owner: str = "") -> list[str]:
-    """Save the logs so far of the run's pods, or of ``owner``'s; one that is missing is left out.
-
-    Return the names of the pods.
-    """
-    collected = []
-    for pod in kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={folder.run_id}"):
-        name = str(pod["metadata"]["name"])
-        if not name.startswith(owner):
-            continue
-        logs = logs_of_pod(kube, pod)
-        for log, text in logs.items():
-            folder.write_text(folder.logs / f"{log}.log", text)
-        if logs:
-            collected.append(name)
-    return collected
+def collect_pod_logs(kube: Kube, folder: RunFolder, *, owner: str = "") -> None:
+    """Save the logs so far of the run's pods, or of ``owner``'s, those that are there."""
+    for pod in pods_of(kube, folder.run_id, owner):
+        for name, text in logs_of_pod(kube, pod).items():
+            folder.write_text(folder.logs / f"{name}.log", text)
 
 
 def keep_autoscaler_status(kube: Kube, group: CellRun) -> None:
@@ -234,22 +220,12 @@ def keep_autoscaler_status(kube: Kube, group: CellRun) -> None:
         group.folder.write_json(group.folder.autoscaler, found)
 
 
-def _delete_policies(kube: Kube, name: str) -> None:
-    """Delete the policy ``name`` of the run; a policy of its name that no run has created stays."""
-    for kind in POLICY_KINDS:
-        found = kube.get(kind, name)
-        if found is not None and not is_foreign(found):
-            kube.delete(kind, name)
-
-
 def wait_pods_gone(kube: Kube, cell: CellRun, owner: str, timeout_seconds: float) -> None:
     """Wait until no pod of the run and ``owner`` is left."""
     left: list[str] = []
 
     def are_gone(kube: Kube) -> bool:
-        pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={cell.names.run_id}")
-        names = [str(pod["metadata"]["name"]) for pod in pods]
-        left[:] = [name for name in names if name.startswith(f"{owner}-")]
+        left[:] = [pod["metadata"]["name"] for pod in pods_of(kube, cell.names.run_id, owner)]
         return not left
 
     kube.wait_until(

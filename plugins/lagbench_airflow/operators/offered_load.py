@@ -21,7 +21,6 @@ from lagbench.core.cluster.run_jobs import (
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.scenario.offered_load import offered_load
-from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.scenario.stream_start import stream_start_at_ns
 from lagbench.core.scenario.stream_tail import Tail
 from lagbench.core.telemetry.records_of_programs import (
@@ -33,7 +32,7 @@ from lagbench.core.telemetry.records_of_programs import (
 from lagbench.errors import StillWaiting
 from lagbench.results.seals import seal
 from lagbench_airflow.operators.fence_run import collect_pod_logs, wait_pods_gone
-from lagbench_airflow.operators.start_companions import CellOperator
+from lagbench_airflow.operators.start_companions import CellOperator, pods_of
 from lagbench_airflow.task_life import CellRun
 from lagbench_airflow.triggers.conditions import JobEnd, job_end
 
@@ -49,16 +48,6 @@ PREPARATION_SECONDS = 8
 """The producer's pod starts and prepares its first events in less: 3 s on a busy machine."""
 
 STORE_KEY = "spike"
-
-
-def _planned_start(cell: CellRun) -> int | None:
-    """Return the start that cron windows need, as the task before has noted it."""
-    noted = cell.folder.read_json(cell.folder.manifest).get("stream_planned_at")
-    return None if noted is None else int(noted)
-
-
-def _wait_seconds(starts_at_ns: int | None) -> float:
-    return max(0.0, ((starts_at_ns or 0) - time.time_ns()) / NANOSECONDS)
 
 
 class InjectSpikeOperator(CellOperator):
@@ -82,38 +71,43 @@ class InjectSpikeOperator(CellOperator):
         """Create or adopt the Job, note it, wait for the stream."""
         for group in cell.groups:
             seal(group.folder)
-        store = context.get("task_state_store")
+        store, job = context.get("task_state_store"), cell.names.producer_job
         noted = store.get(STORE_KEY) if store is not None else None
         is_noted = isinstance(noted, dict) and noted.get("run_id") == cell.names.run_id
+        is_new = False
         with self.opened(cell) as place:
-            # On the embedded bench a pod is a process, which reads the run folder.
-            is_in_pod = cell.scenario.payload is not None and not place.is_embedded
             if is_noted:
-                self._adopt(place.kube, cell)
-                is_new = False
+                self._require_job(place.kube, cell)
             else:
+                # On the embedded bench a pod is a process, which reads the run folder.
+                is_in_pod = cell.scenario.payload is not None and not place.is_embedded
                 made = producer_job_for_run(
                     base_manifest("producer", "Job"),
                     place.target,
                     cell.scenario,
                     tail=cell.tail,
-                    starts_at_ns=self._starts_at_ns(place.kube, cell, self.bootstrap_servers()),
+                    starts_at_ns=self._starts_at_ns(place.kube, cell),
                     payload_file=SAMPLES_FILE if is_in_pod else str(cell.folder.payload),
                 )
                 if is_in_pod:
-                    samples = samples_for_run(cell.folder.payload.read_bytes(), place.target)
-                    place.kube.apply(samples)
+                    samples = cell.folder.payload.read_bytes()
+                    place.kube.apply(samples_for_run(samples, place.target))
                     made = with_samples_mounted(made, place.target)
                 is_new = place.kube.create(made)
                 if store is not None:
                     store.set(STORE_KEY, {"run_id": cell.names.run_id})
-            self.log.info("%s Job %s", "created" if is_new else "adopted", cell.names.producer_job)
-            within = place.start_seconds + STREAM_AFTER_START_SECONDS
-            started = self._stream_start(place.kube, cell, self.bootstrap_servers(), within)
+            self.log.info("%s Job %s", "created" if is_new else "adopted", job)
+            planned = cell.noted("stream_planned_at") or 0
+            until_start = max(0.0, (planned - time.time_ns()) / NANOSECONDS)
+            started: int = place.kube.wait_until(
+                lambda kube: self._stream_start(kube, cell),
+                timeout_seconds=place.start_seconds + STREAM_AFTER_START_SECONDS + until_start,
+                what="the producer's stream to start",
+            )
         cell.update_manifest(stream_started_at=started)
-        return {"job": cell.names.producer_job, "is_new": is_new, "stream_started_at": started}
+        return {"job": job, "is_new": is_new, "stream_started_at": started}
 
-    def _adopt(self, kube: Kube, cell: CellRun) -> None:
+    def _require_job(self, kube: Kube, cell: CellRun) -> None:
         if kube.get("Job", cell.names.producer_job) is None:
             raise AirflowFailException(
                 f"run {cell.names.run_id} already had its spike, and Job "
@@ -121,24 +115,23 @@ class InjectSpikeOperator(CellOperator):
                 "measurement. Start a new run"
             )
 
-    def _starts_at_ns(self, kube: Kube, cell: CellRun, bootstrap_servers: str) -> int | None:
+    def _starts_at_ns(self, kube: Kube, cell: CellRun) -> int | None:
         """Return the start that cron windows or the HPA's phase need; None: as soon as it can."""
         phase_seconds = cell.scenario.hpa_sync_at_seconds
         if phase_seconds is None:
-            planned = _planned_start(cell)
+            planned: int | None = cell.noted("stream_planned_at")
             if planned is not None:
                 self._require_start_ahead(kube, cell, planned)
             return planned
-        topic = cell.names.telemetry_topic
+        servers, topic = self.bootstrap_servers(), cell.names.telemetry_topic
         sync: HpaSync = kube.wait_until(
-            lambda _: last_record(bootstrap_servers, topic, HpaSync),
+            lambda _: last_record(servers, topic, HpaSync),
             timeout_seconds=FIRST_SYNC_TIMEOUT_SECONDS,
             what="the HPA's first sync, for the phase of the stream",
         )
+        earliest_ns = time.time_ns() + PREPARATION_SECONDS * NANOSECONDS
         return stream_start_at_ns(
-            sync_at_ns=sync.at,
-            phase_seconds=phase_seconds,
-            earliest_ns=time.time_ns() + PREPARATION_SECONDS * 1_000_000_000,
+            sync_at_ns=sync.at, phase_seconds=phase_seconds, earliest_ns=earliest_ns
         )
 
     def _require_start_ahead(self, kube: Kube, cell: CellRun, planned: int) -> None:
@@ -153,38 +146,21 @@ class InjectSpikeOperator(CellOperator):
                 "before took too long. Start a new run"
             )
 
-    def _stream_start(
-        self, kube: Kube, cell: CellRun, bootstrap_servers: str, within_seconds: float
-    ) -> int:
-        def found(kube: Kube) -> int | None:
-            record = first_record(bootstrap_servers, cell.names.telemetry_topic, StreamStarted)
-            if record is not None:
-                return record.stream_started_at
-            job = kube.get("Job", cell.names.producer_job) or {}
-            if (job.get("status") or {}).get("failed"):
-                raise AirflowFailException(
-                    f"the producer failed before its stream began: {self._last_words(kube, cell)}"
-                )
-            return None
-
-        return kube.wait_until(
-            found,
-            timeout_seconds=within_seconds + _wait_seconds(_planned_start(cell)),
-            what="the producer's stream to start",
-        )
-
-    def _last_words(self, kube: Kube, cell: CellRun) -> str:
-        for pod in kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={cell.names.run_id}"):
-            if str(pod["metadata"]["name"]).startswith(f"{cell.names.producer_job}-"):
-                return last_words(kube, pod)
-        return "its pod was deleted"
+    def _stream_start(self, kube: Kube, cell: CellRun) -> int | None:
+        names = cell.names
+        record = first_record(self.bootstrap_servers(), names.telemetry_topic, StreamStarted)
+        if record is not None:
+            return record.stream_started_at
+        if job_end(kube, names.producer_job) == "failed":
+            pods = pods_of(kube, names.run_id, names.producer_job)
+            words = last_words(kube, pods[0]) if pods else "its pod was deleted"
+            raise AirflowFailException(f"the producer failed before its stream began: {words}")
+        return None
 
 
 PLANNED_WINDOW_TIMEOUT_SECONDS = 60.0
-
 PRODUCER_GRACE_SECONDS = 30.0
 """The Job's terminationGracePeriodSeconds; within it the producer flushes and reports."""
-
 TailEnd = Literal["settled", "timeout", "bound", "failure"]
 
 
@@ -233,18 +209,13 @@ class StopTailOperator(CellOperator):
     def _await_planned_window(self, kube: Kube, cell: CellRun, servers: str) -> None:
         total, topic = offered_load(cell.scenario.profile).total, cell.names.telemetry_topic
 
-        def is_sent(record: ProducerProgress) -> bool:
-            return record.sent >= total
-
         def is_over(_: Kube) -> bool:
-            return first_record(servers, topic, ProducerProgress, where=is_sent) is not None
+            sent = first_record(servers, topic, ProducerProgress, where=lambda r: r.sent >= total)
+            return sent is not None
 
+        what = "the producer to have sent the planned window"
         try:
-            kube.wait_until(
-                is_over,
-                timeout_seconds=PLANNED_WINDOW_TIMEOUT_SECONDS,
-                what="the producer to have sent the planned window",
-            )
+            kube.wait_until(is_over, timeout_seconds=PLANNED_WINDOW_TIMEOUT_SECONDS, what=what)
         except StillWaiting as late:  # the producer reports this cut: the run is invalid
             self.log.warning("%s; it is stopped anyway", late)
 
@@ -252,7 +223,7 @@ class StopTailOperator(CellOperator):
         self, cell: CellRun, tail: Tail, finished: StreamFinished | None, end: JobEnd | None
     ) -> dict[str, Any]:
         planned_ns = offered_load(cell.scenario.profile).duration_ns
-        stream_started_at = cell.folder.read_json(cell.folder.manifest).get("stream_started_at")
+        started_at = cell.noted("stream_started_at")
         ended_by: TailEnd = "settled" if self.is_settled == "True" else "timeout"
         if end == "complete":
             ended_by = "bound"
@@ -261,7 +232,7 @@ class StopTailOperator(CellOperator):
         return {
             "rate_per_second": tail.rate_per_second,
             "most_seconds": tail.most_seconds,
-            "started_at": stream_started_at and int(stream_started_at) + planned_ns,
+            "started_at": started_at and int(started_at) + planned_ns,
             "seconds": finished and finished.tail_seconds,
             "sent": finished and finished.tail_sent,
             "ended_by": ended_by,

@@ -89,20 +89,39 @@ class RebalanceCountCheckOperator(BaseOperator):
         from lagbench_airflow.hooks.kafka import KafkaHook
 
         KafkaHook(self.kafka_conn_id).settings()
-        first = self._first_look()
+        event = look_once(self._condition(), hold_seconds=0.0, poll_seconds=self.poke_interval)
+        seen = event["seen"]
+        if "watched" not in seen:
+            raise NotReady(f"group {self.group} could not be read: {seen.get('error')}")
+        first: dict[str, Any] = seen["watched"]
         begun_at = WatchedGroup.model_validate(first).last.at_seconds
         ends_at = begun_at + self.window_seconds
         context["ti"].xcom_push(key=WATCHED_FROM, value=begun_at)
+        condition = self._condition(watched=first)
+        trigger = ConditionTrigger(
+            conditions={"": condition},
+            deadline_at=ends_at,
+            hold_seconds=0.0,
+            poll_seconds=self.poke_interval,
+        )
         fires_from_at = time.time() + DEFERRAL_SETTLES_SECONDS
         if self.deferrable and ends_at > fires_from_at:
+            condition.fires_from_at = fires_from_at
             self.defer(
-                trigger=self._trigger(first, ends_at=ends_at, fires_from_at=fires_from_at),
+                trigger=trigger,
                 method_name="execute_complete",
                 kwargs={"ends_at": ends_at, "begun": first},
                 timeout=timedelta(seconds=self.window_seconds) + DEFERRAL_SLACK,
             )
-        event = run_inline(self._trigger(first, ends_at=ends_at))
-        return self.execute_complete(context, event, ends_at=ends_at, begun=first)
+        return self.execute_complete(context, run_inline(trigger), ends_at=ends_at, begun=first)
+
+    def _condition(self, **watched: Any) -> TooManyRebalances:
+        return TooManyRebalances(
+            group=self.group,
+            kafka_conn_id=self.kafka_conn_id,
+            max_rebalances=self.max_rebalances,
+            **watched,
+        )
 
     def execute_complete(
         self,
@@ -129,31 +148,4 @@ class RebalanceCountCheckOperator(BaseOperator):
         raise AirflowFailException(
             f"at most {self.max_rebalances} rebalances of group {self.group}: {claim}, because "
             f"{'; '.join(check.reasons)}{error}. Seen: {result}"
-        )
-
-    def _first_look(self) -> dict[str, Any]:
-        condition = TooManyRebalances(
-            group=self.group, kafka_conn_id=self.kafka_conn_id, max_rebalances=self.max_rebalances
-        )
-        event = look_once(condition, hold_seconds=0.0, poll_seconds=self.poke_interval)
-        if "watched" not in event["seen"]:
-            raise NotReady(f"group {self.group} could not be read: {event['seen'].get('error')}")
-        watched: dict[str, Any] = event["seen"]["watched"]
-        return watched
-
-    def _trigger(
-        self, watched: dict[str, Any], *, ends_at: float, fires_from_at: float = 0.0
-    ) -> ConditionTrigger:
-        condition = TooManyRebalances(
-            group=self.group,
-            kafka_conn_id=self.kafka_conn_id,
-            max_rebalances=self.max_rebalances,
-            watched=watched,
-            fires_from_at=fires_from_at,
-        )
-        return ConditionTrigger(
-            conditions={"": condition},
-            deadline_at=ends_at,
-            hold_seconds=0.0,
-            poll_seconds=self.poke_interval,
         )

@@ -64,19 +64,14 @@ def start_stand_in(cell: CellRun, place: Place) -> dict[str, Any]:
 
     If an action disturbs their connections to the broker, the broker proxy comes first.
     """
-    scenario, replicas = cell.scenario, cell.policy.limits.floor_replicas
+    scenario, replicas, way = cell.scenario, cell.policy.limits.floor_replicas, None
     start = start_delay(scenario.consumer, scenario.seed, is_embedded=place.is_embedded)
     # Its action disturbs the first group's connections: the second group's scenario lacks it.
-    listener, way = listener_behind_proxy(scenario), None
-    if listener is not None:
+    if (listener := listener_behind_proxy(scenario)) is not None:
         way = ConsumersWay(listener.bootstrap_servers, place.target.bootstrap_servers)
-        proxy = broker_proxy_for_run(
-            base_manifest(BROKER_PROXY, "Deployment"),
-            place.target,
-            listen_port=listener.advertised_port,
-            upstream_port=listener.port,
-        )
-        place.start(proxy)
+        ports = {"listen_port": listener.advertised_port, "upstream_port": listener.port}
+        base = base_manifest(BROKER_PROXY, "Deployment")
+        place.start(broker_proxy_for_run(base, place.target, **ports))
     place.apply_companions("consumer")
     manifest = consumer_for_run(
         base_manifest("consumer", "Deployment"),

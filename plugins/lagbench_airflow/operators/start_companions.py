@@ -1,4 +1,4 @@
-"""Start the program that follows the run for its live page."""
+"""The base of the operators of a run, and those that start what accompanies its consumers."""
 
 from __future__ import annotations
 
@@ -43,6 +43,13 @@ if TYPE_CHECKING:
 
     from lagbench.adapters.kube.kube import Manifest
     from lagbench_airflow.hooks.kube import EmbeddedAccess
+
+
+def pods_of(kube: Kube, run_id: str, owner: str = "") -> list[Manifest]:
+    """Return the pods of a run, or those of its workload ``owner``."""
+    pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run_id}")
+    begin = owner and f"{owner}-"
+    return [pod for pod in pods if str(pod["metadata"]["name"]).startswith(begin)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +139,7 @@ class CellOperator(BaseOperator):
     ) -> None:
         """Keep the arguments; nothing is read before the task runs."""
         super().__init__(**kwargs)
-        self.run_folder = run_folder
-        self.kafka_conn_id = kafka_conn_id
+        self.run_folder, self.kafka_conn_id = run_folder, kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
 
     @abstractmethod
@@ -160,8 +166,8 @@ class CellOperator(BaseOperator):
         servers = cluster.bootstrap_servers or self.bootstrap_servers()
         target = RunTarget(cell.names, servers, cluster, cell.scenario.consumer.workload)
         embedded = hook.embedded_access(self.kubernetes_conn_id)
-        kube = hook.open_kube(self.kubernetes_conn_id, patience_seconds=hook.PATIENCE_SECONDS)
-        with closing(kube):
+        patience = hook.PATIENCE_SECONDS
+        with closing(hook.open_kube(self.kubernetes_conn_id, patience_seconds=patience)) as kube:
             yield Place(kube, target, embedded)
 
     def bootstrap_servers(self) -> str:
@@ -183,23 +189,21 @@ class FollowRunOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Start the program with the servers that Airflow itself uses."""
-        command = [sys.executable, "-m", "lagbench.programs.live"]
-        command += ["--run-folder", str(cell.folder.path.absolute())]
-        command += ["--bootstrap-servers", self.bootstrap_servers()]
-        command += ["--owner-pid", str(airflow_pid())]
         longest = min(longest_run_seconds(cell.scenario), LONGEST_SECONDS)
-        command += ["--longest-seconds", str(longest)]
-        log = cell.folder.logs / "live.log"
+        flags = {
+            "--run-folder": cell.folder.path.absolute(),
+            "--bootstrap-servers": self.bootstrap_servers(),
+            "--owner-pid": airflow_pid(),
+            "--longest-seconds": longest,
+        }
+        command = [sys.executable, "-m", "lagbench.programs.live"]
+        command += [str(part) for flag in flags.items() for part in flag]
         try:
-            with log.open("ab") as output:
-                pid = start_detached(command, log=output)
+            with (cell.folder.logs / "live.log").open("ab") as output:
+                return {"follower": start_detached(command, log=output)}
         except OSError as error:
             self.log.warning("the run continues without a live page: %s", error)
             return {"follower": None}
-        return {"follower": pid}
-
-
-_SUPERVISOR = "lagbench.orchestrator.airflow_supervisor"
 
 
 def airflow_pid() -> int:
@@ -208,25 +212,24 @@ def airflow_pid() -> int:
     With ``airflow dags test`` that is the task's own process, else the scheduler, the worker of an
     executor, or what starts a scheduler that has ended again (``lagbench ui``).
     """
+
+    def words(process: psutil.Process) -> Sequence[str]:
+        try:
+            found: list[str] = process.cmdline()
+        except psutil.Error:  # it has ended, or is not ours to see
+            return ()
+        return found
+
     own = psutil.Process(os.getpid())
     line = [own, *own.parents()]
-    return line[outermost_airflow([_words(process) for process in line])].pid
+    return line[outermost_airflow([words(process) for process in line])].pid
 
 
 def outermost_airflow(commands: Sequence[Sequence[str]]) -> int:
     """Return the last place with a command of Airflow, 0 if there is none; the task is first."""
-    of_airflow = [
-        place for place, words in enumerate(commands) if _SUPERVISOR in words or is_airflow(words)
-    ]
+    supervisor = "lagbench.orchestrator.airflow_supervisor"
+    of_airflow = [n for n, words in enumerate(commands) if supervisor in words or is_airflow(words)]
     return max(of_airflow, default=0)
-
-
-def _words(process: psutil.Process) -> Sequence[str]:
-    try:
-        found: list[str] = process.cmdline()
-    except psutil.Error:  # it has ended, or is not ours to see
-        return ()
-    return found
 
 
 class StartRecorderOperator(CellOperator):
@@ -262,7 +265,8 @@ class StartActionsOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Create the Job with its account and wait until its pod is Ready."""
-        if not cell.scenario.actions:
+        scenario, job = cell.scenario, cell.names.actions_job
+        if not scenario.actions:
             return {"actions": 0}
         with self.opened(cell) as place:
             policies = {
@@ -274,31 +278,20 @@ class StartActionsOperator(CellOperator):
             for number, manifest in policies.items():
                 text = yaml.safe_dump(manifest, sort_keys=False)
                 cell.folder.write_text(cell.folder.swapped_policy(number), text)
-            job = actions_job_for_run(
-                base_manifest("actions", "Job"),
-                place.target,
-                cell.scenario,
-                cell.policy.limits,
-                policies=policies,
-            )
+            base, limits = base_manifest("actions", "Job"), cell.policy.limits
+            made = actions_job_for_run(base, place.target, scenario, limits, policies=policies)
             place.apply_companions("actions")
-            place.kube.create(job)
-            _wait_ready(place.kube, cell, place.start_seconds)
-        return {"actions": len(cell.scenario.actions), "job": cell.names.actions_job}
+            place.kube.create(made)
 
+            def is_player_ready(kube: Kube) -> bool:
+                for pod in pods_of(kube, cell.names.run_id, job):
+                    if (pod.get("status") or {}).get("phase") == "Failed":
+                        told = "the player of the actions ended before the stream"
+                        raise NotReady(f"{told}: {last_words(kube, pod)}")
+                    if is_ready(pod):
+                        return True
+                return False
 
-def _wait_ready(kube: Kube, cell: CellRun, timeout_seconds: float) -> None:
-    job = cell.names.actions_job
-
-    def is_player_ready(kube: Kube) -> bool:
-        pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={cell.names.run_id}")
-        own = [pod for pod in pods if str(pod["metadata"]["name"]).startswith(f"{job}-")]
-        for pod in own:
-            if (pod.get("status") or {}).get("phase") == "Failed":
-                words = last_words(kube, pod)
-                raise NotReady(f"the player of the actions ended before the stream: {words}")
-            if is_ready(pod):
-                return True
-        return False
-
-    kube.wait_until(is_player_ready, timeout_seconds=timeout_seconds, what=f"the pod of Job/{job}")
+            what, within = f"the pod of Job/{job}", place.start_seconds
+            place.kube.wait_until(is_player_ready, timeout_seconds=within, what=what)
+        return {"actions": len(scenario.actions), "job": job}

@@ -235,7 +235,8 @@ class PipelineJob:
                 # Elsewhere the provider passes them to the driver's pod, or refuses them.
                 env_vars=spark_environment() if is_local else None,
             )
-            with contextlib.nullcontext() if is_local else self._variables_of_submission():
+            config = self.target.settings.kubeconfig
+            with contextlib.nullcontext() if is_local else _variables_of_submission(config):
                 # Undecorated: the safeguard around it warns about direct calls of operators.
                 inspect.unwrap(SparkSubmitOperator.execute)(self.submit, context)
 
@@ -284,38 +285,33 @@ class PipelineJob:
                 value=str(self.target.place.name).lower(),
                 allowed="local[N]: executors elsewhere do not have the settings of a secured Kafka",
             )
-        names = self.cell.names
-        arguments = ["--run-folder", self.run_folder]
-        arguments += ["--bootstrap-servers", self.bootstrap_servers]
-        arguments += ["--events-topic", names.events_topic]
-        arguments += ["--processed-topic", names.processed_topic]
-        arguments += ["--telemetry-topic", names.telemetry_topic]
-        return [*arguments, "--held-by", str(os.getpid())] if is_held else arguments
+        flags = {"--run-folder": self.run_folder, "--bootstrap-servers": self.bootstrap_servers}
+        sorts = ("events", "processed", "telemetry")
+        topics = zip(sorts, self.cell.names.topics, strict=True)
+        flags |= {f"--{sort}-topic": topic for sort, topic in topics}
+        if is_held:
+            flags["--held-by"] = str(os.getpid())
+        return [part for flag in flags.items() for part in flag]
 
-    @contextlib.contextmanager
-    def _variables_of_submission(self) -> Iterator[None]:
-        """Set the submission's environment for the block, without that of a Spark in one process.
 
-        Executors could not reach a driver that advertises 127.0.0.1, nor find this machine's
-        Python.
-        """
-        from lagbench.embedded.spark_packages import submit_environment
+@contextlib.contextmanager
+def _variables_of_submission(kubeconfig: str | None) -> Iterator[None]:
+    """Set the submission's environment for the block, without that of a Spark in one process.
 
-        given = submit_environment()
-        if self.target.settings.kubeconfig is not None:
-            given["KUBECONFIG"] = self.target.settings.kubeconfig
-        without = ("SPARK_LOCAL_IP", "PYSPARK_PYTHON")
-        before = {name: os.environ.get(name) for name in (*given, *without)}
-        for name in without:
-            os.environ.pop(name, None)
-        os.environ.update(given)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name, None)
-                if value is not None:
-                    os.environ[name] = value
+    Executors could not reach a driver that advertises 127.0.0.1, nor find this machine's Python.
+    """
+    from lagbench.embedded.spark_packages import submit_environment
+
+    before = dict(os.environ)
+    for name in ("SPARK_LOCAL_IP", "PYSPARK_PYTHON"):
+        os.environ.pop(name, None)
+    os.environ |= submit_environment() | ({} if kubeconfig is None else {"KUBECONFIG": kubeconfig})
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ |= before
 
 
 @contextlib.contextmanager

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lagbench.core.measures.checks import Check, rebalance_count, reconciliation
+from lagbench.core.measures.checks import rebalance_count
 from lagbench.core.measures.measures import Measures
-from lagbench.core.scenario.consumer_kinds import knows_work
+from lagbench.core.verdict.verdict import balance_of
 from lagbench_airflow.links import ReportLink
 from lagbench_airflow.operators.start_companions import CellOperator
 from lagbench_airflow.task_life import CellRun
@@ -14,66 +14,64 @@ from lagbench_airflow.task_life import CellRun
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-CHECKS = "checks.json"
+    from lagbench.core.measures.checks import Check
 
 
-class RunRebalancesCheckOperator(CellOperator):
+class _CheckOperator(CellOperator):
+    """Write a claim's result into ``checks.json``, which the verdict reads.
+
+    A claim that does not hold, or of which nothing is known (null), fails no task: the verdict
+    judges, after everything is written.
+    """
+
+    is_measured = False
+
+    def check(self, cell: CellRun) -> Check:
+        """Return whether the claim holds."""
+        raise NotImplementedError
+
+    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
+        """Check and record."""
+        from lagbench.results.measure_run import record_check
+
+        result = record_check(cell.folder, self.task_id, self.check(cell))
+        self.log.info("%s: %s", self.task_id, result)
+        return result
+
+
+class RunRebalancesCheckOperator(_CheckOperator):
     """Measure the run; check that the group rebalanced only because it was scaled.
 
     After success: ``measures.json`` is written, which all after it reads, and ``checks.json`` has
-    the result (null: unknown). The check does not fail the task. Safe to retry.
+    the result. Safe to retry.
     """
 
-    is_measured = False
-
-    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
+    def check(self, cell: CellRun) -> Check:
         """Count episodes by their cause."""
         from lagbench.results.measure_run import measure_run
 
-        return _recorded(self, cell, rebalance_count(measure_run(cell.folder)))
+        return rebalance_count(measure_run(cell.folder))
 
 
-class ReconcileCheckOperator(CellOperator):
+class ReconcileCheckOperator(_CheckOperator):
     """Check that every acknowledged message was processed exactly once, by identity.
 
-    After success: ``checks.json`` has the result (null: unknown) and the numbers that contradict
-    the claim. The check does not fail the task: the verdict judges, after everything is written.
-    Safe to retry.
+    After success: ``checks.json`` has the result, and the numbers that contradict the claim. Safe
+    to retry.
     """
 
-    is_measured = False
-
-    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
+    def check(self, cell: CellRun) -> Check:
         """Compare the accounting's classes with zero and its totals with each other."""
-        found = cell.folder.read_model(cell.folder.measures, Measures)
-        level = cell.scenario.consumer.accounting
-        check = reconciliation(
-            found.accounting, has_work=knows_work(level), is_output=level == "output"
-        )
-        return _recorded(self, cell, check)
-
-
-def _recorded(task: CellOperator, cell: CellRun, check: Check) -> dict[str, Any]:
-    """Merge one check into ``checks.json`` and return it; the checks run one after the other."""
-    result = {"holds": check.holds, **check.numbers, "reasons": list(check.reasons)}
-    task.log.info("%s: %s", task.task_id, result)
-    cell.folder.write_json(CHECKS, {**_checks(cell), task.task_id: result})
-    return result
-
-
-def _checks(cell: CellRun) -> dict[str, Any]:
-    is_there = (cell.folder.path / CHECKS).exists()
-    found: dict[str, Any] = cell.folder.read_json(CHECKS) if is_there else {}
-    return found
+        return balance_of(cell.folder.read_model(cell.folder.measures, Measures))
 
 
 class VerdictOperator(CellOperator):
     """Judge the run, and write the results for people and gates.
 
     After success the run folder has verdict.json, junit.xml and report.html, all made from the
-    folder alone; the result is pass, fail or undetermined, with what the two checks before it
-    found. The task succeeds with every verdict: the task after it turns the verdict into the run's
-    state. Safe to retry.
+    folder alone; the result is pass, fail or undetermined. It reads what the two checks before it
+    found: without the result of each of them a run does not pass. The task succeeds with every
+    verdict: the task after it turns the verdict into the run's state. Safe to retry.
     """
 
     is_measured = False
@@ -84,14 +82,14 @@ class VerdictOperator(CellOperator):
         """Judge the measures (computed by the rebalance check), write JUnit and report."""
         from lagbench.report.outcome_files import write_junit
         from lagbench.report.page import write_report
-        from lagbench.results.measure_run import judge_run
+        from lagbench.results.measure_run import judge_run, read_checks
 
-        verdict = judge_run(cell.folder)
+        verdict = judge_run(cell.folder, reads_checks=True)
         write_junit(cell.folder)
         report = write_report(cell.folder)
         for slo in verdict.slos:
             self.log.info("%-12s %s: %s (%s)", slo.status, slo.title, slo.reason, slo.threshold)
-        checks = {name: found["holds"] for name, found in _checks(cell).items()}
+        checks = {name: found["holds"] for name, found in read_checks(cell.folder).items()}
         self.log.info("verdict: %s; checks: %s; report: %s", verdict.status, checks, report)
         return {
             "run_id": cell.names.run_id,

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -69,10 +69,10 @@ def report_app(*, is_open: bool = False) -> FastAPI:
         if folder is not None and folder.report.is_file():
             return RedirectResponse(report_path(folder.run_id))
         if folder is not None:
-            page = live_page(folder.run_id)
-        else:
-            page = waiting_page() if dag_id in DAGS_WITH_REPORT else no_report_page()
-        return HTMLResponse(page.html, headers=dict(page.headers))
+            return live_page(folder.run_id)
+        # Before its run folder is there the page looks again by itself.
+        name = "waiting.html.j2" if dag_id in DAGS_WITH_REPORT else "no_report.html.j2"
+        return _page(name, "theme.js")
 
     @app.get("/live/{run_id}/events")
     def events(run_id: RunId, offset: Offset = 0, last_event: LastEvent = None) -> Response:
@@ -108,40 +108,17 @@ _ASSETS = Path(__file__).resolve().parent / "assets"
 
 _LIVE_SCRIPTS = ("course.js", "view.js", "curves.js", "stream.js")
 
-_THEME_SCRIPTS = ("theme.js",)
 
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page and its headers."""
-
-    html: str
-    headers: Mapping[str, str]
-
-
-def live_page(run_id: str) -> Page:
+def live_page(run_id: str) -> HTMLResponse:
     """Return the page of a run in progress; names in it come by the stream, as text."""
-    settings = {
-        "run": run_id,
-        "events": f"{public_prefix()}/live/{run_id}/events",
-        "lines": f"{public_prefix()}/live/{run_id}/lines",
-        "report": report_path(run_id),
-    }
-    content = {"run_id": run_id, "settings": _inside_script(settings)}
-    return _page("live.html.j2", _LIVE_SCRIPTS, **content)
+    live = f"{public_prefix()}/live/{run_id}"
+    paths = {"events": f"{live}/events", "lines": f"{live}/lines", "report": report_path(run_id)}
+    # JSON that no text can end: a ``<`` is written as its number.
+    settings = json.dumps({"run": run_id, **paths}).replace("<", "\\u003c")
+    return _page("live.html.j2", *_LIVE_SCRIPTS, run_id=run_id, settings=settings)
 
 
-def waiting_page() -> Page:
-    """Return the page of a Dag run without a run folder; it looks again by itself."""
-    return _page("waiting.html.j2", _THEME_SCRIPTS)
-
-
-def no_report_page() -> Page:
-    """Return the page of a run of a Dag whose runs have no report."""
-    return _page("no_report.html.j2", _THEME_SCRIPTS)
-
-
-def _page(template: str, own_scripts: Sequence[str], **content: str) -> Page:
+def _page(template: str, *own_scripts: str, **content: str) -> HTMLResponse:
     charts, chart_styles = scripts(), styles()
     script = "\n".join(_text(name) for name in own_scripts)
     style = _text("live.css")
@@ -150,8 +127,7 @@ def _page(template: str, own_scripts: Sequence[str], **content: str) -> Page:
         .get_template(template)
         .render(charts=charts, script=script, chart_styles=chart_styles, style=style, **content)
     )
-    headers = of_page([charts, script], [chart_styles, style])
-    return Page(html, headers)
+    return HTMLResponse(html, headers=dict(of_page([charts, script], [chart_styles, style])))
 
 
 @cache
@@ -162,11 +138,6 @@ def _templates() -> Environment:
 @cache
 def _text(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
-
-
-def _inside_script(content: Mapping[str, str]) -> str:
-    """Return JSON that no text can end: a ``<`` is written as its number."""
-    return json.dumps(content).replace("<", "\\u003c")
 
 
 # A report contains its scripts and styles and needs nothing from elsewhere. A run folder may come
@@ -208,22 +179,15 @@ _KNOWN = re.compile(
     r"|what-if)\.json|(live|phases|records)\.jsonl|logs/[A-Za-z0-9][\w.-]{0,200}\.log)"
 )
 """The files that a run writes for its readers, without manifests, which may have Secrets."""
-
 MOST_BYTES = 256 * 1024
 """Bytes of one reading: 500 lines and more."""
-
 STALE_SECONDS = 45.0
 """Lines come each second, later each 10 s. A file without a new one for longer has no follower."""
-
 STREAM_SECONDS = 600.0
-
 HEARTBEAT_SECONDS = 15.0
-
 LOOK_SECONDS = 1.0
-
 AGAIN_MILLISECONDS = 1000
 """The browser waits for that time before it opens the next stream."""
-
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """The second one lets a proxy pass each event on at once."""
 
@@ -258,12 +222,8 @@ class Reading:
 
     def as_json(self) -> str:
         """Return it as JSON; its lines are JSON already."""
-        facts = {
-            "next": self.next_offset,
-            "report": self.has_report,
-            "over": self.is_over,
-            "failure": self.failure,
-        }
+        state = {"report": self.has_report, "over": self.is_over, "failure": self.failure}
+        facts = {"next": self.next_offset, **state}
         return f'{json.dumps(facts)[:-1]}, "lines": [{", ".join(self.lines)}]}}'
 
 

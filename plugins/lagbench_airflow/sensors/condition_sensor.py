@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import (
 )
 
 from lagbench.errors import WrongInput
+from lagbench_airflow.hooks import kafka, kube
 from lagbench_airflow.task_life import wrong_input_is_final
 from lagbench_airflow.triggers.condition import (
     Condition,
@@ -84,8 +85,6 @@ class ConditionSensor(BaseSensorOperator):
 
     def check_connections(self) -> None:
         """Read the connections, so that a missing one ends the task at once."""
-        from lagbench_airflow.hooks import kafka, kube
-
         if hasattr(self, "kafka_conn_id"):
             kafka.KafkaHook(self.kafka_conn_id).settings()
         if hasattr(self, "kubernetes_conn_id"):

@@ -14,6 +14,7 @@ from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.stream_tail import resting_lag_records, resting_replicas
 from lagbench.errors import StillWaiting
+from lagbench_airflow.hooks import kafka
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.task_life import CellRun, record_phase, wrong_input_is_final
 from lagbench_airflow.triggers.condition import Condition, Reason
@@ -93,11 +94,8 @@ class RunSensor(ConditionSensor):
         """Return the condition of the run, or those of its two groups by their names."""
         if cell.second is None or self.until.is_of_run:
             return {"": self.until.condition(self, cell)}
-        names = ("first_group", "second_group")
-        return {
-            name: self.until.condition(self, group)
-            for name, group in zip(names, cell.groups, strict=True)
-        }
+        groups = zip(("first_group", "second_group"), cell.groups, strict=True)
+        return {name: self.until.condition(self, group) for name, group in groups}
 
     def condition(self) -> Condition:
         """Return the condition of the run's first group."""
@@ -112,47 +110,35 @@ class RunSensor(ConditionSensor):
         """Begin the phase and wait."""
         with wrong_input_is_final():
             cell = CellRun.open(self.run_folder)
-            servers = self._bootstrap_servers()
+            servers = kafka.KafkaHook(self.kafka_conn_id).bootstrap_servers
             record_phase(cell.folder, self.task_id, "started", bootstrap_servers=servers)
             event = self.await_event(
                 self.conditions(cell), self.most_seconds(cell), self.until.hold_seconds(cell)
             )
         return self.execute_complete(context, event)
 
-    def execute_complete(
-        self,
-        context: Context,  # noqa: ARG002 - Airflow passes it
-        event: dict[str, Any],
-    ) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """End the phase; return whether the state was reached, and the last reading."""
         reason, seen = Reason(event["reason"]), event["seen"]
         cell = CellRun.open(self.run_folder)
         said = f"{self.task_id}: {reason.value}, last seen {seen}"
+        failure: Exception | None = None
         if reason is Reason.REFUSED:
-            why = str(seen.get("error", said))
-            record_phase(cell.folder, self.task_id, "failed", detail=why)
-            raise AirflowFailException(why)
-        if reason is Reason.TIMED_OUT and self.until.fails_on_timeout:
-            record_phase(cell.folder, self.task_id, "failed", detail=said)
-            raise StillWaiting(
+            said = str(seen.get("error", said))
+            failure = AirflowFailException(said)
+        elif reason is Reason.TIMED_OUT and self.until.fails_on_timeout:
+            failure = StillWaiting(
                 f"waited {self.most_seconds(cell):.0f} s for {self.task_id}; last seen: {seen}. "
                 "Look at the pods' logs, or raise the scenario's timeouts"
             )
+        if failure is not None:
+            record_phase(cell.folder, self.task_id, "failed", detail=said)
+            raise failure
         if reason is not Reason.REACHED:
             self.log.warning("%s; the run continues, and the verdict will report it", said)
-        record_phase(
-            cell.folder,
-            self.task_id,
-            "finished",
-            bootstrap_servers=self._bootstrap_servers(),
-            detail=reason.value,
-        )
+        ended = {"bootstrap_servers": kafka.KafkaHook(self.kafka_conn_id).bootstrap_servers}
+        record_phase(cell.folder, self.task_id, "finished", **ended, detail=reason.value)
         return {"reached": reason is Reason.REACHED, "reason": reason.value, "seen": seen}
-
-    def _bootstrap_servers(self) -> str:
-        from lagbench_airflow.hooks.kafka import KafkaHook
-
-        return KafkaHook(self.kafka_conn_id).bootstrap_servers
 
 
 def _drain_seconds(cell: CellRun) -> float:

@@ -11,22 +11,19 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from lagbench.errors import NotReady, PodsEnded, WrongInput
+from lagbench_airflow.hooks import kafka, kube
 
 if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
     from lagbench.adapters.kube.kube import Kube
-    from lagbench_airflow.hooks.kafka import LagReader
 
 HOLD_LOOK_SECONDS = 1.0
 """While a condition holds it is read at least so often: a relapse between two looks is not seen."""
-
-
-_Client = TypeVar("_Client")
 
 
 class Reason(StrEnum):
@@ -62,27 +59,24 @@ class KeptClients:
 
     def kube(self, conn_id: str) -> Kube:
         """Return the client of a cluster."""
-        from lagbench_airflow.hooks import kube
-
-        return self._client("kube", conn_id, lambda: kube.open_kube(conn_id))
+        found: Kube = self._client("kube", conn_id, lambda: kube.open_kube(conn_id))
+        return found
 
     def kafka_admin(self, conn_id: str) -> KafkaAdmin:
         """Return the administrator of a Kafka."""
-        from lagbench_airflow.hooks import kafka
+        found: KafkaAdmin = self._client("admin", conn_id, kafka.KafkaHook(conn_id).get_conn)
+        return found
 
-        return self._client("admin", conn_id, lambda: kafka.KafkaHook(conn_id).get_conn())
-
-    def lag_reader(self, conn_id: str) -> LagReader:
+    def lag_reader(self, conn_id: str) -> kafka.LagReader:
         """Return the reader of lag in a Kafka."""
-        from lagbench_airflow.hooks import kafka
+        opened = kafka.KafkaHook(conn_id).open_lag_reader
+        found: kafka.LagReader = self._client("lag", conn_id, opened)
+        return found
 
-        return self._client("lag", conn_id, lambda: kafka.KafkaHook(conn_id).open_lag_reader())
-
-    def _client(self, kind: str, conn_id: str, opened: Callable[[], _Client]) -> _Client:
+    def _client(self, kind: str, conn_id: str, opened: Callable[[], Any]) -> Any:
         if (kind, conn_id) not in self._kept:
             self._kept[kind, conn_id] = opened()
-        found: _Client = self._kept[kind, conn_id]
-        return found
+        return self._kept[kind, conn_id]
 
     def close(self) -> None:
         """Close all open clients, even if closing one of them fails."""
@@ -137,15 +131,14 @@ class ConditionTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and all arguments."""
+        conditions = {
+            name: [f"{type(one).__module__}.{type(one).__qualname__}", asdict(one)]  # type: ignore[call-overload]
+            for name, one in self.conditions.items()
+        }
+        names = ("deadline_at", "hold_seconds", "poll_seconds", "not_before_at")
         return f"{__name__}.ConditionTrigger", {
-            "conditions": {
-                name: [f"{type(one).__module__}.{type(one).__qualname__}", asdict(one)]  # type: ignore[call-overload]
-                for name, one in self.conditions.items()
-            },
-            "deadline_at": self.deadline_at,
-            "hold_seconds": self.hold_seconds,
-            "poll_seconds": self.poll_seconds,
-            "not_before_at": self.not_before_at,
+            "conditions": conditions,
+            **{name: getattr(self, name) for name in names},
             "met": {name: reading.seen for name, reading in self.met.items()},
         }
 
@@ -229,6 +222,16 @@ def _made(condition: Any) -> Condition:
     return made
 
 
+def run_inline(trigger: ConditionTrigger) -> dict[str, Any]:
+    """Wait for the trigger in this process; the same loop as in the triggerer."""
+
+    async def first_event() -> dict[str, Any]:
+        (event,) = [dict(event.payload) async for event in trigger.run()]
+        return event
+
+    return asyncio.run(first_event())
+
+
 def look_once(condition: Condition, *, hold_seconds: float, poll_seconds: float) -> dict[str, Any]:
     """Look once in this process; a condition that holds is watched until it has held, or ends."""
     trigger = ConditionTrigger(
@@ -239,13 +242,3 @@ def look_once(condition: Condition, *, hold_seconds: float, poll_seconds: float)
     )
     trigger.finishes_hold = True
     return run_inline(trigger)
-
-
-def run_inline(trigger: ConditionTrigger) -> dict[str, Any]:
-    """Wait for the trigger in this process; the same loop as in the triggerer."""
-
-    async def first_event() -> dict[str, Any]:
-        (event,) = [dict(event.payload) async for event in trigger.run()]
-        return event
-
-    return asyncio.run(first_event())

@@ -112,7 +112,13 @@ def test_the_hours_are_printed_first(home: Home) -> None:
 
 
 def test_the_plan_starts_nothing(home: Home) -> None:
-    """It prints hours, order and prediction; more pairs take more hours."""
+    """It prints hours, order and prediction; more pairs take more hours.
+
+    Without a name the command lists the catalog.
+    """
+    assert home.run() == ExitCode.PASS
+    assert "rebalance_dip" in home.said
+    assert "aa_quick_spike" in home.said
     assert home.run(str(home.file), "--plan", "--pairs", "12") == ExitCode.PASS
 
     assert "about 2.0 hours, 12 pairs, 24 runs" in home.said
@@ -139,8 +145,15 @@ def test_a_stopped_experiment_goes_on(home: Home) -> None:
 
 
 def test_a_finished_experiment_starts_anew(home: Home) -> None:
-    """The next call draws the same order again and makes all runs in a folder of its own."""
+    """The next call draws the same order again and makes all runs in a folder of its own.
+
+    Stopped with all runs recorded, only the result is written.
+    """
     home.run(str(home.file))
+    home.folder.result.unlink()
+    assert home.run(str(home.file)) == ExitCode.PASS
+    assert home.folder.result.exists()
+    assert len(home.confs) == 12
     home.run(str(home.file))
 
     assert len(executions("tiny", home.runs)) == 2
@@ -162,16 +175,6 @@ def test_an_experiment_is_kept_in_a_named_folder(home: Home) -> None:
     assert home.run(*asked) == ExitCode.PASS
     assert len(home.confs) == 13
     assert "eager minus calm, 6 pairs" in home.said
-
-
-def test_a_stop_before_the_result_needs_no_further_run(home: Home) -> None:
-    """With all runs recorded only the result is written."""
-    home.run(str(home.file))
-    home.folder.result.unlink()
-
-    assert home.run(str(home.file)) == ExitCode.PASS
-    assert home.folder.result.exists()
-    assert len(home.confs) == 12
 
 
 def test_a_run_without_a_verdict_is_tried_once_more(home: Home) -> None:
@@ -216,21 +219,17 @@ def test_a_gap_makes_the_result_undetermined(home: Home) -> None:
     assert "seed 2, repeated" in home.said
 
 
-def test_the_list_shows_the_catalog(home: Home) -> None:
-    """Each experiment has its pairs, hours and question."""
-    assert home.run() == ExitCode.PASS
-
-    assert "rebalance_dip" in home.said
-    assert "aa_quick_spike" in home.said
-
-
 def test_no_run_starts_that_does_not_fit_into_the_hours(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twelve runs of 300 s have an hour: with half an hour six are made, and the others are named.
 
-    The exit code is that of an undetermined result, and the same command ends the experiment.
+    The exit code is that of an undetermined result, and the same command ends the experiment. With
+    too little time for one run no bench is started, and no execution begins.
     """
+    assert home.run(str(home.file), "--hours", "0.0167") == ExitCode.UNDETERMINED
+    assert (home.confs, executions("tiny", home.runs)) == ([], [])
+    assert "0 of 12 runs are done" in home.said
     clock = SimpleNamespace(monotonic=lambda: len(home.confs) * 300, time_ns=time.time_ns)
     monkeypatch.setattr(experiment_command, "time", clock)
 
@@ -242,15 +241,6 @@ def test_no_run_starts_that_does_not_fit_into_the_hours(
 
     assert home.run(str(home.file), "--hours", "2") == ExitCode.PASS
     assert len(home.confs) == 12
-
-
-def test_too_little_time_opens_nothing(home: Home) -> None:
-    """A minute is not enough for a run of 300 s: no bench is started, no execution begins."""
-    assert home.run(str(home.file), "--hours", "0.0167") == ExitCode.UNDETERMINED
-
-    assert home.confs == []
-    assert executions("tiny", home.runs) == []
-    assert "0 of 12 runs are done" in home.said
 
 
 def test_several_experiments_run_one_after_the_other(home: Home) -> None:
@@ -268,6 +258,7 @@ def test_several_experiments_run_one_after_the_other(home: Home) -> None:
     assert home.run(*asked, rehearse=home.rehearse(how)) == ExitCode.UNDETERMINED
 
     assert len(home.confs) == 25
+    assert "2 experiments: about 2.0 hours" in home.said
     home.said = "".join(home.said.split())  # lines end at any word of a long path
     assert f"tiny:finished:{folder / 'tiny' / 'result.md'}" in home.said
     assert "second:finished,withagap" in home.said
@@ -298,17 +289,6 @@ def test_wrong_input_starts_none_of_the_experiments(home: Home, arguments: tuple
     assert home.run(str(home.file), *more) == ExitCode.WRONG_INPUT
 
     assert home.confs == []
-
-
-def test_the_plan_of_several_shows_each(home: Home) -> None:
-    """With the hours of all of them together."""
-    second = home.write("second", title="Second")
-
-    assert home.run(str(home.file), second, "--plan") == ExitCode.PASS
-
-    assert "Tiny: about 1.0 hours" in home.said
-    assert "Second: about 1.0 hours" in home.said
-    assert "2 experiments: about 2.0 hours" in home.said
 
 
 def test_an_identity_experiment_shows_its_claims(home: Home) -> None:

@@ -52,6 +52,7 @@ class Scripted:
 @pytest.fixture(autouse=True)
 def _signals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path))
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
@@ -64,7 +65,7 @@ def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **how: Any) -> tup
     said, conf = io.StringIO(), {"run_id": "a", "scenario": "quick_spike"}
     terminal = Terminal(file=said, width=200)
     with pytest.raises(KeyboardInterrupt if how else NotReady) as ended:
-        follow(terminal, tmp_path, {}, conf=conf, server=None, has_bench=lambda: bool(how))
+        follow(terminal, {}, conf=conf, server=None, has_bench=lambda: bool(how))
     return kind.cancelled, said.getvalue() + str(ended.value)
 
 

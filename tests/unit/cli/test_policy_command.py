@@ -219,12 +219,8 @@ def test_a_cluster_decides(check: Any, facts: str) -> None:
         "  API group argoproj.io: not served",
     }
     assert "LimitRanges" not in answer.out
-
-
-def test_json_names_the_facts(check: Any, facts: str) -> None:
-    """Null is what was not asked, also the cluster as a whole."""
+    # Null is what was not asked, also the cluster as a whole.
     cluster = json.loads(check("lag-quick", "--target", facts, "--json").out)["cluster"]
-
     assert json.loads(check("lag-quick", "--json").out)["cluster"] is None
     assert (cluster["target"], cluster["scaled_objects"]) == (facts, ["theirs"])
     assert cluster["limit_ranges"] is None

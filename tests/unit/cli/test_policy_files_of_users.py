@@ -106,16 +106,27 @@ def test_a_policy_is_kept_as_kubectl_reads_it(tmp_path: Path) -> None:
     assert load_policy(path).manifest == QUICK
 
 
-def test_a_limitation_that_keeps_none_is_one_message(tmp_path: Path) -> None:
-    """A plan rejects it before anything is predicted."""
+@pytest.mark.parametrize(
+    ("field", "value", "is_planned"),
+    [("partitionLimitation", "11-0", True), ("topic", "orders,payments", False)],
+)
+def test_a_source_that_never_answers_is_one_message(
+    field: str, value: str, tmp_path: Path, *, is_planned: bool
+) -> None:
+    """A plan rejects it before anything is predicted; alerts have no series to watch."""
     policy = copy.deepcopy(QUICK)
-    policy["spec"]["triggers"][0]["metadata"]["partitionLimitation"] = "11-0"
+    policy["spec"]["triggers"][0]["metadata"][field] = value
     path = tmp_path / "p.yaml"
     path.write_text(yaml.safe_dump(policy))
 
+    def use() -> object:
+        if is_planned:
+            return checked_cell("quick_spike", policy=str(path))
+        return rules_of_documents([policy], where="f")
+
     with pytest.raises(WrongInput) as caught:
-        checked_cell("quick_spike", policy=str(path))
-    assert caught.value.field == "spec.triggers[0].metadata.partitionLimitation"
+        use()
+    assert caught.value.field == f"spec.triggers[0].metadata.{field}"
 
 
 def test_alerts_count_the_kept_partitions() -> None:
@@ -143,14 +154,6 @@ def test_a_policy_without_a_namespace_says_which_is_assumed(
     shown = capsys.readouterr().out
     assert f'namespace="{options[-1] if options else "default"}"' in shown
     assert ("names no namespace" in shown) is not options
-
-
-def test_alerts_refuse_a_source_that_never_answers() -> None:
-    """What a check calls broken has no series to watch."""
-    policy = copy.deepcopy(QUICK)
-    policy["spec"]["triggers"][0]["metadata"]["topic"] = "orders,payments"
-    with pytest.raises(WrongInput):
-        rules_of_documents([policy], where="f")
 
 
 HPA = {

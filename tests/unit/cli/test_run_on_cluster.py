@@ -17,8 +17,7 @@ from lagbench.adapters.runs import run_folder
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.cli import rehearsal, run_command
-from lagbench.cli.rehearsal import log_in_seconds
-from lagbench.cli.run_lock import one_run_at_a_time
+from lagbench.cli.rehearsal import log_in_seconds, one_run_at_a_time
 from lagbench.embedded import bench
 from lagbench.errors import ExitCode, NotReady
 from lagbench.orchestrator import airflow_server, opened_clusters, target
@@ -53,59 +52,42 @@ def home(tmp_path: Path, lagbench: Command) -> Home:
     return Home(tmp_path, lagbench)
 
 
-def torn_down(conf: dict[str, Any]) -> None:
-    """Leave what a whole teardown leaves in the run folder."""
-    folder = run_folder.runs_root() / conf["run_id"]
-    folder.mkdir(parents=True)
-    phase = {"name": "remove_workloads", "state": "finished"}
-    (folder / "phases.jsonl").write_text(json.dumps(phase) + "\n")
-
-
-def test_the_note_stands_while_the_run_does(home: Home) -> None:
-    """It is there before the Dag starts, and gone when the Dag has cleaned up."""
+@pytest.mark.parametrize(
+    ("error", "is_torn_down", "code", "cleaned", "notes"),
+    [
+        (None, True, ExitCode.PASS, [], 0),
+        # The next down, or the next run there, cleans up.
+        (NotReady("no verdict"), False, ExitCode.NOT_READY, [], 1),
+        (KeyboardInterrupt(), False, 130, ["context:prod"], 0),
+        # After its teardown the cluster may be another run's.
+        (KeyboardInterrupt(), True, 130, [], 0),
+    ],
+)
+def test_the_note_stands_while_the_run_does(
+    home: Home,
+    error: BaseException | None,
+    *,
+    is_torn_down: bool,
+    code: int,
+    cleaned: list[str],
+    notes: int,
+) -> None:
+    """It is there before the Dag starts, and gone when the cluster is known to be clean."""
     seen: list[int] = []
 
     def follow(*_: object, conf: dict[str, Any], **__: object) -> None:
         seen.append(len(cluster_notes(home.state_dir, "run")))
-        torn_down(conf)
+        if is_torn_down:  # what a whole teardown leaves in the run folder
+            folder = run_folder.runs_root() / conf["run_id"]
+            folder.mkdir(parents=True)
+            phase = {"name": "remove_workloads", "state": "finished"}
+            (folder / "phases.jsonl").write_text(json.dumps(phase) + "\n")
+        if error is not None:
+            raise error
 
-    assert home.run(follow).code == ExitCode.PASS
+    assert home.run(follow).code == code
     assert seen == [1]
-    assert cluster_notes(home.state_dir) == []
-    assert home.cleaned == []
-
-
-def test_a_run_whose_teardown_failed_stays_noted(home: Home) -> None:
-    """The next down, or the next run there, cleans up."""
-
-    def follow(*_: object, **__: object) -> None:
-        raise NotReady("the run ended in phase remove_workloads without a verdict")
-
-    assert home.run(follow).code == ExitCode.NOT_READY
-    assert len(cluster_notes(home.state_dir, "run")) == 1
-
-
-def test_an_interrupted_run_cleans_up(home: Home) -> None:
-    """And then nothing is noted any more."""
-
-    def follow(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    assert home.run(follow).code == 130
-    assert home.cleaned == ["context:prod"]
-    assert cluster_notes(home.state_dir) == []
-
-
-def test_a_run_interrupted_after_its_teardown_has_nothing_to_clean(home: Home) -> None:
-    """By then the cluster may be another run's."""
-
-    def follow(*_: object, conf: dict[str, Any], **__: object) -> None:
-        torn_down(conf)
-        raise KeyboardInterrupt
-
-    assert home.run(follow).code == 130
-    assert home.cleaned == []
-    assert cluster_notes(home.state_dir) == []
+    assert (home.cleaned, len(cluster_notes(home.state_dir, "run"))) == (cleaned, notes)
 
 
 def test_an_interrupted_run_that_cannot_clean_up_says_so(
@@ -120,10 +102,9 @@ def test_an_interrupted_run_that_cannot_clean_up_says_so(
         raise NotReady("https://api does not answer")
 
     monkeypatch.setattr(ClusterTarget, "clean_up", away)
-
     answer = home.run(follow)
-    assert answer.code == ExitCode.NOT_READY
-    assert "https://api does not answer" in answer.err
+
+    assert (answer.code, "https://api does not answer" in answer.err) == (ExitCode.NOT_READY, True)
     assert len(cluster_notes(home.state_dir, "run")) == 1
 
 
@@ -173,19 +154,16 @@ def touched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return touched
 
 
-def test_down_touches_no_cluster_that_was_not_opened(lagbench: Command, touched: list[Any]) -> None:
-    """A kubeconfig of the shell is no reason to look at its cluster."""
-    lagbench.monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
-
-    assert lagbench("down").code == ExitCode.PASS
-    assert touched == []
-    assert not lagbench.state.exists()
-
-
-def test_down_leaves_a_kubeconfig_that_leads_elsewhere(
+def test_down_touches_no_cluster_that_it_does_not_know(
     lagbench: Command, tmp_path: Path, touched: list[Any]
 ) -> None:
-    """The context has another API server than when it was opened: nothing is asked of that one."""
+    """A kubeconfig of the shell is no reason to look at its cluster.
+
+    Nor is a context that has another API server now than when it was opened.
+    """
+    lagbench.monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    assert lagbench("down").code == ExitCode.PASS
+    assert not lagbench.state.exists()
     ClusterNote.write(lagbench.state, cluster_target(tmp_path, "https://api"), "run")
     cluster_target(tmp_path, "https://other")
     answer = lagbench("down")

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -21,7 +22,7 @@ from tests.fakes.live_cell import live_cell
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli import cell_commands, watched_run
 from lagbench.cli.cell_commands import report, show, watch
-from lagbench.cli.run_lock import one_run_at_a_time, stop_running_run
+from lagbench.cli.rehearsal import one_run_at_a_time, stop_running_run
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.watched_run import ProgressDisplay, RunView, WatchedRun, panel, sparkline
 from lagbench.core.live.live_line import LiveLine, LivePhase, decode_line, encode_line
@@ -110,7 +111,7 @@ def test_another_follower_begins_anew() -> None:
     view = view_of(FIRST, SECOND, FIRST)
 
     assert view.standing == {}
-    assert list(view.lag_history) == [None, 1234, None]
+    assert [line.lag for line in view.lines] == [None, 1234, None]
 
 
 def test_elsewhere_a_line_tells_phase_and_figures() -> None:
@@ -193,6 +194,9 @@ def test_the_follower_s_end_is_awaited_for_a_while(
         assert is_followed(run_folder.live)
 
 
+OBSERVED = Observation(group="shop", topic="orders").as_dict()
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """Return the folder of a run that began long ago."""
@@ -202,31 +206,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     return made
 
 
-def test_an_unknown_run_is_wrong_input(folder: RunFolder) -> None:
-    """The message lists the runs that there are."""
-    with pytest.raises(WrongInput, match="one of a-run") as refused:
-        watch("another")
-
-    assert refused.value.exit_code == ExitCode.WRONG_INPUT
-
-
-@pytest.mark.parametrize("has_lines", [False, True])
-def test_a_run_that_has_ended_is_wrong_input(folder: RunFolder, has_lines: bool) -> None:
-    """A run without a follower is no longer in progress; the message names the next command."""
+@pytest.mark.parametrize(
+    ("run", "manifest", "has_lines", "named"),
+    [
+        ("another", {}, False, "one of a-run"),
+        # A run without a follower is no longer in progress; the message names the next command.
+        ("a-run", {}, False, "lagbench show a-run"),
+        ("a-run", {}, True, "lagbench show a-run"),
+        # An observation shows itself in its own terminal, and no follower will come.
+        ("a-run", {"observed": OBSERVED}, False, "lagbench show a-run"),
+    ],
+)
+def test_what_cannot_be_watched_is_wrong_input(
+    folder: RunFolder, run: str, manifest: dict[str, Any], has_lines: bool, named: str
+) -> None:
+    """By name, with what there is."""
     if has_lines:
         folder.live.write_bytes(encode_line(LiveLine(at=1)))
+    if manifest:
+        folder.write_json(folder.manifest, {"created_at": time.time_ns(), **manifest})
 
-    with pytest.raises(WrongInput, match="lagbench show a-run"):
-        watch("a-run")
-
-
-def test_an_observation_has_no_live_lines(folder: RunFolder) -> None:
-    """It shows itself in its own terminal, and no follower will come."""
-    seen = Observation(group="shop", topic="orders").as_dict()
-    folder.write_json(folder.manifest, {"created_at": time.time_ns(), "observed": seen})
-
-    with pytest.raises(WrongInput, match="lagbench show a-run"):
-        watch("a-run")
+    with pytest.raises(WrongInput, match=named):
+        watch(run)
 
 
 def test_a_young_run_is_awaited(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,51 +293,34 @@ def test_a_run_in_progress_gets_no_page_of_a_stopped_one(
 HOLD = """
 import signal, sys
 from pathlib import Path
-from lagbench.cli.run_lock import one_run_at_a_time
+from lagbench.cli.rehearsal import one_run_at_a_time
 with one_run_at_a_time(Path(sys.argv[1])):
     print("held", flush=True)
+    {then}
+    print("ready", flush=True)
     signal.pause()
 """
 
 
-def test_a_second_run_is_refused_by_name(tmp_path: Path) -> None:
-    """The message names the process that holds the bench."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    ) as holder:
+@pytest.mark.parametrize("is_deaf", [False, True])
+def test_a_second_run_is_refused_by_name(tmp_path: Path, *, is_deaf: bool) -> None:
+    """The message names the process that holds the bench; it is asked to end, and then killed.
+
+    After a run the next one may start, and there is nothing to stop.
+    """
+    code = HOLD.format(then="signal.signal(15, signal.SIG_IGN)" if is_deaf else "")
+    command, said = [sys.executable, "-c", code, str(tmp_path)], list[str]()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
+        assert [holder.stdout.readline() for _ in range(2)] == ["held\n", "ready\n"]
         with pytest.raises(NotReady, match=str(holder.pid)), one_run_at_a_time(tmp_path):
             pass
-        assert stop_running_run(tmp_path) == "a run"
+        grace = 0.2 if is_deaf else 60
+        assert stop_running_run(tmp_path, grace_seconds=grace, say=said.append) == "a run"
         assert not psutil.pid_exists(holder.pid)
+        assert len(said) == 1 + is_deaf
+        assert all(f"pid {holder.pid}" in line for line in said)
 
-
-def test_a_run_that_does_not_end_is_killed_and_said(tmp_path: Path) -> None:
-    """Once when it is asked to end, and once when that was not enough."""
-    deaf = HOLD.replace(
-        "signal.pause()",
-        "signal.signal(15, signal.SIG_IGN)\n    print('deaf', flush=True)\n    signal.pause()",
-    )
-    said: list[str] = []
-    with subprocess.Popen(
-        [sys.executable, "-c", deaf, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert [holder.stdout.readline() for _ in range(2)] == ["held\n", "deaf\n"]
-
-        stop_running_run(tmp_path, grace_seconds=0.2, say=said.append)
-
-    asked, killed = said
-    assert f"pid {holder.pid}" in asked
-    assert f"pid {holder.pid}" in killed
-
-
-def test_the_lock_ends_with_its_run(tmp_path: Path) -> None:
-    """After a run the next one may start, and there is nothing to stop."""
     with one_run_at_a_time(tmp_path):
         pass
-    with one_run_at_a_time(tmp_path):
-        pass
-
     assert not stop_running_run(tmp_path)

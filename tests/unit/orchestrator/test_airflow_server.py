@@ -100,9 +100,6 @@ def test_a_part_that_is_started_again_is_awaited(
     assert answers == []
 
 
-AIRFLOW_SERVER = AirflowServer(pid=1, started_at=0.0, url="http://127.0.0.1:1", user="admin")
-
-
 class Airflow:
     """Answers in their order: a state of the run, a status code, or None for silence."""
 
@@ -157,7 +154,7 @@ def run(airflow: Airflow, tmp_path: Path) -> ServerDagRun:
 
 def triggered(state_dir: Path, run_id: str) -> ServerDagRun:
     """Return a run after its trigger."""
-    found = ServerDagRun(AIRFLOW_SERVER, state_dir, {"run_id": run_id})
+    found = ServerDagRun(SERVER, state_dir, {"run_id": run_id})
     found.start()
     return found
 
@@ -191,27 +188,14 @@ def test_a_run_does_not_wait_for_a_dead_scheduler(airflow: Airflow, run: ServerD
 
 
 def test_an_expired_token_is_renewed(airflow: Airflow, run: ServerDagRun) -> None:
-    """A long run outlives its login."""
+    """A long run outlives its login. The server, which also measures, is asked once a second."""
+    airflow.answers = []
+    airflow.now += 0.5
+    assert not run.is_finished()
     airflow.answers, airflow.now = [401, "success"], 10.0
 
     assert run.is_finished()
     assert airflow.tokens == 2
-
-
-def test_a_run_that_the_server_does_not_know_ends_at_once(
-    airflow: Airflow, run: ServerDagRun
-) -> None:
-    """Someone deleted it there: no later answer will differ."""
-    with pytest.raises(NotReady, match="rejected GET"):
-        airflow.looks(run, 404)
-
-
-def test_the_server_is_asked_once_a_second(airflow: Airflow, run: ServerDagRun) -> None:
-    """The bench measures on the same machine."""
-    airflow.answers = []
-
-    airflow.now += 0.5
-    assert not run.is_finished()
 
 
 def test_a_trigger_without_an_answer_may_have_arrived(airflow: Airflow, tmp_path: Path) -> None:
@@ -226,35 +210,39 @@ def test_a_trigger_without_an_answer_may_have_arrived(airflow: Airflow, tmp_path
         airflow.looks(lost, 404, 404, 404, apart=50.0)
 
 
-def test_a_trigger_that_is_rejected_ends_at_once(airflow: Airflow, tmp_path: Path) -> None:
-    """Wrong parameters are no silence."""
+def test_what_is_rejected_ends_at_once(airflow: Airflow, run: ServerDagRun, tmp_path: Path) -> None:
+    """A run that the server does not know was deleted there; wrong parameters are no silence."""
+    with pytest.raises(NotReady, match="rejected GET"):
+        airflow.looks(run, 404)
     airflow.answers = [400]
-
     with pytest.raises(NotReady, match="rejected POST"):
         triggered(tmp_path, "spike-4")
 
 
-def test_a_users_connection_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An Airflow connection set by the user replaces the embedded bench's."""
-    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "theirs")
-    environment = airflow_environment(tmp_path, {"AIRFLOW_CONN_KAFKA_DEFAULT": "ours"})
+@pytest.mark.parametrize(
+    ("name", "of_shell", "ours", "wins"),
+    [
+        # An Airflow connection set by the user replaces the embedded bench's.
+        ("AIRFLOW_CONN_KAFKA_DEFAULT", "theirs", "ours", "theirs"),
+        # The shell's kubeconfig may name a real cluster, and its home has another database.
+        ("KUBECONFIG", "/somewhere/production", "embedded", "embedded"),
+        ("AIRFLOW_HOME", "/home/me/airflow", None, None),
+    ],
+)
+def test_what_of_a_user_s_shell_reaches_airflow(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    name: str,
+    of_shell: str,
+    ours: str | None,
+    wins: str | None,
+) -> None:
+    """Only what is meant for it."""
+    monkeypatch.setenv(name, of_shell)
+    environment = airflow_environment(tmp_path, {} if ours is None else {name: ours})
 
-    assert environment["AIRFLOW_CONN_KAFKA_DEFAULT"] == "theirs"
-
-
-def test_a_users_kubeconfig_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shell's KUBECONFIG never reaches the embedded bench: it may name a real cluster."""
-    monkeypatch.setenv("KUBECONFIG", "/somewhere/production")
-    environment = airflow_environment(tmp_path, {"KUBECONFIG": "embedded"})
-
-    assert environment["KUBECONFIG"] == "embedded"
-
-
-def test_a_users_own_airflow_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shell's AIRFLOW_HOME has another Airflow's database, which must not be migrated."""
-    monkeypatch.setenv("AIRFLOW_HOME", "/home/me/airflow")
-
-    assert airflow_environment(tmp_path, {})["AIRFLOW_HOME"] == str(airflow_home(tmp_path))
+    assert environment[name] == (wins or str(airflow_home(tmp_path)))
 
 
 def test_the_password_is_made_once_and_private(tmp_path: Path) -> None:

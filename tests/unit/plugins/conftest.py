@@ -13,10 +13,13 @@ from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
 from tests.fakes.fake_kube import FakeKube
 from tests.fakes.policies import kafka
 
+from lagbench.adapters.kafka.kafka_admin import TopicSpec
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.cluster.cluster_settings import ClusterSettings
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets
 from lagbench.core.scenario.run_names import RunNames
+from lagbench_airflow.operators.run_consumers import RunConsumersOperator
+from lagbench_airflow.operators.start_companions import StartRecorderOperator
 
 RUN_ID = "quick-spike-20261121-120000-abcd"
 SERVERS = "127.0.0.1:19092"
@@ -161,10 +164,19 @@ def execute(kind: Any, world: World, **arguments: Any) -> dict[str, Any]:
     return result
 
 
-def change_scenario(world: World, **fields: Any) -> None:
-    """Give the run's scenario other fields."""
-    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
-    world.folder.write_text(world.folder.scenario, yaml.safe_dump(scenario | fields))
+def start(world: World) -> None:
+    """Run consumers and recorder, with the run's topics."""
+    world.admin.create_topics([TopicSpec(name, 2) for name in world.names.topics])
+    for kind in (RunConsumersOperator, StartRecorderOperator):
+        execute(kind, world)
+
+
+def change_scenario(world: World, **fields: Any) -> str:
+    """Give the run's scenario other fields; return what it was before."""
+    before = world.folder.read_text(world.folder.scenario)
+    changed = yaml.safe_load(before) | fields
+    world.folder.write_text(world.folder.scenario, yaml.safe_dump(changed))
+    return before
 
 
 @pytest.fixture

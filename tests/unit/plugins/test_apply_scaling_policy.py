@@ -65,7 +65,8 @@ NAMED = scaled(advanced={"horizontalPodAutoscalerConfig": {"name": "orders"}})
 def test_the_run_s_policy_is_in_force(world: World) -> None:
     """The stored object names the run's topic, and KEDA's HPA is kept as it was taken up.
 
-    A kafka trigger needs no server beside KEDA, and no start of the stream.
+    A kafka trigger needs no server beside KEDA, and no start of the stream. What has changed is
+    stored beside the run.
     """
     result = apply(world)
 
@@ -78,6 +79,8 @@ def test_the_run_s_policy_is_in_force(world: World) -> None:
     assert SCALER not in world.kube.calls
     assert "stream_planned_at" not in world.folder.read_json(world.folder.manifest)
     assert apply(world)["diff"] == ""  # a retry
+    assert "-  maxReplicaCount: 4" in apply(world, scaled(maxReplicaCount=8))["diff"]
+    assert "+  maxReplicaCount: 8" in (world.folder.path / "policy.diff").read_text()
 
 
 def test_a_swap_to_an_hpa_deletes_the_scaled_object_first(world: World) -> None:
@@ -116,29 +119,16 @@ def test_an_object_of_somebody_else_is_neither_replaced_nor_deleted(
     assert world.kube.calls == before
 
 
-def test_the_diff_shows_what_changed(world: World) -> None:
-    """The difference between the old and the new policy is stored beside the run."""
+@pytest.mark.parametrize("is_up", [True, False])
+def test_a_policy_that_nobody_takes_up_is_not_in_force(world: World, *, is_up: bool) -> None:
+    """Equal bounds do not tell: KEDA has taken a policy up when its HPA names the run.
+
+    An unreachable autoscaler does not either.
+    """
     apply(world)
-    result = apply(world, scaled(maxReplicaCount=8))
-
-    assert "-  maxReplicaCount: 4" in result["diff"]
-    assert "+  maxReplicaCount: 8" in (world.folder.path / "policy.diff").read_text()
-
-
-def test_a_policy_that_nobody_takes_up_is_not_in_force(world: World) -> None:
-    """Equal bounds do not tell: KEDA has taken a policy up when its HPA names the run."""
-    apply(world)
-    world.kube.leaves_hpa = True
+    world.kube.leaves_hpa, world.kube.is_autoscaler_up = is_up, is_up
     world.kube.objects["ScaledObject", "consumer"]["spec"]["cooldownPeriod"] = 5
     world.kube.objects[HPA_OF_KEDA]["metadata"]["annotations"] = {RUN_ID_ANNOTATION: "another-run"}
-
-    with pytest.raises(StillWaiting, match="ScaledObject/consumer"):
-        apply(world)
-
-
-def test_an_unreachable_autoscaler_is_reported(world: World) -> None:
-    """Its policy does not count as in force."""
-    world.kube.is_autoscaler_up = False
 
     with pytest.raises(StillWaiting, match="ScaledObject/consumer"):
         apply(world)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,10 +10,17 @@ from typing import Any
 
 import kubernetes.client
 import pytest
-import yaml
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.fakes.fake_leases import FakeLeases
-from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SERVERS, World, workload
+from tests.unit.plugins.conftest import (
+    HPA,
+    SCALED_OBJECT,
+    SERVERS,
+    World,
+    change_scenario,
+    execute,
+    workload,
+)
 
 from lagbench.adapters.kube.cluster_lease import HOLDER_NAME, HOLDER_VARIABLE, ClusterLease
 from lagbench.core.cluster.lease import longest_run_seconds
@@ -25,7 +33,6 @@ from lagbench.embedded.jars import BROKER
 from lagbench.embedded.java import find_java
 from lagbench.errors import NotReady
 from lagbench_airflow import bench_life
-from lagbench_airflow import bench_life as plugin
 from lagbench_airflow.bench_life import is_own_bench
 from lagbench_airflow.hooks import target
 from lagbench_airflow.operators.apply_scaling_policy import (
@@ -94,19 +101,17 @@ def test_a_cell_holds_the_lease_until_its_teardown(world: World, leases: FakeLea
 
 
 @pytest.mark.usefixtures("leases")
-@pytest.mark.parametrize("actions", [[], [{"kind": "rolling_restart", "at_seconds": 6}]])
 def test_the_cluster_is_checked_for_what_the_run_needs(
-    world: World, monkeypatch: pytest.MonkeyPatch, actions: list[dict[str, Any]]
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Objects named actions are only in the way of a run that has actions."""
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(bench_life, "check_cluster", lambda *_, **given: asked.append(given))
-    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
-    world.folder.write_text(world.folder.scenario, yaml.safe_dump(scenario | {"actions": actions}))
-
+    bench_up(world)
+    change_scenario(world, actions=[{"kind": "rolling_restart", "at_seconds": 6}])
     bench_up(world)
 
-    assert asked[0]["has_actions"] is bool(actions)
+    assert [given["has_actions"] for given in asked] == [False, True]
     assert [policy["kind"] for policy in asked[0]["policies"]] == ["ScaledObject"]
 
 
@@ -125,17 +130,26 @@ def test_nothing_is_swept_without_the_lease(world: World, leases: FakeLeases) ->
 def test_a_sweep_that_fails_gives_the_lease_back(
     world: World, leases: FakeLeases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Airflow runs no teardown of a setup that failed: the namespace is free again."""
+    """Airflow runs no teardown of a setup that failed: the namespace is free again.
 
-    def stuck(*_: Any, **__: Any) -> None:
-        raise NotReady("pods stay")
-
-    monkeypatch.setattr(bench_life, "remove_everything", stuck)
+    The bench by hand, without a cell, sweeps nothing, so it takes nothing.
+    """
+    bench_life.bring_bench_up(lambda _: None, cell=None)
+    assert leases.writes == []
+    monkeypatch.setattr(bench_life, "remove_everything", failing("pods stay"))
 
     with pytest.raises(NotReady, match="pods stay"):
         bench_up(world)
-
     assert leases.writes == ["create", "delete"]
+
+
+def failing(text: str) -> Callable[..., None]:
+    """Return a function that is not ready."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise NotReady(text)
+
+    return fail
 
 
 @pytest.mark.parametrize(("is_last_try", "holder"), [(False, "here"), (True, None)])
@@ -148,13 +162,12 @@ def test_a_copy_that_fails_leaves_no_workloads(
     holder: str | None,
 ) -> None:
     """The topics stay for the next try, and the namespace is free when there is none."""
-
-    def silent(*_: Any) -> None:
-        raise NotReady("the topic returned no record")
-
-    monkeypatch.setattr(bench_life, "keep_evidence", silent)
+    monkeypatch.setattr(bench_life, "keep_evidence", failing("the topic returned no record"))
     bench_up(world)
-    world.kube.apply(labelled_job(world))
+    job = workload("Job", world.names.producer_job)
+    for part in (job, job["spec"]["template"]):
+        part["metadata"]["labels"] = {RUN_ID_LABEL: world.names.run_id}
+    world.kube.apply(job)
     world.admin.topics[world.names.events_topic] = {0: 0}
 
     with pytest.raises(NotReady, match="no record"):
@@ -165,53 +178,23 @@ def test_a_copy_that_fails_leaves_no_workloads(
     assert leases.holder == holder
 
 
-def labelled_job(world: World) -> dict[str, Any]:
-    """Return an object of the run."""
-    job = workload("Job", world.names.producer_job)
-    job["metadata"]["labels"] = {RUN_ID_LABEL: world.names.run_id}
-    job["spec"]["template"]["metadata"]["labels"] = {RUN_ID_LABEL: world.names.run_id}
-    return job
+def test_the_holder_of_leases_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first task of all stores it, later ones find it, on whatever host.
 
-
-def test_the_bench_by_hand_takes_nothing(world: World, leases: FakeLeases) -> None:
-    """Without a cell nothing is swept, so nothing is taken."""
-    bench_life.bring_bench_up(lambda _: None, cell=None)
-
-    assert leases.writes == []
-
-
-class FakeVariable:
-    """Airflow's Variables in memory."""
-
-    stored: dict[str, str]
-
-    @classmethod
-    def get(cls, key: str, default: Any) -> Any:
-        """Return what is stored."""
-        return cls.stored.get(key, default)
-
-    @classmethod
-    def set(cls, key: str, value: str, description: str) -> None:
-        """Store it."""
-        cls.stored[key] = value
-
-
-def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first task of all stores it, later ones find it, on whatever host."""
-    FakeVariable.stored = {}
-    monkeypatch.setattr(plugin, "Variable", FakeVariable)
-
-    name = plugin.lease_holder()
-
-    assert FakeVariable.stored == {HOLDER_NAME: name}
-    assert plugin.lease_holder() == name
-
-
-def test_an_airflow_of_lagbench_has_it_in_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow itself reads the Variable from there: nothing is written."""
+    An Airflow of lagbench has it in its environment, where Airflow itself reads the Variable.
+    """
+    stored: dict[str, str] = {}
     monkeypatch.setenv(HOLDER_VARIABLE, "laptop-1a2b3c4d")
+    assert bench_life.lease_holder() == "laptop-1a2b3c4d"
+    variable = SimpleNamespace(
+        get=lambda key, default: stored.get(key) or default,
+        set=lambda key, value, description: stored.__setitem__(key, value),
+    )
+    monkeypatch.setattr(bench_life, "Variable", variable)
+    name = bench_life.lease_holder()
 
-    assert plugin.lease_holder() == "laptop-1a2b3c4d"
+    assert stored == {HOLDER_NAME: name}
+    assert bench_life.lease_holder() == name
 
 
 class Machine:
@@ -292,24 +275,17 @@ OURS_INSTEAD = SCALED_OBJECT | {"metadata": {"name": "c", "annotations": {SCALED
 
 
 @pytest.mark.parametrize(("kafka", "broker"), [("embedded", BROKER.version), ("foreign", None)])
-def test_the_embedded_broker_s_version_is_known(
+def test_versions_are_named_where_they_are_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kafka: str, broker: str | None
 ) -> None:
-    """A Kafka of somebody else tells no client its version, so none is made up."""
+    """A Kafka of somebody else tells no client its version; a driver in a pod has its own Java."""
     monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path))
+    java = {"java": find_java().version}
+    assert started_versions(SparkPlace.LOCAL) == java
+    assert started_versions(SparkPlace.KUBERNETES) == {}
     monkeypatch.setattr(bench, "running", lambda _: SimpleNamespace(kafka=kafka))
 
     assert started_versions(SparkPlace.KUBERNETES).get("kafka-broker") == broker
-
-
-def test_the_driver_s_java_is_named_where_it_runs_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is the Java that the bench uses; a driver in a pod has its image's."""
-    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path))
-
-    assert started_versions(SparkPlace.LOCAL) == {"java": find_java().version}
-    assert started_versions(SparkPlace.KUBERNETES) == {}
 
 
 @pytest.mark.parametrize(
@@ -341,10 +317,7 @@ def test_keda_s_version_stands_in_the_manifest(
         metadata.setdefault("labels", {})["app.kubernetes.io/version"] = "2.99.1"
 
     monkeypatch.setattr(world.kube, "_hpa", labelled)
-    operator = ApplyScalingPolicyOperator(
-        task_id="apply_scaling_policy", run_folder=str(world.folder.path)
-    )
-    operator.execute(world.context)
+    execute(ApplyScalingPolicyOperator, world)
 
     assert world.folder.read_json(world.folder.manifest)["versions"]["keda"] == "2.99.1"
     assert set(world.folder.read_json("hpa.json")) == {"name", "spec", "conditions"}

@@ -6,8 +6,14 @@ from dataclasses import replace
 
 import pytest
 from tests.unit.core.cluster.consumer_pod import document_of
-from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World, execute
-from tests.unit.plugins.started_workloads import as_stateful_set, start
+from tests.unit.plugins.conftest import (
+    HPA,
+    SCALED_OBJECT,
+    World,
+    change_scenario,
+    execute,
+    start,
+)
 
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets
 from lagbench.core.keda.loop.zero_and_minimum import READY
@@ -37,8 +43,7 @@ def test_the_fence_stops_in_order(world: World, kind: str) -> None:
 
     The recorder was told the kind of their workload. A retry writes the fence again.
     """
-    if kind == "StatefulSet":
-        as_stateful_set(world)
+    change_scenario(world, consumer={"workload": kind})
     start(world)
     assert world.kube.objects[kind, "consumer"]["spec"]["replicas"] == 2
     assert document_of(world.kube.objects["Deployment", "recorder"])["workload"] == kind

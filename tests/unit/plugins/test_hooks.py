@@ -1,65 +1,54 @@
-"""The lag that the hook's reader reports."""
+"""What the hooks make of Airflow's connections, and the lag that they read."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from kubernetes.client import Configuration
+from kubernetes.config import incluster_config
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets
 from lagbench.errors import NotReady, WrongInput
-
-from lagbench_airflow.hooks import kafka  # isort: skip
-import json
-from pathlib import Path
-from typing import Any
-
-from kubernetes.client import Configuration
-from kubernetes.config import incluster_config
-
+from lagbench_airflow.hooks import kafka
 from lagbench_airflow.hooks.kube import open_kube
 from lagbench_airflow.hooks.target import target_name
 
-HELD = {
-    0: PartitionOffsets(end=10, committed=7),
-    1: PartitionOffsets(end=10, committed=None, earliest=4),
-}
+VARIABLE = "AIRFLOW_CONN_KUBERNETES_DEFAULT"
 
 
-def lags(monkeypatch: pytest.MonkeyPatch, offsets: dict[int, PartitionOffsets]) -> dict[int, int]:
-    """Read the lag from a broker that has these offsets."""
-    monkeypatch.setattr(kafka, "read_partitions", lambda *_: list(offsets))
-    monkeypatch.setattr(
-        kafka,
-        "read_offsets",
-        lambda *_, **__: {("orders", number): found for number, found in offsets.items()},
-    )
+@pytest.mark.parametrize(
+    ("offsets", "lag"),
+    [
+        (PartitionOffsets(end=10, committed=7), 3),
+        # Deleted messages are no lag: the partition keeps those from its oldest offset on.
+        (PartitionOffsets(end=10, committed=None, earliest=4), 6),
+        # A topic that was created again has commits of the earlier one: no negative lag.
+        (PartitionOffsets(end=2, committed=9), 0),
+        # An unknown offset is no lag of zero.
+        (PartitionOffsets(end=None, committed=1), None),
+        (PartitionOffsets(end=3, committed=None), None),
+    ],
+)
+def test_the_lag_of_a_partition(
+    monkeypatch: pytest.MonkeyPatch, offsets: PartitionOffsets, lag: int | None
+) -> None:
+    """It is what the group has not committed; unknown offsets fail the reading."""
+    monkeypatch.setattr(kafka, "read_partitions", lambda *_: [2])
+    monkeypatch.setattr(kafka, "read_offsets", lambda *_, **__: {("orders", 2): offsets})
     reader = kafka.LagReader({"bootstrap.servers": "127.0.0.1:1"}, awaits_transactions=False)
     try:
-        return reader.lags("billing", "orders")
+        if lag is None:
+            with pytest.raises(NotReady, match="orders partition 2"):
+                reader.lags("billing", "orders")
+        else:
+            assert reader.lags("billing", "orders") == {2: lag}
     finally:
         reader.close()
-
-
-def test_without_a_commit_the_kept_messages_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deleted messages are no lag: the partition keeps those from its oldest offset on."""
-    assert lags(monkeypatch, HELD) == {0: 3, 1: 6}
-
-
-def test_a_commit_beyond_the_end_hides_no_lag(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A topic that was created again has commits of the earlier one; they are no negative lag."""
-    assert lags(monkeypatch, {0: PartitionOffsets(end=2, committed=9)}) == {0: 0}
-
-
-def test_an_unknown_offset_is_no_lag_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the end, or without commit and oldest offset, the reading fails."""
-    for offsets in (
-        PartitionOffsets(end=None, committed=1),
-        PartitionOffsets(end=3, committed=None),
-    ):
-        with pytest.raises(NotReady, match="orders partition 2"):
-            lags(monkeypatch, {**HELD, 2: offsets})
 
 
 def test_a_connection_that_loads_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,9 +59,6 @@ def test_a_connection_that_loads_code_is_refused(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(WrongInput, match=r"plugin\.library\.paths"):
         kafka.KafkaHook().get_conn()
     assert kafka.KafkaHook().test_connection()[0] is False
-
-
-VARIABLE = "AIRFLOW_CONN_KUBERNETES_DEFAULT"
 
 
 @pytest.fixture(autouse=True)
@@ -148,29 +134,24 @@ def test_a_pod_uses_its_own_account(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "extra",
+    ("extra", "said"),
     [
-        pytest.param({"kube_config_path": "/nowhere/config"}, id="no such file"),
-        pytest.param({"kube_config_path": "/nowhere", "in_cluster": True}, id="two ways at once"),
+        ({"kube_config_path": "/nowhere/config"}, "kubernetes_default"),
+        ({"kube_config_path": "/nowhere", "in_cluster": True}, "kubernetes_default"),
+        # The provider would look for a cluster by itself: a rehearsal must not land in it.
+        (None, "is not defined"),
     ],
 )
 def test_a_connection_that_cannot_be_used_is_named(
-    monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any]
+    monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any] | None, said: str
 ) -> None:
-    """The message names the connection that is to be corrected."""
-    connect(monkeypatch, **extra)
+    """No such file, two ways at once, or nobody defined it."""
+    if extra is None:
+        monkeypatch.delenv(VARIABLE, raising=False)
+    else:
+        connect(monkeypatch, **extra)
 
-    with pytest.raises(NotReady, match="kubernetes_default"):
-        open_kube()
-
-
-def test_a_connection_that_nobody_defined_does_not_find_some_cluster(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The provider would look for a cluster by itself: a rehearsal must not land in it."""
-    monkeypatch.delenv(VARIABLE, raising=False)
-
-    with pytest.raises(NotReady, match="is not defined"):
+    with pytest.raises(NotReady, match=said):
         open_kube()
 
 

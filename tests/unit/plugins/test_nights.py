@@ -21,10 +21,9 @@ from lagbench.core.compare.cell_identity import content_digest
 from lagbench.errors import NotReady
 from lagbench.project import PROJECT_ROOT
 from lagbench.results.gate import COMPARISON_FILE
-from lagbench.results.measure_run import judge_run
+from lagbench.results.measure_run import judge_run, measure_run, record_check
 from lagbench.results.read_run import read_scenario
 from lagbench_airflow import bench_life, run_lookup
-from lagbench_airflow import bench_life as run_topics
 from lagbench_airflow import nights as rehearsal
 from lagbench_airflow.nights import DAY_NS, tidy_run_folders
 from lagbench_airflow.operators.start_companions import CellOperator
@@ -32,7 +31,8 @@ from lagbench_airflow.run_lookup import NIGHTLY_DAG, SCENARIO_DAG, folder_of_pag
 from lagbench_airflow.task_life import CellRun, TaskKilled, ends_when_killed
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
-from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.checks import Check
+from lagbench.core.verdict.verdict import Verdict
 from lagbench_airflow.operators.verdict import (
     ReconcileCheckOperator,
     RunRebalancesCheckOperator,
@@ -40,6 +40,11 @@ from lagbench_airflow.operators.verdict import (
 )
 
 NOW = 100 * DAY_NS
+CHECKED_BY: dict[Any, str] = {
+    RunRebalancesCheckOperator: "rebalance_count_check",
+    ReconcileCheckOperator: "reconcile_check",
+    VerdictOperator: "verdict",
+}
 
 
 def make_run(root: Path, run_id: str, *, age_days: int, verdict: str | None, **more: Any) -> None:
@@ -150,20 +155,17 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_report_that_is_written_again_does_not_make_a_try_the_newest(runs: Path) -> None:
-    """A file that is written again changes its folder's time, and not when the run was planned."""
-    (runs / "try-1" / "report.html").write_text("")
+def test_the_newest_try_is_the_one_that_was_planned_last(runs: Path) -> None:
+    """A file that is written again changes its folder's time, and not when the run was planned.
 
+    The history lies beside the folders, and its part is renamed at any time.
+    """
+    (runs / "try-1" / "report.html").write_text("")
+    (runs / "history.parquet").write_text("")
     found = folder_of_page(NIGHTLY_DAG, "night")
 
     assert found is not None
     assert found.path.name == "try-2"
-
-
-def test_files_beside_the_run_folders_are_passed_over(runs: Path) -> None:
-    """The history lies there, and its part is renamed at any time."""
-    (runs / "history.parquet").write_text("")
-
     assert folder_of_page(NIGHTLY_DAG, "another") is None
 
 
@@ -171,7 +173,6 @@ def test_files_beside_the_run_folders_are_passed_over(runs: Path) -> None:
 def test_a_run_of_another_dag_has_no_run_folder(runs: Path, dag_id: str) -> None:
     """Its id may be that of a run of scenario_run: ids are unique within a Dag only."""
     assert folder_of_page(SCENARIO_DAG, "rehearsal__night") is not None
-
     assert folder_of_page(dag_id, "rehearsal__night") is None
 
 
@@ -209,33 +210,23 @@ def test_a_killed_operator_creates_nothing_more(world: World, on_kill: list[str]
 
     with pytest.raises(TaskKilled):
         operator.execute({"applied": applied})  # type: ignore[typeddict-unknown-key]
-
     assert (applied, on_kill) == ([], ["on_kill"])
     assert states(world, "apply") == ["started", "failed"]
 
 
 @pytest.mark.parametrize(
-    ("name", "work"),
-    [
-        ("bench_up", (bench_life, "bring_bench_up")),
-        ("create_topics", (run_topics, "create_run_topics")),
-    ],
+    ("name", "work"), [("bench_up", "bring_bench_up"), ("create_topics", "create_run_topics")]
 )
 def test_a_killed_setup_creates_nothing_more(
-    world: World,
-    on_kill: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    work: tuple[Any, str],
+    world: World, on_kill: list[str], monkeypatch: pytest.MonkeyPatch, name: str, work: str
 ) -> None:
     """The setups are functions, not operators, and end as those do."""
     cell = DagBag(str(PROJECT_ROOT / "dags" / "scenario_run.py")).dags["scenario_run"]
-    monkeypatch.setattr(*work, lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(bench_life, work, lambda *_, **__: signal.raise_signal(signal.SIGTERM))
     setup: Any = cell.get_task(name)
 
     with pytest.raises(TaskKilled):
         setup.python_callable(run_folder=str(world.folder.path))
-
     assert on_kill == ["on_kill"]
     assert states(world, name) == ["started", "failed"]
 
@@ -259,29 +250,53 @@ def test_only_the_first_signal_ends_the_body(on_kill: list[str]) -> None:
     assert signal.getsignal(signal.SIGTERM) is airflows
 
 
-@pytest.mark.parametrize(("lost", "reconciles"), [(0, True), (1, False)])
+@pytest.mark.parametrize(
+    ("lost", "left_out", "status"),
+    [
+        (0, None, "pass"),
+        (1, None, "fail"),
+        (0, RunRebalancesCheckOperator, "undetermined"),
+        (0, ReconcileCheckOperator, "undetermined"),
+        (1, ReconcileCheckOperator, "fail"),
+    ],
+)
 def test_the_verdict_reads_the_measured_run_and_its_checks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, *, reconciles: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, left_out: Any, status: str
 ) -> None:
-    """A claim that does not hold fails no task; verdict and check rest on one measures.json."""
+    """A claim that does not hold fails no task; a check that did not run leaves no pass."""
     monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
     folder: RunFolder = quick_spike_run().write(tmp_path)
     done = {}
-    for kind in (RunRebalancesCheckOperator, ReconcileCheckOperator, VerdictOperator):
-        if kind is ReconcileCheckOperator:
-            measures = folder.read_json(folder.measures)
+    for kind, name in CHECKED_BY.items():
+        task = kind(task_id=name, run_folder=str(folder.path), kafka_conn_id="none")
+        done[name] = {} if kind is left_out else task.execute({})
+        if kind is RunRebalancesCheckOperator:  # which measures the run
+            measures = measure_run(folder).model_dump(mode="json")
             measures["accounting"]["lost"] = lost
             folder.write_json(folder.measures, measures)
-        name = kind.__name__
-        task = kind(task_id=name, run_folder=str(folder.path), kafka_conn_id="none")
-        done[name] = task.execute({})
 
-    checks = folder.read_json("checks.json")
-    assert checks["RunRebalancesCheckOperator"] == done["RunRebalancesCheckOperator"]
-    assert checks["RunRebalancesCheckOperator"]["holds"] is True
-    assert checks["ReconcileCheckOperator"]["holds"] is reconciles
-    assert checks["ReconcileCheckOperator"]["against"] == ({"lost": lost} if lost else {})
-    judged = done["VerdictOperator"]
-    assert judged["checks"] == {name: found["holds"] for name, found in checks.items()}
-    assert judged["status"] == ("pass" if reconciles else "fail")
-    assert folder.read_model(folder.measures, Measures).accounting.lost == lost
+    found, judged = folder.read_json("checks.json"), done["verdict"]
+    assert found == {name: done[name] for name in found}
+    assert judged["checks"] == {name: check["holds"] for name, check in found.items()}
+    assert folder.read_model(folder.verdict, Verdict).status == judged["status"] == status
+    if left_out is None:
+        assert found["rebalance_count_check"]["holds"] is True
+        assert found["reconcile_check"]["holds"] is (lost == 0)
+        assert found["reconcile_check"]["against"] == ({"lost": lost} if lost else {})
+    else:
+        missing = f"{CHECKED_BY[left_out]} has no result"
+        assert any(missing in reason for reason in judged["reasons"])
+
+
+def test_a_check_of_another_accounting_is_no_pass(tmp_path: Path) -> None:
+    """It has a reason that the measures do not have; the run's second judgement says the same."""
+    folder: RunFolder = quick_spike_run().write(tmp_path)
+    judge_run(folder)
+    for name in ("rebalance_count_check", "reconcile_check"):
+        record_check(folder, name, Check(True, {}, ()))
+    assert judge_run(folder, reads_checks=True).status == "pass"
+
+    record_check(folder, "reconcile_check", Check(False, {}, ("the log is empty",)))
+
+    verdict = judge_run(folder, reads_checks=True)
+    assert (verdict.status, verdict.reasons) == ("undetermined", ("the log is empty",))

@@ -1,4 +1,4 @@
-"""The check of a group's rebalances in any Dag."""
+"""The check of a group's rebalances in any Dag, and the end of a run's base load."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheck
 from lagbench_airflow.triggers.condition import ConditionTrigger, KeptClients, Reason, run_inline
 from lagbench_airflow.triggers.conditions import TooManyRebalances
 
+A, AB = {"a": [0, 1]}, {"a": [0], "b": [1]}
+
 
 class Watched:
     """A group whose members change from look to look, and the task that watches it."""
@@ -40,17 +42,22 @@ class Watched:
         }
         return self._describe(group)
 
+    @property
     def context(self) -> Any:
         """Return a context that keeps what the task pushes."""
-
-        def push(*, key: str, value: Any) -> None:
-            self.pushed[key] = value
-
+        push = lambda *, key, value: self.pushed.__setitem__(key, value)  # noqa: E731
         return {"ti": SimpleNamespace(xcom_push=push)}
 
     def run(self, **changes: Any) -> dict[str, Any]:
         """Watch for a moment."""
-        return check(**changes).execute(self.context())
+        return check(**changes).execute(self.context)
+
+    def deferred(self) -> tuple[RebalanceCountCheckOperator, TaskDeferred]:
+        """Return an operator that has deferred, and the deferral."""
+        operator = check(deferrable=True, window=600)
+        with pytest.raises(TaskDeferred) as deferral:
+            operator.execute(self.context)
+        return operator, deferral.value
 
 
 def check(**changes: Any) -> RebalanceCountCheckOperator:
@@ -59,38 +66,41 @@ def check(**changes: Any) -> RebalanceCountCheckOperator:
     return RebalanceCountCheckOperator(task_id="it", **{**arguments, **changes})
 
 
-A, AB = {"a": [0, 1]}, {"a": [0], "b": [1]}
-
-
 def test_a_quiet_group_passes(world: World) -> None:
-    """The result says how closely it was watched, and the first look is an XCom."""
-    watched = Watched(world, A)
+    """The result says how closely it was watched, and the first look is an XCom.
 
+    The limit is inclusive. Whatever the arguments say there is no retry, which would watch another
+    window.
+    """
+    watched = Watched(world, A)
     result = watched.run()
 
     assert (result["rebalances"], result["most_members"], result["group"]) == (0, 1, "billing")
     assert result["looks"] > 1
     assert set(watched.pushed) == {"watched_from"}
-
-
-def test_an_allowed_rebalance_passes(world: World) -> None:
-    """The limit is inclusive."""
-    assert Watched(world, A, A, AB).run(max_rebalances=1)["rebalances"] == 1
+    watched.looks = [A, A, AB]
+    assert watched.run(max_rebalances=1)["rebalances"] == 1
+    assert [check(retries=3).retries, check(default_args={"retries": 3}).retries] == [0, 0]
 
 
 @pytest.mark.parametrize(
-    ("looks", "changes", "said"),
+    ("looks", "changes", "failure", "said"),
     [
-        ((A, A, AB), {"window": 3600}, r"1 rebalances .* 0 "),  # at once
-        (({},), {}, r"undetermined.*no member"),  # a wrong group name is no pass
-        ((A, "broker away"), {"longest_gap": 0.05}, r"undetermined.*broker away"),
+        ((A, A, AB), {"window": 3600}, AirflowFailException, r"1 rebalances .* 0 "),  # at once
+        (({},), {}, AirflowFailException, r"undetermined.*no member"),  # a wrong group name
+        ((A, "away"), {"longest_gap": 0.05}, AirflowFailException, r"undetermined.*away"),
+        (("away",), {}, NotReady, "away"),  # there is no first look
     ],
 )
 def test_what_proves_nothing_or_too_much_fails(
-    world: World, looks: tuple[Any, ...], changes: dict[str, Any], said: str
+    world: World,
+    looks: tuple[Any, ...],
+    changes: dict[str, Any],
+    failure: type[Exception],
+    said: str,
 ) -> None:
-    """No retry: it would watch another window."""
-    with pytest.raises(AirflowFailException, match=said):
+    """With the reason."""
+    with pytest.raises(failure, match=said):
         Watched(world, *looks).run(**changes)
 
 
@@ -111,47 +121,17 @@ def test_a_static_member_that_came_back_is_no_rebalance(
     assert next(ids) > 1
 
 
-def test_a_retry_would_watch_another_window() -> None:
-    """Whatever default_args say, the task has none."""
-    assert check(retries=3).retries == 0
-    assert check(default_args={"retries": 3}).retries == 0
+def test_the_first_look_goes_with_the_trigger(world: World) -> None:
+    """A rebalance between the task's look and the triggerer's is counted.
 
-
-def test_without_a_first_look_nothing_is_watched(world: World) -> None:
-    """The message has the reason."""
-    with pytest.raises(NotReady, match="broker away"):
-        Watched(world, "broker away").run()
-
-
-def deferred(watched: Watched, **changes: Any) -> tuple[RebalanceCountCheckOperator, TaskDeferred]:
-    """Return an operator that has deferred, and the deferral."""
-    operator = check(deferrable=True, window=600, **changes)
-    with pytest.raises(TaskDeferred) as deferral:
-        operator.execute(watched.context())
-    return operator, deferral.value
-
-
-def resume(operator: RebalanceCountCheckOperator, deferral: TaskDeferred, event: Any) -> Any:
-    """Resume the task with the trigger's event, as Airflow does."""
-    arguments = {**(deferral.kwargs or {}), "event": event}
-    return operator.resume_execution(deferral.method_name, arguments, {})
-
-
-def moved(deferral: TaskDeferred) -> tuple[ConditionTrigger, TooManyRebalances]:
-    """Return the trigger as a triggerer makes it, and its condition."""
+    It fires no earlier than Airflow can take it, and until then goes on to look.
+    """
+    operator, deferral = Watched(world, A, AB).deferred()
     assert isinstance(deferral.trigger, ConditionTrigger)
-    _, arguments = deferral.trigger.serialize()
-    trigger = ConditionTrigger(**arguments)
+    trigger = ConditionTrigger(**deferral.trigger.serialize()[1])
     condition = trigger.conditions[""]
     assert isinstance(condition, TooManyRebalances)
-    return trigger, condition
-
-
-def test_the_first_look_goes_with_the_trigger(world: World) -> None:
-    """A rebalance between the task's look and the triggerer's is counted."""
-    operator, deferral = deferred(Watched(world, A, AB))
-
-    trigger, condition = moved(deferral)
+    assert condition.read(KeptClients()).is_met is False
     condition.fires_from_at = 0.0
     event = run_inline(trigger)
 
@@ -160,22 +140,18 @@ def test_the_first_look_goes_with_the_trigger(world: World) -> None:
         resume(operator, deferral, event)
 
 
-def test_a_trigger_fires_no_earlier_than_airflow_can_take(world: World) -> None:
-    """Until then it goes on to look."""
-    _, deferral = deferred(Watched(world, A, AB))
-    _, condition = moved(deferral)
-
-    assert condition.read(KeptClients()).is_met is False
-    condition.fires_from_at = 0.0
-    assert condition.read(KeptClients()).is_met is True
-
-
 def test_a_triggerer_that_never_looked_leaves_it_undetermined(world: World) -> None:
     """The time since the task's own look is a gap."""
-    operator, deferral = deferred(Watched(world, A))
+    operator, deferral = Watched(world, A).deferred()
 
     with pytest.raises(AirflowFailException, match="undetermined"):
         resume(operator, deferral, {"reason": "timed_out", "seen": {"error": "broker away"}})
+
+
+def resume(operator: RebalanceCountCheckOperator, deferral: TaskDeferred, event: Any) -> Any:
+    """Resume the task with the trigger's event, as Airflow does."""
+    arguments = {**(deferral.kwargs or {}), "event": event}
+    return operator.resume_execution(deferral.method_name, arguments, {})
 
 
 @pytest.mark.parametrize(
@@ -189,7 +165,6 @@ def test_wrong_numbers_are_found_when_the_dag_is_read(field: str, value: float) 
 
 
 PLANNED = 100 * 5 + 1000 * 10 + 100 * 5
-
 STARTED_AT = 5_000
 
 
@@ -202,13 +177,12 @@ def progress(sent: int) -> ProducerProgress:
 
 def finished(tail_sent: int) -> StreamFinished:
     """Return what the producer says last."""
-    late = dict.fromkeys(("lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms"), 0)
+    nothing = ("failed", "unknown", "lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms")
     return StreamFinished(
         at=2,
         source="producer",
         **dict.fromkeys(("planned", "sent", "acked"), PLANNED + tail_sent),
-        **dict.fromkeys(("failed", "unknown"), 0),
-        **late,
+        **dict.fromkeys(nothing, 0),
         fell_behind=False,
         reason="completed",
         stream_sha256="",
@@ -235,24 +209,17 @@ def reported(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     return records
 
 
-def stop(world: World, is_settled: str = "True") -> Any:
-    """Run the task and return the manifest's tail."""
+def stop(world: World, is_settled: str = "True") -> tuple[Any, bool]:
+    """Run the task; return the manifest's tail, and whether the producer's Job is there."""
     execute(StopTailOperator, world, is_settled=is_settled)
-    return world.folder.read_json(world.folder.manifest).get("tail")
-
-
-def has_job(world: World) -> bool:
-    """Return whether the producer's Job is there."""
-    return world.kube.get("Job", world.names.producer_job) is not None
+    has_job = world.kube.get("Job", world.names.producer_job) is not None
+    return world.folder.read_json(world.folder.manifest).get("tail"), has_job
 
 
 def test_the_tail_is_ended_and_noted(world: World, reported: list[Record]) -> None:
     """The Job is deleted; the manifest has the tail, also after a retry."""
     reported.append(finished(tail_sent=4200))
-    noted = stop(world)
-
-    assert not has_job(world)
-    assert noted == {
+    noted = {
         "rate_per_second": 100.0,
         "most_seconds": 900 + 600 + 120,
         "started_at": STARTED_AT + 20_000_000_000,
@@ -260,8 +227,9 @@ def test_the_tail_is_ended_and_noted(world: World, reported: list[Record]) -> No
         "sent": 4200,
         "ended_by": "settled",
     }
+    assert stop(world) == (noted, False)
     assert list(world.folder.logs.iterdir())
-    assert stop(world) == noted
+    assert stop(world) == (noted, False)
 
 
 @pytest.mark.parametrize(
@@ -276,26 +244,21 @@ def test_what_ended_the_tail_is_noted(
     if end is not None:
         world.kube.finish_job(world.names.producer_job, end)
 
-    assert stop(world, is_settled)["ended_by"] == by
-    assert has_job(world) is (end is not None)
+    noted, has_job = stop(world, is_settled)
+    assert (noted["ended_by"], has_job) == (by, end is not None)
 
 
 def test_a_producer_that_said_nothing_is_a_failure(world: World, reported: list[Record]) -> None:
     """Nobody knows how long the tail was: missing is not zero.
 
-    One behind its plan is stopped in the end: the wait for the planned window is bounded.
+    One behind its plan is stopped in the end: the wait for the planned window is bounded. Without a
+    tail the producer ends by itself, and nothing is touched.
     """
+    kept = change_scenario(world, tail="none")
+    assert stop(world) == (None, True)
+    world.folder.write_text(world.folder.scenario, kept)
     del reported[1]
-    noted = stop(world)
+    noted, has_job = stop(world)
 
     assert (noted["ended_by"], noted["seconds"], noted["sent"]) == ("failure", None, None)
-    assert not has_job(world)
-
-
-def test_without_a_tail_nothing_is_touched(world: World, reported: list[Record]) -> None:
-    """The producer ends by itself, and the manifest has no tail."""
-    change_scenario(world, tail="none")
-
-    assert stop(world) is None
-    assert reported
-    assert has_job(world)
+    assert not has_job

@@ -33,7 +33,7 @@ CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
 
 
 @pytest.fixture(autouse=True)
-def _no_downloads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_downloads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have jars and Java without a search."""
     monkeypatch.setattr(spark_packages, "spark_jars", lambda: [Path("/cache/kafka.jar")])
     monkeypatch.setattr(spark_packages, "submit_environment", lambda: {"JAVA_HOME": "/java"})
@@ -42,14 +42,16 @@ def _no_downloads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 class Submitter:
     """A spark-submit on the PATH that notes how it was called, and ends as told."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Put the program into a folder of its own at the front of the PATH."""
-        self.notes = folder / "submit.json"
+    def __init__(self, world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Put the program into a folder of its own, with the embedded bench's variables."""
+        self.world, self._set, self.notes = world, monkeypatch.setenv, folder / "submit.json"
         self._program = folder / "bin" / "spark-submit"
         self._program.parent.mkdir()
         self.allow()
         self._program.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{self._program.parent}{os.pathsep}{os.environ['PATH']}")
+        self._set("PATH", f"{self._program.parent}{os.pathsep}{os.environ['PATH']}")
+        self._set("SPARK_LOCAL_IP", "127.0.0.1")
+        self._set("PYSPARK_PYTHON", sys.executable)
 
     def allow(self) -> None:
         """Let it note its call and succeed."""
@@ -64,6 +66,27 @@ class Submitter:
         """Let it fail."""
         self._program.write_text("#!/bin/sh\necho it broke; exit 3\n")
 
+    def connect(self, master: str, **extra: Any) -> None:
+        """Define the connection."""
+        self._set(CONNECTION, json.dumps({"conn_type": "spark", "host": master, "extra": extra}))
+
+    def fence(self, *, tables: bool = True) -> None:
+        """Write the run's fence, and the tables that the job would write."""
+        folder = self.world.folder
+        folder.write_json(folder.fence, {"events": {"0": 5}})
+        for name in WRITTEN_TABLES if tables else ():
+            folder.table(name).mkdir()
+            (folder.table(name) / "part-0.parquet").write_bytes(b"")
+
+    def task(self, **given: Any) -> SubmitSparkJobOperator:
+        """Return the task."""
+        folder = str(self.world.folder.path)
+        return SubmitSparkJobOperator(task_id="account_for_messages", run_folder=folder, **given)
+
+    def run(self) -> Any:
+        """Run the task."""
+        return self.task().execute(self.world.context)
+
     @property
     def arguments(self) -> list[str]:
         """The command line."""
@@ -76,9 +99,9 @@ class Submitter:
         given: dict[str, str] = json.loads(self.notes.read_text())[1]
         return given
 
-    def option(self, name: str) -> str:
-        """Return the value of an option."""
-        return self.arguments[self.arguments.index(name) + 1]
+    def options(self, *names: str) -> list[str]:
+        """Return the values of options."""
+        return [self.arguments[self.arguments.index(f"--{name}") + 1] for name in names]
 
     @property
     def conf(self) -> dict[str, str]:
@@ -89,120 +112,88 @@ class Submitter:
 
 
 @pytest.fixture
-def submitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submitter:
-    """Return the program, with the embedded bench's variables around it."""
-    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    return Submitter(tmp_path, monkeypatch)
+def spark(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submitter:
+    """Return the program and the task that calls it."""
+    return Submitter(world, tmp_path, monkeypatch)
 
 
-def _connect(monkeypatch: pytest.MonkeyPatch, master: str, **extra: Any) -> None:
-    content = {"conn_type": "spark", "host": master, "extra": extra}
-    monkeypatch.setenv(CONNECTION, json.dumps(content))
-
-
-def _fence(world: World, *, tables: bool = True) -> None:
-    world.folder.write_json(world.folder.fence, {"events": {"0": 5}})
-    for name in WRITTEN_TABLES if tables else ():
-        world.folder.table(name).mkdir()
-        (world.folder.table(name) / "part-0.parquet").write_bytes(b"")
-
-
-def _operator(world: World, **given: Any) -> SubmitSparkJobOperator:
-    folder = str(world.folder.path)
-    return SubmitSparkJobOperator(task_id="account_for_messages", run_folder=folder, **given)
-
-
-def _run(world: World) -> Any:
-    return _operator(world).execute(world.context)
-
-
-def test_local_spark_is_one_process_here(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_spark_is_one_process_here(world: World, spark: Submitter) -> None:
     """This Python, the loopback address, the run folder as it is; no package is sent."""
-    _connect(monkeypatch, "local[2]")
-    _fence(world)
+    spark.connect("local[2]")
+    spark.fence()
 
-    done = _run(world)
-
-    assert done == {"job": "pipeline", "tables": sorted(WRITTEN_TABLES)}
-    assert submitter.option("--master") == "local[2]"
-    assert submitter.option("--jars") == "/cache/kafka.jar"
-    assert submitter.option("--run-folder") == str(world.folder.path)
-    assert submitter.option("--bootstrap-servers") == SERVERS
-    assert submitter.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
-    assert submitter.environment["PYSPARK_PYTHON"] == sys.executable
-    assert "--py-files" not in submitter.arguments
+    assert spark.run() == {"job": "pipeline", "tables": sorted(WRITTEN_TABLES)}
+    options = spark.options("master", "jars", "run-folder", "bootstrap-servers")
+    assert options == ["local[2]", "/cache/kafka.jar", str(world.folder.path), SERVERS]
+    assert spark.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert spark.environment["PYSPARK_PYTHON"] == sys.executable
+    assert "--py-files" not in spark.arguments
 
 
 @pytest.mark.parametrize(("messages", "minutes"), [(5_000_000, 30), (200_000_000, 420), (None, 3)])
 def test_the_time_limit_is_that_of_the_size(
-    world: World, messages: int | None, minutes: int
+    world: World, spark: Submitter, messages: int | None, minutes: int
 ) -> None:
     """Airflow reads it after the hook that sets it; without a fence the task itself fails."""
     if messages is not None:
         world.folder.write_json(world.folder.fence, {"events": {"0": messages - 1, "1": 1}})
-    task = _operator(world, execution_timeout=timedelta(minutes=3))
-
+    task = spark.task(execution_timeout=timedelta(minutes=3))
     task.pre_execute(world.context)
 
     assert task.execution_timeout == timedelta(minutes=minutes)
 
 
 def test_a_standalone_cluster_gets_no_variable_of_this_machine(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
+    world: World, spark: Submitter
 ) -> None:
     """Executors have their own Python and reach the driver; code is sent along."""
-    _connect(monkeypatch, "spark://master:7077", lagbench_python="/opt/python")
-    _fence(world)
+    spark.connect("spark://master:7077", lagbench_python="/opt/python")
+    spark.fence()
+    spark.run()
 
-    _run(world)
-
-    assert submitter.option("--master") == "spark://master:7077"
-    assert submitter.option("--py-files").endswith("/lagbench-spark.zip")
-    assert submitter.option("--run-folder") == f"file://{world.folder.path}"
-    assert submitter.conf["spark.pyspark.python"] == "/opt/python"
-    assert submitter.environment["JAVA_HOME"] == "/java"
-    assert "SPARK_LOCAL_IP" not in submitter.environment
-    assert "PYSPARK_PYTHON" not in submitter.environment
+    master, files, folder = spark.options("master", "py-files", "run-folder")
+    assert (master, folder) == ("spark://master:7077", f"file://{world.folder.path}")
+    assert files.endswith("/lagbench-spark.zip")
+    assert spark.conf["spark.pyspark.python"] == "/opt/python"
+    assert spark.environment["JAVA_HOME"] == "/java"
+    assert not {"SPARK_LOCAL_IP", "PYSPARK_PYTHON"} & spark.environment.keys()
     assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"  # restored
 
 
-def test_kubernetes_gets_a_driver_of_its_own(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Cluster mode, image, namespace and volume; nothing of this machine is sent or fetched."""
-    (tmp_path / "kubeconfig").write_text("{}")
-    _connect(
-        monkeypatch,
+def test_kubernetes_gets_a_driver_of_its_own(spark: Submitter, tmp_path: Path) -> None:
+    """Cluster mode, image, namespace and volume; nothing of this machine is sent or fetched.
+
+    A success without tables is none: the message names them, where Spark wrote, and the setting.
+    """
+    config = tmp_path / "kubeconfig"
+    config.write_text("{}")
+    spark.connect(
         "k8s://https://10.0.0.1:6443",
         namespace="bench",
         lagbench_image="lagbench/spark:0.1.0",
         lagbench_runs="/mnt/runs",
         lagbench_runs_claim="runs",
         lagbench_bootstrap_servers="kafka:9092",
-        lagbench_kubeconfig=str(tmp_path / "kubeconfig"),
+        lagbench_kubeconfig=str(config),
     )
-    _fence(world)
+    spark.fence(tables=False)
+    place = f"file:///mnt/runs/{RUN_ID}"
+    with pytest.raises(NotReady, match=f"telemetry, events, .*{place}: lagbench_runs"):
+        spark.run()
 
-    _run(world)
-
-    assert submitter.option("--deploy-mode") == "cluster"
-    assert submitter.option("--bootstrap-servers") == "kafka:9092"
-    assert submitter.option("--run-folder") == f"file:///mnt/runs/{RUN_ID}"
-    assert submitter.conf["spark.kubernetes.container.image"] == "lagbench/spark:0.1.0"
-    assert submitter.conf["spark.kubernetes.namespace"] == "bench"
-    assert not [key for key in submitter.conf if key.startswith("spark.kubernetes.driverEnv")]
-    assert submitter.environment["KUBECONFIG"] == str(tmp_path / "kubeconfig")
-    assert "--jars" not in submitter.arguments
-    assert "local:///opt/lagbench/spark_jobs/pipeline.py" in submitter.arguments
+    options = spark.options("deploy-mode", "bootstrap-servers", "run-folder")
+    assert options == ["cluster", "kafka:9092", place]
+    assert spark.conf["spark.kubernetes.container.image"] == "lagbench/spark:0.1.0"
+    assert spark.conf["spark.kubernetes.namespace"] == "bench"
+    assert not [key for key in spark.conf if key.startswith("spark.kubernetes.driverEnv")]
+    assert spark.environment["KUBECONFIG"] == str(config)
+    assert "--jars" not in spark.arguments
+    assert "local:///opt/lagbench/spark_jobs/pipeline.py" in spark.arguments
 
 
 @pytest.mark.parametrize("is_runs_root", [False, True])
-@pytest.mark.usefixtures("submitter")
 def test_the_run_is_carried_to_a_volume_and_back(
-    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_runs_root: bool
+    world: World, spark: Submitter, tmp_path: Path, *, is_runs_root: bool
 ) -> None:
     """The fence goes there before the job; what lies there afterwards comes into the run folder.
 
@@ -211,49 +202,26 @@ def test_the_run_is_carried_to_a_volume_and_back(
     volume = tmp_path / "volume"
     if is_runs_root:
         volume.symlink_to(world.folder.path.parent)
-    _connect(monkeypatch, "spark://master:7077", lagbench_runs=str(volume))
-    _fence(world, tables=False)
+    spark.connect("spark://master:7077", lagbench_runs=str(volume))
+    spark.fence(tables=False)
     for name in WRITTEN_TABLES:
         (volume / RUN_ID / "tables" / name).mkdir(parents=True)
         (volume / RUN_ID / "tables" / name / "part-0.parquet").write_bytes(name.encode())
-
-    _run(world)
+    spark.run()
 
     assert (volume / RUN_ID / "fence.json").read_text() == world.folder.read_text("fence.json")
     assert (world.folder.table("events") / "part-0.parquet").read_bytes() == b"events"
     assert not list(world.folder.path.glob(".fetched-*"))
 
 
-def test_a_root_that_the_driver_does_not_see_is_refused(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_root_that_the_driver_does_not_see_is_refused(spark: Submitter) -> None:
     """Before anything is submitted, and never again."""
-    _connect(monkeypatch, "spark://master:7077", lagbench_runs="/nowhere/runs")
-    _fence(world)
+    spark.connect("spark://master:7077", lagbench_runs="/nowhere/runs")
+    spark.fence()
 
     with pytest.raises(AirflowFailException, match="lagbench_runs = '/nowhere/runs'"):
-        _run(world)
-    assert not submitter.notes.exists()
-
-
-def test_a_success_without_tables_is_none(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The message names the tables, where Spark wrote, and the setting."""
-    _connect(
-        monkeypatch,
-        "k8s://https://10.0.0.1:6443",
-        lagbench_image="i:1",
-        lagbench_runs="/mnt/runs",
-        lagbench_runs_claim="runs",
-    )
-    _fence(world, tables=False)
-
-    with pytest.raises(NotReady, match="telemetry, events, ") as failed:
-        _run(world)
-
-    assert f"file:///mnt/runs/{RUN_ID}" in str(failed.value)
-    assert "lagbench_runs" in str(failed.value)
+        spark.run()
+    assert not spark.notes.exists()
 
 
 @pytest.fixture
@@ -264,51 +232,46 @@ def earlier(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     return {"ti": SimpleNamespace(xcom_pull=lambda **_: plan)}
 
 
-def test_a_job_that_was_begun_early_is_the_tasks_own(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, earlier: Any
-) -> None:
+def test_a_job_that_was_begun_early_is_the_tasks_own(spark: Submitter, earlier: Any) -> None:
     """It is submitted before there is a fence, waits for it, and is not submitted again."""
-    _connect(monkeypatch, "local[2]")
-    _operator(world).begin(earlier)
-    eventually(submitter.notes.exists, "a submission")
-    assert submitter.option("--held-by") == str(os.getpid())
-    submitter.forbid()
-    _fence(world)
+    spark.connect("local[2]")
+    spark.task().begin(earlier)
+    eventually(spark.notes.exists, "a submission")
+    assert spark.options("held-by") == [str(os.getpid())]
+    spark.forbid()
+    spark.fence()
 
-    done = _run(world)
-
-    assert done == {"job": "pipeline", "tables": sorted(WRITTEN_TABLES)}
+    assert spark.run() == {"job": "pipeline", "tables": sorted(WRITTEN_TABLES)}
 
 
-def test_a_retry_starts_another_job(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, earlier: Any
-) -> None:
+def test_a_retry_starts_another_job(spark: Submitter, earlier: Any) -> None:
     """The failure of the job that was begun early is the first try's, with Spark's last words."""
-    _connect(monkeypatch, "local[2]")
-    submitter.forbid()
-    _operator(world).begin(earlier)
-    _fence(world)
+    spark.connect("local[2]")
+    spark.forbid()
+    spark.task().begin(earlier)
+    spark.fence()
     with pytest.raises(Exception, match=r"(?s)Error code is: 3.*it broke"):
-        _run(world)
-    submitter.allow()
+        spark.run()
+    spark.allow()
+    spark.run()
 
-    _run(world)
-
-    assert "--held-by" not in submitter.arguments
+    assert "--held-by" not in spark.arguments
 
 
 @pytest.mark.parametrize(
     ("is_dag_process", "master"), [(False, "local[2]"), (True, "spark://m:7077")]
 )
-@pytest.mark.usefixtures("submitter")
 def test_no_job_begins_early_that_could_be_lost(
-    world: World, monkeypatch: pytest.MonkeyPatch, earlier: Any, is_dag_process: bool, master: str
+    spark: Submitter,
+    monkeypatch: pytest.MonkeyPatch,
+    earlier: Any,
+    is_dag_process: bool,
+    master: str,
 ) -> None:
     """A task of its own process would take it along; a cluster's cores are not idle."""
     monkeypatch.setenv("LAGBENCH_DAG_PROCESS", str(os.getpid() if is_dag_process else 1))
-    _connect(monkeypatch, master)
-
-    _operator(world).begin(earlier)
+    spark.connect(master)
+    spark.task().begin(earlier)
 
     assert PipelineJob.begun == {}
 
@@ -337,30 +300,25 @@ def test_the_master_is_read_as_the_provider_reads_it(
     assert SparkTarget.read("spark_default").master == SparkSubmitHook()._connection["master"]
 
 
+OF_CLUSTER = {"lagbench_image": "i:1", "lagbench_runs": "s3a://b"}
+
+
 @pytest.mark.parametrize(
     ("master", "extra", "named"),
     [
         ("yarn", {}, "'yarn'"),
         # Spark would take another one without a word.
-        (
-            "k8s://api:6443",
-            {
-                "lagbench_image": "i:1",
-                "lagbench_runs": "s3a://b",
-                "lagbench_kubeconfig": "/nowhere",
-            },
-            "lagbench_kubeconfig = '/nowhere'",
-        ),
+        ("k8s://api:6443", OF_CLUSTER | {"lagbench_kubeconfig": "/nowhere"}, "kubeconfig = '/now"),
     ],
 )
 def test_a_connection_that_cannot_work_is_refused(
-    monkeypatch: pytest.MonkeyPatch, master: str, extra: dict[str, str], named: str
+    spark: Submitter, master: str, extra: dict[str, str], named: str
 ) -> None:
     """The message has the connection, the field and the value; one that is missing has its name.
 
     The provider alone would submit to YARN then.
     """
-    _connect(monkeypatch, master, **extra)
+    spark.connect(master, **extra)
     with pytest.raises(WrongInput, match=named):
         SparkTarget.read("spark_default")
     with pytest.raises(NotReady, match="spark_nowhere"):

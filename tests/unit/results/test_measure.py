@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from tests.fakes.policies import EXTERNAL, scaled_object
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run, write_table
 
 from lagbench.core.measures.measures import Measures
@@ -281,10 +282,10 @@ def test_a_run_without_a_prediction_says_why(content: RunContent, tmp_path: Path
     folder = content.write(tmp_path)
     measure_run(folder)
     assert read_prediction(folder) is None
-    nothing = Policy.read({"kind": "Nothing"}, where="mine.yaml")
+    nothing = Policy.read(scaled_object(triggers=[EXTERNAL]), where="mine.yaml")
     made = predict_run(folder, read_scenario(folder), nothing)
     assert made.before is None
-    assert "mine.yaml" in made.before_reason
+    assert "scaler metadata" in made.before_reason
     policy = Policy.read(yaml.safe_load(folder.policy.read_text()), where="lag-quick")
     predict_run(folder, read_scenario(folder), policy)
 

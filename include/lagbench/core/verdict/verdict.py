@@ -11,17 +11,17 @@
   not: a policy that was not in force is not blamed, and messages that were lost stay lost.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
   (``measures/checks.py``), a doubt, or a measure missing for a judged SLO: ``undetermined``, never
-  ``pass``. So is a run without a judged SLO.
+  ``pass``. So is a run without a judged SLO, and one without the result of a check (``CHECKS``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from lagbench.core.measures.checks import reconciliation
+from lagbench.core.measures.checks import Check, reconciliation
 from lagbench.core.measures.evidence.group_strangers import GroupStranger
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel
@@ -33,6 +33,8 @@ from lagbench.core.verdict.slos import RESTS_ON, slo_results
 from lagbench.errors import ExitCode
 
 NAMED_STRANGERS = 5
+CHECKS = ("rebalance_count_check", "reconcile_check")
+"""The tasks of a run whose results its verdict reads."""
 VerdictStatus = Literal["pass", "fail", "undetermined"]
 
 
@@ -199,12 +201,14 @@ def _unsettled(measures: Measures) -> list[str]:
     """Return why the end of the run proves nothing; an observation may end at any moment."""
     if measures.observation is not None:
         return []
-    balance = reconciliation(
-        measures.accounting,
-        has_work=knows_work(measures.accounting_level),
-        is_output=measures.accounting_level == "output",
-    )
-    return [*unsettled_end(measures), *balance.reasons]
+    return [*unsettled_end(measures), *balance_of(measures).reasons]
+
+
+def balance_of(measures: Measures) -> Check:
+    """Check that every acknowledged message was processed exactly once, as far as it is known."""
+    level = measures.accounting_level
+    is_output = level == "output"
+    return reconciliation(measures.accounting, has_work=knows_work(level), is_output=is_output)
 
 
 def stranger_reasons(measures: Measures) -> list[str]:
@@ -243,6 +247,29 @@ def _stranger_text(one: GroupStranger, measures: Measures) -> str:
     return (
         f"a member that is not a pod of this run: client {one.client_id} on host {one.host} held"
         f" {held or 'no partition'}, in the group {when}"
+    )
+
+
+def with_checks(verdict: Verdict, found: Mapping[str, Mapping[str, Any]]) -> Verdict:
+    """Return the verdict with what the tasks that check a run have found, by their names.
+
+    Without the result of each of them nothing passes, nor if the accounting that was checked has a
+    reason that the measures do not have: then they are of another one. Bad messages, and a
+    rebalance without a scaling, are judged by the SLOs, within their limits.
+    """
+    open_ends = [f"{name} has no result: it did not run" for name in CHECKS if name not in found]
+    reasons = found.get("reconcile_check", {}).get("reasons", ())
+    open_ends += [reason for reason in reasons if reason not in verdict.open_ends]
+    if not open_ends:
+        return verdict
+    is_pass = verdict.status == "pass"
+    kept = verdict.judged_without if is_pass else verdict.reasons
+    return verdict.model_copy(
+        update={
+            "status": "undetermined" if is_pass else verdict.status,
+            "reasons": (*kept, *open_ends),
+            "open_ends": (*verdict.open_ends, *open_ends),
+        }
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from tests.fakes.measured_run import changed, quick_spike_measures
@@ -12,7 +13,14 @@ from lagbench.core.measures.lag_over_time import NeverDone, Seconds
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.slo import SloResult, slo_of
-from lagbench.core.verdict.verdict import Verdict, VerdictStatus, judge, with_second_group
+from lagbench.core.verdict.verdict import (
+    CHECKS,
+    Verdict,
+    VerdictStatus,
+    judge,
+    with_checks,
+    with_second_group,
+)
 from lagbench.report.outcome_files import junit_xml
 
 GOOD = quick_spike_measures()
@@ -312,3 +320,29 @@ def test_measures_without_the_count_are_judged_as_before() -> None:
 
     assert lag.never_done is None
     assert p95(GOOD.model_copy(update={"lag": lag}), 4).status == "pass"
+
+
+BOTH: dict[str, dict[str, object]] = {name: {"reasons": []} for name in CHECKS}
+
+
+@pytest.mark.parametrize(
+    ("status", "found", "judged", "added"),
+    [
+        ("pass", BOTH, "pass", 0),
+        ("pass", {CHECKS[0]: {}}, "undetermined", 1),
+        ("fail", {CHECKS[1]: {"reasons": []}}, "fail", 1),
+        ("undetermined", {}, "undetermined", 2),
+        # A reason of the accounting that was checked, and which the verdict does not have.
+        ("pass", BOTH | {CHECKS[1]: {"reasons": ["the log is empty"]}}, "undetermined", 1),
+        ("pass", BOTH | {CHECKS[1]: {"reasons": ["known"]}}, "pass", 0),
+    ],
+)
+def test_without_its_checks_no_run_passes(
+    status: Any, found: dict[str, Any], judged: str, added: int
+) -> None:
+    """What decides stays in front; what a check adds is an open end."""
+    verdict = Verdict(run_id="r", status=status, reasons=("so",), open_ends=("known",), slos=())
+    made = with_checks(verdict, found)
+
+    assert (made.status, len(made.open_ends)) == (judged, 1 + added)
+    assert len(made.reasons) == added + (status == made.status)

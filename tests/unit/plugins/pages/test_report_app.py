@@ -7,13 +7,24 @@ import hashlib
 import json
 import os
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+
+from lagbench.project import PROJECT_ROOT
+from lagbench_airflow.links import ReportLink, public_prefix
+from lagbench_airflow.pages import report_app as live_page
+from lagbench_airflow.pages.report_app import report_app
+
+from airflow.sdk.execution_time.xcom import XCom  # isort: skip
+
+DAG_RUN = "manual__2026-11-21T12:00:00+00:00"
 
 
 @pytest.fixture
@@ -32,9 +43,12 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def client(*, is_open: bool = True) -> TestClient:
     """Return a client of the app; open means without Airflow's log-in."""
-    from lagbench_airflow.pages.report_app import report_app
-
     return TestClient(report_app(is_open=is_open), follow_redirects=False)
+
+
+def page_of(run_id: str) -> str:
+    """Return the live page of a run."""
+    return bytes(live_page.live_page(run_id).body).decode()
 
 
 def settings_in(page: str) -> dict[str, str]:
@@ -46,9 +60,11 @@ def settings_in(page: str) -> dict[str, str]:
 
 
 def test_a_report_is_served(runs: Path) -> None:
-    """The file comes with a policy that lets it load nothing from elsewhere."""
+    """With a policy that lets it load nothing from elsewhere; the tab of a Dag run leads there."""
+    sent = client().get(f"/report/scenario_run/{DAG_RUN}")
     reply = client().get("/runs/a-run/report.html")
 
+    assert sent.headers["location"] == "/bench/runs/a-run/report.html"
     assert reply.text == "<p>the report</p>"
     assert "default-src 'none'" in reply.headers["content-security-policy"]
     assert "sandbox allow-scripts allow-downloads;" in reply.headers["content-security-policy"]
@@ -114,51 +130,29 @@ def test_a_long_path_or_number_is_no_error_of_the_server(
     assert client().get(path).status_code == status
 
 
-def test_a_dag_run_leads_to_its_report(runs: Path) -> None:
-    """The tab of a Dag run is sent on to the run folder that the Dag run made."""
-    reply = client().get("/report/scenario_run/manual__2026-11-21T12:00:00+00:00")
-
-    assert reply.headers["location"] == "/bench/runs/a-run/report.html"
-
-
 @pytest.mark.parametrize(
-    "base_url", ["", "/", "http://bench:8080", "https://example.org/team/air/"]
+    ("base_url", "path"),
+    [("", ""), ("/", ""), ("http://bench:8080", ""), ("https://example.org/team/a/", "/team/a")],
 )
 def test_tab_link_and_redirect_keep_the_path_of_base_url(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, base_url: str
+    runs: Path, monkeypatch: pytest.MonkeyPatch, base_url: str, path: str
 ) -> None:
-    """Behind a proxy under a path, all three lead to pages that exist under that path."""
-    from airflow.sdk.execution_time.xcom import XCom
+    """Behind a proxy under a path, all three lead to pages that exist under that path.
 
-    from lagbench_airflow.links import ReportLink, public_prefix
-    from lagbench_airflow.pages.report_app import report_app
-
-    path = {"https://example.org/team/air/": "/team/air"}.get(base_url, "")
+    The plugin, as an API server with that setting loads it, names the tab's whole path.
+    """
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
     monkeypatch.setattr(XCom, "get_value", lambda **_: {"run_id": "a-run"})
     airflow = FastAPI(root_path=path)
     airflow.mount("/bench", report_app(is_open=True))
-    browser = TestClient(airflow, follow_redirects=False)
-    key: Any = None
-
-    tab = f"{public_prefix()}/report/scenario_run/manual__2026-11-21T12:00:00+00:00"
-    redirect = browser.get(tab).headers["location"]
-    link = ReportLink().get_link(key, ti_key=key)
+    browser, key = TestClient(airflow, follow_redirects=False), dict[str, Any]()
+    redirect = browser.get(f"{public_prefix()}/report/scenario_run/{DAG_RUN}").headers["location"]
+    link = ReportLink().get_link(key, ti_key=key)  # type: ignore[arg-type]
 
     assert redirect == link == f"{path}/bench/runs/a-run/report.html"
     assert browser.get(link).text == "<p>the report</p>"
-
-
-def test_the_tab_stands_behind_the_path_of_base_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plugin, as an API server with that setting loads it, names the tab's whole path."""
-    import runpy
-
-    from lagbench.project import PROJECT_ROOT
-
-    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.org/team/air")
     plugin = runpy.run_path(str(PROJECT_ROOT / "plugins" / "lagbench_plugin.py"))["LagbenchPlugin"]
-
-    assert plugin.external_views[0]["href"] == "/team/air/bench/report/{DAG_ID}/{RUN_ID}"
+    assert plugin.external_views[0]["href"] == f"{path}/bench/report/{{DAG_ID}}/{{RUN_ID}}"
     assert plugin.fastapi_apps[0]["url_prefix"] == "/bench"
 
 
@@ -199,7 +193,7 @@ def test_the_live_page_runs_its_own_scripts_alone(runs: Path) -> None:
     """Its policy names each inline script and style by its digest, and no other origin."""
     (runs / "a-run" / "report.html").unlink()
 
-    page = client().get("/report/scenario_run/manual__2026-11-21T12:00:00+00:00")
+    page = client().get(f"/report/scenario_run/{DAG_RUN}")
 
     assert settings_in(page.text)["events"] == "/bench/live/a-run/events"
     assert client().get("/live/a-run/lines").json()["lines"] == []
@@ -218,14 +212,12 @@ def test_the_live_page_runs_its_own_scripts_alone(runs: Path) -> None:
 
 def test_a_name_in_the_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Templates escape what they are given; settings stand there as JSON without a tag."""
-    from lagbench_airflow.pages import report_app as live_page
-
-    html = live_page.live_page("<i>&").html
+    html = page_of("<i>&")
     assert '<h1 id="cell">&lt;i&gt;&amp;</h1>' in html
     assert settings_in(html)["run"] == "<i>&"
     assert "&amp;&amp;" not in html
     monkeypatch.setattr(live_page, "public_prefix", lambda: "</script><b>")
-    assert "</script><b>" not in live_page.live_page("a-run").html
+    assert "</script><b>" not in page_of("a-run")
 
 
 @pytest.mark.parametrize(
@@ -261,24 +253,15 @@ PATHS = (
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_nothing_can_be_written(runs: Path, path: str, method: str) -> None:
-    """Only reading is offered."""
-    assert client().request(method, path).status_code == 405
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_a_stranger_is_refused(runs: Path, path: str) -> None:
-    """Without Airflow's log-in nothing is served."""
+def test_a_stranger_is_refused_and_nobody_writes(runs: Path, path: str) -> None:
+    """Without Airflow's log-in nothing is served, and only reading is offered."""
     assert client(is_open=False).get(path).status_code in (401, 403)
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert client().request(method, path).status_code == 405
 
 
 def test_no_route_is_open(runs: Path) -> None:
     """Every route of the application asks for the right to read the runs of scenario_run."""
-    from fastapi.routing import APIRoute
-
-    from lagbench_airflow.pages.report_app import report_app
-
     routes = [route for route in report_app().routes if isinstance(route, APIRoute)]
 
     assert len(routes) == len(PATHS)

@@ -1,0 +1,135 @@
+"""Options that several verbs have, and what their values mean."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from lagbench.errors import WrongInput
+
+if TYPE_CHECKING:
+    from lagbench.catalog.catalog import Cell
+    from lagbench.core.simulation.simulated_world import SimulatedEnvironment
+
+
+def refuse(field: str, value: object, allowed: str, *, where: str = "command line") -> NoReturn:
+    """Reject what was given to a field of the command line, or of a file."""
+    raise WrongInput(where=where, field=field, value=value, allowed=allowed)
+
+
+def finite(value: float | None) -> float | None:
+    """Return an option's number; reject ``inf`` and ``nan``, which a lower bound lets through."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
+def number(help: str, *, min: float | None = 0.001, **more: Any) -> Any:  # noqa: A002
+    """Return an option that takes a finite number."""
+    return typer.Option(min=min, callback=finite, help=help, **more)
+
+
+ScenarioArgument = Annotated[
+    str, typer.Argument(help="A name from the catalog, or a YAML file.", metavar="SCENARIO")
+]
+PolicyOption = Annotated[str | None, typer.Option(help="Policy instead of the scenario's.")]
+SeedOption = Annotated[int | None, typer.Option(help="Seed instead of the scenario's.")]
+SettingsOption = Annotated[
+    list[str] | None, typer.Option("--set", help="key=value, e.g. profile.spike_mult=5")
+]
+StartOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="INSTANT",
+        help="The stream's start, for cron triggers, e.g. 2026-11-23T08:59:30Z; default: "
+        "2026-01-05T00:00:00Z, a Monday.",
+    ),
+]
+TargetOption = Annotated[
+    str, typer.Option(help="embedded, kind (of make kind), or context:NAME of a kubeconfig.")
+]
+TargetSettingsOption = Annotated[
+    Path | None,
+    typer.Option(help="The cluster's settings; default k8s/overlays/context/settings/settings.env"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def asked_cell(
+    scenario: str,
+    policy: str | None,
+    seed: int | None,
+    settings: Sequence[str] | None,
+    **more: str,
+) -> tuple[Cell, dict[str, str]]:
+    """Return the checked cell of these options, and what they override in the scenario."""
+    from lagbench.catalog.catalog import checked_cell, parse_settings
+
+    overrides = parse_settings(settings or [])
+    if seed is not None:
+        overrides["seed"] = str(seed)
+    overrides |= more
+    return checked_cell(scenario, policy=policy, overrides=overrides), overrides
+
+
+def conf_of(
+    name: str, scenario: str, policy: str | None, overrides: dict[str, str]
+) -> dict[str, Any]:
+    """Return the conf of a new run; Airflow's server may have been started in another folder."""
+    from lagbench.catalog.catalog_files import from_any_folder
+
+    run_id = new_id(name)
+    conf: dict[str, Any] = {"scenario": from_any_folder(scenario), "run_id": run_id}
+    conf |= {"keep_bench": True, "overrides": overrides}
+    return conf if policy is None else conf | {"policy": from_any_folder(policy)}
+
+
+def new_id(scenario: str) -> str:
+    """Return an id for a new run of a scenario."""
+    from lagbench.core.scenario.run_names import new_run_id
+
+    unique = secrets.token_hex(2)
+    return new_run_id(scenario, planned_at=datetime.now(UTC), unique_digits=unique)
+
+
+def environment_at(start: str | None) -> SimulatedEnvironment:
+    """Return the simulator's environment for a stream that starts at ``--start``."""
+    from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_instant_ns
+    from lagbench.core.simulation.simulated_world import SimulatedEnvironment
+
+    if start is None:
+        return SimulatedEnvironment()
+    try:
+        at_ns = parse_instant_ns(start)
+    except (TypeError, ValueError):
+        allowed = "an instant with its time zone, e.g. 2026-11-23T08:59:30Z or …T09:59:30+01:00"
+        refuse("--start", start, allowed)
+    return SimulatedEnvironment(starts_at_seconds=at_ns // NS_PER_SECOND)
+
+
+def slo_limits(settings: Sequence[str]) -> dict[str, Any]:
+    """Return the limits that were given by ``--set slos.NAME=VALUE``."""
+    from pydantic import ValidationError
+
+    from lagbench.catalog.catalog import parse_settings
+    from lagbench.catalog.strict_yaml import parse_yaml
+    from lagbench.core.scenario.scenario import Slos
+
+    given = dict[str, Any]()
+    for key, text in parse_settings(settings, where="command line", field="--set").items():
+        part, _, name = key.partition(".")
+        if part != "slos" or name not in Slos.model_fields:
+            refuse("--set", key, ", ".join(f"slos.{known}" for known in Slos.model_fields))
+        given[name] = parse_yaml(text, where=f"--set {key}")
+    try:
+        Slos.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        refuse(f"--set slos.{first['loc'][0]}", first["input"], first["msg"])
+    return given
