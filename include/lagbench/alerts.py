@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import yaml
 
+from lag_scaler.rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.core.hpa.controller_flags import controller_flags
 from lagbench.core.hpa.hpa_object import HpaSpec, parse_behavior
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
@@ -25,7 +26,6 @@ from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 from lagbench.core.keda.triggers.promql import parse_lag_query
 from lagbench.core.keda.triggers.trigger_authentication import is_unknown
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
-from lagbench.core.lag_scaler.lag_rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.core.policy.checked_policy import admitted_policy, refuse_broken_triggers
 from lagbench.core.policy.policy_limits import POLICY_VERSIONS, is_policy
 from lagbench.core.policy.review.policy_file import target_environment

@@ -136,7 +136,7 @@ class _Server:
 def _server(stage: Stage) -> Iterator[_Server]:
     """Run a scaler for the time of the block."""
     environment = {"PORT_GRPC": "0", "PORT_METRICS": "0"}
-    child = stage.start_program("scaler", "lagbench.programs.lag_scaler", [], environment)
+    child = stage.start_program("scaler", "lag_scaler", [], environment)
 
     def ports() -> tuple[int, int] | None:
         text = child.log.read_text(encoding="utf-8")

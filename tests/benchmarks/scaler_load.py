@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from lagbench.wire import externalscaler_pb2 as wire
+from lag_scaler.wire import externalscaler_pb2 as wire
 
 _SERVICE = "/externalscaler.ExternalScaler"
 _TIMEOUT_SECONDS = 3.0  # KEDA's own

@@ -6,21 +6,17 @@ from typing import Any
 
 import pytest
 
+from lag_scaler.keda_values import divisors, parse_partition_limitation
 from lagbench.core.keda.loop.source_metrics import (
     PartitionOffsets,
     PersistentLagMemory,
-    divisors,
     even_factor,
     needs_earliest,
     partition_lag,
     read_lag,
 )
 from lagbench.core.keda.refusals import TriggerRefused
-from lagbench.core.keda.triggers.kafka_parameters import (
-    KafkaTrigger,
-    kept_partitions,
-    parse_partition_limitation,
-)
+from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger, kept_partitions
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
 from tests.fakes.triggers import read_trigger
 

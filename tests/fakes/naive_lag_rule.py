@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
-from lagbench.core.lag_scaler.lag_rule import LagRule
+from lag_scaler.rule import LagRule
 
 Row = tuple[int, list[int], list[int], list[int]]  # milliseconds, end, committed, log start
 MS = 1_000_000

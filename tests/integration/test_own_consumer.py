@@ -16,7 +16,6 @@ from tests.integration.localkube_process import running_localkube
 from tests.integration.producer_target import ProducerTarget, read_all, value_of
 from tests.integration.secured_broker import PASSWORD, secured_broker
 
-from lagbench.adapters.kafka.client_settings import as_lines
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube.cluster_check import ready_namespace
@@ -32,6 +31,7 @@ from lagbench.errors import NotReady
 from lagbench.project import PROJECT_ROOT
 from lagbench.shared_with_spark.event import decode_identities, identity_of
 from lagbench_spark.decode import decode_ledger
+from pod_program.kafka_settings import as_lines
 
 pytestmark = pytest.mark.slow
 

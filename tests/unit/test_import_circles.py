@@ -7,7 +7,10 @@ from graphlib import TopologicalSorter
 import grimp
 import pytest
 
-PACKAGES = ("lagbench", "lagbench_airflow", "lagbench_enrich", "lagbench_spark")
+PACKAGES = (
+    *("lag_scaler", "lagbench", "lagbench_airflow", "lagbench_enrich", "lagbench_spark"),
+    "pod_program",
+)
 CORE = "lagbench.core"
 
 

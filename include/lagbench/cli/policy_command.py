@@ -14,7 +14,7 @@ from rich.text import Text
 from lagbench.cli.cell_commands import TargetSettingsOption, finite
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, WrongInput
-from lagbench.shown import printable
+from pod_program.shown import printable
 
 if TYPE_CHECKING:
     from lagbench.core.policy.review.cluster_facts import ClusterFacts

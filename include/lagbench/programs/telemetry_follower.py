@@ -9,10 +9,9 @@ from collections.abc import Callable
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.core.telemetry.records import decode_record
 from lagbench.core.telemetry.records_of_programs import Record
+from pod_program.kafka_settings import RECOVERY, own_settings
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from tests.fakes.iggy_answers import FakePartition, FakeTopic, IggyState
 
-from lagbench.adapters.iggy.iggy_source import IggySource
-from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic, IggyServer
+from lag_scaler.addresses import IggyServer
+from lag_scaler.iggy_source import IggySource
+from lag_scaler.offsets import GroupSample, GroupTopic
 
 ORDERS = GroupTopic("enrich", "shop/orders")
 

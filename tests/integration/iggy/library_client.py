@@ -14,7 +14,7 @@ from typing import Any
 
 from apache_iggy import IggyClient, SendMessage
 
-from lagbench.adapters.iggy import iggy_wire as wire
+from lag_scaler import iggy_wire as wire
 
 MESSAGES, STORED = (10, 5, 0, 1), {0: 6, 3: 0}
 _LIMIT_SECONDS = 120.0

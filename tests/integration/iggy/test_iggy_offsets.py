@@ -8,9 +8,9 @@ from tests.fakes.iggy_recordings import VERSIONS
 from tests.fakes.iggy_server import FakeIggyServer
 from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, source_of, state_of
 
-from lagbench.core.lag_scaler.lag_rule import LagRule
-from lagbench.core.lag_scaler.lag_source import GroupTopic
-from lagbench.core.lag_scaler.lag_window import GroupWindow
+from lag_scaler.offsets import GroupTopic
+from lag_scaler.rule import LagRule
+from lag_scaler.window import GroupWindow
 
 pytestmark = pytest.mark.slow
 RECORDED = [FakePartition(10), FakePartition(5), FakePartition(0), FakePartition(1)]

@@ -21,7 +21,7 @@ from tests.integration.iggy.iggy_setting import (
     state_of,
 )
 
-from lagbench.core.lag_scaler.lag_source import GroupSample
+from lag_scaler.offsets import GroupSample
 
 pytestmark = pytest.mark.slow
 LIMIT_SECONDS = 2.0

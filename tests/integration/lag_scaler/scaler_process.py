@@ -17,9 +17,9 @@ from urllib.request import urlopen
 import grpc
 from tests.eventually import eventually
 
+from lag_scaler.wire import externalscaler_pb2 as wire
+from lag_scaler.wire.externalscaler_pb2_grpc import ExternalScalerStub
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.wire import externalscaler_pb2 as wire
-from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub
 
 TIMEOUT_SECONDS = 60
 NO_DECISION = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
@@ -68,7 +68,7 @@ def running_scaler(
     ports = {"PORT_GRPC": "0", "PORT_METRICS": "0"}
     with log_file.open("ab") as log:
         process = start_tied(
-            [sys.executable, "-m", "lagbench.programs.lag_scaler", *flags],
+            [sys.executable, "-m", "lag_scaler", *flags],
             log=log,
             env={**os.environ, **ports, **(environment or {})},
         )

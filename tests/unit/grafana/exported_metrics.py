@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from prometheus_client.core import Metric
 
+from lag_scaler.metrics import ScalerMetrics
+from lag_scaler.scrape import sampling_metrics
 from lagbench.programs.consumer.pod_reports import Exposition as ConsumerExposition
 from lagbench.programs.consumer.pod_reports import PodCounts
-from lagbench.programs.lag_scaler.lag_scaler_metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.scrape import sampling_metrics
 from lagbench.programs.recorder.kafka_readings import NewestReadings
 from lagbench.programs.recorder.recorder_metrics import Exposition as RecorderExposition
 from lagbench.programs.recorder.recorder_metrics import ObservedNames

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from grpc_tools import protoc
 
-from lagbench.wire import externalscaler_pb2 as wire
+from lag_scaler.wire import externalscaler_pb2 as wire
 
 _INCLUDE = Path(wire.__file__).parents[2]
 
@@ -17,7 +17,7 @@ def test_committed_modules_are_generated_from_the_proto(tmp_path: Path) -> None:
     code = protoc.main(["protoc", f"-I{_INCLUDE}", *places, str(source)])
 
     assert code == 0
-    fresh = sorted((tmp_path / "lagbench" / "wire").iterdir())
+    fresh = sorted((tmp_path / "lag_scaler" / "wire").iterdir())
     assert len(fresh) == 3
     for file in fresh:
         assert source.with_name(file.name).read_text() == file.read_text(), "run `make proto`"

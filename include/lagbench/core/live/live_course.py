@@ -10,9 +10,8 @@ from collections import deque
 
 import numpy as np
 
-from lagbench.core.lag_scaler.lag_source import NO_OFFSET
-from lagbench.core.lag_scaler.lag_source import GroupSample as SampledGroup
-from lagbench.core.lag_scaler.offset_history import OffsetHistory, ages
+from lag_scaler.offsets import NO_OFFSET, OffsetHistory, ages
+from lag_scaler.offsets import GroupSample as SampledGroup
 from lagbench.core.live.live_line import LiveAction, LiveCell, LiveLine, LivePhase, SloStanding
 from lagbench.core.live.slo_standings import Standings
 from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS, lag_of

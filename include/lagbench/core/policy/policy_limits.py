@@ -8,15 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lag_scaler.keda_values import go_boolean, parse_partition_limitation
+from lag_scaler.rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.core.hpa.controller_flags import ControllerFlags, controller_flags
 from lagbench.core.keda.object.scaled_object_spec import DEFAULT_MAX_REPLICAS
-from lagbench.core.keda.triggers.kafka_parameters import (
-    KAFKA_DEFAULT_LAG_THRESHOLD,
-    parse_partition_limitation,
-)
-from lagbench.core.keda.triggers.trigger_parameters import go_boolean
+from lagbench.core.keda.triggers.kafka_parameters import KAFKA_DEFAULT_LAG_THRESHOLD
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
-from lagbench.core.lag_scaler.lag_rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.errors import WrongInput
 
 LAG_THRESHOLD_ANNOTATION = "lagbench.io/lag-threshold"

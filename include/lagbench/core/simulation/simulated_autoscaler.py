@@ -11,6 +11,9 @@ from math import floor
 
 import numpy as np
 
+from lag_scaler.metadata import parse_lag_settings
+from lag_scaler.offsets import GroupSample
+from lag_scaler.window import GroupWindow
 from lagbench.core.hpa.hpa_metrics import (
     MetricFailure,
     PodState,
@@ -49,9 +52,6 @@ from lagbench.core.keda.triggers.trigger_types import (
     ResourceTrigger,
 )
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
-from lagbench.core.lag_scaler.lag_metadata import parse_lag_settings
-from lagbench.core.lag_scaler.lag_source import GroupSample
-from lagbench.core.lag_scaler.lag_window import GroupWindow
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.simulation.simulated_world import World
 from lagbench.errors import NotReady, WrongInput

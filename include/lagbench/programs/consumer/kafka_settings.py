@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lagbench.adapters.kafka.client_settings import own_settings
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
+from pod_program.kafka_settings import RECOVERY, own_settings
 
 # One fetch stays below a thousand 256-byte events per partition, so that a pod holds little that
 # the next owner would have to fetch again.

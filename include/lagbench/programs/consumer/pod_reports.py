@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lagbench.core.telemetry import records_of_programs as consumer
 from lagbench.core.telemetry import records_of_programs as record
+from lagbench.programs.clock_watch import ClockWatch
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
-from lagbench.programs.steady_clock import ClockWatch, SteadyClock, process_started_at
+from pod_program.steady_clock import SteadyClock, process_started_at
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

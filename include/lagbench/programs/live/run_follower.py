@@ -35,15 +35,14 @@ from lagbench.core.live.live_line import (
 from lagbench.core.live.slo_standings import live_slos
 from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.policy.policy_limits import PolicyLimits
-from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import UsageSample
 from lagbench.errors import NotReady
-from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.telemetry_follower import TelemetryFollower
+from pod_program.flags import CommandLine, Flag, Settings
 
 SOURCE = "live"
 

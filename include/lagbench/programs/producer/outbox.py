@@ -14,12 +14,11 @@ from functools import cached_property, partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.core.measures.evidence.producer_report import SeqRanges
 from lagbench.errors import NotReady, WrongInput
 from lagbench.shared_with_spark.event import Headers, seq_of_value
+from pod_program.kafka_settings import RECOVERY, own_settings
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.errors import ExitCode
-from lagbench.programs.program_end import run_program
 from lagbench.programs.recorder.recorder_settings import RecorderOptions, parse_options
+from pod_program.program import run_program
 
 _CLOCK_LOOK_SECONDS = 1.0
 
@@ -24,12 +24,12 @@ def main() -> int:
 def _run(options: RecorderOptions, environment: Mapping[str, str], stopping: StopSignal) -> None:
     from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
     from lagbench.core.telemetry.records_of_programs import Record
-    from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
+    from lagbench.programs.clock_watch import ClockWatch
     from lagbench.programs.recorder.kafka_readings import NewestReadings
     from lagbench.programs.recorder.recorder_metrics import Exposition, ObservedNames
     from lagbench.programs.recorder.sources import recorder_sources
-    from lagbench.programs.steady_clock import ClockWatch
     from lagbench.programs.telemetry_follower import TelemetryFollower
+    from pod_program.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
 
     servers, topic = options.bootstrap_servers, options.telemetry_topic
     telemetry = TelemetryLog(servers, topic)

@@ -12,7 +12,6 @@ from typing import Any, TypeVar, get_args
 
 from lagbench.adapters.kafka.kafka_admin import GroupMember as Member
 from lagbench.adapters.kafka.kafka_admin import GroupRequest, GroupSnapshot, KafkaAdmin
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_offsets, read_partitions
 from lagbench.core.measures.evidence.lag_readings import lag_series
 from lagbench.core.telemetry.records_of_programs import (
@@ -35,6 +34,7 @@ from lagbench.core.telemetry.records_of_recorder import (
     UsageSample,
     What,
 )
+from pod_program.kafka_settings import RECOVERY
 
 _TIMEOUT_SECONDS = 1.0
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
-from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL
 from lagbench.core.scenario.scenario import Workload
-from lagbench.programs.flags import CommandLine, RunFlags, Settings
+from lagbench.programs.run_flags import RunFlags
+from pod_program.flags import CommandLine, Flag, Settings
 
 
 class RecorderOptions(RunFlags, Settings):

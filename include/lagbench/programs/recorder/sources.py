@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kube.client.api_discovery import Event, WatchTimes, list_and_watch
 from lagbench.adapters.kube.client.kube_errors import log_in
 from lagbench.adapters.kube.kube import Kube
@@ -23,6 +22,7 @@ from lagbench.core.telemetry.records import encode_record
 from lagbench.core.telemetry.records_of_programs import Phase, Record
 from lagbench.core.telemetry.records_of_recorder import What
 from lagbench.errors import NotReady
+from lagbench.programs.clock_watch import ClockWatch
 from lagbench.programs.recorder.cluster_clocks import ClockProbe, ClockSources
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
 from lagbench.programs.recorder.kube_readings import (
@@ -40,7 +40,7 @@ from lagbench.programs.recorder.scaling_watch import (
     ReplicaWatch,
     ScalerWatch,
 )
-from lagbench.programs.steady_clock import ClockWatch
+from pod_program.kafka_settings import own_settings
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

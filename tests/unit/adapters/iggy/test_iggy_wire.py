@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.fakes.iggy_recordings import VERSIONS, Exchange, exchanges
 
-from lagbench.adapters.iggy import iggy_wire as wire
-from lagbench.adapters.iggy.iggy_wire import PlainLayout, ReplicaLayout, is_plain_answer
+from lag_scaler import iggy_wire as wire
+from lag_scaler.iggy_wire import PlainLayout, ReplicaLayout, is_plain_answer
 
 _ALL = {version: exchanges(version) for version in VERSIONS}
 _NOT_OURS = {

@@ -14,17 +14,16 @@ import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from lagbench.adapters.kafka import kafka_connections, kafka_lag_source
-from lagbench.adapters.kafka.kafka_connections import RECOVERY
+from lag_scaler import kafka_source as kafka_lag_source
+from lag_scaler.kafka_source import KafkaLagSource
+from lag_scaler.offsets import NO_OFFSET, GroupTopic, OffsetHistory, RuleColumns
+from lag_scaler.rule import LagRule
 from lagbench.adapters.kafka.kafka_lag import _end, open_admin, read_offsets, read_partitions
-from lagbench.adapters.kafka.kafka_lag_source import KafkaLagSource
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets
-from lagbench.core.lag_scaler.lag_rule import LagRule
-from lagbench.core.lag_scaler.lag_source import NO_OFFSET, GroupTopic
-from lagbench.core.lag_scaler.offset_history import OffsetHistory, RuleColumns
 from lagbench.core.telemetry.records_of_programs import GroupJoined
 from lagbench.errors import NotReady
+from pod_program.kafka_settings import RECOVERY
 
 ITEM = GroupTopic("enrich", "events")
 
@@ -89,7 +88,7 @@ def _done(answer: object) -> Future[Any]:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Provide the cluster that the source connects to."""
     cluster = Cluster()
-    monkeypatch.setattr(kafka_connections, "AdminClient", cluster.connect)
+    monkeypatch.setattr(kafka_lag_source, "AdminClient", cluster.connect)
     spec = SimpleNamespace(earliest=lambda: "earliest", latest=lambda: "latest")
     monkeypatch.setattr(kafka_lag_source, "_SPEC", spec)
     return cluster
@@ -107,7 +106,7 @@ def test_records_that_retention_removed_behind_a_commit_are_not_lag(cluster: Clu
     """A commit of 1,000 in a log that starts at 1,000,000 has the 50 records of the log to read."""
     history = OffsetHistory(5)
 
-    history.append(KafkaLagSource({"bootstrap.servers": "k:9092"}).sample([ITEM], 1)[ITEM])
+    history.append(KafkaLagSource({}, timeout_seconds=5.0).sample([ITEM], 1)[ITEM])
 
     assert RuleColumns(LagRule(), history).lag(-1).tolist() == [50, 40]
     assert cluster.starts_asked == [[0, 1]]
@@ -117,7 +116,7 @@ def test_log_starts_are_asked_for_where_a_commit_stands_still(
     cluster: Cluster, clock: list[float]
 ) -> None:
     """Partition 0, whose commits move, is not asked for; nor is 1 while it has nothing to read."""
-    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
+    source = KafkaLagSource({}, timeout_seconds=5.0)
     cluster.committed = [1_000_050, 100]
     source.sample([ITEM], 1)
     for second in range(10, 40, 10):
@@ -133,7 +132,7 @@ def test_log_starts_of_a_still_group_are_asked_for_at_most_every_five_seconds(
     cluster: Cluster, clock: list[float]
 ) -> None:
     """A sampling interval of a second does not make it a request a second."""
-    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
+    source = KafkaLagSource({}, timeout_seconds=5.0)
     for second in range(11):
         clock[0] = 100.0 + second
         source.sample([ITEM], 1)
@@ -145,7 +144,7 @@ def test_the_log_start_of_a_partition_without_a_commit_is_in_every_sample(
     cluster: Cluster, clock: list[float]
 ) -> None:
     """With the policy earliest all its records are lag."""
-    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
+    source = KafkaLagSource({}, timeout_seconds=5.0)
     cluster.committed = [NO_OFFSET, 100]
     for _ in range(3):
         clock[0] += 1.0
@@ -158,7 +157,7 @@ def test_groups_that_come_and_go_share_the_connections(
     cluster: Cluster, clock: list[float]
 ) -> None:
     """A thousand groups one after another need the connections of those that are sampled."""
-    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
+    source = KafkaLagSource({}, timeout_seconds=5.0)
     for number in range(1_000):
         clock[0] += 60.0
         item = GroupTopic(f"preview-{number}", "events")

@@ -7,12 +7,13 @@ import re
 
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule
 
+from lag_scaler.explain import Step, explain
+from lag_scaler.rule import Decision
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets, read_answer
 from lagbench.core.keda.object.scaled_object_spec import MetricType, Trigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
-from lagbench.core.lag_scaler.lag_rule import Decision
-from lagbench.core.policy.explained_steps import Step, explain, explain_kafka, explain_prometheus
+from lagbench.core.policy.explained_steps import explain_kafka, explain_prometheus
 
 
 def trigger(**changes: object) -> KafkaTrigger:

@@ -4,14 +4,10 @@ import pickle
 
 import pytest
 
-from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, LagSettings, parse_lag_settings
-from lagbench.core.lag_scaler.lag_rule import LagRule
-from lagbench.core.lag_scaler.lag_source import (
-    GroupTopic,
-    IggyServer,
-    KafkaCluster,
-    allowed_servers_of,
-)
+from lag_scaler.addresses import IggyServer, KafkaCluster, allowed_servers_of
+from lag_scaler.metadata import InvalidMetadata, LagSettings, parse_lag_settings
+from lag_scaler.offsets import GroupTopic
+from lag_scaler.rule import LagRule
 
 NAMED = {
     "scalerAddress": "lagbench-lag-scaler:6000",
@@ -203,8 +199,8 @@ def test_a_login_comes_by_reference() -> None:
 
     source = settings.source
     assert isinstance(source, KafkaCluster)
-    assert (source.security.sasl, source.security.is_tls) == ("scram_sha512", True)
-    assert source.security.username == "scaler"
+    assert (source.login.sasl, source.login.is_tls) == ("scram_sha512", True)
+    assert source.login.username == "scaler"
     assert "very-secret" not in repr(settings) + str(settings) + source.name
     assert "username" in refused(sasl="plaintext").allowed
 
@@ -222,7 +218,7 @@ def test_the_servers_login_goes_to_its_own_cluster_only() -> None:
     foreign = refused(environment, bootstrapServers="evil:9092")
 
     assert isinstance(own.source, KafkaCluster)
-    assert own.source.security.username == "scaler"
+    assert own.source.login.username == "scaler"
     assert "username" in foreign.allowed
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule, window
 
-from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, parse_lag_settings
-from lagbench.core.lag_scaler.lag_rule import Decision, LagRule, LagUnavailable
-from lagbench.core.lag_scaler.lag_source import GroupSample, failed_sample
+from lag_scaler.metadata import InvalidMetadata, parse_lag_settings
+from lag_scaler.offsets import GroupSample, failed_sample
+from lag_scaler.rule import Decision, LagRule, LagUnavailable
 
 AT_ONCE = {"sustain_seconds": 0.0, "lag_threshold": 10}
 IN_SECONDS = {"lag_metric": "seconds", "lag_threshold": 10}

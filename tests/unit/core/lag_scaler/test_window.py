@@ -9,15 +9,11 @@ from hypothesis import strategies as st
 from tests.fakes.lag_samples import at, lags, offsets, rule, window
 from tests.fakes.naive_lag_rule import NaiveDecision, NaiveRule, Row
 
-from lagbench.core.lag_scaler import lag_window
-from lagbench.core.lag_scaler.lag_rule import Decision, LagRule
-from lagbench.core.lag_scaler.lag_source import GroupSample, failed_sample
-from lagbench.core.lag_scaler.lag_window import (
-    GroupWindow,
-    SnapshotDiscarded,
-    restore_window,
-    save_window,
-)
+from lag_scaler import state
+from lag_scaler.offsets import GroupSample, failed_sample
+from lag_scaler.rule import Decision, LagRule
+from lag_scaler.state import SnapshotDiscarded, restore_window, save_window
+from lag_scaler.window import GroupWindow
 
 HELD = rule(scale_down_stabilization_seconds=60)
 
@@ -32,7 +28,7 @@ def test_a_sample_that_is_not_newer_is_dropped() -> None:
     assert not over.add(lags(10, 0))
     assert not over.add(lags(8, 0))
     assert watched.decide(at(10)) is decision
-    assert "not newer" in over.last_trouble()
+    assert "not newer" in over.trouble
 
 
 def test_a_clock_set_back_starts_the_window_anew() -> None:
@@ -62,7 +58,7 @@ def test_a_malformed_sample_is_a_gap(sample: GroupSample, trouble: str) -> None:
     over = window()
 
     assert not over.add(sample)
-    assert trouble in over.last_trouble()
+    assert trouble in over.trouble
     assert over.newest_at_ns is None
 
 
@@ -159,7 +155,7 @@ def test_a_snapshot_of_something_else_is_discarded(monkeypatch: pytest.MonkeyPat
     for identity, interval in (("other", 2.0), (own, 3.0)):
         with pytest.raises(SnapshotDiscarded):
             restore_window(data, identity=identity, interval_seconds=interval, now_ns=at(22))
-    monkeypatch.setattr(lag_window, "SNAPSHOT_VERSION", 99)
+    monkeypatch.setattr(state, "SNAPSHOT_VERSION", 99)
     with pytest.raises(SnapshotDiscarded, match="version"):
         restored(data, 22)
 

@@ -7,13 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lagbench.core.lag_scaler.lag_source import (
-    GroupSample,
-    GroupTopic,
-    LagSource,
-    SourceAddress,
-    failed_sample,
-)
+from lag_scaler.addresses import SourceAddress
+from lag_scaler.offsets import GroupSample, GroupTopic, failed_sample
+from lag_scaler.sources import LagSource
 
 
 @dataclass

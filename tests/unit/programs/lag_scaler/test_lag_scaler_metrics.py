@@ -14,20 +14,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 from tests.unit.programs.lag_scaler.test_registry import Setting, answered, ref, with_registry
 
-from lagbench.core.keda.triggers.kafka_parameters import KafkaSecurity
-from lagbench.core.lag_scaler.lag_source import KafkaCluster
+from lag_scaler.addresses import KafkaCluster, KafkaLogin
+from lag_scaler.metrics import ScalerMetrics
+from lag_scaler.options import LogLimit, parse_options
+from lag_scaler.registry import ObjectRegistry
+from lag_scaler.server import save
+from lag_scaler.state import SavedState, read_state, write_state
 from lagbench.errors import NotReady, WrongInput
-from lagbench.programs.lag_scaler.cluster_sampler import kafka_settings
-from lagbench.programs.lag_scaler.lag_scaler_metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.lag_scaler_options import LogLimit, parse_options
-from lagbench.programs.lag_scaler.lag_scaler_server import save
-from lagbench.programs.lag_scaler.rule_registry import (
-    ObjectRegistry,
-    SavedState,
-    read_state,
-    write_state,
-)
-from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+from pod_program.kafka_file import CONFIG_VARIABLE
 
 _PREFIX = "lagbench_scaler_object_"
 
@@ -129,7 +123,7 @@ def test_the_login_in_the_file_goes_to_the_own_cluster(
     environment: dict[str, str], servers: tuple[str, ...]
 ) -> None:
     """The order in which an object names the own servers does not matter."""
-    found = kafka_settings(KafkaCluster(bootstrap_servers=servers), environment)
+    found = KafkaCluster(bootstrap_servers=servers).client_settings(environment)
 
     assert found == {**LOGIN, "bootstrap.servers": ",".join(servers)}
 
@@ -139,7 +133,7 @@ def test_the_login_in_the_file_goes_to_no_other_address(
     environment: dict[str, str], servers: tuple[str, ...]
 ) -> None:
     """Anybody who may write a ScaledObject may name an address: it gets no password."""
-    found = kafka_settings(KafkaCluster(bootstrap_servers=servers), environment)
+    found = KafkaCluster(bootstrap_servers=servers).client_settings(environment)
 
     assert found == {"bootstrap.servers": ",".join(servers)}
 
@@ -148,7 +142,7 @@ def test_without_an_own_address_the_file_is_not_used(environment: dict[str, str]
     """A lag scaler that does not know its own cluster sends its login to nobody."""
     del environment["KAFKA_BROKERS"]
 
-    found = kafka_settings(KafkaCluster(bootstrap_servers=OWN), environment)
+    found = KafkaCluster(bootstrap_servers=OWN).client_settings(environment)
 
     assert found == {"bootstrap.servers": ",".join(OWN)}
 
@@ -157,10 +151,10 @@ def test_another_cluster_gets_the_login_that_the_object_states(
     environment: dict[str, str],
 ) -> None:
     """Nothing of the file is mixed into it."""
-    security = KafkaSecurity(sasl="plaintext", username="bob", password=SecretStr("his-own"))
-    cluster = KafkaCluster(bootstrap_servers=("other:9092",), security=security)
+    login = KafkaLogin(sasl="plaintext", username="bob", password=SecretStr("his-own"))
+    cluster = KafkaCluster(bootstrap_servers=("other:9092",), login=login)
 
-    assert kafka_settings(cluster, environment) == {
+    assert cluster.client_settings(environment) == {
         "bootstrap.servers": "other:9092",
         "security.protocol": "sasl_plaintext",
         "sasl.mechanism": "PLAIN",
@@ -170,16 +164,16 @@ def test_another_cluster_gets_the_login_that_the_object_states(
 
 
 @pytest.mark.parametrize(
-    "security",
-    [KafkaSecurity(tls="enable"), KafkaSecurity(sasl="plaintext", username="own")],
+    "login",
+    [KafkaLogin(is_tls=True), KafkaLogin(sasl="plaintext", username="own")],
 )
 def test_the_file_wins_over_what_is_stated_for_the_own_cluster(
-    environment: dict[str, str], security: KafkaSecurity
+    environment: dict[str, str], login: KafkaLogin
 ) -> None:
     """Its protocol and login go together."""
-    cluster = KafkaCluster(bootstrap_servers=OWN, security=security)
+    cluster = KafkaCluster(bootstrap_servers=OWN, login=login)
 
-    found = kafka_settings(cluster, environment)
+    found = cluster.client_settings(environment)
 
     assert {name: found[name] for name in LOGIN} == LOGIN
 
@@ -189,10 +183,10 @@ def test_a_login_of_an_object_for_the_own_cluster_is_not_mixed_with_the_file(
 ) -> None:
     """Neither a client certificate nor any other part of the server's login goes with it."""
     Path(environment[CONFIG_VARIABLE]).write_text("security.protocol=ssl\nssl.key.password=x\n")
-    security = KafkaSecurity(sasl="plaintext", username="bob", password=SecretStr("his-own"))
-    cluster = KafkaCluster(bootstrap_servers=OWN, security=security, has_login_of_object=True)
+    login = KafkaLogin(sasl="plaintext", username="bob", password=SecretStr("his-own"))
+    cluster = KafkaCluster(bootstrap_servers=OWN, login=login, has_login_of_object=True)
 
-    found = kafka_settings(cluster, environment)
+    found = cluster.client_settings(environment)
 
     assert found["security.protocol"] == "sasl_plaintext"
     assert "ssl.key.password" not in found

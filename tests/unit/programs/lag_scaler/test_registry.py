@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 import pytest
 from tests.unit.programs.lag_scaler.fake_source import FakeCluster
 
-from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata
-from lagbench.core.lag_scaler.lag_rule import LagUnavailable
-from lagbench.programs.lag_scaler import cluster_sampler
-from lagbench.programs.lag_scaler.lag_scaler_metrics import ScalerMetrics, Watched
-from lagbench.programs.lag_scaler.rule_registry import ObjectRegistry, SavedState, ScalerFull
-from lagbench.wire import externalscaler_pb2 as wire
+from lag_scaler import sampler as cluster_sampler
+from lag_scaler.metadata import InvalidMetadata
+from lag_scaler.metrics import ScalerMetrics, Watched
+from lag_scaler.registry import ObjectRegistry, ScalerFull
+from lag_scaler.rule import LagUnavailable
+from lag_scaler.state import SavedState
+from lag_scaler.wire import externalscaler_pb2 as wire
 
 METADATA = {
     "bootstrapServers": "kafka:9092",

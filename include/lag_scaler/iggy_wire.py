@@ -1,0 +1,317 @@
+"""Apache Iggy's TCP protocol, both layouts of frames: no socket here.
+
+Written down from exchanges recorded with a 0.8.0 and a 0.9.0-edge.5 server; the tests hold every
+request and every reply against those bytes. Integers are little-endian. Servers up to 0.8 speak
+``PlainLayout`` (8 bytes of header both ways), those of 0.9 ``ReplicaLayout`` (256 bytes, as their
+replicas speak among themselves).
+
+Why not the client of PyPI (apache-iggy 0.9.0), which the tests use as a second opinion: it knows
+one layout of frames only and waits for ever on a server of the other (no answer in 200 s); it
+sends a request only after the last reply (10 reads gathered came in 10 sends), so that a sample
+would cost a round trip per partition; it goes where the server says that it is, which need not be
+where a Service or a tunnel has it; and a process that ends while a call is under way dies of
+SIGABRT or SIGSEGV (3 of 6 ends). Three commands, all of them reads, do not need that.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from pod_program.errors import NotReady
+
+PING, GET_CONSUMER_OFFSET, GET_TOPIC, GET_CONSUMER_GROUP = 1, 120, 300, 600
+_LOGIN_PASSWORD, _LOGIN_TOKEN = 38, 44
+UNAUTHENTICATED, PARTITION_NOT_FOUND = 40, 3007
+_GROUP_KIND = 2  # offsets are kept for single consumers (1) and for groups (2)
+_LARGEST_OFFSET = 2**63 - 1
+_LARGEST_REPLY_BYTES = 16 * 2**20
+_STATUS_TEXTS = {
+    3: "unknown command",
+    20: "not found, or a wrong access token",
+    UNAUTHENTICATED: "not logged in",
+    41: "no permission",
+    42: "wrong user or password",
+    44: "not a valid password",
+    PARTITION_NOT_FOUND: "no such partition",
+}
+_EVICTION_TEXTS = {
+    9: "wrong user or password",
+    10: "wrong access token",
+    14: "the protocol version is not supported",
+    15: "the login has no protocol version",
+}
+
+
+class MalformedReply(NotReady):
+    """The bytes are not an Iggy server's, or the connection is out of step: it must be closed."""
+
+
+class IggyRefused(NotReady):
+    """The server answered with an error."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        """Keep the server's own code beside the text."""
+        super().__init__(f"the Iggy server rejected the request: {text}")
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to one request; an empty body means that there is no such thing."""
+
+    status: int
+    body: bytes
+
+    def ok_body(self) -> bytes:
+        """Return the body, or raise what the server said."""
+        if self.status:
+            text = _STATUS_TEXTS.get(self.status, "see the server's error codes")
+            raise IggyRefused(f"status {self.status} ({text})", self.status)
+        return self.body
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """The state of a partition as reported; ``current_offset`` is also 0 if it is empty."""
+
+    number: int
+    current_offset: int  # of the last message ever written
+    messages_count: int  # still kept
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOffset:
+    """The last message that a group has processed in one partition."""
+
+    partition: int
+    current_offset: int
+    stored_offset: int
+
+
+def offset_query(group: str, stream: str, topic: str, partition: int) -> bytes:
+    """Return the payload that requests a group's stored offset in one partition."""
+    place = idents(group, stream, topic)
+    return bytes([_GROUP_KIND]) + place + b"\x01" + struct.pack("<I", partition)
+
+
+def idents(*names: str) -> bytes:
+    """Return the payload that names a stream, a topic of it, and a group of that.
+
+    Each is kind, length and value: digits are a numeric id, anything else is a name.
+    """
+    return b"".join(
+        struct.pack("<BBI", 1, 4, int(name)) if _is_number(name) else b"\x02" + counted(name)
+        for name in names
+    )
+
+
+def is_identifier(name: str) -> bool:
+    """Return whether ``idents`` can encode this name."""
+    return int(name) < 2**32 if _is_number(name) else 1 <= len(name.encode()) <= 255
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit()
+
+
+def counted(text: str) -> bytes:
+    """Return a text behind its length in one byte."""
+    data = text.encode()
+    return bytes([len(data)]) + data
+
+
+def parse_stored_offset(body: bytes) -> StoredOffset | None:
+    """Return the group's offset in a partition; None if nothing is stored there."""
+    if not body:
+        return None
+    fields = Fields(body)
+    stored = StoredOffset(fields.number(4), fields.offset(), fields.offset())
+    fields.end()
+    return stored
+
+
+class Fields:
+    """Reads numbers one after the other; running over the end is an error."""
+
+    def __init__(self, data: bytes) -> None:
+        """Begin at the first byte."""
+        self._data, self._at = data, 0
+
+    def skip(self, size_bytes: int) -> None:
+        """Pass over bytes that say nothing here."""
+        self._at += size_bytes
+        if self._at > len(self._data):
+            raise MalformedReply(
+                f"the server's reply ends after {len(self._data)} bytes: it is truncated"
+            )
+
+    def number(self, size_bytes: int) -> int:
+        """Return an unsigned number."""
+        start = self._at
+        self.skip(size_bytes)
+        return int.from_bytes(self._data[start : self._at], "little")
+
+    def offset(self) -> int:
+        """Return a u64 that must fit into 63 bits with one added."""
+        value = self.number(8)
+        if value >= _LARGEST_OFFSET:
+            raise MalformedReply(f"the server sent {value} for an offset or a count")
+        return value
+
+    def end(self) -> None:
+        """Reject remaining bytes."""
+        if self._at != len(self._data):
+            raise MalformedReply(f"the server's reply has {len(self._data) - self._at} bytes more")
+
+
+class PlainLayout:
+    """Frames of servers up to 0.8: length, code, payload; status, length, body."""
+
+    version = "0.8"
+    header_bytes = 8
+    _before_sizes, _options = 8 + 1 + 8 + 1, 0  # a topic's header: it has a replication factor
+
+    def login_by_password(self, username: str, password: str) -> bytes:
+        """Return the frame; two empty counted texts stand for client version and context."""
+        return self.request(_LOGIN_PASSWORD, counted(username) + counted(password) + bytes(8))
+
+    def login_by_token(self, token: str) -> bytes:
+        """Return the frame that logs in with a personal access token."""
+        return self.request(_LOGIN_TOKEN, counted(token))
+
+    def accept_login(self, reply: Reply) -> None:
+        """Check the status: the connection itself is logged in, no request names it."""
+        reply.ok_body()
+
+    def request(self, code: int, payload: bytes) -> bytes:
+        """Return length, code and payload; the length counts the code too."""
+        return struct.pack("<II", 4 + len(payload), code) + payload
+
+    def body_bytes(self, header: bytes) -> int:
+        """Return how many bytes follow this header."""
+        return _bounded(int.from_bytes(header[4:8], "little"))
+
+    def reply(self, header: bytes, body: bytes) -> Reply:
+        """Return the reply of a whole frame."""
+        return Reply(int.from_bytes(header[:4], "little"), body)
+
+    def parse_topic(self, body: bytes) -> tuple[PartitionState, ...]:
+        """Return the topic's partitions by number; empty if there is no such topic."""
+        if not body:
+            return ()
+        fields = Fields(body)
+        fields.skip(4 + 8)  # id, created at
+        count = fields.number(4)
+        fields.skip(self._before_sizes + 8 + 8)  # expiry to largest size; bytes, messages
+        fields.skip(fields.number(1))  # name
+        for _ in range(self._options):
+            fields.skip(fields.number(4))
+        partitions = []
+        for _ in range(count):
+            number = fields.number(4)
+            fields.skip(8 + 4)  # created at, segments
+            current_offset = fields.offset()
+            fields.skip(8)  # bytes
+            partitions.append(PartitionState(number, current_offset, fields.offset()))
+        fields.end()
+        return tuple(sorted(partitions, key=lambda partition: partition.number))
+
+
+class ReplicaLayout(PlainLayout):
+    """Frames of 0.9 servers: 256 bytes of header with client, session and operation."""
+
+    version = "0.9"
+    header_bytes = 256
+    _before_sizes, _options = 8 + 1 + 8, 2
+    _REGISTER, _READ = 1, 2  # operations: log in; a command that no replica has to repeat
+    _REQUEST, _REPLY, _EVICTION = 5, 8, 13
+
+    def __init__(
+        self,
+        client_id: bytes,
+        *,
+        protocol: tuple[int, int, int] = (0, 11, 0),
+        client_name: str = "lagbench",
+        client_version: str = "0.1.0",
+    ) -> None:
+        """Speak as a client of 16 random bytes (a server drops the frames of a zero one)."""
+        self._client_id = client_id
+        self._session = 0
+        major, minor, patch = protocol
+        packed = struct.pack("<I", major << 20 | minor << 10 | patch)
+        self._prefix = packed + counted(client_name) + counted(client_version)
+
+    def login_by_password(self, username: str, password: str) -> bytes:
+        """Return the frame that registers the client with a password."""
+        return self._register(counted(username) + counted(password))
+
+    def login_by_token(self, token: str) -> bytes:
+        """Return the frame that registers the client with a personal access token."""
+        return self._register(counted(token))
+
+    def accept_login(self, reply: Reply) -> None:
+        """Keep the session: result section (0 errors), user id, session, versions."""
+        fields = Fields(reply.ok_body())
+        if fields.number(4):
+            fields.skip(4)
+            raise IggyRefused(f"login failed with error {fields.number(4)}")
+        fields.skip(4)
+        self._session = fields.number(8)
+
+    def request(self, code: int, payload: bytes) -> bytes:
+        """Return the frame of a read; reads do not advance the request number."""
+        return self._frame(self._READ, code, payload, request=1, session=self._session)
+
+    def body_bytes(self, header: bytes) -> int:
+        """Return the frame's size without its header."""
+        size = int.from_bytes(header[48:52], "little")
+        if size < self.header_bytes:
+            raise MalformedReply(
+                f"the server sent a frame of {size} bytes. It speaks neither the protocol of "
+                "Iggy 0.8 nor that of 0.9; check address, TLS and version"
+            )
+        return _bounded(size - self.header_bytes)
+
+    def reply(self, header: bytes, body: bytes) -> Reply:
+        """Return status and body; a server rejects a login by an eviction."""
+        kind, reason = header[60], header[255]
+        if kind == self._EVICTION:
+            text = f"eviction {reason} ({_EVICTION_TEXTS.get(reason, 'reason unknown')})"
+            newest, oldest = struct.unpack_from("<II", header, 144)
+            if newest:
+                text += f"; it speaks protocol {_version(oldest)} to {_version(newest)}"
+            raise IggyRefused(text, reason)
+        if kind != self._REPLY:
+            raise MalformedReply(f"the server sent a frame of the unknown kind {kind}")
+        return Reply(int.from_bytes(header[216:220], "little"), body)
+
+    def _register(self, credentials: bytes) -> bytes:
+        body = self._prefix + credentials + bytes(4)  # an empty context
+        return self._frame(self._REGISTER, 0, body, request=0, session=0)
+
+    def _frame(
+        self, operation: int, code: int, payload: bytes, *, request: int, session: int
+    ) -> bytes:
+        frame = bytearray(self.header_bytes)
+        struct.pack_into("<I", frame, 48, self.header_bytes + len(payload))
+        frame[60] = self._REQUEST
+        frame[128:144] = self._client_id
+        struct.pack_into("<QQQ", frame, 168, request, operation, session)
+        struct.pack_into("<I", frame, 196, code)
+        return bytes(frame) + payload
+
+
+def is_plain_answer(first_bytes: bytes) -> bool:
+    """Determine from 8 bytes which server answered a 0.9 ping: 0.8 reports an unknown command."""
+    return first_bytes == b"\x03" + bytes(7)
+
+
+def _bounded(size_bytes: int) -> int:
+    if size_bytes > _LARGEST_REPLY_BYTES:
+        raise MalformedReply(f"the server announced a reply of {size_bytes} bytes")
+    return size_bytes
+
+
+def _version(packed: int) -> str:
+    return f"{packed >> 20}.{packed >> 10 & 1023}.{packed & 1023}"

@@ -1,0 +1,89 @@
+"""Figures that are only known at a scrape: of each object's decision, and of the sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from lag_scaler.metrics import Watched
+from lag_scaler.rule import Decision, LagUnavailable
+from lag_scaler.sampler import ClusterSampler
+
+_OBJECT = ("object", "group", "topic")
+_OF_A_DECISION: tuple[tuple[str, str, Callable[[Decision], float]], ...] = (
+    ("lag_records", "Total lag of the partitions that count", lambda it: it.figures.total_lag),
+    (
+        "largest_lag_records",
+        "Lag of the partition with the most",
+        lambda it: it.figures.largest_lag,
+    ),
+    (
+        "persistence_seconds",
+        "Time for which lag has been at or above the threshold without a gap",
+        lambda it: it.span_seconds,
+    ),
+    (
+        "sustain_seconds",
+        "Time after which lag counts as persistent",
+        lambda it: it.rule.sustain_seconds,
+    ),
+    ("persistent", "1: lag has lasted for the sustain time", lambda it: it.is_persistent),
+    ("active", "1: the answer of IsActive is true", lambda it: it.is_active),
+    ("metric_value", "The answer of GetMetrics, after stabilisation", lambda it: it.metric_value),
+    ("metric_target", "Target per replica of that metric", lambda it: it.target),
+)
+
+
+def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"lagbench_scaler_{name}", text, labels=labels)
+
+
+def decision_metrics(objects: Iterable[Watched]) -> Iterator[Metric]:
+    """Yield per object what was seen and what is served; without a decision its series are missing.
+
+    Of two with the same labels (metadata that has just changed, or two triggers on one group and
+    topic) the later one is shown: Prometheus rejects a scrape with the same series twice.
+    """
+    decisions: dict[tuple[str, str, str], Decision | None] = {}
+    for watched in objects:
+        group_topic = watched.settings.group_topic
+        labels = (watched.name, group_topic.group, group_topic.topic)
+        try:
+            decisions[labels] = watched.decision()
+        except LagUnavailable:
+            decisions[labels] = None
+    for name, text, read in _OF_A_DECISION:
+        family = _gauge(f"object_{name}", text, *_OBJECT)
+        for labels, decision in decisions.items():
+            if decision is not None:
+                family.add_metric(labels, float(read(decision)))
+        yield family
+
+
+def sampling_metrics(
+    samplers: Iterable[ClusterSampler], objects: int, now_ns: int
+) -> Iterator[Metric]:
+    """Yield how much is watched, how old the samples are, and what was asked of brokers."""
+    watched = _gauge("objects", "Objects watched")
+    watched.add_metric([], objects)
+    groups = _gauge("groups", "Groups sampled, by cluster", "cluster")
+    ages = _gauge(
+        "sample_age_seconds",
+        "Age of the newest good sample; without one the series is missing",
+        *("cluster", "group", "topic", "interval_seconds"),
+    )
+    requests = CounterMetricFamily(
+        "lagbench_scaler_broker_requests", "Requests sent to brokers", labels=["cluster"]
+    )
+    for sampler in samplers:
+        name, feeds = sampler.address.name, list(sampler.feeds.values())
+        groups.add_metric([name], len(feeds))
+        for feed in feeds:
+            if feed.newest_at_ns is not None:
+                group_topic, interval = feed.key
+                labels = [name, group_topic.group, group_topic.topic, f"{interval:g}"]
+                ages.add_metric(labels, (now_ns - feed.newest_at_ns) / 1e9)
+        if sampler.broker_requests is not None:
+            requests.add_metric([name], sampler.broker_requests)
+    yield from (watched, groups, ages, requests)
