@@ -13,7 +13,8 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from lag_scaler.options import LogLimit, ScalerOptions, parse_options
+from lag_scaler.log_limit import LogLimit
+from lag_scaler.options import ScalerOptions, parse_options
 from pod_program.errors import ExitCode
 from pod_program.json_log import log_as_json
 from pod_program.program import run_program

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import socket
 import ssl
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
 
 from lag_scaler import iggy_wire as wire
 from lag_scaler.addresses import IggyServer, split_iggy_address
@@ -34,100 +31,101 @@ class ConnectionLost(NotReady):
     """The server closed an open connection, or the network did."""
 
 
-class Deadline:
-    """The moment at which every wait of one piece of work ends."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Allow ``seconds`` from now."""
-        self.seconds = seconds
-        self._clock = clock
-        self._ends_at = clock() + seconds
-
-    def remaining_seconds(self, what: str) -> float:
-        """Return what is left, or raise that there was no answer in time."""
-        left = self._ends_at - self._clock()
-        if left <= 0:
-            raise self.passed(what)
-        return left
-
-    def passed(self, what: str) -> NotReady:
-        """Return the error that says what took too long."""
-        return NotReady(
-            f"could not {what}: no answer within {self.seconds:g} s. "
-            "Check that the server is up, and whether it requires TLS"
-        )
-
-
 class IggyChannel:
-    """A connection that is open and logged in until ``close``; not for two threads at once."""
+    """A connection that is open and logged in until ``close``; used by one thread at a time."""
 
-    def __init__(self, connected: socket.socket, layout: wire.PlainLayout, where: str) -> None:
-        """Talk over a connected socket; ``open`` makes one and logs in."""
-        self.layout = layout
-        self._socket = connected
-        self._where = where
-        self._received = bytearray()
+    def __init__(self, server: IggyServer, timeout_seconds: float) -> None:
+        """Connect, find out the frame layout and log in, within the time that a sample may take."""
+        self.layout: wire.PlainLayout = wire.ReplicaLayout(os.urandom(16))
+        self._server, self._timeout_seconds = server, timeout_seconds
+        self.begin()
+        self._connect()
+        try:
+            self._send(self.layout.request(wire.PING, b""))
+            if wire.is_plain_answer(self._peek(_PROBE_BYTES)):
+                self.close()
+                self.layout = wire.PlainLayout()
+                self._connect()
+            else:
+                self._reply().ok_body()
+            self._log_in()
+        except BaseException:
+            self.close()
+            raise
 
-    @classmethod
-    def open(cls, server: IggyServer, deadline: Deadline) -> Self:
-        """Connect, find out the frame layout and log in."""
-        layout = wire.ReplicaLayout(os.urandom(16))
-        channel = cls(_connected(server, deadline), layout, server.server_address)
-        with _closed_on_error(channel):
-            channel._send(layout.request(wire.PING, b""), deadline)
-            is_plain = wire.is_plain_answer(channel._peek(_PROBE_BYTES, deadline))
-            if not is_plain:
-                channel._reply(deadline).ok_body()
-        if is_plain:
-            channel.close()
-            plain = wire.PlainLayout()
-            channel = cls(_connected(server, deadline), plain, server.server_address)
-        with _closed_on_error(channel):
-            channel._log_in(server, deadline)
-        return channel
+    def begin(self) -> None:
+        """Allow the whole time again, for the next sample."""
+        self._ends_at = time.monotonic() + self._timeout_seconds
 
-    def ask(self, requests: Sequence[Request], deadline: Deadline) -> list[wire.Reply]:
+    def ask(self, requests: Sequence[Request]) -> list[wire.Reply]:
         """Return the replies in the order of the requests; the server answers in order."""
         replies: list[wire.Reply] = []
         sent = 0
         while len(replies) < len(requests):
             if sent < len(requests) and sent - len(replies) <= _AHEAD // 2:
                 batch = requests[sent : sent + _AHEAD // 2]
-                self._send(b"".join(self.layout.request(*item) for item in batch), deadline)
+                self._send(b"".join(self.layout.request(*item) for item in batch))
                 sent += len(batch)
-            replies.append(self._reply(deadline))
+            replies.append(self._reply())
         return replies
 
     def close(self) -> None:
         """Close the connection; once is enough, twice does no harm."""
         self._socket.close()
 
-    def _log_in(self, server: IggyServer, deadline: Deadline) -> None:
+    def _connect(self) -> None:
+        server, self._received = self._server, bytearray()
+        context = None
+        if server.is_tls:
+            try:
+                context = ssl.create_default_context(cadata=server.ca or None)
+            except OSError as error:
+                raise NotReady(
+                    f"could not read the CA of the Iggy server at {server.server_address}: "
+                    f"{error.strerror or error}. It must be PEM certificates"
+                ) from error
+        host, port = split_iggy_address(server.server_address) or ("", 0)
+        what = "connect to"
+        try:
+            self._socket = socket.create_connection((host, port), self._left_seconds(what))
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context is not None:
+                with contextlib.closing(self._socket):  # wrapping takes its place, or fails
+                    self._socket = context.wrap_socket(self._socket, server_hostname=host)
+        except TimeoutError as error:
+            raise self._late(what) from error
+        except (OSError, UnicodeError) as error:
+            raise NotReady(
+                f"could not {what} the Iggy server at {server.server_address}: {error}. "
+                "Check that it is up and serves this port"
+            ) from error
+
+    def _log_in(self) -> None:
+        server = self._server
         if server.access_token is not None:
             frame = self.layout.login_by_token(server.access_token.get_secret_value())
         else:
             password = server.password.get_secret_value() if server.password is not None else ""
             frame = self.layout.login_by_password(server.username, password)
-        self._send(frame, deadline)
-        self.layout.accept_login(self._reply(deadline))
+        self._send(frame)
+        self.layout.accept_login(self._reply())
 
-    def _reply(self, deadline: Deadline) -> wire.Reply:
-        header = self._take(self.layout.header_bytes, deadline)
-        body = self._take(self.layout.body_bytes(header), deadline)
-        return self.layout.reply(header, body)
+    def _reply(self) -> wire.Reply:
+        header = self._take(self.layout.header_bytes)
+        return self.layout.reply(header, self._take(self.layout.body_bytes(header)))
 
-    def _send(self, frames: bytes, deadline: Deadline) -> None:
-        with self._bounded(f"ask the Iggy server at {self._where}", deadline):
+    def _send(self, frames: bytes) -> None:
+        with self._bounded("ask"):
             self._socket.sendall(frames)
 
-    def _take(self, size_bytes: int, deadline: Deadline) -> bytes:
-        taken = self._peek(size_bytes, deadline)
+    def _take(self, size_bytes: int) -> bytes:
+        taken = self._peek(size_bytes)
         del self._received[:size_bytes]
         return taken
 
-    def _peek(self, size_bytes: int, deadline: Deadline) -> bytes:
+    def _peek(self, size_bytes: int) -> bytes:
         while len(self._received) < size_bytes:
-            with self._bounded(f"read from the Iggy server at {self._where}", deadline):
+            with self._bounded("read from"):
                 data = self._socket.recv(_RECEIVE_BYTES)
                 if not data:
                     raise ConnectionResetError("it closed the connection")
@@ -135,79 +133,26 @@ class IggyChannel:
         return bytes(self._received[:size_bytes])
 
     @contextlib.contextmanager
-    def _bounded(self, what: str, deadline: Deadline) -> Iterator[None]:
-        self._socket.settimeout(deadline.remaining_seconds(what))
+    def _bounded(self, what: str) -> Iterator[None]:
+        self._socket.settimeout(self._left_seconds(what))
         try:
             yield
         except TimeoutError as error:
-            raise deadline.passed(what) from error
+            raise self._late(what) from error
         except OSError as error:
+            where = self._server.server_address
             raise ConnectionLost(
-                f"lost the connection to the Iggy server at {self._where}: {error}"
+                f"lost the connection to the Iggy server at {where}: {error}"
             ) from error
 
+    def _left_seconds(self, what: str) -> float:
+        left = self._ends_at - time.monotonic()
+        if left <= 0:
+            raise self._late(what)
+        return left
 
-@contextlib.contextmanager
-def _closed_on_error(channel: IggyChannel) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        channel.close()
-        raise
-
-
-def _connected(server: IggyServer, deadline: Deadline) -> socket.socket:
-    host, port = split_iggy_address(server.server_address) or ("", 0)
-    what = f"connect to the Iggy server at {server.server_address}"
-    # read before the connect: an unusable CA has nothing to do with the server
-    context = _tls_context(server) if server.is_tls else None
-    last_error: OSError | None = None
-    for family, kind, protocol, _, address in _resolve(host, port, deadline):
-        plain = socket.socket(family, kind, protocol)
-        try:
-            plain.settimeout(deadline.remaining_seconds(what))
-            plain.connect(address)
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if context is None:
-                return plain
-            plain.settimeout(deadline.remaining_seconds(what))
-            return context.wrap_socket(plain, server_hostname=host)
-        except (OSError, NotReady) as error:
-            plain.close()
-            if isinstance(error, TimeoutError):
-                raise deadline.passed(what) from error
-            if not isinstance(error, OSError):
-                raise
-            last_error = error
-    raise NotReady(f"could not {what}: {last_error}. Check that it is up and serves this port")
-
-
-def _tls_context(server: IggyServer) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cadata=server.ca or None)
-    except OSError as error:
-        raise NotReady(
-            f"could not read the CA of the Iggy server at {server.server_address}: "
-            f"{error.strerror or error}. It must be PEM certificates"
-        ) from error
-
-
-def _resolve(host: str, port: int, deadline: Deadline) -> Sequence[Any]:
-    """Look the host up on a thread of its own: the system's resolver takes no time limit."""
-    answers: queue.SimpleQueue[Sequence[Any] | Exception] = queue.SimpleQueue()
-
-    def look_up() -> None:
-        try:
-            answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError) as error:
-            answers.put(error)
-
-    what = f"find the address of {host}"
-    threading.Thread(target=look_up, name="iggy-resolver", daemon=True).start()
-    try:
-        answer = answers.get(timeout=deadline.remaining_seconds(what))
-    except queue.Empty as error:
-        raise deadline.passed(what) from error
-    if isinstance(answer, Exception):
-        raise NotReady(f"could not {what}: {answer}") from answer
-    return answer
+    def _late(self, what: str) -> NotReady:
+        return NotReady(
+            f"could not {what} the Iggy server at {self._server.server_address}: no answer within "
+            f"{self._timeout_seconds:g} s. Check that the server is up, and whether it requires TLS"
+        )

@@ -12,119 +12,66 @@ message count distinguishes it.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from lag_scaler import iggy_wire as wire
 from lag_scaler.addresses import IggyServer
-from lag_scaler.iggy_channel import ConnectionLost, Deadline, IggyChannel
+from lag_scaler.iggy_channel import ConnectionLost, IggyChannel
 from lag_scaler.offsets import NO_OFFSET, GroupSample, GroupTopic, failed_sample
 from pod_program.errors import NotReady
 
 DEFAULT_TIMEOUT_SECONDS = 5.0
-# 0.5, 1, 2, 4, 8 s: the longest stays below the scaler's default interval of 10 s, so that no
-# sample is left out for waiting alone.
-_FIRST_BACKOFF_SECONDS = 0.5
-_LONGEST_BACKOFF_SECONDS = 8.0
 # The first round may only find out the partitions, a second one may see them change.
 _ROUNDS = 3
 
 
-@dataclass(slots=True)
-class _Backoff:
-    """When the next connect may be tried, and why the last one failed."""
-
-    failures: int = 0
-    not_before: float = 0.0
-    reason: str = ""
-
-    def failed(self, now: float, reason: str) -> None:
-        wait = min(_FIRST_BACKOFF_SECONDS * 2**self.failures, _LONGEST_BACKOFF_SECONDS)
-        self.failures = min(self.failures + 1, 16)
-        self.not_before, self.reason = now + wait, reason
-
-
 class IggySource:
-    """A ``LagSource`` for one server; samples of several threads follow one another."""
+    """A ``LagSource`` for one server; used by one thread at a time."""
 
     def __init__(
         self,
         server: IggyServer,
         *,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock_ns: Callable[[], int] = time.time_ns,
+        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Connect at the first sample; a sample, connect included, takes at most the timeout."""
         self.server = server
-        self.connects_tried = 0
-        self._timeout_seconds = timeout_seconds
-        self._clock, self._wall_clock_ns = clock, wall_clock_ns
-        self._lock = threading.Lock()
+        self._timeout_seconds, self._now_ns = timeout_seconds, now_ns
         self._channel: IggyChannel | None = None
-        self._backoff = _Backoff()
         self._partitions: dict[str, tuple[int, ...]] = {}  # by stream/topic
 
     @property
     def protocol_version(self) -> str:
         """Return the server's frame layout, ``0.8`` or ``0.9``; empty while not connected."""
-        channel = self._channel
-        return channel.layout.version if channel is not None else ""
+        return "" if self._channel is None else self._channel.layout.version
 
     def sample(self, wanted: Sequence[GroupTopic]) -> Mapping[GroupTopic, GroupSample]:
         """Return a sample per requested group; an outage gives all of them the same error."""
-        deadline = Deadline(self._timeout_seconds, self._clock)
         try:
-            if not self._lock.acquire(timeout=self._timeout_seconds):
-                where = self.server.server_address
-                raise deadline.passed(f"wait for the last sample of the Iggy server at {where}")
-            try:
-                return self._sampled(wanted, deadline)
-            finally:
-                self._lock.release()
+            if self._channel is not None:
+                try:
+                    self._channel.begin()
+                    return self._read(self._channel, wanted)
+                except ConnectionLost:
+                    pass  # closed while idle: a server that was restarted costs no sample
+            self._channel = IggyChannel(self.server, self._timeout_seconds)
+            return self._read(self._channel, wanted)
         except NotReady as error:
-            at_ns = self._wall_clock_ns()
+            at_ns = self._now_ns()
             return {item: failed_sample(at_ns, str(error)) for item in wanted}
 
     def close(self) -> None:
         """Close the connection; a later sample would open it again."""
-        with self._lock:
-            self._drop()
-
-    def _sampled(
-        self, wanted: Sequence[GroupTopic], deadline: Deadline
-    ) -> dict[GroupTopic, GroupSample]:
-        if not wanted:
-            return {}
-        if self._channel is not None:
-            try:
-                return self._read(self._channel, wanted, deadline)
-            except ConnectionLost:
-                pass  # closed while idle: a server that was restarted costs no sample
-        if self._clock() < self._backoff.not_before:
-            # the same words each time: whoever logs changes only does not log this one
-            raise NotReady(self._backoff.reason)
-        self.connects_tried += 1
-        try:
-            self._channel = IggyChannel.open(self.server, deadline)
-            samples = self._read(self._channel, wanted, deadline)
-        except NotReady as error:
-            self._backoff.failed(self._clock(), str(error))
-            raise
-        self._backoff = _Backoff()
-        return samples
-
-    def _drop(self) -> None:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
 
     def _read(
-        self, channel: IggyChannel, wanted: Sequence[GroupTopic], deadline: Deadline
+        self, channel: IggyChannel, wanted: Sequence[GroupTopic]
     ) -> dict[GroupTopic, GroupSample]:
         """Read all groups: one round trip if the known partitions are still the right ones."""
         samples: dict[GroupTopic, GroupSample] = {}
@@ -132,22 +79,22 @@ class IggySource:
         for item in wanted:
             problem = _problem(item)
             if problem:
-                samples[item] = failed_sample(self._wall_clock_ns(), problem)
+                samples[item] = failed_sample(self._now_ns(), problem)
             else:
                 pending.setdefault(item.topic, []).append(item)
         try:
             for _ in range(_ROUNDS):
-                samples |= self._round(channel, pending, deadline)
+                samples |= self._round(channel, pending)
         except BaseException:
-            self._drop()  # replies may still be under way: this connection is out of step
+            self.close()  # replies may still be under way: this connection is out of step
             raise
         for topic, items in pending.items():
             error = f"the partitions of {topic} changed while they were read"
-            samples.update({item: failed_sample(self._wall_clock_ns(), error) for item in items})
+            samples.update({item: failed_sample(self._now_ns(), error) for item in items})
         return samples
 
     def _round(
-        self, channel: IggyChannel, pending: dict[str, list[GroupTopic]], deadline: Deadline
+        self, channel: IggyChannel, pending: dict[str, list[GroupTopic]]
     ) -> dict[GroupTopic, GroupSample]:
         """Request all that is pending; take out and return what was answered."""
         asked = {topic: self._partitions.get(topic, ()) for topic in pending}
@@ -156,8 +103,8 @@ class IggySource:
             for topic, items in pending.items()
             for request in _requests(topic, items, asked[topic])
         ]
-        replies = iter(channel.ask(requests, deadline) if requests else ())
-        at_ns = self._wall_clock_ns()
+        replies = iter(channel.ask(requests))
+        at_ns = self._now_ns()
         samples: dict[GroupTopic, GroupSample] = {}
         for topic, items in list(pending.items()):
             numbers = asked[topic]
@@ -190,7 +137,7 @@ class IggySource:
         return samples
 
 
-def next_offset(state: wire.PartitionState, stored: wire.StoredOffset | None) -> int:
+def next_offset(state: wire.PartitionState, stored: int | None) -> int:
     """Return the offset that the partition's next message will get.
 
     Messages that expired keep their offsets taken. Offset 0 in an empty partition: never written
@@ -199,7 +146,7 @@ def next_offset(state: wire.PartitionState, stored: wire.StoredOffset | None) ->
     """
     if state.messages_count or state.current_offset:
         return state.current_offset + 1
-    return 1 if stored is not None and stored.stored_offset == 0 else 0
+    return 1 if stored == 0 else 0
 
 
 def _problem(item: GroupTopic) -> str:
@@ -241,14 +188,12 @@ def _sample(
             f"there is no consumer group {item.group!r} on {item.topic}. Create it, or start "
             "a consumer once; all digits are taken as a numeric id",
         )
-    stored = [wire.parse_stored_offset(reply.ok_body()) for reply in offsets]
-    for state, offset in zip(states, stored, strict=True):
-        if offset is not None and offset.partition != state.number:
-            raise wire.MalformedReply(
-                f"asked for partition {state.number}, the server answered for {offset.partition}"
-            )
+    stored = [
+        wire.parse_stored_offset(reply.ok_body(), state.number)
+        for state, reply in zip(states, offsets, strict=True)
+    ]
     end = np.array([next_offset(*pair) for pair in zip(states, stored, strict=True)], np.int64)
-    committed = [NO_OFFSET if offset is None else offset.stored_offset + 1 for offset in stored]
+    committed = [NO_OFFSET if offset is None else offset + 1 for offset in stored]
     kept = np.array([state.messages_count for state in states], np.int64)
     return GroupSample(
         at_ns=at_ns,

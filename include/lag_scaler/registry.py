@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 from prometheus_client.core import Metric
 
-from lag_scaler.addresses import SourceAddress
-from lag_scaler.metadata import (
-    InvalidMetadata,
-    MetadataProblem,
-    parse_lag_settings,
-)
-from lag_scaler.metrics import Calls, ScalerMetrics, Watched
+from lag_scaler.addresses import SourceAddress, allowed_servers_of
+from lag_scaler.metadata import InvalidMetadata, MetadataProblem, parse_lag_settings
+from lag_scaler.metrics import ScalerMetrics, decision_metrics, sampling_metrics
+from lag_scaler.options import ScalerOptions
 from lag_scaler.sampler import ClusterSampler, FeedKey, SourceOpener
-from lag_scaler.scrape import decision_metrics, sampling_metrics
 from lag_scaler.sources import open_source
 from lag_scaler.state import SavedObject, SavedState, SnapshotDiscarded, restore_window, savable
+from lag_scaler.watched import Calls, Watched
 from lag_scaler.window import GroupWindow
 from lag_scaler.wire import externalscaler_pb2 as wire
 from pod_program.errors import NotReady
 
-_Key = bytes  # the object's serialization, with its metadata in one order
-
-# Refusals are kept to log each once, calls of dropped objects because they may be seldom.
-_KEPT_OF_EACH = 1_000
-
+_MOST_DROPPED = 1_000  # whose calls are kept, because they may be seldom
 _LONGEST_SAVED = 8 * 1024  # bytes; a larger object's window is saved and waits for its next call
-
 _LONGEST_NAMES = {"namespace": 63, "name": 253}  # Kubernetes' limits
-
-_Kept = TypeVar("_Kept")
-
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -46,30 +32,27 @@ class ScalerFull(NotReady):
 
 
 class ObjectRegistry:
-    """Belongs to the event loop."""
+    """Belongs to the event loop; an object's key is its message, the metadata in one order."""
 
     def __init__(
         self,
+        options: ScalerOptions,
         environment: Mapping[str, str],
         metrics: ScalerMetrics,
         *,
         now_ns: Callable[[], int],
-        idle_seconds: float,
-        max_objects: int,
-        max_clusters: int,
-        allowed_servers: Sequence[str] = ("*",),
         opener: SourceOpener = open_source,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take defaults of the metadata from ``environment``; watch nothing yet."""
-        self._environment, self._metrics = environment, metrics
+        self._options, self._environment, self._metrics = options, environment, metrics
         self._now_ns, self._monotonic, self._opener = now_ns, monotonic, opener
-        self._idle_seconds, self._allowed_servers = idle_seconds, allowed_servers
-        self._max_objects, self._max_clusters = max_objects, max_clusters
-        self._objects: dict[_Key, Watched] = {}
-        self._clusters: dict[SourceAddress, tuple[ClusterSampler, asyncio.Task[None]]] = {}
-        self._refused: OrderedDict[bytes, None] = OrderedDict()
-        self._calls_of_dropped: OrderedDict[bytes, Calls] = OrderedDict()
+        self._allowed_servers = allowed_servers_of(options.allowed_brokers, environment)
+        if "*" in self._allowed_servers:
+            _log.warning("objects may name any server; ALLOWED_BROKERS limits them")
+        self._objects: dict[bytes, Watched] = {}
+        self._clusters: dict[SourceAddress, ClusterSampler] = {}
+        self._calls_of_dropped: dict[bytes, Calls] = {}
         self._restored: dict[str, bytes] = {}
         metrics.collect_from(self._collected)
 
@@ -95,24 +78,24 @@ class ObjectRegistry:
 
     def drop_idle(self) -> None:
         """Drop the objects that were not requested for too long, and clusters without any."""
-        now = self._monotonic()
+        now, idle_seconds = self._monotonic(), self._options.idle_seconds
         for key, watched in list(self._objects.items()):
-            if watched.calls.have_ended(now, idle_seconds=self._idle_seconds):
+            if watched.calls.have_ended(now, idle_seconds=idle_seconds):
                 del self._objects[key]
-                _keep(self._calls_of_dropped, key, watched.calls)
-                self._clusters[watched.settings.source][0].dismiss(watched)
+                self._calls_of_dropped[_digest(key)] = watched.calls
+                if len(self._calls_of_dropped) > _MOST_DROPPED:
+                    self._calls_of_dropped.pop(next(iter(self._calls_of_dropped)))
+                self._clusters[watched.settings.source].dismiss(watched)
                 _log.info("dropped: no more calls", object=watched.name)
-        for address, (sampler, task) in list(self._clusters.items()):
+        for address, sampler in list(self._clusters.items()):
             if not sampler.feeds:
-                del self._clusters[address]
-                task.cancel()
-                sampler.close()
+                self._clusters.pop(address).close()
                 self._metrics.forget_cluster(address.name)
 
     async def saved(self) -> SavedState:
         """Return what a restart needs: the windows, and the objects that name no secret."""
         windows: dict[str, bytes] = dict(self._restored)
-        for address, (sampler, _) in list(self._clusters.items()):
+        for address, sampler in list(self._clusters.items()):
             for feed in list(sampler.feeds.values()):
                 # While another feed was saved, this one and its sampler may have been dropped.
                 is_watched = sampler.feeds.get(feed.key) is feed
@@ -147,55 +130,45 @@ class ObjectRegistry:
 
     def close(self) -> None:
         """Stop all sampling."""
-        for sampler, task in self._clusters.values():
-            task.cancel()
+        for sampler in self._clusters.values():
             sampler.close()
 
-    def _admitted(self, key: _Key, ref: wire.ScaledObjectRef) -> Watched:
-        full_name = f"{ref.namespace}/{ref.name}"
-        if len(self._objects) >= self._max_objects:
-            raise ScalerFull(f"the lag scaler has its {self._max_objects} objects (MAX_OBJECTS)")
-        try:
-            for field, longest in _LONGEST_NAMES.items():
-                if len(getattr(ref, field)) > longest:
-                    problem = MetadataProblem(field, getattr(ref, field), f"{longest} characters")
-                    raise InvalidMetadata([problem])  # noqa: TRY301 - logged as any other
-            settings = parse_lag_settings(
-                dict(ref.scalerMetadata), self._environment, allowed_servers=self._allowed_servers
-            )
-        except InvalidMetadata as error:
-            if _digest(key) not in self._refused:
-                _log.warning("metadata refused", object=full_name, why=str(error))
-            _keep(self._refused, key, None)
-            raise
-        is_new = settings.source not in self._clusters
-        if is_new and len(self._clusters) >= self._max_clusters:
-            raise ScalerFull(f"the lag scaler has its {self._max_clusters} clusters (MAX_CLUSTERS)")
-        if settings.unknown_keys:
-            _log.warning("unknown metadata", object=full_name, keys=settings.unknown_keys)
-        watched = Watched(full_name, settings, now_ns=self._now_ns, metrics=self._metrics)
-        watched.calls = self._calls_of_dropped.pop(_digest(key), watched.calls)
-        self._sampler(settings.source).admit(watched)
-        rule = settings.rule.model_dump(exclude_defaults=True)
-        _log.info("watching", object=full_name, cluster=settings.source.name, rule=rule)
-        return watched
-
-    def _sampler(self, address: SourceAddress) -> ClusterSampler:
+    def _admitted(self, key: bytes, ref: wire.ScaledObjectRef) -> Watched:
+        full_name, options = f"{ref.namespace}/{ref.name}", self._options
+        if len(self._objects) >= options.max_objects:
+            raise ScalerFull(f"the lag scaler has its {options.max_objects} objects (MAX_OBJECTS)")
+        for field, longest in _LONGEST_NAMES.items():
+            if len(text := getattr(ref, field)) > longest:
+                raise InvalidMetadata([MetadataProblem(field, text, f"{longest} characters")])
+        settings = parse_lag_settings(
+            dict(ref.scalerMetadata), self._environment, allowed_servers=self._allowed_servers
+        )
+        address = settings.source
         if address not in self._clusters:
-            sampler = ClusterSampler(
+            if len(self._clusters) >= options.max_clusters:
+                most = f"{options.max_clusters} clusters (MAX_CLUSTERS)"
+                raise ScalerFull(f"the lag scaler has its {most}")
+            self._clusters[address] = ClusterSampler(
                 address,
                 open_source=self._opener,
                 make_window=self._window,
                 now_ns=self._now_ns,
-                metrics=self._metrics,
+                samples=self._metrics.samples,
                 all_window_bytes=self._window_bytes,
             )
-            self._clusters[address] = (sampler, asyncio.create_task(sampler.run()))
-        return self._clusters[address][0]
+        if settings.unknown_keys:
+            _log.warning("unknown metadata", object=full_name, keys=settings.unknown_keys)
+        changes = self._metrics.decision_changes
+        watched = Watched(full_name, settings, now_ns=self._now_ns, changes=changes)
+        watched.calls = self._calls_of_dropped.pop(_digest(key), watched.calls)
+        self._clusters[address].admit(watched)
+        rule = settings.rule.model_dump(exclude_defaults=True)
+        _log.info("watching", object=full_name, cluster=address.name, rule=rule)
+        return watched
 
     def _window_bytes(self) -> int:
         """Return what all windows take when they are full; called from the sampling threads."""
-        samplers = [sampler for sampler, _ in list(self._clusters.values())]
+        samplers = list(self._clusters.values())
         return sum(feed.window_bytes for each in samplers for feed in list(each.feeds.values()))
 
     def _window(self, address: SourceAddress, key: FeedKey) -> GroupWindow:
@@ -213,22 +186,13 @@ class ObjectRegistry:
 
     def _collected(self) -> Iterable[Metric]:
         """Return what is only known at a scrape; called from the endpoint's thread."""
-        samplers = [sampler for sampler, _ in list(self._clusters.values())]
         objects = list(self._objects.values())
-        yield from sampling_metrics(samplers, len(objects), self._now_ns())
+        yield from sampling_metrics(list(self._clusters.values()), len(objects), self._now_ns())
         yield from decision_metrics(objects)
 
 
-def _digest(key: _Key) -> bytes:
+def _digest(key: bytes) -> bytes:
     return hashlib.blake2b(key, digest_size=16).digest()
-
-
-def _keep(kept: OrderedDict[bytes, _Kept], key: _Key, value: _Kept) -> None:
-    """Keep a value for an object, and forget the oldest of too many."""
-    kept[_digest(key)] = value
-    kept.move_to_end(_digest(key))
-    if len(kept) > _KEPT_OF_EACH:
-        kept.popitem(last=False)
 
 
 def _identity(address: SourceAddress, key: FeedKey) -> str:

@@ -194,25 +194,3 @@ class Decision(NamedTuple):
     def is_held(self) -> bool:
         """Return whether stabilisation changed this sample's own value."""
         return self.metric_value != self.raw_metric
-
-    def log_fields(self) -> dict[str, object]:
-        """Return the figures of a structured log line that explains the decision."""
-        figures = self.figures
-        return {
-            "is_active": self.is_active,
-            "metric_value": self.metric_value,
-            "target": self.target,
-            "is_persistent": self.is_persistent,
-            "is_early": self.is_early,
-            "is_held": self.is_held,
-            "stretch_seconds": round(self.span_seconds, 3),
-            "sustain_seconds": self.rule.sustain_seconds,
-            "stretch_partition": self.stretch_partition,
-            "total_lag_records": figures.total_lag,
-            "largest_lag_records": figures.largest_lag,
-            "largest_partition": figures.largest_partition,
-            "partitions": figures.partitions,
-            "partitions_with_lag": figures.partitions_with_lag,
-            "replica_bound": self.bound,
-            "sample_at_ns": figures.at_ns,
-        }

@@ -15,21 +15,22 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 import structlog
+from prometheus_client import Counter
 
 from lag_scaler.addresses import SourceAddress
 from lag_scaler.keda_values import NS_PER_SECOND
-from lag_scaler.metrics import ScalerMetrics, Watched
+from lag_scaler.metadata import LagSettings
 from lag_scaler.offsets import GroupSample, GroupTopic, failed_sample
-from lag_scaler.rule import LagRule
 from lag_scaler.sources import LagSource
 from lag_scaler.state import save_window
+from lag_scaler.watched import Watched
 from lag_scaler.window import GroupWindow
 from pod_program.errors import NotReady
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 MOST_WINDOW_BYTES = 256 * 1024**2
 """Of all windows: a caller's long windows of many partitions must not take all memory."""
 _BYTES_PER_PARTITION = 16  # end and committed offset
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 SourceOpener = Callable[[SourceAddress, Callable[[], int]], LagSource]
 
@@ -41,9 +42,8 @@ class FeedKey(NamedTuple):
     interval_seconds: float
 
     @classmethod
-    def of(cls, watched: Watched) -> FeedKey:
-        """Return the key of an object."""
-        settings = watched.settings
+    def of(cls, settings: LagSettings) -> FeedKey:
+        """Return the key of an object's settings."""
         return cls(settings.group_topic, settings.rule.sampling_interval_seconds)
 
 
@@ -72,9 +72,17 @@ class Feed:
         interval_ns = round(self.key.interval_seconds * NS_PER_SECOND)
         self.due_ns = (now_ns // interval_ns + 1) * interval_ns
 
+    def fit_rules(self) -> None:
+        """Evaluate the rules of the watchers, and no others; objects with equal ones share it."""
+        watchers = list(self.watchers)
+        for watched in watchers:
+            watched.rule = self.window.watch(watched.settings.rule)
+        for rule in set(self.window.watched) - {watched.settings.rule for watched in watchers}:
+            self.window.forget(rule)
+
 
 class ClusterSampler:
-    """Keeps the windows of one cluster up to date as long as its task runs."""
+    """Keeps the windows of one cluster up to date until it is closed."""
 
     def __init__(
         self,
@@ -83,21 +91,20 @@ class ClusterSampler:
         open_source: SourceOpener,
         make_window: Callable[[SourceAddress, FeedKey], GroupWindow],
         now_ns: Callable[[], int],
-        metrics: ScalerMetrics,
+        samples: Counter,
         all_window_bytes: Callable[[], int],
     ) -> None:
         """Sample ``address``; nothing is connected before the first batch."""
         self.address = address
         self.feeds: dict[FeedKey, Feed] = {}
         self._open_source, self._make_window = open_source, make_window
-        self._now_ns, self._metrics = now_ns, metrics
+        self._now_ns, self._samples = now_ns, samples
         self._all_window_bytes = all_window_bytes
         self._source: LagSource | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="sampler")
         self._wake = asyncio.Event()
-        self._new: list[tuple[Feed, Watched]] = []
-        self._gone: list[tuple[Feed, LagRule]] = []
         self._problem = ""
+        self._task = asyncio.create_task(self._run())
 
     @property
     def broker_requests(self) -> int | None:
@@ -106,55 +113,25 @@ class ClusterSampler:
 
     def admit(self, watched: Watched) -> None:
         """Begin to watch an object: its group is sampled at once if it is new."""
-        key = FeedKey.of(watched)
-        feed = self.feeds.get(key)
-        if feed is None:
+        key = FeedKey.of(watched.settings)
+        if key not in self.feeds:
             window = self._make_window(self.address, key)
-            feed = self.feeds[key] = Feed(key, window, newest_at_ns=window.newest_at_ns)
-        feed.watchers.add(watched)
-        self._new.append((feed, watched))
+            self.feeds[key] = Feed(key, window, newest_at_ns=window.newest_at_ns)
+        self.feeds[key].watchers.add(watched)
         self._wake.set()
 
     def dismiss(self, watched: Watched) -> None:
-        """End the watch; rules and groups that are no longer watched are dropped."""
-        feed, rule = self.feeds[FeedKey.of(watched)], watched.settings.rule
+        """End the watch; groups that are no longer watched are dropped."""
+        feed = self.feeds[FeedKey.of(watched.settings)]
         feed.watchers.discard(watched)
         if not feed.watchers:
             del self.feeds[feed.key]
-        elif all(other.settings.rule != rule for other in feed.watchers):
-            self._gone.append((feed, rule))
-            self._wake.set()
-
-    async def run(self) -> None:
-        """Sample what is due, for ever."""
-        while True:
-            self._wake.clear()
-            began_ns = time.monotonic_ns()
-            due = [feed for feed in self.feeds.values() if feed.due_ns <= began_ns]
-            new, self._new = self._new, []
-            gone, self._gone = self._gone, []
-            if due or new or gone:
-                await self.in_thread(lambda: self._work(due, new, gone))  # noqa: B023 - awaited
-                ended_ns = time.monotonic_ns()
-                for feed in due:
-                    feed.plan_next(ended_ns)
-                concerned = {watched for feed in due for watched in feed.watchers}
-                for watched in concerned.union(watched for _, watched in new):
-                    watched.log_news()
-            next_ns = min((feed.due_ns for feed in self.feeds.values()), default=None)
-            patience = None if next_ns is None else (next_ns - time.monotonic_ns()) / 1e9
-            if patience is None or patience > 0:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), patience)
 
     async def save(self, feed: Feed) -> bytes:
-        """Return a feed's window as bytes, without the rules that are no longer watched."""
-        wanted = {watched.settings.rule for watched in feed.watchers}
+        """Return a feed's window as bytes."""
 
         def work() -> bytes:
-            for rule in feed.window.rules:
-                if rule not in wanted:
-                    feed.window.forget(rule)
+            feed.fit_rules()
             return save_window(feed.window)
 
         return await self.in_thread(work)
@@ -165,20 +142,34 @@ class ClusterSampler:
 
     def close(self) -> None:
         """Take no more samples; the source is closed after what is under way."""
+        self._task.cancel()
         self._pool.submit(lambda: self._source.close() if self._source is not None else None)
         self._pool.shutdown(wait=False)
 
-    def _work(
-        self,
-        due: Sequence[Feed],
-        new: Sequence[tuple[Feed, Watched]],
-        gone: Sequence[tuple[Feed, LagRule]],
-    ) -> None:
+    async def _run(self) -> None:
+        """Sample what is due, for ever."""
+        while True:
+            self._wake.clear()
+            began_ns = time.monotonic_ns()
+            due = [feed for feed in self.feeds.values() if feed.due_ns <= began_ns]
+            new = [w for feed in self.feeds.values() for w in feed.watchers if w.rule is None]
+            if due or new:
+                changed = [self.feeds[FeedKey.of(watched.settings)] for watched in new]
+                await self.in_thread(lambda: self._work(due, changed))  # noqa: B023 - awaited
+                for feed in due:
+                    feed.plan_next(time.monotonic_ns())
+                for watched in {w for feed in due for w in feed.watchers}.union(new):
+                    watched.log_news()
+            next_ns = min((feed.due_ns for feed in self.feeds.values()), default=None)
+            patience = None if next_ns is None else (next_ns - time.monotonic_ns()) / 1e9
+            if patience is None or patience > 0:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), patience)
+
+    def _work(self, due: Sequence[Feed], changed: Sequence[Feed]) -> None:
         """One batch; runs in the sampling thread."""
-        for feed, rule in gone:
-            feed.window.forget(rule)
-        for feed, watched in new:
-            watched.rule = feed.window.watch(watched.settings.rule)
+        for feed in {*due, *changed}:
+            feed.fit_rules()
         samples = self._sampled(list(dict.fromkeys(feed.key.group_topic for feed in due)))
         for feed in due:
             feed.window.add(self._fitting(feed, samples[feed.key.group_topic]))
@@ -221,8 +212,8 @@ class ClusterSampler:
                 _log.error("sampling failed", cluster=cluster, exc_info=error)
             found = {item: failed_sample(self._now_ns(), str(error)) for item in wanted}
         problems = [sample.error for sample in found.values() if sample.error]
-        self._metrics.samples.labels(cluster, "good").inc(len(found) - len(problems))
-        self._metrics.samples.labels(cluster, "failed").inc(len(problems))
+        self._samples.labels(cluster, "good").inc(len(found) - len(problems))
+        self._samples.labels(cluster, "failed").inc(len(problems))
         first = problems[0] if problems else ""
         if first != self._problem and problems:
             counts = {"failed": len(problems), "of": len(found)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from lag_scaler.addresses import allowed_servers_of
 from lag_scaler.metrics import ScalerMetrics
 from lag_scaler.options import ScalerOptions
 from lag_scaler.registry import ObjectRegistry
@@ -59,20 +58,8 @@ async def serve(
 
     :raises NotReady: a port cannot be had, or a certificate cannot be read.
     """
-    allowed = allowed_servers_of(options.allowed_brokers, environment)
-    if "*" in allowed:
-        _log.warning("objects may name any server; ALLOWED_BROKERS limits them")
-    metrics = ScalerMetrics()
-    registry = ObjectRegistry(
-        environment,
-        metrics,
-        now_ns=SteadyClock().now_ns,
-        idle_seconds=options.idle_seconds,
-        max_objects=options.max_objects,
-        max_clusters=options.max_clusters,
-        allowed_servers=allowed,
-    )
-    state = options.state_file
+    metrics, state = ScalerMetrics(), options.state_file
+    registry = ObjectRegistry(options, environment, metrics, now_ns=SteadyClock().now_ns)
     if state is not None:
         restore(registry, state)
     service = ScalerService(registry, metrics, first_sample_seconds=options.first_sample_seconds)
@@ -97,8 +84,17 @@ async def serve(
         mutual_tls=options.client_ca is not None,
         state_file=str(state or ""),
     )
-    async with _chores(options, registry, metrics):
-        await until.wait()
+    chores = [
+        asyncio.create_task(_every(_TIDY_SECONDS, registry.drop_idle)),
+        asyncio.create_task(_every(options.idle_seconds, registry.forget_restored)),
+    ]
+    if state is not None:
+        saves = _every(options.state_seconds, lambda: save(registry, metrics, state))
+        chores.append(asyncio.create_task(saves))
+    await until.wait()
+    for chore in chores:
+        chore.cancel()
+    await asyncio.gather(*chores, return_exceptions=True)
     is_serving = False
     _log.info("ending", objects=len(registry))
     await health_service.enter_graceful_shutdown()
@@ -110,33 +106,12 @@ async def serve(
     registry.close()
 
 
-@contextlib.asynccontextmanager
-async def _chores(
-    options: ScalerOptions, registry: ObjectRegistry, metrics: ScalerMetrics
-) -> AsyncIterator[None]:
-    """Tidy up and write the state during the block."""
-
-    async def tidy_up() -> None:
-        while True:
-            await asyncio.sleep(_TIDY_SECONDS)
-            registry.drop_idle()
-
-    async def forget_later() -> None:
-        await asyncio.sleep(options.idle_seconds)
-        registry.forget_restored()
-
-    async def save_now_and_then() -> None:
-        while options.state_file is not None:
-            await asyncio.sleep(options.state_seconds)
-            await save(registry, metrics, options.state_file)
-
-    chores = [asyncio.create_task(it()) for it in (tidy_up, forget_later, save_now_and_then)]
-    try:
-        yield
-    finally:
-        for chore in chores:
-            chore.cancel()
-        await asyncio.gather(*chores, return_exceptions=True)
+async def _every(seconds: float, work: Callable[[], Awaitable[None] | None]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        result = work()
+        if result is not None:
+            await result
 
 
 def _grpc_server(

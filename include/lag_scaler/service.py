@@ -22,8 +22,9 @@ import structlog
 
 from lag_scaler.explain import STEPS, WANTS_STEPS, explain, steps_as_bytes
 from lag_scaler.metadata import InvalidMetadata, MetadataProblem
-from lag_scaler.metrics import ScalerMetrics, Watched
+from lag_scaler.metrics import ScalerMetrics
 from lag_scaler.registry import ObjectRegistry, ScalerFull
+from lag_scaler.watched import Watched
 from lag_scaler.wire import externalscaler_pb2 as wire
 from lag_scaler.wire import externalscaler_pb2_grpc as wire_grpc
 from pod_program.errors import NotReady

@@ -40,4 +40,4 @@ def open_source(
         return KafkaLagProcess(address.client_settings(own), now_ns=now_ns)
     from lag_scaler.iggy_source import IggySource
 
-    return IggySource(address, wall_clock_ns=now_ns)
+    return IggySource(address, now_ns=now_ns)

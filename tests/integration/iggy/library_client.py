@@ -28,8 +28,7 @@ async def _read(client: IggyClient, stream: str, topic: str, group: str) -> dict
     for partition in details.partitions:
         query = wire.offset_query(group, stream, topic, partition.id)
         body = await client.send_binary_request(wire.GET_CONSUMER_OFFSET, query)
-        stored = wire.parse_stored_offset(bytes(body))
-        offsets[partition.id] = None if stored is None else stored.stored_offset
+        offsets[partition.id] = wire.parse_stored_offset(bytes(body), partition.id)
     return {
         "partitions": [
             [part.id, part.current_offset, part.messages_count] for part in details.partitions

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from prometheus_client.core import Metric
 
-from lag_scaler.metrics import ScalerMetrics
-from lag_scaler.scrape import sampling_metrics
+from lag_scaler.metrics import ScalerMetrics, sampling_metrics
 from lagbench.programs.consumer.pod_reports import Exposition as ConsumerExposition
 from lagbench.programs.consumer.pod_reports import PodCounts
 from lagbench.programs.recorder.kafka_readings import NewestReadings

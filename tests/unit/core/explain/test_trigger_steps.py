@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule
@@ -166,12 +165,3 @@ def test_ages_and_rates_are_reported() -> None:
 
     assert "14.0 s" in explained(old, 14)["lag"]
     assert "+300.0/s" in explained(growing, 16)["projection"]
-
-
-def test_the_log_fields_are_plain() -> None:
-    """They go into a JSON line."""
-    fields = judged([lags(2 * number, 0, 600) for number in range(11)]).log_fields()
-
-    assert json.loads(json.dumps(fields)) == fields
-    assert fields["stretch_partition"] == 1
-    assert fields["metric_value"] == 600

@@ -15,8 +15,9 @@ from pydantic import SecretStr
 from tests.unit.programs.lag_scaler.test_registry import Setting, answered, ref, with_registry
 
 from lag_scaler.addresses import KafkaCluster, KafkaLogin
+from lag_scaler.log_limit import LogLimit
 from lag_scaler.metrics import ScalerMetrics
-from lag_scaler.options import LogLimit, parse_options
+from lag_scaler.options import parse_options
 from lag_scaler.registry import ObjectRegistry
 from lag_scaler.server import save
 from lag_scaler.state import SavedState, read_state, write_state

@@ -13,10 +13,12 @@ from tests.unit.programs.lag_scaler.fake_source import FakeCluster
 
 from lag_scaler import sampler as cluster_sampler
 from lag_scaler.metadata import InvalidMetadata
-from lag_scaler.metrics import ScalerMetrics, Watched
+from lag_scaler.metrics import ScalerMetrics
+from lag_scaler.options import ScalerOptions
 from lag_scaler.registry import ObjectRegistry, ScalerFull
 from lag_scaler.rule import LagUnavailable
 from lag_scaler.state import SavedState
+from lag_scaler.watched import Watched
 from lag_scaler.wire import externalscaler_pb2 as wire
 
 METADATA = {
@@ -41,13 +43,10 @@ class Setting:
     def registry(self) -> ObjectRegistry:
         """Return a new registry."""
         return ObjectRegistry(
+            ScalerOptions(max_objects=4, max_clusters=2, allowed_brokers="*:9092"),
             {},
             self.figures,
             now_ns=lambda: self.now_ns,
-            idle_seconds=600,
-            max_objects=4,
-            max_clusters=2,
-            allowed_servers=("*:9092",),
             opener=self.cluster.open,
             monotonic=lambda: self.monotonic,
         )
@@ -186,21 +185,6 @@ def test_names_that_kubernetes_cannot_have_are_refused(field: str) -> None:
     with_registry(Setting(), steps)
 
 
-def test_what_is_kept_of_a_refused_object_is_small() -> None:
-    """A digest of each of the last 1,000; a server that is not allowed is refused, too."""
-
-    async def steps(registry: ObjectRegistry) -> None:
-        for number in range(1_001):
-            with pytest.raises(InvalidMetadata) as refusal:
-                registry.find(ref("a", bootstrapServers=f"evil:{number}", team="x" * 10_000))
-            assert len(str(refusal.value)) < 200
-        assert {len(kept) for kept in registry._refused} == {16}
-        assert len(registry._refused) == 1_000
-        assert len(registry) == 0
-
-    with_registry(Setting(), steps)
-
-
 @pytest.mark.parametrize(
     ("known", "one_more"),
     [
@@ -288,7 +272,7 @@ def test_groups_that_are_dropped_while_the_state_is_saved_do_not_fail_it() -> No
 
     async def steps(registry: ObjectRegistry) -> None:
         await answered(registry, ref("a"), ref("b", consumerGroup="audit"))
-        ((sampler, _),) = registry._clusters.values()
+        (sampler,) = registry._clusters.values()
         sample = asyncio.create_task(sampler.in_thread(lambda: gate.wait(30)))
         saving = asyncio.create_task(registry.saved())
         await asyncio.sleep(0)
@@ -335,10 +319,10 @@ def test_windows_that_do_not_fit_beside_the_others_get_no_sample(
             large.decision()
         assert fitting.decision().figures.total_lag == 200
         await answered(registry, ref("d", windowSize="2000"))
-        ((sampler, _),) = registry._clusters.values()
+        (sampler,) = registry._clusters.values()
         feed = next(feed for feed in sampler.feeds.values() if known in feed.watchers)
         setting.now_ns += 10_000_000_000
-        await sampler.in_thread(lambda: sampler._work([feed], [], []))
+        await sampler.in_thread(lambda: sampler._work([feed], []))
         assert feed.window.history.depth == 30
         assert known.decision().span_seconds == 10
 

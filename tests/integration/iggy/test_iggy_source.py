@@ -1,57 +1,183 @@
-"""An outage is an error within the time limit, never a group without offsets; then it continues."""
+"""Offsets through a real socket in both layouts; an outage is an error, never a new group."""
 
 from __future__ import annotations
 
 import ssl
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from tests.eventually import eventually
-from tests.fakes.iggy_answers import FakePartition
+from tests.fakes.iggy_answers import FakePartition, FakeTopic
 from tests.fakes.iggy_recordings import VERSIONS
 from tests.fakes.iggy_server import FakeIggyServer
 from tests.integration.certificates import Authority, KeyPair
-from tests.integration.iggy.iggy_setting import (
-    SkippedClock,
-    offsets_of,
-    sampled,
-    source_of,
-    state_of,
-)
+from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, source_of, state_of
 
-from lag_scaler.offsets import GroupSample
+from lag_scaler.offsets import GroupSample, GroupTopic
+from lag_scaler.rule import LagRule
+from lag_scaler.window import GroupWindow
 
 pytestmark = pytest.mark.slow
+RECORDED = [FakePartition(10), FakePartition(5), FakePartition(0), FakePartition(1)]
+
+
+def test_expired_messages_keep_their_offsets_and_a_purge_starts_again() -> None:
+    """Ends continue after an expiry, also of the only message; a purge forgets offsets as well."""
+    partitions = [
+        FakePartition(messages=4, offset=99),  # 0..95 expired
+        FakePartition(messages=0, offset=99),  # all expired
+        FakePartition(messages=0, offset=0),  # one message, expired, processed
+        FakePartition(messages=0, offset=0),  # purged or never written
+    ]
+    with FakeIggyServer(state_of("0.8", partitions, p0=95, p1=99, p2=0)) as server:
+        sample = sampled(source_of(server.address))
+
+    assert offsets_of(sample) == [
+        (0, 100, 96, 96),
+        (1, 100, 100, 100),
+        (2, 1, 1, 1),
+        (3, 0, -1, 0),
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_sample_is_one_round_trip_whatever_the_partitions(version: str) -> None:
+    """28 requests arrive together: 24 partitions, the group and the topic, asked once each."""
+    partitions = [FakePartition(10) for _ in range(24)]
+    with FakeIggyServer(state_of(version, partitions, p0=6)) as server:
+        source = source_of(server.address)
+        sampled(source)
+        asked, batches = len(server.asked), server.batches
+
+        sampled(source)
+
+        assert sorted(server.asked[asked:]) == [120] * 24 + [300, 600]
+        assert server.batches == batches + 1
+        source.close()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_many_groups_share_one_connection_and_one_topic_read(version: str) -> None:
+    """50 groups of 24 partitions: 1,200 offsets, 50 groups, one topic; no buffer fills up."""
+    state = state_of(version, [FakePartition(10) for _ in range(24)])
+    topic = state.topics["shop", "orders"]
+    topic.groups = {f"g{number}": {0: number % 10} for number in range(50)}
+    wanted = [GroupTopic(f"g{number}", "shop/orders") for number in range(50)]
+    with FakeIggyServer(state) as server:
+        source = source_of(server.address)
+        source.sample(wanted)
+        asked, accepted = len(server.asked), server.accepted
+
+        samples = source.sample(wanted)
+
+        assert [samples[item].committed[0] for item in wanted] == [n % 10 + 1 for n in range(50)]
+        codes = server.asked[asked:]
+        assert (codes.count(120), codes.count(600), codes.count(300)) == (1_200, 50, 1)
+        assert server.accepted == accepted
+        source.close()
+
+
+def test_new_partitions_are_seen_in_the_same_sample() -> None:
+    """A topic that has grown is read again at once, with all of its partitions."""
+    state = state_of("0.9", RECORDED, p0=6, p4=1)
+    with FakeIggyServer(state) as server:
+        source = source_of(server.address)
+        sampled(source)
+        state.topics["shop", "orders"].partitions.append(FakePartition(3))
+
+        sample = sampled(source)
+
+        assert offsets_of(sample)[4] == (4, 3, 2, 0)
+        source.close()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (GroupTopic("enrich", "nope/orders"), "'nope/orders'"),
+        (GroupTopic("enrich", "shop/nope"), "'shop/nope'"),
+        (GroupTopic("nope", "shop/orders"), "group 'nope'"),
+        (GroupTopic("enrich", "shop"), "Iggy topic"),
+        (GroupTopic("", "shop/orders"), "Iggy consumer group"),
+        (GroupTopic("enrich", "4294967296/orders"), "'4294967296'"),
+    ],
+)
+def test_a_typo_is_that_samples_error_and_not_a_new_group(
+    version: str, wanted: GroupTopic, said: str
+) -> None:
+    """A missing topic or group fails by name; the other groups of the batch are read."""
+    with FakeIggyServer(state_of(version, RECORDED, p0=6)) as server:
+        samples = source_of(server.address).sample([wanted, ORDERS])
+
+    assert said in samples[wanted].error
+    assert not len(samples[wanted].partitions)
+    assert len(offsets_of(samples[ORDERS])) == 4
+
+
+@pytest.mark.parametrize("code", [120, 300, 600])
+def test_a_refused_read_is_an_error_and_not_a_new_group(code: int) -> None:
+    """Without the permission there are no offsets, which is not "nothing committed"."""
+    state = state_of("0.9", RECORDED, p0=6)
+    state.refused_codes = {code: 41}
+    with FakeIggyServer(state) as server:
+        sample = sampled(source_of(server.address))
+
+    assert "status 41" in sample.error
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_numeric_ids_name_stream_and_topic(version: str) -> None:
+    """0/0 is the first topic of the first stream."""
+    state = state_of(version, RECORDED, p0=6)
+    state.topics["shop", "orders"] = FakeTopic(RECORDED, {"#7": {0: 6}})
+    with FakeIggyServer(state) as server:
+        sample = sampled(source_of(server.address), GroupTopic("7", "0/0"))
+
+    assert offsets_of(sample)[0] == (0, 10, 7, 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_new_group_with_a_backlog_wakes_under_scale_to_zero(version: str) -> None:
+    """All messages of the server wait, over the socket too; an empty topic stays at zero."""
+    new = LagRule(
+        scale_to_zero_on_invalid_offset=True,
+        wakes_for_backlog=True,
+        sustain_seconds=0,
+        lag_threshold=1,
+    )
+    decisions = []
+    for partitions in (RECORDED, [FakePartition(0)]):
+        with FakeIggyServer(state_of(version, partitions)) as server:
+            window = GroupWindow("iggy:orders", new.sampling_interval_seconds)
+            watched = window.watch(new)
+            window.add(sampled(source_of(server.address)))
+            decision = watched.decision
+            assert decision is not None
+            decisions.append((decision.figures.total_lag, decision.is_active))
+
+    assert decisions == [(16, True), (0, False)]
+
+
 LIMIT_SECONDS = 2.0
 PARTITIONS = [FakePartition(10), FakePartition(5)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_server_away_is_an_error_until_it_is_back(version: str) -> None:
-    """Attempts wait 0.5 to 8 s in between; the first one after the return has the offsets."""
-    clock = SkippedClock(is_standing=True)  # however long an attempt takes, the next is in its wait
+    """Every sample tries again, with the same words; the first one after the return has offsets."""
     server = FakeIggyServer(state_of(version, PARTITIONS, p0=6))
     server.start()
-    source = source_of(server.address, clock=clock)
+    source = source_of(server.address)
     sampled(source)
     server.stop()
 
-    errors, tries = [], []
-    for _ in range(6):
-        for _ in range(2):  # the second one comes at once: it only repeats the error
-            errors.append(sampled(source).error)
-            tries.append(source.connects_tried)
-        clock.skipped_seconds += 8.0
-    accepted = server.accepted
+    errors = {sampled(source).error for _ in range(3)}
     server.start()
-    back = sampled(source)
 
-    assert len(set(errors)) == 1
-    assert tries == [2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
-    assert offsets_of(back)[0] == (0, 10, 7, 0)
-    assert server.accepted - accepted == (2 if version == "0.8" else 1)
+    assert len(errors) == 1
+    assert offsets_of(sampled(source))[0] == (0, 10, 7, 0)
     source.close()
     server.stop()
 
@@ -90,10 +216,9 @@ def test_a_silent_or_slow_server_costs_the_time_limit_and_no_more(
     version: str, delay_seconds: float
 ) -> None:
     """One limit for the whole sample: replies that drip in, 10 in 6 s, do not stretch it."""
-    clock = SkippedClock()
     partitions = [FakePartition(10) for _ in range(8)]
     with FakeIggyServer(state_of(version, partitions, p0=6)) as server:
-        source = source_of(server.address, timeout_seconds=LIMIT_SECONDS, clock=clock)
+        source = source_of(server.address, timeout_seconds=LIMIT_SECONDS)
         eventually(lambda: not sampled(source).error, "a sample within the limit")
         server.behaviour.delay_seconds = delay_seconds
         server.behaviour.is_silent = not delay_seconds
@@ -107,7 +232,6 @@ def test_a_silent_or_slow_server_costs_the_time_limit_and_no_more(
         server.behaviour.delay_seconds, server.behaviour.is_silent = 0.0, False
 
         def back() -> GroupSample | None:
-            clock.skipped_seconds += 8.0
             sample = sampled(source)
             return None if sample.error else sample
 
@@ -118,9 +242,8 @@ def test_a_silent_or_slow_server_costs_the_time_limit_and_no_more(
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_reply_cut_in_the_middle_is_an_error(version: str) -> None:
     """Half a reply is no reply; the next connection starts again."""
-    clock = SkippedClock()
     with FakeIggyServer(state_of(version, PARTITIONS, p0=6)) as server:
-        source = source_of(server.address, clock=clock)
+        source = source_of(server.address)
         sampled(source)
         server.behaviour.cut_replies_bytes = 5
 
@@ -128,7 +251,6 @@ def test_a_reply_cut_in_the_middle_is_an_error(version: str) -> None:
 
         assert "lost the connection" in cut.error
         server.behaviour.cut_replies_bytes = None
-        clock.skipped_seconds += 1.0
         assert offsets_of(sampled(source))[0] == (0, 10, 7, 0)
         source.close()
 
@@ -168,10 +290,9 @@ def test_a_token_logs_in(version: str) -> None:
 
 def test_a_lost_login_is_an_error_once_and_then_made_again() -> None:
     """A server that forgot the session rejects; the connection is opened again."""
-    clock = SkippedClock()
     state = state_of("0.8", PARTITIONS, p0=6)
     with FakeIggyServer(state) as server:
-        source = source_of(server.address, clock=clock)
+        source = source_of(server.address)
         sampled(source)
         state.refused_codes = {300: 40}
 
@@ -179,26 +300,8 @@ def test_a_lost_login_is_an_error_once_and_then_made_again() -> None:
 
         assert "not logged in" in lost.error
         state.refused_codes = {}
-        clock.skipped_seconds += 1.0
         assert offsets_of(sampled(source))[0] == (0, 10, 7, 0)
         assert server.asked.count(38) == 2
-        source.close()
-
-
-def test_samples_of_several_threads_share_one_connection() -> None:
-    """Objects that sample at the same time follow one another; no reply goes astray."""
-    with FakeIggyServer(state_of("0.9", PARTITIONS, p0=6)) as server:
-        source = source_of(server.address)
-        found: list[GroupSample] = []
-        threads = [threading.Thread(target=lambda: found.append(sampled(source))) for _ in range(8)]
-
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=120)
-
-        assert [offsets_of(sample)[0] for sample in found] == [(0, 10, 7, 0)] * 8
-        assert server.accepted == 1
         source.close()
 
 
