@@ -9,9 +9,11 @@ Any other unknown key is kept in ``unknown_keys`` for a warning.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
@@ -37,7 +39,7 @@ FROM_ENV = "FromEnv"
 _RULE_KEYS = tuple(
     str(field.alias) for name, field in LagRule.model_fields.items() if name != "wakes_for_backlog"
 )
-# The original's variables: defaults of missing metadata.
+# The original's variables are defaults of missing metadata.
 _VARIABLES: Mapping[str, str] = {
     "source": "LAG_SOURCE",
     "bootstrapServers": "KAFKA_BROKERS",
@@ -50,16 +52,7 @@ _VARIABLES: Mapping[str, str] = {
     "streamId": "IGGY_STREAM_ID",
     "topicId": "IGGY_TOPIC_ID",
     "consumerGroupId": "IGGY_CONSUMER_GROUP_ID",
-    "lagThreshold": "LAG_THRESHOLD",
-    "activationLagThreshold": "ACTIVATION_LAG_THRESHOLD",
-    "sustainSeconds": "SUSTAIN_SECONDS",
-    "scaleUpStabilization": "SCALE_UP_STABILIZATION",
-    "scaleDownStabilization": "SCALE_DOWN_STABILIZATION",
-    "samplingInterval": "SAMPLING_INTERVAL",
-    "windowSize": "WINDOW_SIZE",
-    "lagScope": "LAG_SCOPE",
-    "lagMetric": "LAG_METRIC",
-    "offsetResetPolicy": "OFFSET_RESET_POLICY",
+    **{key: re.sub("(?=[A-Z])", "_", key).upper() for key in _RULE_KEYS},
 }
 # Logins of the server itself. They are sent only to the address in the server's own
 # environment: else any author of a ScaledObject could have them sent to a host of their choice.
@@ -84,7 +77,7 @@ _KEDA_KEYS = (
     *("scalerAddress", "enableTLS", "tlsCertFile", "caCert", "tlsClientCert", "tlsClientKey"),
     *("fullMetadata", "version"),
 )
-_KNOWN_KEYS = frozenset((*_VARIABLES, *_RULE_KEYS, *_KAFKA_LOGIN, *_IGGY_LOGIN, *_KEDA_KEYS))
+_KNOWN_KEYS = frozenset((*_VARIABLES, *_KAFKA_LOGIN, *_IGGY_LOGIN, *_KEDA_KEYS))
 _MOST_KEYS = 100  # twice as many as there are; each unknown one is compared with all known ones
 # Names are labels of metrics, so their length counts for each object.
 _LONGEST = {"bootstrapServers": 1_000, "serverAddress": 1_000, "topic": 249}
@@ -94,8 +87,7 @@ _SHOWN_PROBLEMS = 5
 _AS_OWN = "as the lag scaler's own settings say, whose login is used"
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataProblem:
+class MetadataProblem(NamedTuple):
     """One field that cannot be used: its value as written (never a secret) and what is allowed."""
 
     field: str
@@ -108,18 +100,14 @@ class InvalidMetadata(WrongInput):
 
     def __init__(self, problems: Sequence[MetadataProblem]) -> None:
         """Show all problems; ``field``, ``value`` and ``allowed`` are those of the first."""
-        first = problems[0]
-        super().__init__(
-            where="scaler metadata", field=first.field, value=first.value, allowed=first.allowed
-        )
+        super().__init__(where="scaler metadata", **problems[0]._asdict())
         self.problems = tuple(problems)
 
     def __str__(self) -> str:
         """Return one sentence for each of the first problems; long values are cut."""
         said = [
-            f"{cut(problem.field)} = {cut(problem.value)!r} is not allowed; "
-            f"allowed: {problem.allowed}"
-            for problem in self.problems[:_SHOWN_PROBLEMS]
+            f"{cut(name)} = {cut(value)!r} is not allowed; allowed: {allowed}"
+            for name, value, allowed in self.problems[:_SHOWN_PROBLEMS]
         ]
         more = len(self.problems) - len(said)
         return "scaler metadata: " + "; ".join([*said, *([f"{more} more"] if more else [])])
@@ -176,11 +164,8 @@ def parse_lag_settings(
         if metadata.get(name, "").strip():
             text = f"{name}{FROM_ENV}: the name of a container variable from a Secret"
             reader.refuse(name, "", text)
-    kind = reader.find("source") or "kafka"
-    if kind not in {"kafka", "iggy"}:
-        reader.refuse("source", kind, "kafka or iggy")
-    read = _read_iggy if kind == "iggy" else _read_kafka
-    source, group_topic = read(reader)
+    kind = reader.choice("source", "kafka", "iggy")
+    source, group_topic = _read_iggy(reader) if kind == "iggy" else _read_kafka(reader)
     rule = _read_rule(reader, is_iggy=kind == "iggy")
     if reader.problems or rule is None:
         raise InvalidMetadata(reader.problems)
@@ -219,13 +204,20 @@ class _Reader:
         """Return the value as the object itself gives it, trimmed; empty: it does not."""
         return self.metadata.get(name, "").strip() or self.metadata.get(name + FROM_ENV, "").strip()
 
-    def own(self, variable: str | None) -> str:
+    def own(self, variable: str) -> str:
         """Return a variable of the server."""
-        return self.environment.get(variable or "", "").strip()
+        return self.environment.get(variable, "").strip()
 
     def find(self, name: str) -> str:
         """Return the value given, else the server's default for all objects."""
-        return self.given(name) or self.own(_VARIABLES.get(name))
+        return self.given(name) or self.own(_VARIABLES[name])
+
+    def choice(self, name: str, *allowed: str, value: str | None = None) -> str:
+        """Return one of the allowed values, the first if none is given."""
+        found = (self.find(name) if value is None else value) or allowed[0]
+        if found not in allowed:
+            self.refuse(name, found, " or ".join(allowed))
+        return found
 
     def required(self, name: str) -> str:
         """Return a required text; empty: it was refused."""
@@ -264,12 +256,15 @@ def _read_kafka(reader: _Reader) -> tuple[KafkaCluster, GroupTopic]:
     pieces = listed(servers)
     is_own = KafkaCluster(bootstrap_servers=pieces).is_own(reader.environment)
     given = reader.login(_KAFKA_LOGIN, is_own=is_own)
-    tls, sasl = reader.find("tls") or "disable", reader.find("sasl") or "none"
+    tls = reader.choice("tls", "disable", "enable")
+    sasl = reader.choice("sasl", "none", *PASSWORD_MECHANISMS)
     is_unsafe = go_boolean(reader.find("unsafeSsl") or "false")
+    if is_unsafe is None:
+        reader.refuse("unsafeSsl", reader.find("unsafeSsl"), "true or false")
     login = KafkaLogin(
         is_tls=tls == "enable",
         skips_verification=bool(is_unsafe),
-        sasl=sasl if sasl in PASSWORD_MECHANISMS else "none",
+        sasl=sasl,
         username=given["username"],
         password=SecretStr(given["password"]),
         ca=given["ca"],
@@ -277,23 +272,14 @@ def _read_kafka(reader: _Reader) -> tuple[KafkaCluster, GroupTopic]:
         key=SecretStr(given["key"]),
         key_password=SecretStr(given["keyPassword"]),
     )
-    if tls not in {"enable", "disable"}:
-        reader.refuse("tls", tls, "enable or disable")
-    if sasl != "none" and sasl not in PASSWORD_MECHANISMS:
-        reader.refuse("sasl", sasl, f"none, {', '.join(PASSWORD_MECHANISMS)}")
-    if is_unsafe is None:
-        reader.refuse("unsafeSsl", reader.find("unsafeSsl"), "true or false")
     if missing := login.problem():
-        reader.refuse("tls, sasl", sasl if login.sasl != "none" else tls, ": ".join(missing))
+        reader.refuse("tls, sasl", tls if sasl == "none" else sasl, ": ".join(missing))
     if servers and not (pieces and all(map(BROKER.fullmatch, pieces))):
         reader.refuse("bootstrapServers", servers, "host:port, several separated by commas")
-    cluster = KafkaCluster(
-        bootstrap_servers=pieces,
-        login=login,
-        has_login_of_object=any(map(reader.given, _KAFKA_LOGIN)),
-    )
+    has_login = any(map(reader.given, _KAFKA_LOGIN))
+    cluster = KafkaCluster(bootstrap_servers=pieces, login=login, has_login_of_object=has_login)
     reader.refuse_unless_allowed("bootstrapServers", cluster)
-    if is_own and not cluster.has_login_of_object:
+    if is_own and not has_login:
         _refuse_weaker_than_own(reader)
     group = reader.required("consumerGroup")
     return cluster, GroupTopic(group, reader.required("topic"))
@@ -335,11 +321,9 @@ def _read_iggy(reader: _Reader) -> tuple[IggyServer, GroupTopic]:
         if name != "ca" and len(text.encode()) > _LONGEST_NAME:  # the protocol counts in one byte
             reader.refuse(name, "", f"at most {_LONGEST_NAME} bytes")
     own_tls = reader.own("IGGY_TLS")  # the default of "tls" elsewhere is Kafka's
-    tls = reader.given("tls") or own_tls or "disable"
+    tls = reader.choice("tls", "disable", "enable", value=reader.given("tls") or own_tls)
     is_own_login = bool(user or token) and not any(map(reader.given, _IGGY_LOGIN))
-    if tls not in {"enable", "disable"}:
-        reader.refuse("tls", tls, "enable or disable")
-    elif is_own_login and own_tls == "enable" != tls:
+    if tls == "disable" and is_own_login and own_tls == "enable":
         reader.refuse("tls", tls, f"enable, {_AS_OWN}")
     elif tls == "disable" and login["ca"]:
         reader.refuse("tls", tls, "enable, when there is a ca")
@@ -357,7 +341,7 @@ def _read_iggy(reader: _Reader) -> tuple[IggyServer, GroupTopic]:
 
 
 def _read_rule(reader: _Reader, *, is_iggy: bool) -> LagRule | None:
-    """Return the rule; None: a value of it is not allowed."""
+    """Return the rule; None: a value of it is not allowed, alone or together with another."""
     found = {name: value for name in _RULE_KEYS if (value := reader.find(name))}
     try:
         rule = LagRule.model_validate(found)
@@ -366,34 +350,24 @@ def _read_rule(reader: _Reader, *, is_iggy: bool) -> LagRule | None:
             name, text = str(wrong["loc"][0]), wrong["msg"]
             reader.refuse(name, found[name], text.removeprefix("Input should be "))
         return None
-    for name, value, allowed in _together(rule):
-        reader.refuse(name, value, allowed)
+    span, interval = rule.window_span_seconds, rule.sampling_interval_seconds
+    alone = "false together with limitToPartitionsWithLag"
+    if rule.limit_to_partitions_with_lag and rule.allow_idle_consumers:
+        reader.refuse("allowIdleConsumers", "true", alone)
+    if rule.limit_to_partitions_with_lag and rule.ensure_even_distribution_of_partitions:
+        reader.refuse("ensureEvenDistributionOfPartitions", "true", alone)
+    if rule.lag_metric == "seconds" and rule.lag_threshold > span - interval:
+        text = (
+            f"up to {math.floor(span - interval)} with lagMetric seconds: ages are known only "
+            "within the window, (windowSize - 2) x samplingInterval"
+        )
+        reader.refuse("lagThreshold", str(rule.lag_threshold), text)
+    if span < rule.sustain_seconds:
+        text = (
+            f"at least {math.ceil(rule.sustain_seconds / interval) + 1}: (windowSize - 1) x "
+            f"samplingInterval ({span:g} s) must reach sustainSeconds ({rule.sustain_seconds:g}), "
+            "else no lag ever counts as persistent"
+        )
+        reader.refuse("windowSize", str(rule.window_size), text)
     wakes = rule.scale_to_zero_on_invalid_offset and is_iggy
     return rule.model_copy(update={"wakes_for_backlog": wakes})
-
-
-def _together(rule: LagRule) -> list[tuple[str, str, str]]:
-    """Return values that are allowed alone but not together: KEDA's two pairs, a short window."""
-    found = []
-    for name, is_set in (
-        ("allowIdleConsumers", rule.allow_idle_consumers),
-        ("ensureEvenDistributionOfPartitions", rule.ensure_even_distribution_of_partitions),
-    ):
-        if is_set and rule.limit_to_partitions_with_lag:
-            found.append((name, "true", "false together with limitToPartitionsWithLag"))
-    longest_age = rule.window_span_seconds - rule.sampling_interval_seconds
-    if rule.lag_metric == "seconds" and rule.lag_threshold > longest_age:
-        text = (
-            f"up to {math.floor(longest_age)} with lagMetric seconds: ages are known only within "
-            "the window, (windowSize - 2) x samplingInterval"
-        )
-        found.append(("lagThreshold", str(rule.lag_threshold), text))
-    if rule.window_span_seconds < rule.sustain_seconds:
-        needed = math.ceil(rule.sustain_seconds / rule.sampling_interval_seconds) + 1
-        text = (
-            f"at least {needed}: (windowSize - 1) x samplingInterval "
-            f"({rule.window_span_seconds:g} s) must reach sustainSeconds "
-            f"({rule.sustain_seconds:g}), else no lag ever counts as persistent"
-        )
-        found.append(("windowSize", str(rule.window_size), text))
-    return found

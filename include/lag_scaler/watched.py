@@ -99,6 +99,7 @@ class Watched:
             told = {
                 "is_active": decision.is_active,
                 "metric_value": decision.metric_value,
+                "sample_at_ns": decision.figures.at_ns,
                 "stretch_seconds": round(decision.span_seconds, 3),
                 "why": "; ".join(f"{step.name}: {step.seen}: {step.result}" for step in steps),
             }

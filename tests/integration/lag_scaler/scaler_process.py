@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,14 +61,17 @@ class ScalerProcess:
 
 @contextmanager
 def running_scaler(
-    folder: Path, *flags: str, environment: Mapping[str, str] | None = None
+    folder: Path,
+    *flags: str,
+    environment: Mapping[str, str] | None = None,
+    python: Sequence[str] = (sys.executable,),
 ) -> Iterator[ScalerProcess]:
-    """Run a scaler for the time of the block."""
+    """Run a scaler for the time of the block; ``python``: the interpreter and its own flags."""
     log_file = folder / f"scaler-{time.monotonic_ns()}.log"
     ports = {"PORT_GRPC": "0", "PORT_METRICS": "0"}
     with log_file.open("ab") as log:
         process = start_tied(
-            [sys.executable, "-m", "lag_scaler", *flags],
+            [*python, "-m", "lag_scaler", *flags],
             log=log,
             env={**os.environ, **ports, **(environment or {})},
         )
