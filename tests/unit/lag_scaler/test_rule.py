@@ -1,4 +1,4 @@
-"""What a rule decides on a history; ``test_naive_rule`` compares it with its text at random."""
+"""What a rule decides on a history."""
 
 from __future__ import annotations
 
@@ -298,6 +298,8 @@ def test_the_rule_and_the_metric_are_in_seconds() -> None:
     decision = judged(samples, rule(**IN_SECONDS))
     assert (decision.is_persistent, decision.metric_value) == (True, 10)
     assert decision.uncapped_metric == pytest.approx(12.0)
+    unread = [offsets(2 * n, [100 * (n + 1)], [-1], earliest=[300]) for n in range(6)]
+    assert judged(unread, rule(**IN_SECONDS, **EARLIEST)).figures.oldest_age_ns == 6 * 10**9
 
     short = rule(**IN_SECONDS, window_size=12)
     over = window(short)
