@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lag_scaler.rule import MAX_GAP_INTERVALS, SPAN_TOLERANCE_INTERVALS, Decision
 
@@ -12,8 +12,7 @@ WANTS_STEPS, STEPS = "lagbench-explain", "lagbench-steps-bin"
 """The key in the metadata of a call that requests the steps, and that of the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One step of the way to a decision."""
 
     name: str
@@ -22,24 +21,31 @@ class Step:
     result: str
 
 
+def steps_as_bytes(steps: Sequence[Step]) -> bytes:
+    """Return the steps as they travel."""
+    return json.dumps(steps).encode()
+
+
 def explain(decision: Decision, now_ns: int) -> tuple[Step, ...]:
     """Return the steps in the order in which they were taken."""
     rule, figures, span = decision.rule, decision.figures, decision.span_seconds
-    interval, target = rule.sampling_interval_seconds, decision.target
-    allowed = MAX_GAP_INTERVALS * interval
+    interval, raw = rule.sampling_interval_seconds, f"{decision.raw_metric:g}"
+    allowed, half = MAX_GAP_INTERVALS * interval, SPAN_TOLERANCE_INTERVALS * interval
     age = (now_ns - figures.at_ns) / 1e9
-    half = SPAN_TOLERANCE_INTERVALS * interval
     unit = "s of age" if rule.lag_metric == "seconds" else "records"
     of_what = "any one partition" if rule.lag_scope == "partition" else "the whole group"
+    place = decision.stretch_partition
+    where = "in total" if place is None else f"on partition {place}"
+    has_stretch = decision.stretch_started_at_ns is not None
     up, down = rule.scale_up_stabilization_seconds, rule.scale_down_stabilization_seconds
     held = f"rises to the lowest of the last {up:g} s, falls to the highest of the last {down:g} s"
-    counts = decision.is_persistent or decision.is_early
-    metrics = {
+    metric = {
         "records": "the counted lag",
         "seconds": "the age of the oldest waiting message of the counted partitions",
         "projected": f"the counted lag, plus its growth over {rule.window_span_seconds:g} s",
-    }
-    replicas = _count(int(-(-decision.raw_metric // target)), "replica")
+    }[rule.lag_metric]
+    uncapped = f"{decision.uncapped_metric:g}"
+    replicas = _count(int(-(-decision.raw_metric // decision.target)), "replica")
     return (
         Step(
             "sample",
@@ -50,11 +56,11 @@ def explain(decision: Decision, now_ns: int) -> tuple[Step, ...]:
         _lag(decision),
         Step(
             "stretch",
-            _seen_stretch(decision),
+            f"at or above it {where} for {span:.1f} s, up to the newest sample"
+            if has_stretch
+            else "the newest sample is below it",
             f"lagThreshold {rule.lag_threshold} {unit} on {of_what}",
-            "no stretch"
-            if decision.stretch_started_at_ns is None
-            else f"a stretch of {span:.1f} s",
+            f"a stretch of {span:.1f} s" if has_stretch else "no stretch",
         ),
         Step(
             "persistence",
@@ -65,19 +71,19 @@ def explain(decision: Decision, now_ns: int) -> tuple[Step, ...]:
         *([_projection(decision)] if rule.lag_metric == "projected" else []),
         Step(
             "metric",
-            f"{decision.uncapped_metric:g}",
-            f"lagMetric {rule.lag_metric}: {metrics[rule.lag_metric]}, while lag persists; else 0",
-            f"{decision.uncapped_metric:g}" if counts else "0",
+            uncapped,
+            f"lagMetric {rule.lag_metric}: {metric}, while lag persists; else 0",
+            uncapped if decision.is_persistent or decision.is_early else "0",
         ),
         Step(
             "cap",
-            f"{decision.uncapped_metric:g} / {target:g} per replica",
-            _cap_of_explain_lag_scaler(decision),
-            f"{decision.raw_metric:g}, which requests {replicas}",
+            f"{uncapped} / {decision.target:g} per replica",
+            _cap(decision),
+            f"{raw}, which requests {replicas}",
         ),
         Step(
             "stabilization",
-            f"{decision.raw_metric:g}",
+            raw,
             held if up or down else "none",
             f"metric {decision.metric_value:g}" + (" (held)" if decision.is_held else ""),
         ),
@@ -119,14 +125,6 @@ def _lag(decision: Decision) -> Step:
     return Step("lag", seen, "; ".join(texts) or usual, f"{figures.counted_lag} records counted")
 
 
-def _seen_stretch(decision: Decision) -> str:
-    if decision.stretch_started_at_ns is None:
-        return "the newest sample is below it"
-    where = decision.stretch_partition
-    place = "in total" if where is None else f"on partition {where}"
-    return f"at or above it {place} for {decision.span_seconds:.1f} s, up to the newest sample"
-
-
 def _projection(decision: Decision) -> Step:
     rule, growth = decision.rule, decision.growth
     span = rule.evidence_intervals * rule.sampling_interval_seconds
@@ -147,21 +145,15 @@ def _projection(decision: Decision) -> Step:
     )
 
 
-def _cap_of_explain_lag_scaler(decision: Decision) -> str:
+def _cap(decision: Decision) -> str:
     text = f"at most one replica for each partition: {decision.bound}"
     if decision.bound is None:
         text = "allowIdleConsumers: none"
     elif decision.rule.limit_to_partitions_with_lag:
         text = f"limitToPartitionsWithLag: at most {_count(decision.bound, 'replica')}"
-    if decision.rule.ensure_even_distribution_of_partitions:
-        text += "; rounded up to a divisor of the partitions"
-    return text
+    even = decision.rule.ensure_even_distribution_of_partitions
+    return text + ("; rounded up to a divisor of the partitions" if even else "")
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def steps_as_bytes(steps: Sequence[Step]) -> bytes:
-    """Return the steps as they travel."""
-    return json.dumps([[step.name, step.seen, step.rule, step.result] for step in steps]).encode()

@@ -53,8 +53,9 @@ def failed_sample(at_ns: int, error: str) -> GroupSample:
 
 
 class OffsetHistory:
-    """Rows are samples, columns partitions; at most ``depth`` rows are kept.
+    """The instants ``times``, ``end`` and ``committed`` offsets: at most ``depth`` rows, oldest first.
 
+    Rows are samples, columns partitions; ``committed`` is below 0 where there was no commit.
     ``log_start`` is the first offset known to be still in the log (-1: never requested). It only
     grows, so even an old one is a lower bound of the offsets that can be read.
     """
@@ -65,24 +66,12 @@ class OffsetHistory:
         self.clear()
 
     def __len__(self) -> int:
-        return int(self._times.size)
+        return int(self.times.size)
 
     @property
     def newest_at_ns(self) -> int | None:
         """Return the instant of the newest sample; None when there is none."""
-        return int(self._times[-1]) if self._times.size else None
-
-    def times(self) -> Instants:
-        """Return the instants, oldest first."""
-        return self._times
-
-    def end(self) -> Offsets:
-        """Return the end offsets [sample, partition]."""
-        return self._end
-
-    def committed(self) -> Offsets:
-        """Return the commits [sample, partition]; below 0 where there was none."""
-        return self._committed
+        return int(self.times[-1]) if self.times.size else None
 
     def clear(self) -> None:
         """Forget all samples and partitions."""
@@ -99,13 +88,13 @@ class OffsetHistory:
     ) -> None:
         """Replace everything."""
         self.partitions, self.log_start = partitions, log_start
-        self._times, self._end, self._committed = times, end, committed
+        self.times, self.end, self.committed = times, end, committed
 
     def set_depth(self, depth: int) -> None:
         """Keep up to ``depth`` rows from now on."""
         self.depth = depth
-        self._times, self._end, self._committed = (
-            rows[-depth:] for rows in (self._times, self._end, self._committed)
+        self.times, self.end, self.committed = (
+            rows[-depth:] for rows in (self.times, self.end, self.committed)
         )
 
     def append(self, sample: GroupSample) -> None:
@@ -117,25 +106,25 @@ class OffsetHistory:
         if not np.array_equal(sample.partitions, self.partitions):
             self._reindex(sample.partitions)
         if len(self):
-            is_cut = sample.end < self._end[-1]
+            is_cut = sample.end < self.end[-1]
             if is_cut.any():
-                for rows in (self._end, self._committed):
+                for rows in (self.end, self.committed):
                     np.minimum(rows, sample.end, out=rows, where=is_cut)
                 self.log_start = np.where(is_cut, NO_OFFSET, self.log_start)
         if sample.earliest is not None:
             self.log_start = np.maximum(self.log_start, sample.earliest)
         kept = self.depth - 1
-        self._times = np.append(self._times[-kept:], np.int64(sample.at_ns))
-        self._end = np.vstack([self._end[-kept:], sample.end])
-        self._committed = np.vstack([self._committed[-kept:], sample.committed])
+        self.times = np.append(self.times[-kept:], np.int64(sample.at_ns))
+        self.end = np.vstack([self.end[-kept:], sample.end])
+        self.committed = np.vstack([self.committed[-kept:], sample.committed])
 
     def _reindex(self, partitions: PartitionIds) -> None:
         """Give the rows the columns of ``partitions``: a new one was empty before it existed."""
         old, rows = self.partitions, len(self)
         end, committed = np.zeros((2, rows, partitions.size), dtype=np.int64)
         committed += NO_OFFSET
-        self._end = moved(self._end, old, end, partitions)
-        self._committed = moved(self._committed, old, committed, partitions)
+        self.end = moved(self.end, old, end, partitions)
+        self.committed = moved(self.committed, old, committed, partitions)
         unknown = np.full(partitions.size, NO_OFFSET, dtype=np.int64)
         self.log_start = moved(self.log_start, old, unknown, partitions)
         self.partitions = partitions
@@ -159,9 +148,9 @@ class RuleColumns:
             else np.flatnonzero(np.isin(history.partitions, rule.partition_limitation))
         )
         self.rule = rule
-        self.times = history.times()
+        self.times = history.times
         self.partitions: PartitionIds = history.partitions[kept]
-        self.end, self.committed = history.end()[:, kept], history.committed()[:, kept]
+        self.end, self.committed = history.end[:, kept], history.committed[:, kept]
         self.log_start = history.log_start[kept]
         self._reads_from_start = rule.wakes_for_backlog or (
             rule.offset_reset_policy == "earliest" and not rule.scale_to_zero_on_invalid_offset

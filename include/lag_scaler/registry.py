@@ -177,12 +177,10 @@ class ObjectRegistry:
         data = self._restored.pop(identity, None)
         if data is not None:
             try:
-                return restore_window(
-                    data, identity=identity, interval_seconds=interval, now_ns=self._now_ns()
-                )
+                return restore_window(data, interval_seconds=interval, now_ns=self._now_ns())
             except SnapshotDiscarded as reason:
                 _log.warning("a saved window is not used", window=identity, why=str(reason))
-        return GroupWindow(identity, interval)
+        return GroupWindow(interval)
 
     def _collected(self) -> Iterable[Metric]:
         """Return what is only known at a scrape; called from the endpoint's thread."""

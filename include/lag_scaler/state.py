@@ -34,8 +34,7 @@ from lag_scaler.watched_rule import Hold
 from lag_scaler.window import GroupWindow
 from pod_program.errors import NotReady
 
-SNAPSHOT_VERSION = 2
-FORMAT = "lagbench-lag-scaler/1"
+FORMAT = "lagbench-lag-scaler/2"
 
 
 class SavedObject(msgspec.Struct, frozen=True):
@@ -113,9 +112,6 @@ class _SavedRule(msgspec.Struct, array_like=True):
 
 
 class _SavedWindow(msgspec.Struct, array_like=True):
-    version: int
-    identity: str
-    interval_seconds: float
     partitions: list[int]
     log_start: list[int]
     times: list[int]
@@ -125,50 +121,38 @@ class _SavedWindow(msgspec.Struct, array_like=True):
 
 
 def save_window(window: GroupWindow) -> bytes:
-    """Return the window's samples and rules as bytes."""
+    """Return the window's samples and rules as bytes, with a checksum."""
     history = window.history
+    rules = [
+        _SavedRule(
+            rule.model_dump_json(),
+            watched.started_at.tolist(),
+            watched.early_since.tolist(),
+            watched.hold,
+        )
+        for rule, watched in window.watched.items()
+    ]
     saved = _SavedWindow(
-        SNAPSHOT_VERSION,
-        window.identity,
-        window.interval_seconds,
         history.partitions.tolist(),
         history.log_start.tolist(),
-        history.times().tolist(),
-        _differences(history.end()),
-        _differences(history.committed()),
-        [
-            _SavedRule(
-                rule.model_dump_json(),
-                watched.started_at.tolist(),
-                watched.early_since.tolist(),
-                watched.hold,
-            )
-            for rule, watched in window.watched.items()
-        ],
+        history.times.tolist(),
+        _differences(history.end),
+        _differences(history.committed),
+        rules,
     )
     return zlib.compress(msgspec.msgpack.encode(saved))
 
 
-def restore_window(
-    data: bytes, *, identity: str, interval_seconds: float, now_ns: int
-) -> GroupWindow:
+def restore_window(data: bytes, *, interval_seconds: float, now_ns: int) -> GroupWindow:
     """Return the window of a snapshot, with all its rules watched again.
 
-    :raises SnapshotDiscarded: it is not one of this window, or cannot be trusted. A newest sample
-        older than the longest allowed gap is too old: the next sample would end every stretch
-        anyway. One from the future means that the clock was set back.
+    :raises SnapshotDiscarded: it cannot be trusted. A newest sample older than the longest allowed
+        gap is too old: the next sample would end every stretch anyway. One from the future means
+        that the clock was set back.
     """
+    window = GroupWindow(interval_seconds)
     try:
         saved = msgspec.msgpack.decode(zlib.decompress(data), type=_SavedWindow)
-        if (saved.version, saved.identity, saved.interval_seconds) != (
-            SNAPSHOT_VERSION,
-            identity,
-            interval_seconds,
-        ):
-            raise SnapshotDiscarded(
-                f"it is one of {saved.identity!r}, version {saved.version}, not of {identity!r}"
-            )
-        window = GroupWindow(identity, interval_seconds)
         rules = [LagRule.model_validate_json(kept.rule) for kept in saved.rules]
         window.history.depth = max((rule.window_size for rule in rules), default=2)
         if saved.times:
@@ -188,22 +172,22 @@ def restore_window(
             watched.hold = kept.hold
             if saved.times:
                 watched.resume(window.history)
+    except SnapshotDiscarded:
+        raise
     except (zlib.error, msgspec.DecodeError, ValidationError, ValueError) as error:
-        if isinstance(error, SnapshotDiscarded):
-            raise
         raise SnapshotDiscarded(f"it cannot be read: {error}") from error
     return window
 
 
 def _check_age(newest_at_ns: int, now_ns: int, max_gap_ns: int) -> None:
     age_ns = now_ns - newest_at_ns
+    if age_ns < -max_gap_ns:
+        raise SnapshotDiscarded("its newest sample lies in the future: the clock was set back")
     if age_ns > max_gap_ns:
         raise SnapshotDiscarded(
             f"its newest sample is {age_ns / NS_PER_SECOND:.1f} s old, more than the "
             f"{max_gap_ns / NS_PER_SECOND:g} s of a gap that is allowed"
         )
-    if age_ns < -max_gap_ns:
-        raise SnapshotDiscarded("its newest sample lies in the future: the clock was set back")
 
 
 def _differences(rows: Offsets) -> bytes:

@@ -10,25 +10,16 @@ from lag_scaler.watched_rule import WatchedRule
 
 
 class GroupWindow:
-    """Objects with equal rules share one ``WatchedRule``; all rules share the samples.
+    """Equal rules share one ``WatchedRule``, and all of them the samples. Not thread-safe."""
 
-    Not thread-safe. ``identity`` names cluster, group, topic and interval, without secrets: a
-    snapshot is restored only into the window that it was taken from.
-    """
-
-    def __init__(self, identity: str, interval_seconds: float) -> None:
+    def __init__(self, interval_seconds: float) -> None:
         """Start without samples and rules."""
-        self.identity, self.interval_seconds = identity, interval_seconds
+        self.interval_seconds = interval_seconds
         self.max_gap_ns = max_gap_ns(interval_seconds)
         self.history = OffsetHistory(depth=2)
         self.watched: dict[LagRule, WatchedRule] = {}
         self.trouble = ""
         """Why the last sample was not added; empty when it was."""
-
-    @property
-    def rules(self) -> tuple[LagRule, ...]:
-        """Return the rules watched, those of a restored snapshot included."""
-        return tuple(self.watched)
 
     @property
     def newest_at_ns(self) -> int | None:

@@ -50,7 +50,7 @@ def rule(**changes: object) -> LagRule:
 
 def window(of: LagRule | None = None) -> GroupWindow:
     """Return an empty window at the rule's interval."""
-    return GroupWindow("kafka:b:9092 g t", (of or rule()).sampling_interval_seconds)
+    return GroupWindow((of or rule()).sampling_interval_seconds)
 
 
 def judged(samples: Sequence[GroupSample], by: LagRule | None = None) -> Decision:

@@ -217,7 +217,7 @@ def _sampled_steps(
 
     settings = parse_lag_settings(metadata, os.environ)
     interval = settings.rule.sampling_interval_seconds
-    window = GroupWindow(settings.source.name, interval)
+    window = GroupWindow(interval)
     watched = window.watch(settings.rule)
     environment: Mapping[str, str] = os.environ
     if isinstance(settings.source, KafkaCluster):

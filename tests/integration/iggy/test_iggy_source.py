@@ -150,7 +150,7 @@ def test_a_new_group_with_a_backlog_wakes_under_scale_to_zero(version: str) -> N
     decisions = []
     for partitions in (RECORDED, [FakePartition(0)]):
         with FakeIggyServer(state_of(version, partitions)) as server:
-            window = GroupWindow("iggy:orders", new.sampling_interval_seconds)
+            window = GroupWindow(new.sampling_interval_seconds)
             watched = window.watch(new)
             window.add(sampled(source_of(server.address)))
             decision = watched.decision

@@ -167,7 +167,7 @@ class _Lag:
             # The age of the oldest message without a commit, 0 if there is none.
             self._history.append(SampledGroup(self._at, numbers, ends, commits))
             following = np.minimum(np.maximum(commits, 0), ends)
-            found, _ = ages(self._history.times(), self._history.end(), following)
+            found, _ = ages(self._history.times, self._history.end, following)
             waits = ends > following
             self.time_lag_seconds = float(found[waits].max()) / NANOSECONDS if waits.any() else 0.0
 

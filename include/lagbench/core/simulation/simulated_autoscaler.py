@@ -357,7 +357,7 @@ class LagSampler:
     def __init__(self, metadata: Mapping[str, str], world: World) -> None:
         """Read the object's settings; nothing is sampled yet."""
         self.settings = parse_lag_settings(metadata)
-        self.window = GroupWindow("simulated", self.settings.rule.sampling_interval_seconds)
+        self.window = GroupWindow(self.settings.rule.sampling_interval_seconds)
         self.rule = self.window.watch(self.settings.rule)
         self._world = world
 
