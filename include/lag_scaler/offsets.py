@@ -53,7 +53,7 @@ def failed_sample(at_ns: int, error: str) -> GroupSample:
 
 
 class OffsetHistory:
-    """The instants ``times``, ``end`` and ``committed`` offsets: at most ``depth`` rows, oldest first.
+    """At most ``depth`` rows, oldest first, of instants, end offsets and committed ones.
 
     Rows are samples, columns partitions; ``committed`` is below 0 where there was no commit.
     ``log_start`` is the first offset known to be still in the log (-1: never requested). It only
