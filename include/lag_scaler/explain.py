@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from lag_scaler.rule import MAX_GAP_INTERVALS, SPAN_TOLERANCE_INTERVALS, Decision
@@ -19,11 +17,6 @@ class Step(NamedTuple):
     seen: str
     rule: str
     result: str
-
-
-def steps_as_bytes(steps: Sequence[Step]) -> bytes:
-    """Return the steps as they travel."""
-    return json.dumps(steps).encode()
 
 
 def explain(decision: Decision, now_ns: int) -> tuple[Step, ...]:

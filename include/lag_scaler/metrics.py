@@ -79,18 +79,9 @@ class ScalerMetrics:
             with contextlib.suppress(KeyError):
                 self.samples.remove(name, result)
 
-    def collect_from(self, collect: Callable[[], Iterable[Metric]]) -> None:
-        """Ask ``collect`` for more at each scrape."""
-        self.registry.register(_Late(collect))
-
     def exposition(self) -> tuple[int, bytes]:
         """Answer a scrape."""
         return 200, generate_latest(self.registry)
-
-
-class _Late:
-    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
-        self.collect = collect
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

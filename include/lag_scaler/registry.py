@@ -54,7 +54,7 @@ class ObjectRegistry:
         self._clusters: dict[SourceAddress, ClusterSampler] = {}
         self._calls_of_dropped: dict[bytes, Calls] = {}
         self._restored: dict[str, bytes] = {}
-        metrics.collect_from(self._collected)
+        metrics.registry.register(self)
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -128,6 +128,12 @@ class ObjectRegistry:
         """Drop the windows of the last run that no object has claimed."""
         self._restored.clear()
 
+    def collect(self) -> Iterable[Metric]:
+        """Return what is only known at a scrape; called from the endpoint's thread."""
+        objects = list(self._objects.values())
+        yield from sampling_metrics(list(self._clusters.values()), len(objects), self._now_ns())
+        yield from decision_metrics(objects)
+
     def close(self) -> None:
         """Stop all sampling."""
         for sampler in self._clusters.values():
@@ -181,12 +187,6 @@ class ObjectRegistry:
             except SnapshotDiscarded as reason:
                 _log.warning("a saved window is not used", window=identity, why=str(reason))
         return GroupWindow(interval)
-
-    def _collected(self) -> Iterable[Metric]:
-        """Return what is only known at a scrape; called from the endpoint's thread."""
-        objects = list(self._objects.values())
-        yield from sampling_metrics(list(self._clusters.values()), len(objects), self._now_ns())
-        yield from decision_metrics(objects)
 
 
 def _digest(key: bytes) -> bytes:

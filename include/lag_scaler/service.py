@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import grpc
 import structlog
 
-from lag_scaler.explain import STEPS, WANTS_STEPS, explain, steps_as_bytes
+from lag_scaler.explain import STEPS, WANTS_STEPS, explain
 from lag_scaler.metadata import InvalidMetadata, MetadataProblem
 from lag_scaler.metrics import ScalerMetrics
 from lag_scaler.registry import ObjectRegistry, ScalerFull
@@ -64,7 +65,7 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
             decision = watched.decision()
             if any(key == WANTS_STEPS for key, _ in context.invocation_metadata() or ()):
                 steps = explain(decision, watched.now_ns())
-                context.set_trailing_metadata(((STEPS, steps_as_bytes(steps)),))
+                context.set_trailing_metadata(((STEPS, json.dumps(steps).encode()),))
             return wire.IsActiveResponse(result=decision.is_active)
 
     async def GetMetricSpec(  # noqa: N802

@@ -30,8 +30,7 @@ from lag_scaler.keda_values import NS_PER_SECOND
 from lag_scaler.metadata import FROM_ENV, SECRET_KEYS
 from lag_scaler.offsets import Offsets
 from lag_scaler.rule import LagRule
-from lag_scaler.watched_rule import Hold
-from lag_scaler.window import GroupWindow
+from lag_scaler.window import GroupWindow, Hold
 from pod_program.errors import NotReady
 
 FORMAT = "lagbench-lag-scaler/2"

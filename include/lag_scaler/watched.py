@@ -13,7 +13,7 @@ from prometheus_client import Counter
 from lag_scaler.explain import explain
 from lag_scaler.metadata import LagSettings
 from lag_scaler.rule import Decision, LagUnavailable
-from lag_scaler.watched_rule import WatchedRule
+from lag_scaler.window import WatchedRule
 
 KEPT_DISTANCES = 2.5
 """An object is kept for this number of its longest distances: one call may be lost."""

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 from tests.unit.lag_scaler.test_registry import Setting, answered, in_loop, ref
 
+from lag_scaler.__main__ import LogLimit
 from lag_scaler.addresses import KafkaCluster, KafkaLogin
-from lag_scaler.log_limit import LogLimit
 from lag_scaler.metrics import ScalerMetrics
 from lag_scaler.options import parse_options
 from lag_scaler.registry import ObjectRegistry
