@@ -13,7 +13,7 @@ ends while a call is under way dies of SIGABRT or SIGSEGV.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pod_program.errors import NotReady
 
@@ -23,6 +23,8 @@ UNAUTHENTICATED, PARTITION_NOT_FOUND = 40, 3007
 _GROUP_KIND = 2  # offsets are kept for single consumers (1) and for groups (2)
 _LARGEST_OFFSET = 2**63 - 1
 _LARGEST_REPLY_BYTES = 16 * 2**20
+_STORED_OFFSET_BYTES = 20
+_PARTITION = "<IQIQQQ"  # number, created at, segments, current offset, bytes, messages
 _STATUS_TEXTS = {
     3: "unknown command",
     20: "not found, or a wrong access token",
@@ -53,8 +55,7 @@ class IggyRefused(NotReady):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The answer to one request; an empty body means that there is no such thing."""
 
     status: int
@@ -68,8 +69,7 @@ class Reply:
         return self.body
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """The state of a partition as reported; ``current_offset`` is also 0 if it is empty."""
 
     number: int
@@ -113,46 +113,25 @@ def parse_stored_offset(body: bytes, partition: int) -> int | None:
     """Return the last message that the group has processed there; None if nothing is stored."""
     if not body:
         return None
-    fields = Fields(body)
-    answered, _, stored = fields.number(4), fields.offset(), fields.offset()
-    fields.end()
-    if answered != partition:
+    answered, _, stored = _unpacked("<IQQ", body)
+    if answered != partition or len(body) != _STORED_OFFSET_BYTES:
         raise MalformedReply(f"asked for partition {partition}, the server answered for {answered}")
-    return stored
+    return _offset(stored)
 
 
-class Fields:
-    """Reads numbers one after the other; running over the end is an error."""
+def _unpacked(fields: str, body: bytes, at: int = 0) -> tuple[int, ...]:
+    """Return numbers from a place of the body on."""
+    try:
+        return struct.unpack_from(fields, body, at)
+    except struct.error as error:
+        raise MalformedReply(f"the server's reply is cut after {len(body)} bytes") from error
 
-    def __init__(self, data: bytes) -> None:
-        """Begin at the first byte."""
-        self._data, self._at = data, 0
 
-    def skip(self, size_bytes: int) -> None:
-        """Pass over bytes that say nothing here."""
-        self._at += size_bytes
-        if self._at > len(self._data):
-            raise MalformedReply(
-                f"the server's reply ends after {len(self._data)} bytes: it is truncated"
-            )
-
-    def number(self, size_bytes: int) -> int:
-        """Return an unsigned number."""
-        start = self._at
-        self.skip(size_bytes)
-        return int.from_bytes(self._data[start : self._at], "little")
-
-    def offset(self) -> int:
-        """Return a u64 that must fit into 63 bits with one added."""
-        value = self.number(8)
-        if value >= _LARGEST_OFFSET:
-            raise MalformedReply(f"the server sent {value} for an offset or a count")
-        return value
-
-    def end(self) -> None:
-        """Reject remaining bytes."""
-        if self._at != len(self._data):
-            raise MalformedReply(f"the server's reply has {len(self._data) - self._at} bytes more")
+def _offset(value: int) -> int:
+    """Return a u64 that must fit into 63 bits with one added."""
+    if value >= _LARGEST_OFFSET:
+        raise MalformedReply(f"the server sent {value} for an offset or a count")
+    return value
 
 
 class PlainLayout:
@@ -190,22 +169,20 @@ class PlainLayout:
         """Return the topic's partitions by number; empty if there is no such topic."""
         if not body:
             return ()
-        fields = Fields(body)
-        fields.skip(4 + 8)  # id, created at
-        count = fields.number(4)
-        fields.skip(self._before_sizes + 8 + 8)  # expiry to largest size; bytes, messages
-        fields.skip(fields.number(1))  # name
+        _, _, count = _unpacked("<IQI", body)  # id, created at, partitions
+        at = 16 + self._before_sizes + 16  # expiry to largest size; bytes, messages
+        at += 1 + _unpacked("<B", body, at)[0]  # name
         for _ in range(self._options):
-            fields.skip(fields.number(4))
-        partitions = []
-        for _ in range(count):
-            number = fields.number(4)
-            fields.skip(8 + 4)  # created at, segments
-            current_offset = fields.offset()
-            fields.skip(8)  # bytes
-            partitions.append(PartitionState(number, current_offset, fields.offset()))
-        fields.end()
-        return tuple(sorted(partitions, key=lambda partition: partition.number))
+            at += 4 + _unpacked("<I", body, at)[0]
+        size = struct.calcsize(_PARTITION)
+        if len(body) != at + count * size:
+            raise MalformedReply(f"the server's reply of {len(body)} bytes is no topic's")
+        return tuple(
+            PartitionState(number, _offset(current), _offset(messages))
+            for number, _, _, current, _, messages in sorted(
+                struct.iter_unpack(_PARTITION, body[at:])
+            )
+        )
 
 
 class ReplicaLayout(PlainLayout):
@@ -241,12 +218,10 @@ class ReplicaLayout(PlainLayout):
 
     def accept_login(self, reply: Reply) -> None:
         """Keep the session: result section (0 errors), user id, session, versions."""
-        fields = Fields(reply.ok_body())
-        if fields.number(4):
-            fields.skip(4)
-            raise IggyRefused(f"login failed with error {fields.number(4)}")
-        fields.skip(4)
-        self._session = fields.number(8)
+        body = reply.ok_body()
+        if _unpacked("<I", body)[0]:
+            raise IggyRefused(f"login failed with error {_unpacked('<I', body, 8)[0]}")
+        (self._session,) = _unpacked("<Q", body, 8)
 
     def request(self, code: int, payload: bytes) -> bytes:
         """Return the frame of a read; reads do not advance the request number."""
