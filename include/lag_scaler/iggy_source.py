@@ -24,6 +24,8 @@ from lag_scaler.offsets import NO_OFFSET, GroupSample, GroupTopic, failed_sample
 from pod_program.errors import NotReady
 
 DEFAULT_TIMEOUT_SECONDS = 5.0
+# The longest stays below the scaler's default interval: no sample is left out for waiting alone.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 8.0
 # The first round may only find out the partitions, a second one may see them change.
 _ROUNDS = 3
 
@@ -42,6 +44,7 @@ class IggySource:
         self.server = server
         self._timeout_seconds, self._now_ns = timeout_seconds, now_ns
         self._channel: IggyChannel | None = None
+        self._failures, self._next_try, self._reason = 0, 0.0, ""
         self._partitions: dict[str, tuple[int, ...]] = {}  # by stream/topic
 
     @property
@@ -58,8 +61,7 @@ class IggySource:
                     return self._read(self._channel, wanted)
                 except ConnectionLost:
                     pass  # closed while idle: a server that was restarted costs no sample
-            self._channel = IggyChannel(self.server, self._timeout_seconds)
-            return self._read(self._channel, wanted)
+            return self._opened_and_read(wanted)
         except NotReady as error:
             at_ns = self._now_ns()
             return {item: failed_sample(at_ns, str(error)) for item in wanted}
@@ -69,6 +71,21 @@ class IggySource:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+
+    def _opened_and_read(self, wanted: Sequence[GroupTopic]) -> dict[GroupTopic, GroupSample]:
+        """Try again; after failures only some seconds later, with the same words until then."""
+        if time.monotonic() < self._next_try:
+            raise NotReady(self._reason)
+        try:
+            self._channel = IggyChannel(self.server, self._timeout_seconds)
+            samples = self._read(self._channel, wanted)
+        except NotReady as error:
+            pause_seconds = min(_FIRST_PAUSE_SECONDS * 2**self._failures, _LONGEST_PAUSE_SECONDS)
+            self._failures = min(self._failures + 1, 16)
+            self._next_try, self._reason = time.monotonic() + pause_seconds, str(error)
+            raise
+        self._failures = 0
+        return samples
 
     def _read(
         self, channel: IggyChannel, wanted: Sequence[GroupTopic]

@@ -14,6 +14,7 @@ from tests.fakes.iggy_server import FakeIggyServer
 from tests.integration.certificates import Authority, KeyPair
 from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, source_of, state_of
 
+from lag_scaler.iggy_source import IggySource
 from lag_scaler.offsets import GroupSample, GroupTopic
 
 pytestmark = pytest.mark.slow
@@ -117,9 +118,19 @@ LIMIT_SECONDS = 2.0
 PARTITIONS = [FakePartition(10), FakePartition(5)]
 
 
+def back_again(source: IggySource) -> GroupSample:
+    """Return the first sample without an error."""
+
+    def sample() -> GroupSample | None:
+        found = sampled(source)
+        return None if found.error else found
+
+    return eventually(sample, "offsets again")
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_server_away_is_an_error_until_it_is_back(version: str) -> None:
-    """Every sample tries again, with the same words; the first one after the return has offsets."""
+    """Each sample has the same words; soon after the return one has offsets."""
     server = FakeIggyServer(state_of(version, PARTITIONS, p0=6))
     server.start()
     source = source_of(server.address)
@@ -130,7 +141,7 @@ def test_a_server_away_is_an_error_until_it_is_back(version: str) -> None:
     server.start()
 
     assert len(errors) == 1
-    assert offsets_of(sampled(source))[0] == (0, 10, 7, 0)
+    assert offsets_of(back_again(source))[0] == (0, 10, 7, 0)
     source.close()
     server.stop()
 
@@ -172,11 +183,7 @@ def test_a_silent_or_slow_server_costs_the_time_limit_and_no_more(
         assert took_seconds > LIMIT_SECONDS - 0.2
         server.behaviour.delay_seconds, server.behaviour.is_silent = 0.0, False
 
-        def back() -> GroupSample | None:
-            sample = sampled(source)
-            return None if sample.error else sample
-
-        assert offsets_of(eventually(back, "offsets again"))[0] == (0, 10, 7, 0)
+        assert offsets_of(back_again(source))[0] == (0, 10, 7, 0)
         source.close()
 
 
@@ -192,7 +199,7 @@ def test_a_reply_cut_in_the_middle_is_an_error(version: str) -> None:
 
         assert "lost the connection" in cut.error
         server.behaviour.cut_replies_bytes = None
-        assert offsets_of(sampled(source))[0] == (0, 10, 7, 0)
+        assert offsets_of(back_again(source))[0] == (0, 10, 7, 0)
         source.close()
 
 
@@ -212,8 +219,10 @@ def test_wrong_credentials_are_an_error_that_shows_none(
     with FakeIggyServer(state_of(version, PARTITIONS, p0=6)) as server:
         source = source_of(server.address, **login)
 
-        sample = sampled(source)
+        sample, tried = sampled(source), server.accepted
 
+        assert [sampled(source).error for _ in range(3)] == [sample.error] * 3
+        assert server.accepted == tried  # the next try waits: no storm of logins
     assert "wrong" in sample.error
     assert not [secret for secret in login.values() if secret in sample.error + repr(source)]
 
@@ -241,7 +250,7 @@ def test_a_lost_login_is_an_error_once_and_then_made_again() -> None:
 
         assert "not logged in" in lost.error
         state.refused_codes = {}
-        assert offsets_of(sampled(source))[0] == (0, 10, 7, 0)
+        assert offsets_of(back_again(source))[0] == (0, 10, 7, 0)
         assert server.asked.count(38) == 2
         source.close()
 
