@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from pod_program.kafka_settings import SERVERS, login_settings, own_settings, password_login
+from pod_program.kafka_config import login_settings, password_login
 
 KAFKA_SERVERS, IGGY_SERVER = "KAFKA_BROKERS", "IGGY_ADDRESS"
 """Variables of the server's own cluster."""
@@ -99,6 +99,8 @@ class KafkaCluster(_Address):
         The file is the login of the server: any author of a ScaledObject names a cluster. It wins
         over what the object states, and is not mixed with a login of the object.
         """
+        from pod_program.kafka_settings import SERVERS, own_settings  # loads librdkafka
+
         servers = ",".join(self.bootstrap_servers)
         is_own = self.is_own(environment) and not self.has_login_of_object
         is_stated = self.login.sasl != "none" or self.login.is_tls

@@ -176,7 +176,7 @@ class PlainLayout:
             at += 4 + _unpacked("<I", body, at)[0]
         size = struct.calcsize(_PARTITION)
         if len(body) != at + count * size:
-            raise MalformedReply(f"the server's reply of {len(body)} bytes is no topic's")
+            raise MalformedReply(f"the server's reply of {len(body)} bytes is not a topic's")
         return tuple(
             PartitionState(number, _offset(current), _offset(messages))
             for number, _, _, current, _, messages in sorted(

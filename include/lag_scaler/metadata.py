@@ -31,8 +31,7 @@ from lag_scaler.keda_values import go_boolean, normalize_metric_name
 from lag_scaler.offsets import GroupTopic
 from lag_scaler.rule import LagRule
 from pod_program.errors import WrongInput
-from pod_program.kafka_file import CONFIG_VARIABLE
-from pod_program.kafka_settings import PASSWORD_MECHANISMS
+from pod_program.kafka_config import CONFIG_VARIABLE, PASSWORD_MECHANISMS
 from pod_program.shown import cut
 
 FROM_ENV = "FromEnv"

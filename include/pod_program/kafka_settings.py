@@ -17,17 +17,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from pod_program.errors import WrongInput
-from pod_program.kafka_file import CONFIG_VARIABLE, settings_of_extra, settings_of_file
+from pod_program.kafka_config import CONFIG_VARIABLE, settings_of_extra, settings_of_file
 from pod_program.shown import HIDDEN
 
 SERVERS = "bootstrap.servers"
-PASSWORD_MECHANISMS: Mapping[str, str] = {
-    "plaintext": "PLAIN",
-    "scram_sha256": "SCRAM-SHA-256",
-    "scram_sha512": "SCRAM-SHA-512",
-}
-"""KEDA's name of a mechanism -> the one of SASL."""
-
 _ALLOWED = (
     "librdkafka's settings: name=value lines, or a JSON object (the extra of a connection of type "
     "kafka)"
@@ -161,37 +154,3 @@ def spoken(error: Exception) -> str:
     """Return an error's reason as librdkafka words it, without the settings it was given."""
     reason = error.args[0] if error.args else error
     return str(reason.str() if hasattr(reason, "str") else reason)
-
-
-def login_settings(
-    *,
-    is_tls: bool,
-    skips_verification: bool = False,
-    pem: Mapping[str, str] | None = None,
-    sasl: Mapping[str, object] | None = None,
-) -> dict[str, object]:
-    """Return the settings of a connection with or without TLS and a login.
-
-    :param pem: ``ca``, ``certificate`` and ``key`` as PEM texts, and the key's ``password``.
-    :param sasl: the settings of the mechanism, without the prefix ``sasl.``.
-    """
-    names = {
-        "ca": "ssl.ca.pem",
-        "certificate": "ssl.certificate.pem",
-        "key": "ssl.key.pem",
-        "password": "ssl.key.password",
-    }
-    protocol = f"{'sasl_' if sasl else ''}{'ssl' if is_tls else 'plaintext'}"
-    found: dict[str, object] = {"security.protocol": protocol}
-    if is_tls:
-        found |= {names[part]: text for part, text in (pem or {}).items() if text}
-        if skips_verification:
-            found["enable.ssl.certificate.verification"] = False
-            found["ssl.endpoint.identification.algorithm"] = "none"
-    return found | {f"sasl.{name}": value for name, value in (sasl or {}).items()}
-
-
-def password_login(mechanism: str, username: str, password: str) -> dict[str, object]:
-    """Return the ``sasl`` of a login by password; ``mechanism`` is one of KEDA's names."""
-    named = PASSWORD_MECHANISMS[mechanism]
-    return {"mechanism": named, "username": username, "password": password}

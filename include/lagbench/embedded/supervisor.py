@@ -45,7 +45,7 @@ from lagbench.embedded.kafka_choice import (
 from lagbench.embedded.kept_log import put_aside
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.project import STATE_VARIABLE, make_state_dir
-from pod_program.kafka_file import CONFIG_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
 from pod_program.kafka_settings import as_lines, checked
 
 MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"

@@ -62,7 +62,7 @@ from lagbench.embedded.spark_packages import spark_environment
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, state_dir
 from lagbench.shared_with_spark.kafka_options import java_options
-from pod_program.kafka_file import CONFIG_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
 from pod_program.kafka_settings import own_settings, read_settings
 from pod_program.shown import HIDDEN
 

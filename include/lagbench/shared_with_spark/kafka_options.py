@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pod_program.kafka_file import CONFIG_VARIABLE, settings_of_file
+from pod_program.kafka_config import CONFIG_VARIABLE, settings_of_file
 
 _LOGIN = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",

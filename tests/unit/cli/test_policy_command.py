@@ -23,7 +23,7 @@ from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import ExitCode, NotReady, WrongInput
 from lagbench.orchestrator import observed_target
-from pod_program.kafka_file import CONFIG_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
 
 WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment"}
 

@@ -22,7 +22,7 @@ from lag_scaler.registry import ObjectRegistry
 from lag_scaler.server import save
 from lag_scaler.state import SavedState, read_state, write_state
 from lagbench.errors import NotReady, WrongInput
-from pod_program.kafka_file import CONFIG_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
 
 _PREFIX = "lagbench_scaler_object_"
 

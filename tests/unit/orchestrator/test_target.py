@@ -26,7 +26,7 @@ from lagbench.orchestrator.target import (
     find_target,
     require_playable,
 )
-from pod_program.kafka_file import CONFIG_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
 
 
 @pytest.fixture

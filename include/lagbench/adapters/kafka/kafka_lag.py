@@ -36,14 +36,8 @@ from lagbench.core.keda.triggers.kafka_parameters import (
     kept_partitions,
 )
 from lagbench.errors import NotReady
-from pod_program.kafka_settings import (
-    PASSWORD_MECHANISMS,
-    RECOVERY,
-    login_settings,
-    own_settings,
-    password_login,
-    spoken,
-)
+from pod_program.kafka_config import PASSWORD_MECHANISMS, login_settings, password_login
+from pod_program.kafka_settings import RECOVERY, own_settings, spoken
 
 Place = tuple[str, int]
 

@@ -24,7 +24,7 @@ from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION, RUN_ID_LABE
 from lagbench.core.scenario.scenario import ConsumerFlags, ConsumerSettings, Workload
 from lagbench.core.scenario.stream_start import StartDelay
 from pod_program.flags import SETTINGS_VARIABLE
-from pod_program.kafka_file import CONFIG_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
 
 Manifest = dict[str, Any]
 

@@ -12,7 +12,7 @@ from tests.fakes.triggers import read_trigger
 from lagbench.adapters.kafka.kafka_lag import security_settings, trigger_settings
 from lagbench.core.keda.triggers.kafka_parameters import KafkaSecurity, KafkaTrigger
 from lagbench.errors import NotReady, WrongInput
-from pod_program.kafka_file import CONFIG_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
 from pod_program.kafka_settings import as_lines, own_settings, read_settings, settings_of_connection
 
 HIDDEN = "open-sesame-4711"

@@ -55,7 +55,7 @@ from lagbench.programs.producer.producer_settings import read_settings
 from lagbench.programs.recorder.recorder_settings import parse_options as parse_recorder
 from lagbench.programs.spark_daemon.daemon import parse_settings
 from lagbench_enrich.session import parse_options
-from pod_program.kafka_file import CONFIG_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
 
 FIRST = RunTarget(RunNames("quick-spike-1"), "127.0.0.1:19092")
 
