@@ -36,7 +36,7 @@ from lagbench.core.keda.triggers.kafka_parameters import (
     kept_partitions,
 )
 from lagbench.errors import NotReady
-from pod_program.kafka_config import PASSWORD_MECHANISMS, login_settings, password_login
+from pod_program.kafka_config import login_settings, password_login
 from pod_program.kafka_settings import RECOVERY, own_settings, spoken
 
 Place = tuple[str, int]
@@ -265,7 +265,12 @@ def _answer(what: str, future: Any, timeout_seconds: float) -> Any:
 
 
 def security_settings(security: KafkaSecurity) -> dict[str, object]:
-    """Return librdkafka's settings; they hold secrets, so they are passed on and never shown."""
+    """Return librdkafka's settings; they hold secrets, so they are passed on and never shown.
+
+    A trigger is admitted with a login by password or none: the packaged librdkafka has neither
+    Kerberos nor AWS signing.
+    """
+    password = _revealed(security.password)
     return login_settings(
         is_tls=security.is_tls,
         skips_verification=security.skips_verification,
@@ -275,27 +280,9 @@ def security_settings(security: KafkaSecurity) -> dict[str, object]:
             "key": _revealed(security.key),
             "password": _revealed(security.key_password),
         },
-        sasl=None if security.sasl == "none" else _sasl(security),
-    )
-
-
-def _sasl(security: KafkaSecurity) -> dict[str, object]:
-    if security.sasl in PASSWORD_MECHANISMS:
-        return password_login(security.sasl, security.username, _revealed(security.password))
-    if security.sasl == "oauthbearer" and security.token_provider == "bearer":  # noqa: S105 - a provider's name
-        return {
-            "mechanism": "OAUTHBEARER",
-            "oauthbearer.method": "oidc",
-            "oauthbearer.client.id": security.username,
-            "oauthbearer.client.secret": _revealed(security.password),
-            "oauthbearer.token.endpoint.url": security.token_endpoint,
-            "oauthbearer.scope": " ".join(security.scopes),
-            "oauthbearer.extensions": security.extensions,
-        }
-    raise NotReady(
-        f"a Kafka client with sasl {security.sasl} cannot be created here: the packaged librdkafka "
-        "has neither Kerberos nor AWS signing. Use plaintext, scram_sha256, scram_sha512 or "
-        "oauthbearer with a bearer token endpoint"
+        sasl=None
+        if security.sasl == "none"
+        else password_login(security.sasl, security.username, password),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -11,7 +12,7 @@ from tests.fakes.triggers import read_trigger
 
 from lagbench.adapters.kafka.kafka_lag import security_settings, trigger_settings
 from lagbench.core.keda.triggers.kafka_parameters import KafkaSecurity, KafkaTrigger
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import WrongInput
 from pod_program.kafka_config import CONFIG_VARIABLE
 from pod_program.kafka_settings import as_lines, own_settings, read_settings, settings_of_connection
 
@@ -101,84 +102,47 @@ def test_a_setting_that_loads_code_is_refused(tmp_path: Path, name: str) -> None
         assert "evil" not in str(refused.value)
 
 
-def test_without_security_the_connection_is_plain() -> None:
-    """Nothing but the protocol is set."""
-    assert security_settings(KafkaSecurity()) == {"security.protocol": "plaintext"}
+PASSWORD = {"username": "u", "password": SecretStr("p")}
+TLS = {"tls": "enable"}
 
 
-def test_tls_takes_pem_texts_and_leaves_out_what_is_not_given() -> None:
-    """The private key and its password are passed on as they are."""
-    security = KafkaSecurity(
-        tls="enable", ca=SecretStr("CA"), key=SecretStr("KEY"), key_password=SecretStr("pw")
-    )
-
-    assert security_settings(security) == {
-        "security.protocol": "ssl",
-        "ssl.ca.pem": "CA",
-        "ssl.key.pem": "KEY",
-        "ssl.key.password": "pw",
-    }
-
-
-def test_unsafe_ssl_checks_neither_the_chain_nor_the_name() -> None:
-    """As KEDA's unsafeSsl."""
-    settings = security_settings(KafkaSecurity(tls="enable", skips_verification=True))
-
-    assert settings["enable.ssl.certificate.verification"] is False
-    assert settings["ssl.endpoint.identification.algorithm"] == "none"
+def of_password(protocol: str, mechanism: str) -> dict[str, str]:
+    """Return the settings of a login by password."""
+    login = {"sasl.mechanism": mechanism, "sasl.username": "u", "sasl.password": "p"}
+    return {"security.protocol": protocol, **login}
 
 
 @pytest.mark.parametrize(
-    ("sasl", "mechanism"),
+    ("security", "settings"),
     [
-        ("plaintext", "PLAIN"),
-        ("scram_sha256", "SCRAM-SHA-256"),
-        ("scram_sha512", "SCRAM-SHA-512"),
+        ({}, {"security.protocol": "plaintext"}),
+        (
+            {**TLS, "ca": SecretStr("CA"), "key": SecretStr("KEY"), "key_password": SecretStr("k")},
+            {
+                "security.protocol": "ssl",
+                "ssl.ca.pem": "CA",
+                "ssl.key.pem": "KEY",
+                "ssl.key.password": "k",
+            },
+        ),
+        (
+            {**TLS, "skips_verification": True},  # KEDA's unsafeSsl
+            {
+                "security.protocol": "ssl",
+                "enable.ssl.certificate.verification": False,
+                "ssl.endpoint.identification.algorithm": "none",
+            },
+        ),
+        ({"sasl": "plaintext", **PASSWORD}, of_password("sasl_plaintext", "PLAIN")),
+        ({"sasl": "scram_sha256", **PASSWORD}, of_password("sasl_plaintext", "SCRAM-SHA-256")),
+        ({"sasl": "scram_sha512", **PASSWORD, **TLS}, of_password("sasl_ssl", "SCRAM-SHA-512")),
     ],
 )
-@pytest.mark.parametrize("is_tls", [False, True])
-def test_a_login_goes_over_the_connection_that_is_there(
-    sasl: str, mechanism: str, *, is_tls: bool
+def test_a_login_goes_over_the_connection_that_is_stated(
+    security: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    """SASL with and without TLS are protocols of their own."""
-    security = KafkaSecurity(
-        tls="enable" if is_tls else "disable", sasl=sasl, username="u", password=SecretStr("p")
-    )
-
-    settings = security_settings(security)
-
-    assert settings["security.protocol"] == ("sasl_ssl" if is_tls else "sasl_plaintext")
-    assert (settings["sasl.mechanism"], settings["sasl.username"], settings["sasl.password"]) == (
-        mechanism,
-        "u",
-        "p",
-    )
-
-
-def test_a_bearer_token_is_fetched_from_the_given_endpoint() -> None:
-    """The login of the trigger is the client of the token endpoint."""
-    security = KafkaSecurity(
-        sasl="oauthbearer",
-        username="id",
-        password=SecretStr("s"),
-        token_endpoint="https://token",  # noqa: S106 - an address
-        scopes=("a", "b"),
-        extensions="k=v",
-    )
-
-    settings = security_settings(security)
-
-    assert settings["sasl.oauthbearer.token.endpoint.url"] == "https://token"
-    assert settings["sasl.oauthbearer.scope"] == "a b"
-    assert settings["sasl.oauthbearer.client.secret"] == "s"
-
-
-def test_kerberos_and_aws_are_refused_by_name() -> None:
-    """A mechanism that the packaged client lacks is reported, with those that it has."""
-    with pytest.raises(NotReady, match="gssapi"):
-        security_settings(KafkaSecurity(sasl="gssapi"))
-    with pytest.raises(NotReady, match="oauthbearer"):
-        security_settings(KafkaSecurity(sasl="oauthbearer", token_provider="aws_msk_iam"))  # noqa: S106 - a provider
+    """PEM texts as they are; nothing that was not given."""
+    assert security_settings(KafkaSecurity(**security)) == settings
 
 
 @pytest.fixture(autouse=True)
