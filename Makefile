@@ -53,7 +53,7 @@ include k8s/kind/kind.mk
 
 proto: install ## Generate the gRPC modules from externalscaler.proto.
 	$(BIN)/python -m grpc_tools.protoc -Iinclude --python_out=include --pyi_out=include \
-	  --grpc_python_out=include include/lagbench/wire/externalscaler.proto
+	  --grpc_python_out=include include/lag_scaler/wire/externalscaler.proto
 
 rehearse: install ## Run a rehearsal: SCENARIO=hello ARGS="--seed 7" TARGET=kind|context:NAME.
 	@$(BIN)/lagbench run $(SCENARIO) --target "$(TARGET)" $(ARGS)

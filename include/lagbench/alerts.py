@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import yaml
 
+from lag_scaler.rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.core.hpa.hpa_object import HpaSpec, parse_behavior
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
@@ -23,7 +24,6 @@ from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 from lagbench.core.keda.triggers.promql import parse_lag_query
 from lagbench.core.keda.triggers.trigger_authentication import is_unknown
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
-from lagbench.core.lag_scaler.lag_rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.core.policy.policy import POLICY_VERSIONS, Policy, is_policy, refuse_broken_triggers
 from lagbench.core.policy.review.policy_file import target_environment
 from lagbench.errors import WrongInput

@@ -6,13 +6,14 @@ RUN python -m venv --without-pip /opt/lagbench \
  && pip --python /opt/lagbench/bin/python install --no-cache-dir --no-compile \
       --require-hashes --only-binary :all: -r /tmp/programs.txt
 # Only what the programs import; a test follows their imports through these folders.
-WORKDIR /opt/lagbench/lib/python3.11/site-packages/lagbench
-COPY include/lagbench/__init__.py include/lagbench/errors.py include/lagbench/project.py include/lagbench/shown.py ./
-COPY include/lagbench/core core
-COPY include/lagbench/shared_with_spark shared_with_spark
-COPY include/lagbench/wire wire
-COPY include/lagbench/adapters adapters
-COPY include/lagbench/programs programs
+WORKDIR /opt/lagbench/lib/python3.11/site-packages
+COPY include/lag_scaler lag_scaler
+COPY include/pod_program pod_program
+COPY include/lagbench/__init__.py include/lagbench/errors.py include/lagbench/project.py lagbench/
+COPY include/lagbench/core lagbench/core
+COPY include/lagbench/shared_with_spark lagbench/shared_with_spark
+COPY include/lagbench/adapters lagbench/adapters
+COPY include/lagbench/programs lagbench/programs
 # The root file system is read-only in a pod: what is not compiled here is compiled at each start.
 RUN /opt/lagbench/bin/python -m compileall -q /opt/lagbench/lib
 

@@ -23,11 +23,11 @@ from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.core.telemetry.records_of_programs import SparkDriverStarted
 from lagbench.errors import ExitCode, LagbenchError, NotReady
-from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
 from lagbench.shared_with_spark.kafka_options import spark_kafka_options
 from lagbench_enrich.offsets import BatchListener, OffsetPublisher, checkpointed
 from lagbench_enrich.session import EnrichOptions, open_session, parse_options
 from lagbench_enrich.task import TASK_SCHEMA, BatchTask, run_task, warm_up
+from pod_program.http_endpoint import HttpEndpoint, address_and_port, probe_routes
 
 _EXECUTORS_SECONDS = 120.0
 _LOOK_SECONDS = 0.1

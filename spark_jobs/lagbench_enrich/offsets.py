@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
 from pyspark.sql.streaming import StreamingQueryListener
 
-from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.core.telemetry.records_of_programs import OffsetsPublished, SparkBatch
 from lagbench.errors import NotReady, WrongInput
 from lagbench_enrich.session import EnrichOptions
+from pod_program.kafka_settings import RECOVERY, own_settings
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

@@ -15,13 +15,13 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.consumer_kinds import SparkFlags
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.consumer.consumer_settings import WorkOptions
-from lagbench.programs.flags import CommandLine, RunFlags, Settings
+from lagbench.programs.run_flags import RunFlags
 from lagbench.programs.spark_daemon.daemon import require_version, secret_of
 from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_SETTING
+from pod_program.flags import CommandLine, Flag, Settings
 
 # Batches are short: the optimising compiler would take the cores from the work.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -20,7 +20,6 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
 from pyspark import TaskContext
 
-from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.core.telemetry.records_of_programs import SparkTask
 from lagbench.errors import NotReady
@@ -28,10 +27,11 @@ from lagbench.programs.consumer.ledger import BatchEncoder
 from lagbench.programs.consumer.work_queues import PartitionWork, RecordChunk, Writes
 from lagbench.programs.consumer.worker import CpuBurner, MessageCosts
 from lagbench.programs.consumer.write_schedule import DownstreamClock, WriteSchedule
-from lagbench.programs.steady_clock import SteadyClock
 from lagbench.shared_with_spark.event import EVENT_BYTES, decode_events
 from lagbench.shared_with_spark.spark_job import spark_member
 from lagbench_enrich.session import EnrichOptions
+from pod_program.kafka_settings import RECOVERY, own_settings
+from pod_program.steady_clock import SteadyClock
 
 TASK_SCHEMA = "partition int, rows bigint"
 _TURN_NS = 250_000_000

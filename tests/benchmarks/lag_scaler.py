@@ -20,9 +20,9 @@ import psutil
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from lag_scaler.wire import externalscaler_pb2 as wire
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.embedded.broker import Broker
-from lagbench.wire import externalscaler_pb2 as wire
 from tests.benchmarks.figures import Aim, Figure, at_most
 from tests.benchmarks.stage import Child, Stage, await_true, open_stage
 
@@ -230,7 +230,7 @@ class _Server:
 def _server(stage: Stage) -> Iterator[_Server]:
     """Run a scaler for the time of the block."""
     environment = {"PORT_GRPC": "0", "PORT_METRICS": "0"}
-    child = stage.start_program("scaler", "lagbench.programs.lag_scaler", [], environment)
+    child = stage.start_program("scaler", "lag_scaler", [], environment)
 
     def ports() -> tuple[int, int] | None:
         text = child.log.read_text(encoding="utf-8")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from lag_scaler.keda_values import divisors, parse_partition_limitation
 from lagbench.core.keda.loop.source_metrics import (
     PartitionOffsets,
     PersistentLagMemory,
-    divisors,
     even_factor,
     needs_earliest,
     partition_lag,
@@ -18,7 +18,6 @@ from lagbench.core.keda.loop.source_metrics import (
 from lagbench.core.keda.triggers.kafka_parameters import (
     KafkaTrigger,
     kept_partitions,
-    parse_partition_limitation,
 )
 from lagbench.core.keda.triggers.trigger_parameters import TriggerRefused
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger

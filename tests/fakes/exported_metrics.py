@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 from prometheus_client.core import Metric
 
+from lag_scaler.metrics import ScalerMetrics, sampling_metrics
 from lagbench.programs.consumer.pod_reports import Exposition as ConsumerExposition
 from lagbench.programs.consumer.pod_reports import PodCounts
-from lagbench.programs.lag_scaler.lag_scaler_metrics import ScalerMetrics
-from lagbench.programs.lag_scaler.scrape import sampling_metrics
 from lagbench.programs.recorder.kafka_readings import NewestReadings
 from lagbench.programs.recorder.recorder_metrics import Exposition as RecorderExposition
 from lagbench.programs.recorder.sources import parse_options
@@ -28,12 +27,11 @@ _ENDINGS = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_c
 
 def exported_names() -> set[str]:
     """Return what consumers, recorder and lag scaler export, whether it has series yet or not."""
-    figures = ScalerMetrics()
-    figures.collect_from(lambda: sampling_metrics([], 0, 0))
     return (
         _names(ConsumerExposition(PodCounts()).collect())
         | _names(RecorderExposition(NewestReadings(interval_seconds=1.0)).collect())
-        | _names(figures.registry.collect())
+        | _names(ScalerMetrics().registry.collect())
+        | _names(sampling_metrics([], 0, 0))
     )
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.iggy import iggy_wire as wire
-from lagbench.adapters.iggy.iggy_wire import PlainLayout, ReplicaLayout
+from lag_scaler import iggy_wire as wire
+from lag_scaler.iggy_wire import PlainLayout, ReplicaLayout
 
 _FOLDER = Path(__file__).parents[1] / "data" / "iggy"
 _FILES = {"0.8": "exchanges_0.8.0.json.gz", "0.9": "exchanges_0.9.0-edge.5.json.gz"}

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lagbench.core.lag_scaler.lag_rule import Decision, LagRule
-from lagbench.core.lag_scaler.lag_source import GroupSample
-from lagbench.core.lag_scaler.lag_window import GroupWindow
+from lag_scaler.offsets import GroupSample
+from lag_scaler.rule import Decision, LagRule
+from lag_scaler.window import GroupWindow
 
 START_NS = 1_700_000_000_000_000_000
 END = 1_000_000
@@ -50,7 +50,7 @@ def rule(**changes: object) -> LagRule:
 
 def window(of: LagRule | None = None) -> GroupWindow:
     """Return an empty window at the rule's interval."""
-    return GroupWindow("kafka:b:9092 g t", (of or rule()).sampling_interval_seconds)
+    return GroupWindow((of or rule()).sampling_interval_seconds)
 
 
 def judged(samples: Sequence[GroupSample], by: LagRule | None = None) -> Decision:

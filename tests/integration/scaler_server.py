@@ -11,12 +11,12 @@ from typing import Any
 
 import grpc
 
-from lagbench.embedded.child_server import free_port
-from lagbench.wire import externalscaler_pb2 as wire
-from lagbench.wire.externalscaler_pb2_grpc import (
+from lag_scaler.wire import externalscaler_pb2 as wire
+from lag_scaler.wire.externalscaler_pb2_grpc import (
     ExternalScalerServicer,
     add_ExternalScalerServicer_to_server,
 )
+from lagbench.embedded.child_server import free_port
 
 
 @dataclass

@@ -24,7 +24,7 @@ from lagbench.localkube.warm_start.client import WarmInterpreter
 
 async def run(folder: Path) -> list[bool]:
     """Return which starts were forks."""
-    client.PROGRAMS = "tests.integration."
+    client.PROGRAMS = ("tests.integration.",)
     inherited, reaper = inheritable(os.environ), GroupReaper()
     warm = WarmInterpreter(folder / "warm.log", inherited, reaper)
     starter = ContainerStarter(reaper, warm)

@@ -24,7 +24,7 @@ WARM_WITHIN_SECONDS = 180.0
 
 async def run(folder: Path, niceness: int, ways: list[str]) -> dict[str, Any]:
     """Return code and output of each of ``ways`` to end, exec'd and forked."""
-    client.PROGRAMS = "tests.integration."
+    client.PROGRAMS = ("tests.integration.",)
     inherited = inheritable(os.environ)
     reaper = GroupReaper()
     warm = WarmInterpreter(folder / "warm.log", inherited, reaper)

@@ -15,7 +15,6 @@ from tests.integration.consumer_group import shares_out
 from tests.integration.producer_target import ProducerTarget, read_all, value_of
 from tests.integration.secured_broker import PASSWORD, secured_broker
 
-from lagbench.adapters.kafka.client_settings import as_lines
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube.kube import Kube
@@ -30,6 +29,7 @@ from lagbench.errors import NotReady
 from lagbench.project import PROJECT_ROOT
 from lagbench.shared_with_spark.event import decode_identities, identity_of
 from lagbench_spark.decode import decode_ledger
+from pod_program.kafka_settings import as_lines
 
 pytestmark = pytest.mark.slow
 PARTITIONS, MESSAGES = 4, 200

@@ -12,7 +12,7 @@ import pytest
 
 from lagbench.project import PROJECT_ROOT
 
-OURS = r"(?:lagbench|lagbench_airflow|tests)"
+OURS = r"(?:lag_scaler|lagbench|lagbench_airflow|pod_program|tests)"
 
 
 def statements() -> Iterator[Any]:
@@ -26,7 +26,7 @@ def statements() -> Iterator[Any]:
             continue
         for found in re.findall(rf"from {OURS}[\w.]* import \w+(?:, *\w+)*", text):
             yield pytest.param(found, id=f"{name}: {found}")
-        for found in re.findall(rf"-m ({OURS}\.[a-z_.]*[a-z_])\b", text):
+        for found in re.findall(rf"-m ({OURS}(?:\.[a-z_.]*[a-z_])?)\b", text):
             yield pytest.param(f"import {found}", id=f"{name}: {found}")
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 
 import grimp
 import pytest
 
-PACKAGES = ("lagbench", "lagbench_airflow", "lagbench_enrich", "lagbench_spark")
+PACKAGES = (
+    *("lag_scaler", "lagbench", "lagbench_airflow", "lagbench_enrich", "lagbench_spark"),
+    "pod_program",
+)
 CORE = "lagbench.core"
 
 
@@ -39,3 +44,18 @@ def test_the_rooms_of_the_core_are_few_and_in_order(graph: grimp.ImportGraph) ->
     TopologicalSorter(imports).prepare()
     assert len(rooms) <= 14
     assert sum(map(len, imports.values())) <= 32
+
+
+def test_the_rule_of_the_lag_scaler_loads_no_client() -> None:
+    """Dags and commands read policies; what talks to brokers is imported at its first use."""
+    public = ("addresses", "explain", "metadata", "offsets", "rule", "sources", "window")
+    program = "".join(f"import lag_scaler.{name}\n" for name in public)
+    program += (
+        "import sys\nprint({'confluent_kafka', 'grpc', 'prometheus_client'} & {*sys.modules})"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert ended.stdout == "set()\n"

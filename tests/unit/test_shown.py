@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from lagbench.errors import WrongInput
-from lagbench.shown import HIDDEN, looks_secret, shown
+from pod_program.shown import HIDDEN, looks_secret, shown
 
 SECRETS = """
     DB_PASSWORD PGPASSWORD dbPassword MYSQL_PWD API_TOKEN AWS_SECRET_ACCESS_KEY APIKEY apiKey

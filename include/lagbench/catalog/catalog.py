@@ -46,7 +46,7 @@ from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_tail import sample_shares
 from lagbench.core.simulation.spark_needs import check_spark_fit
 from lagbench.errors import WrongInput
-from lagbench.shown import HIDDEN, looks_secret, shown
+from pod_program.shown import HIDDEN, looks_secret, shown
 
 SETTING = "--set"
 

@@ -19,7 +19,7 @@ import yaml
 from lagbench.catalog.strict_yaml import StrictLoader, parse_documents
 from lagbench.core.kubernetes_values import parse_milli
 from lagbench.errors import WrongInput
-from lagbench.shown import looks_secret
+from pod_program.shown import looks_secret
 
 _TAG = "tag:yaml.org,2002:"
 _TRUTHS = {"y": True, "yes": True, "true": True, "on": True}

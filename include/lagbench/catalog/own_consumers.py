@@ -28,7 +28,7 @@ from lagbench.core.scenario.own_consumer import require_no_secrets
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.errors import WrongInput
-from lagbench.shown import HIDDEN
+from pod_program.shown import HIDDEN
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _QUOTES = ("'", '"')

@@ -12,9 +12,9 @@ from pydantic_core import ErrorDetails
 
 from lagbench.catalog.kubernetes_files import list_example
 from lagbench.core.scenario.conf_limits import models_in
-from lagbench.core.scenario.message_costs import NUMBER
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
+from pod_program.flags import NUMBER
 
 # A rule over several fields says "FIELD must be …".
 _RULE = re.compile(r"(?:Value error, )?(\S+) must be (.+)")

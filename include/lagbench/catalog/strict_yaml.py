@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from lagbench.errors import WrongInput
-from lagbench.shown import HIDDEN
+from pod_program.shown import HIDDEN
 
 MOST_BYTES = 2**20
 """Of a file; an object of Kubernetes has no more."""

@@ -26,7 +26,7 @@ from lagbench.cli.run_command import run
 from lagbench.cli.simulate_command import simulate
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, LagbenchError, WrongInput
-from lagbench.shown import printable
+from pod_program.shown import printable
 
 # typer ships its own click and exports only this one of its errors: its base covers them all.
 _UsageError: Any = typer.BadParameter.__base__

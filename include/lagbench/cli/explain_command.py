@@ -18,10 +18,10 @@ from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, NotReady
 
 if TYPE_CHECKING:
+    from lag_scaler.explain import Step
     from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
     from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
     from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
-    from lagbench.core.policy.explained_steps import Step
 
 _ASK_SECONDS = 10.0
 """A broker that was just started has no coordinator for the group yet."""
@@ -134,7 +134,7 @@ def _environment(servers: Sequence[str], named: str | None) -> Mapping[str, str]
     The file of ``LAGBENCH_KAFKA_CONFIG`` counts unless it names other servers; for those ``named``
     on the command line it always does.
     """
-    from lagbench.adapters.kafka.client_settings import without_foreign_file
+    from pod_program.kafka_settings import without_foreign_file
 
     own = ",".join(servers)
     environment = os.environ if named is not None else without_foreign_file(own, os.environ)
@@ -198,15 +198,15 @@ def _sampled_steps(
     metadata: Mapping[str, str], for_seconds: float, named_servers: str | None
 ) -> tuple[Step, ...]:
     """Return the steps over samples taken here, at least one."""
-    from lagbench.core.lag_scaler.lag_metadata import parse_lag_settings
-    from lagbench.core.lag_scaler.lag_source import KafkaCluster
-    from lagbench.core.lag_scaler.lag_window import GroupWindow
-    from lagbench.core.policy.explained_steps import explain as explain_decision
-    from lagbench.programs.lag_scaler.cluster_sampler import open_source
+    from lag_scaler.addresses import KafkaCluster
+    from lag_scaler.explain import explain as explain_decision
+    from lag_scaler.metadata import parse_lag_settings
+    from lag_scaler.sources import open_source
+    from lag_scaler.window import GroupWindow
 
     settings = parse_lag_settings(metadata, os.environ)
     interval = settings.rule.sampling_interval_seconds
-    window = GroupWindow(settings.source.name, interval)
+    window = GroupWindow(interval)
     watched = window.watch(settings.rule)
     environment: Mapping[str, str] = os.environ
     if isinstance(settings.source, KafkaCluster):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lagbench.errors import ExitCode
-from lagbench.shown import cut
+from pod_program.shown import cut
 
 _FULL_BYTES = 2**20
 _SAY_FULL = ("No space left on device", "disk is full", "Disk quota exceeded")

@@ -15,7 +15,7 @@ from rich.text import Text
 from lagbench.cli.options import JsonOption, TargetSettingsOption, finite, number, refuse
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode
-from lagbench.shown import printable
+from pod_program.shown import printable
 
 if TYPE_CHECKING:
     from lagbench.core.policy.finding import Level

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from lagbench.shown import printable
+from pod_program.shown import printable
 
 Row = Sequence[str | Text]
 

@@ -19,7 +19,7 @@ from typing import Literal
 
 from lagbench.embedded.kafka_choice import cache_dir, write_atomically
 from lagbench.errors import NotReady, WrongInput
-from lagbench.shown import cut
+from pod_program.shown import cut
 
 MINIMUM_MAJOR_VERSION = 17  # the oldest that Spark 4 and Kafka 4 run on
 CHOICE_VARIABLE = "LAGBENCH_JAVA"

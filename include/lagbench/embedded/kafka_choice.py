@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lagbench.adapters.kafka.client_settings import SERVERS, settings_of_connection
 from lagbench.embedded.child_server import LOOPBACK, free_port, is_free
 from lagbench.errors import NotReady, WrongInput
+from pod_program.kafka_settings import SERVERS, settings_of_connection
 
 SERVERS_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 CONNECTION_VARIABLE = "AIRFLOW_CONN_KAFKA_DEFAULT"

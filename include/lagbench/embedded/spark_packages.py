@@ -22,12 +22,16 @@ from lagbench.project import PROJECT_ROOT
 
 SPARK_JOBS = PROJECT_ROOT / "spark_jobs"
 POD_TEMPLATE = PROJECT_ROOT / "k8s" / "base" / "spark" / "pod-template.yaml"
-# Of lagbench, what the jobs import.
+# Of include, what the jobs import.
 _FILES = (
-    *("__init__.py", "consumer_ledger.py", "errors.py", "shown.py"),
-    *("core/__init__.py", "core/clocks.py", "core/kubernetes_values.py"),
+    *("lagbench/__init__.py", "lagbench/consumer_ledger.py", "lagbench/errors.py"),
+    *("lagbench/core/__init__.py", "lagbench/core/clocks.py"),
+    "lagbench/core/kubernetes_values.py",
 )
-_FOLDERS = ("core/ownership", "core/telemetry", "shared_with_spark")
+_FOLDERS = (
+    *("lagbench/core/ownership", "lagbench/core/telemetry", "lagbench/shared_with_spark"),
+    "pod_program",
+)
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip
 
 
@@ -58,10 +62,10 @@ def write_code_zip(folder: Path) -> Path:
 def _code() -> Iterator[tuple[str, bytes]]:
     for source in sorted((SPARK_JOBS / "lagbench_spark").rglob("*.py")):
         yield source.relative_to(SPARK_JOBS).as_posix(), source.read_bytes()
-    package = Path(lagbench.__file__).parent
-    folders = (sorted((package / name).glob("*.py")) for name in _FOLDERS)
-    for source in chain((package / name for name in _FILES), *folders):
-        yield f"lagbench/{source.relative_to(package).as_posix()}", source.read_bytes()
+    include = Path(lagbench.__file__).parents[1]
+    folders = (sorted((include / name).glob("*.py")) for name in _FOLDERS)
+    for source in chain((include / name for name in _FILES), *folders):
+        yield source.relative_to(include).as_posix(), source.read_bytes()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -23,7 +23,6 @@ from pathlib import Path
 from types import FrameType
 
 import lagbench
-from lagbench.adapters.kafka.client_settings import as_lines, checked
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import GroupReaper
 from lagbench.embedded.bench_state import (
@@ -46,7 +45,8 @@ from lagbench.embedded.kafka_choice import (
 from lagbench.embedded.kept_log import put_aside
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.project import STATE_VARIABLE, make_state_dir
-from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
+from pod_program.kafka_settings import as_lines, checked
 
 MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
 """In the environment of every process of the bench: the state folder, so that ``down`` finds it."""

@@ -8,7 +8,7 @@ import sys
 
 from lagbench.errors import LagbenchError
 from lagbench.localkube.localkube_server import ServerSettings, serve
-from lagbench.programs.flags import CommandLine
+from pod_program.flags import CommandLine
 
 
 def main() -> int:

@@ -45,7 +45,7 @@ from lagbench.localkube.storage.object_registry import Registry
 from lagbench.localkube.storage.object_store import Store, Watches
 from lagbench.localkube.storage.resources import NAMESPACE
 from lagbench.localkube.warm_start.client import WarmInterpreter
-from lagbench.programs.flags import Settings
+from pod_program.flags import Settings
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kafka.client_settings import SERVERS, checked, read_settings
 from lagbench.adapters.kafka.kafka_admin import GroupSnapshot, KafkaAdmin, ask_again
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube.cluster_check import read_cluster_facts
@@ -31,6 +30,7 @@ from lagbench.orchestrator.target import (
     require_known_sort,
 )
 from lagbench.project import state_dir
+from pod_program.kafka_settings import SERVERS, checked, read_settings
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

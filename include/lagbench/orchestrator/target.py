@@ -17,11 +17,6 @@ from typing import Any, NoReturn
 
 import psutil
 
-from lagbench.adapters.kafka.client_settings import (
-    own_settings,
-    read_settings,
-    require_spark_can_read,
-)
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.cluster_lease import HOLDER_VARIABLE, stored_holder
@@ -53,7 +48,10 @@ from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, state_dir
-from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+from lagbench.shared_with_spark.kafka_options import java_options
+from pod_program.kafka_config import CONFIG_VARIABLE
+from pod_program.kafka_settings import own_settings, read_settings
+from pod_program.shown import HIDDEN
 
 KIND = "kind"
 CONTEXT_PREFIX = "context:"
@@ -122,7 +120,7 @@ class ClusterTarget:
         :param kinds: of the run's consumers; empty likewise.
         """
         if self.kafka_config is not None:
-            require_spark_can_read(Path(self.kafka_config))
+            _require_spark_can_read(Path(self.kafka_config))
         rights = rights_of_run(self.settings(), policies, kinds)
         self.require_log_in()
         with self.open_kube() as kube:
@@ -312,3 +310,19 @@ def require_playable(cell: Cell, cluster: ClusterSettings | None, state_dir: Pat
             require_prometheus(policy.manifest, where=name)
         elif cluster.kafka_secret:
             require_kafka_log_in(policy, where=name)
+
+
+def _require_spark_can_read(path: Path) -> None:
+    """Reject a file of settings that the reader of a run's topics on Spark cannot have.
+
+    It uses Kafka's own client, which has no counterpart of some of librdkafka's settings.
+    """
+    try:
+        java_options(read_settings(path))
+    except ValueError as error:
+        raise WrongInput(
+            where=str(path),
+            field="settings",
+            value=HIDDEN,
+            allowed=f"what Spark can have, which accounts for messages: {error}",
+        ) from error

@@ -25,7 +25,7 @@ from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.compared_runs import CELL_FIELD, cell_of
-from lagbench.shown import shown
+from pod_program.shown import shown
 
 log = logging.getLogger(__name__)
 

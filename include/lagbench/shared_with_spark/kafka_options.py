@@ -6,58 +6,17 @@ clients name TLS and SASL differently; this is the one place that maps them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
-CONFIG_VARIABLE = "LAGBENCH_KAFKA_CONFIG"
-"""Names the file with the settings of every Kafka client of a program."""
+from pod_program.kafka_config import CONFIG_VARIABLE, settings_of_file
+
 _LOGIN = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 _NO = ("false", "f", "0")
-
-
-def settings_of_file(text: str) -> dict[str, str]:
-    """Return librdkafka's settings in a file: lines, or a JSON object or Airflow connection.
-
-    :raises ValueError: it has another form; its text is the place, ``content`` or ``line N``.
-    """
-    if not text.lstrip().startswith("{"):
-        return _settings_of_lines(text)
-    try:
-        found = json.loads(text)
-        return settings_of_extra(found.get("extra", found))
-    except ValueError as error:
-        raise ValueError("content") from error
-
-
-def settings_of_extra(extra: object) -> dict[str, str]:
-    """Return the settings in the ``extra`` of an Airflow connection: an object, or its text.
-
-    :raises ValueError: it has another form.
-    """
-    found = json.loads(extra) if isinstance(extra, str) else extra
-    if not isinstance(found, Mapping):
-        raise ValueError("extra")  # noqa: TRY004 - a wrong text, whose types are not the caller's
-    return {
-        str(name): str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in found.items()
-    }
-
-
-def _settings_of_lines(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or line.lstrip().startswith(("#", "!")):
-            continue
-        name, sign, value = line.partition("=")
-        if not sign or not name.strip():
-            raise ValueError(f"line {number}")
-        found[name.strip()] = value.strip()
-    return found
 
 
 def spark_kafka_options(environment: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,6 @@ from typing import Any, cast
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from lagbench.adapters.kafka.client_settings import refuse_code
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.kafka_lag import (
     open_admin,
@@ -18,6 +17,7 @@ from lagbench.adapters.kafka.kafka_lag import (
 )
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets
 from lagbench.errors import LagbenchError, NotReady
+from pod_program.kafka_settings import refuse_code
 
 
 class LagReader:

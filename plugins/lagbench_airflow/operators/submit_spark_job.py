@@ -26,10 +26,10 @@ from lagbench.core.cluster.spark_connection import (
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.airflow_environment import is_dag_process
-from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 from lagbench.shared_with_spark.spark_job import PROGRESS_FILE, STEPS, each_second
 from lagbench_airflow.operators.start_companions import CellOperator
 from lagbench_airflow.task_life import CellRun, record_progress, wrong_input_is_final
+from pod_program.kafka_config import CONFIG_VARIABLE
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator

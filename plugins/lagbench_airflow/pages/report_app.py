@@ -31,9 +31,9 @@ from lagbench.adapters.runs.run_folder import SECOND_GROUP, runs_root
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.programs.live.run_follower import PhaseLog, ends_run, failures_of
 from lagbench.report.page import scripts, styles
-from lagbench.shown import shown
 from lagbench_airflow.links import public_prefix, report_path
 from lagbench_airflow.run_lookup import DAGS_WITH_REPORT, SCENARIO_DAG, folder_of_page
+from pod_program.shown import shown
 
 RunId = Annotated[str, PathParameter(pattern=r"^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$")]
 

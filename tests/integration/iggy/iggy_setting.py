@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from tests.fakes.iggy_answers import FakePartition, FakeTopic, IggyState
 
-from lagbench.adapters.iggy.iggy_source import IggySource
-from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic, IggyServer
+from lag_scaler.addresses import IggyServer
+from lag_scaler.iggy_source import IggySource
+from lag_scaler.offsets import GroupSample, GroupTopic
 
 ORDERS = GroupTopic("enrich", "shop/orders")
-
-
-class SkippedClock:
-    """The monotonic clock, set forward by hand: a back-off passes without waiting."""
-
-    def __init__(self, *, is_standing: bool = False) -> None:
-        """Begin at the real time; one that stands goes forward by hand only."""
-        self.skipped_seconds = 0.0
-        self._stands_at = time.monotonic() if is_standing else None
-
-    def __call__(self) -> float:
-        """Return the time in seconds."""
-        now = time.monotonic() if self._stands_at is None else self._stands_at
-        return now + self.skipped_seconds
 
 
 def state_of(version: str, partitions: Sequence[FakePartition], **stored: int) -> IggyState:
@@ -37,12 +23,11 @@ def state_of(version: str, partitions: Sequence[FakePartition], **stored: int) -
 
 def source_of(address: str, *, timeout_seconds: float = 60.0, **changes: Any) -> IggySource:
     """Return a source that logs in as iggy, unless told otherwise."""
-    clock = changes.pop("clock", time.monotonic)
     login = {"username": "iggy", "password": "iggy"}
     if "access_token" in changes:
         login = {}
     server = IggyServer(server_address=address, **{**login, **changes})
-    return IggySource(server, timeout_seconds=timeout_seconds, clock=clock)
+    return IggySource(server, timeout_seconds=timeout_seconds)
 
 
 def sampled(source: IggySource, wanted: GroupTopic = ORDERS) -> GroupSample:

@@ -14,7 +14,7 @@ from typing import Any
 
 from apache_iggy import IggyClient, SendMessage
 
-from lagbench.adapters.iggy import iggy_wire as wire
+from lag_scaler import iggy_wire as wire
 
 MESSAGES, STORED = (10, 5, 0, 1), {0: 6, 3: 0}
 _LIMIT_SECONDS = 120.0
@@ -28,8 +28,7 @@ async def _read(client: IggyClient, stream: str, topic: str, group: str) -> dict
     for partition in details.partitions:
         query = wire.offset_query(group, stream, topic, partition.id)
         body = await client.send_binary_request(wire.GET_CONSUMER_OFFSET, query)
-        stored = wire.parse_stored_offset(bytes(body))
-        offsets[partition.id] = None if stored is None else stored.stored_offset
+        offsets[partition.id] = wire.parse_stored_offset(bytes(body), partition.id)
     return {
         "partitions": [
             [part.id, part.current_offset, part.messages_count] for part in details.partitions

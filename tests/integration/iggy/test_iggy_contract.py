@@ -16,8 +16,8 @@ from tests.fakes.iggy_answers import FakePartition
 from tests.fakes.iggy_server import FakeIggyServer
 from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, source_of, state_of
 
-from lagbench.adapters.iggy.iggy_source import IggySource
-from lagbench.core.lag_scaler.lag_source import GroupTopic
+from lag_scaler.iggy_source import IggySource
+from lag_scaler.offsets import GroupTopic
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,9 @@ from urllib.request import urlopen
 import grpc
 from tests.eventually import eventually
 
+from lag_scaler.wire import externalscaler_pb2 as wire
+from lag_scaler.wire.externalscaler_pb2_grpc import ExternalScalerStub
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.wire import externalscaler_pb2 as wire
-from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub
 
 TIMEOUT_SECONDS = 60
 NO_DECISION = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
@@ -61,14 +61,17 @@ class ScalerProcess:
 
 @contextmanager
 def running_scaler(
-    folder: Path, *flags: str, environment: Mapping[str, str] | None = None
+    folder: Path,
+    *flags: str,
+    environment: Mapping[str, str] | None = None,
+    python: Sequence[str] = (sys.executable,),
 ) -> Iterator[ScalerProcess]:
-    """Run a scaler for the time of the block."""
+    """Run a scaler for the time of the block; ``python``: the interpreter and its own flags."""
     log_file = folder / f"scaler-{time.monotonic_ns()}.log"
     ports = {"PORT_GRPC": "0", "PORT_METRICS": "0"}
     with log_file.open("ab") as log:
         process = start_tied(
-            [sys.executable, "-m", "lagbench.programs.lag_scaler", *flags],
+            [*python, "-m", "lag_scaler", *flags],
             log=log,
             env={**os.environ, **ports, **(environment or {})},
         )

@@ -13,9 +13,9 @@ import pytest
 from tests.eventually import eventually
 from tests.integration.autoscaler_setting import LagControl
 
-from lagbench.adapters.kafka.kafka_lag_process import KafkaLagProcess
+from lag_scaler.kafka_process import KafkaLagProcess
+from lag_scaler.offsets import GroupTopic
 from lagbench.adapters.process.processes import is_alive
-from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.slow

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import grpc
@@ -106,7 +103,7 @@ def test_each_object_gets_its_own_answer_capped_at_the_partitions(
 
     eventually(are_told, f"{lines} in the metrics")
     reasons = [line["why"] for line in scaler.events("decision") if line["object"] == "n/busy"]
-    assert any(re.match("partition 0 .* 10 records ", reason) for reason in reasons)
+    assert any("at or above it on partition 0 for" in reason for reason in reasons)
 
 
 def test_metadata_that_cannot_work_is_refused_with_field_value_and_what_is_allowed(
@@ -122,49 +119,6 @@ def test_metadata_that_cannot_work_is_refused_with_field_value_and_what_is_allow
     assert "windowSize" in said
     assert wrong.refusal()[0] == "INVALID_ARGUMENT"
     assert "lagThreshold = 'many'" in wrong.refusal()[1]
-
-
-def test_a_lag_that_is_gone_is_inactive_at_the_next_sample(
-    channel: grpc.Channel, broker: Broker
-) -> None:
-    """A stretch that has ended does not count, although the window still holds it."""
-    token = uuid4().hex[:8]
-    control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", partitions=1)
-    control.prepare()
-    control.set_lag(50)
-    keda = Keda(channel, "drained", metadata_of(control, windowSize="240"))
-    eventually(keda.says_active, "the lag persists")
-
-    control.set_lag(0)
-    # Half of the 239 s for which the window still holds the lag.
-    eventually(lambda: keda.says_active() is False, "the lag is gone", within_seconds=119)
-
-    assert keda.metric() == 0.0
-
-
-def test_missed_samples_start_the_stretch_anew(lag: LagControl, tmp_path: Path) -> None:
-    """Stopped for four intervals, the scaler does not claim that lag continued meanwhile."""
-    with running_scaler(tmp_path) as scaler, grpc.insecure_channel(scaler.address) as channel:
-        keda = Keda(channel, "stopped", metadata_of(lag, sustainSeconds="3"))
-        eventually(keda.says_active, "the lag persists")
-
-        scaler.process.send_signal(signal.SIGSTOP)
-        time.sleep(4)  # the missed samples themselves are what is tested
-        continued_at = time.time_ns()
-        scaler.process.send_signal(signal.SIGCONT)
-
-        def decisions(*, is_active: bool) -> list[dict[str, Any]]:
-            return [
-                line
-                for line in scaler.events("decision")
-                if line["sample_at_ns"] > continued_at and line["is_active"] is is_active
-            ]
-
-        # From its log: nobody need ask while the new stretch is too short.
-        eventually(lambda: decisions(is_active=False), "a new stretch")
-        again = eventually(lambda: decisions(is_active=True), "the lag persists again")[0]
-        span_seconds = (again["sample_at_ns"] - continued_at) / 1e9
-        assert 0 < again["stretch_seconds"] <= span_seconds
 
 
 def test_explain_prints_the_steps_of_a_server_and_of_its_own_samples(

@@ -167,7 +167,7 @@ def test_the_observers_account_can_write_nothing(
     """The account with which an observation works is refused by the broker when it would write."""
     from confluent_kafka import KafkaException, TopicPartition
 
-    from lagbench.adapters.kafka.client_settings import read_settings
+    from pod_program.kafka_settings import read_settings
 
     settings = read_settings(kafka_config)
     before = _committed(secured.broker.bootstrap_servers)

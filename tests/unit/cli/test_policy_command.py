@@ -12,8 +12,8 @@ import pytest
 import yaml
 from tests.unit.cli.conftest import Answer, Command
 
+from lag_scaler import kafka_process as kafka_lag_process
 from lagbench.adapters.kafka import kafka_lag as kafka_trigger
-from lagbench.adapters.kafka import kafka_lag_process
 from lagbench.catalog.catalog import policy_file
 from lagbench.cli import explain_command
 from lagbench.cli.policy_command import CANNOT_RUN
@@ -23,7 +23,7 @@ from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import ExitCode, NotReady, WrongInput
 from lagbench.orchestrator import observed_target
-from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
 
 WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment"}
 

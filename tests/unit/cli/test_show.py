@@ -27,7 +27,7 @@ from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
 from lagbench.results.gate import accept
 from lagbench.results.measure_run import judge_run
-from lagbench.shown import printable
+from pod_program.shown import printable
 
 LONGEST_ID = "consumer-restart-while-the-brokers-roll-20261122-0b1"
 

@@ -12,10 +12,11 @@ from typing import Any
 import yaml
 
 INCLUDE = Path(__file__).parents[3] / "include"
+OURS = {"lag_scaler", "lagbench", "pod_program"}
 
 
 def reachable(roots: list[Path]) -> tuple[set[Path], set[str]]:
-    """Return the files of lagbench that ``roots`` import, and the other modules' top names."""
+    """Return our files that ``roots`` import, and the other modules' top names."""
     files: set[Path] = set()
     foreign: set[str] = set()
     waiting = list(roots)
@@ -25,7 +26,7 @@ def reachable(roots: list[Path]) -> tuple[set[Path], set[str]]:
             continue
         files.add(path)
         for name in _imported(path):
-            if name.split(".")[0] == "lagbench":
+            if name.split(".")[0] in OURS:
                 waiting += _files_of(name)
             elif name.split(".")[0] not in sys.stdlib_module_names:
                 foreign.add(name)

@@ -234,6 +234,10 @@ NAMESPACES = {"google": "protobuf", "grpc_health": "grpcio-health-checking"}
 # The interpreter's time zones, where the image has none; nothing imports it by name.
 NOT_IMPORTED = {"tzdata"}
 
+PROGRAMS = sorted(
+    file for name in ("lag_scaler", "lagbench/programs") for file in (INCLUDE / name).rglob("*.py")
+)
+
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
 def test_images_are_pinned_and_run_without_root(dockerfile: Path) -> None:
@@ -277,7 +281,7 @@ def test_requirements_are_those_of_the_lock(lock: Path) -> None:
 
 def test_the_programs_image_holds_what_the_programs_import() -> None:
     """programs.in names the packages behind their imports, no more and no fewer."""
-    _, modules = reachable(sorted((INCLUDE / "lagbench" / "programs").rglob("*.py")))
+    _, modules = reachable(PROGRAMS)
     named = {n for n in NAMESPACES if any(m.split(".")[0] == n for m in modules)}
 
     needed = distributions(modules, but=set(NAMESPACES)) | {NAMESPACES[name] for name in named}
@@ -300,7 +304,7 @@ def test_the_spark_image_holds_what_the_jobs_import() -> None:
 
 def test_the_programs_image_holds_their_code() -> None:
     """Every file of lagbench that a program can reach is in a folder that is copied."""
-    files, _ = reachable(sorted((INCLUDE / "lagbench" / "programs").rglob("*.py")))
+    files, _ = reachable(PROGRAMS)
     copied = [
         ROOT / source
         for name, words in _steps(IMAGES / "programs.Dockerfile")

@@ -10,7 +10,7 @@ import yaml
 from tests.fakes.triggers import read_trigger
 from tests.unit.k8s.program_imports import K8S, base_objects, pod_spec, workloads
 
-from lagbench.programs.lag_scaler.lag_scaler_options import parse_options
+from lag_scaler.options import parse_options
 
 WORKLOADS = workloads()
 RUN_ONCE = {"Job/producer", "Job/actions"}

@@ -27,7 +27,7 @@ from lagbench.orchestrator.target import (
     find_target,
     require_playable,
 )
-from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
 
 
 @pytest.fixture

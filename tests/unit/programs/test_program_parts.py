@@ -13,19 +13,19 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.adapters.kafka.telemetry_topic import TelemetryFollower
-from lagbench.core.scenario.conf_limits import SETTINGS_VARIABLE, Flag
 from lagbench.core.telemetry.records import encode_record
 from lagbench.core.telemetry.records_of_programs import ClockStepped, Phase, Record
 from lagbench.core.telemetry.records_of_recorder import ReadGap
 from lagbench.errors import WrongInput
-from lagbench.programs.flags import CommandLine, Settings, like
-from lagbench.programs.steady_clock import ClockWatch, SteadyClock
+from lagbench.programs.clock_watch import ClockWatch
+from pod_program.flags import SETTINGS_VARIABLE, CommandLine, Flag, Settings, like
+from pod_program.kafka_settings import RECOVERY
+from pod_program.steady_clock import SteadyClock
 
 _PROGRAM = """
 import sys, tempfile, threading
-from lagbench.programs.program_end import end_program
+from pod_program.program import end_program
 
 folder = tempfile.TemporaryDirectory(dir=sys.argv[1])
 threading.Thread(target=threading.Event().wait).start()
@@ -51,7 +51,7 @@ def test_an_end_waits_for_no_thread_and_deletes_temporary_files(tmp_path: Path) 
 _FAILING = """
 import logging, sys, threading
 from lagbench.errors import NotReady, WrongInput
-from lagbench.programs.program_end import run_program
+from pod_program.program import run_program
 
 def main():
     threading.Thread(target=threading.Event().wait).start()
@@ -88,7 +88,7 @@ def test_no_error_waits_for_a_thread(error: str, log: str | None, code: int, sai
 
 def test_a_program_ends_with_the_code_that_it_returns() -> None:
     """What ``main`` returns is the exit code."""
-    program = "from lagbench.programs.program_end import run_program\nrun_program(lambda: 4)"
+    program = "from pod_program.program import run_program\nrun_program(lambda: 4)"
     ended = subprocess.run([sys.executable, "-c", program], timeout=30, check=False)
 
     assert ended.returncode == 4

@@ -21,11 +21,8 @@ from lagbench.shared_with_spark.event import (
     decode_events,
     event_values,
 )
-from lagbench.shared_with_spark.kafka_options import (
-    CONFIG_VARIABLE,
-    java_options,
-    spark_kafka_options,
-)
+from lagbench.shared_with_spark.kafka_options import java_options, spark_kafka_options
+from pod_program.kafka_config import CONFIG_VARIABLE
 
 PROFILE = StepProfile(
     kind="step", rate_per_second=1000, before_seconds=3, spike_hold_seconds=2, after_seconds=1

@@ -6,16 +6,16 @@ import contextlib
 import json
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import grpc
 
-from lagbench.core.policy.explained_steps import Step
+from lag_scaler.explain import STEPS, WANTS_STEPS, Step
+from lag_scaler.wire import externalscaler_pb2 as wire
+from lag_scaler.wire.externalscaler_pb2_grpc import ExternalScalerStub
 from lagbench.errors import NotReady, WrongInput
-from lagbench.wire import externalscaler_pb2 as wire
-from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub
 
 Message = TypeVar("Message")
 
@@ -257,16 +257,7 @@ def _shown_certificate(endpoint: GrpcEndpoint) -> tuple[bytes, str]:
     return pem.encode(), found[0].replace("*", "server") if found else endpoint.server_name
 
 
-WANTS_STEPS = "lagbench-explain"
-
-STEPS = "lagbench-steps-bin"
-
 _TIMEOUT_SECONDS = 5.0
-
-
-def steps_as_bytes(steps: Sequence[Step]) -> bytes:
-    """Return the steps as they travel."""
-    return json.dumps([[step.name, step.seen, step.rule, step.result] for step in steps]).encode()
 
 
 def ask_for_steps(

@@ -28,9 +28,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     OffsetSpec,
 )
 
-from lagbench.adapters.kafka.client_settings import SILENT, own_settings, spoken
 from lagbench.core.scenario.run_names import GROUP_PREFIX, TOPIC_PREFIX
 from lagbench.errors import NotReady, StillWaiting, WrongInput
+from pod_program.kafka_settings import SILENT, own_settings, spoken
 
 GroupRequest = Future[ConsumerGroupDescription]
 Answer = TypeVar("Answer")

@@ -23,7 +23,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 )
 from pydantic import SecretStr
 
-from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings, spoken
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets, needs_earliest
 from lagbench.core.keda.triggers.kafka_parameters import (
     KafkaSecurity,
@@ -31,6 +30,8 @@ from lagbench.core.keda.triggers.kafka_parameters import (
     kept_partitions,
 )
 from lagbench.errors import NotReady
+from pod_program.kafka_config import login_settings, password_login
+from pod_program.kafka_settings import RECOVERY, own_settings, spoken
 
 Place = tuple[str, int]
 DEFAULT_TIMEOUT_SECONDS = 5.0
@@ -250,63 +251,25 @@ def _answer(what: str, future: Any, timeout_seconds: float) -> Any:
         raise NotReady(f"could not {what}: {spoken(error)}") from cause
 
 
-# KEDA's name of a mechanism -> the one of SASL.
-_PASSWORD_MECHANISMS: Mapping[str, str] = {
-    "plaintext": "PLAIN",
-    "scram_sha256": "SCRAM-SHA-256",
-    "scram_sha512": "SCRAM-SHA-512",
-}
-
-
 def security_settings(security: KafkaSecurity) -> dict[str, object]:
-    """Return librdkafka's settings; they hold secrets, so they are passed on and never shown."""
-    protocol = ("sasl_" if security.sasl != "none" else "") + (
-        "ssl" if security.is_tls else "plaintext"
-    )
-    settings: dict[str, object] = {"security.protocol": protocol}
-    if security.is_tls:
-        settings |= _tls(security)
-    if security.sasl != "none":
-        settings |= _sasl(security)
-    return settings
+    """Return librdkafka's settings; they hold secrets, so they are passed on and never shown.
 
-
-def _tls(security: KafkaSecurity) -> dict[str, object]:
-    given = {
-        "ssl.ca.pem": _revealed(security.ca),
-        "ssl.certificate.pem": _revealed(security.cert),
-        "ssl.key.pem": _revealed(security.key),
-        "ssl.key.password": _revealed(security.key_password),
-    }
-    settings: dict[str, object] = {name: value for name, value in given.items() if value}
-    if security.skips_verification:
-        settings["enable.ssl.certificate.verification"] = False
-        settings["ssl.endpoint.identification.algorithm"] = "none"
-    return settings
-
-
-def _sasl(security: KafkaSecurity) -> dict[str, object]:
-    mechanism = _PASSWORD_MECHANISMS.get(security.sasl)
-    if mechanism is not None:
-        return {
-            "sasl.mechanism": mechanism,
-            "sasl.username": security.username,
-            "sasl.password": _revealed(security.password),
-        }
-    if security.sasl == "oauthbearer" and security.token_provider == "bearer":  # noqa: S105 - a provider's name
-        return {
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.client.id": security.username,
-            "sasl.oauthbearer.client.secret": _revealed(security.password),
-            "sasl.oauthbearer.token.endpoint.url": security.token_endpoint,
-            "sasl.oauthbearer.scope": " ".join(security.scopes),
-            "sasl.oauthbearer.extensions": security.extensions,
-        }
-    raise NotReady(
-        f"a Kafka client with sasl {security.sasl} cannot be created here: the packaged librdkafka "
-        "has neither Kerberos nor AWS signing. Use plaintext, scram_sha256, scram_sha512 or "
-        "oauthbearer with a bearer token endpoint"
+    A trigger is admitted with a login by password or none: the packaged librdkafka has neither
+    Kerberos nor AWS signing.
+    """
+    password = _revealed(security.password)
+    return login_settings(
+        is_tls=security.is_tls,
+        skips_verification=security.skips_verification,
+        pem={
+            "ca": _revealed(security.ca),
+            "certificate": _revealed(security.cert),
+            "key": _revealed(security.key),
+            "password": _revealed(security.key_password),
+        },
+        sasl=None
+        if security.sasl == "none"
+        else password_login(security.sasl, security.username, password),
     )
 
 

@@ -20,10 +20,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.core.telemetry.records import decode_record, encode_record
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.errors import NotReady
+from pod_program.kafka_settings import RECOVERY, own_settings
 
 log = logging.getLogger(__name__)
 

@@ -23,11 +23,7 @@ from enum import StrEnum
 from typing import Any
 
 from lagbench.core.cluster.spark_connection import time_limit_seconds
-from lagbench.core.kubernetes_values import (
-    NS_PER_SECOND,
-    format_instant,
-    parse_instant_ns,
-)
+from lagbench.core.kubernetes_values import NS_PER_SECOND, format_instant, parse_instant_ns
 from lagbench.core.scenario.actions import actions_seconds
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION

@@ -12,19 +12,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lag_scaler.addresses import allowed_servers_of
 from lagbench.core.cluster.cluster_settings import (
     KAFKA_SETTINGS_FOLDER,
     KAFKA_SETTINGS_KEY,
     NO_STORAGE,
     ClusterSettings,
 )
-from lagbench.core.lag_scaler.lag_source import allowed_servers_of
-from lagbench.core.scenario.conf_limits import SETTINGS_VARIABLE
 from lagbench.core.scenario.message_costs import DownstreamPace, PoisonedKey
 from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION, RUN_ID_LABEL, RunNames
 from lagbench.core.scenario.scenario import ConsumerFlags, ConsumerSettings, Workload
 from lagbench.core.scenario.stream_start import StartDelay
-from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+from pod_program.flags import SETTINGS_VARIABLE
+from pod_program.kafka_config import CONFIG_VARIABLE
 
 Manifest = dict[str, Any]
 GRACE_MARGIN_SECONDS = 10

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from lagbench.errors import WrongInput
-from lagbench.shown import looks_secret
+from pod_program.shown import looks_secret
 
 PREFIX = "lagbench_"
 """Keys of the connection's extra that start so are ours; all others are the provider's."""

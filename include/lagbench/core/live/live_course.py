@@ -10,9 +10,8 @@ from collections import deque
 
 import numpy as np
 
-from lagbench.core.lag_scaler.lag_source import NO_OFFSET
-from lagbench.core.lag_scaler.lag_source import GroupSample as SampledGroup
-from lagbench.core.lag_scaler.offset_history import OffsetHistory, ages
+from lag_scaler.offsets import NO_OFFSET, OffsetHistory, ages
+from lag_scaler.offsets import GroupSample as SampledGroup
 from lagbench.core.live.live_line import LiveAction, LiveCell, LiveLine, LivePhase, SloStanding
 from lagbench.core.live.slo_standings import Standings
 from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS, lag_of
@@ -198,7 +197,7 @@ class _Lag:
             # The age of the oldest message without a commit, 0 if there is none.
             self._history.append(SampledGroup(self._at, numbers, ends, commits))
             following = np.minimum(np.maximum(commits, 0), ends)
-            found, _ = ages(self._history.times(), self._history.end(), following)
+            found, _ = ages(self._history.times, self._history.end, following)
             waits = ends > following
             self.time_lag_seconds = float(found[waits].max()) / NANOSECONDS if waits.any() else 0.0
 

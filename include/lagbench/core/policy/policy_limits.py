@@ -7,15 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lag_scaler.keda_values import go_boolean
+from lag_scaler.rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.core.hpa.controller_flags import ControllerFlags, controller_flags
 from lagbench.core.hpa.hpa_object import ExternalMetric, HpaSpec
-from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
+from lagbench.core.keda.object.scaled_object_spec import (
+    ScaledObjectSpec,
+    Trigger,
+)
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
-from lagbench.core.keda.triggers.trigger_parameters import go_boolean
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger, ForeignTrigger
-from lagbench.core.lag_scaler.lag_rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.errors import WrongInput
 
 LAG_THRESHOLD_ANNOTATION = "lagbench.io/lag-threshold"

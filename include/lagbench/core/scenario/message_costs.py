@@ -19,6 +19,7 @@ from pydantic import (
 
 from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.scenario.conf_limits import StrictModel
+from pod_program.flags import NUMBER
 
 MOST_MS = 60_000.0
 """The longest wait of one message; a draw above it is cut to it."""
@@ -86,8 +87,6 @@ def _kind(value: Any) -> str:
     return str(getattr(value, "kind", NUMBER))
 
 
-NUMBER = "number"
-"""The part of an error's place that says: given as a number."""
 ProcessCost = LognormalCost | MixtureCost
 
 ProcessMs = Annotated[

@@ -14,7 +14,7 @@ from pydantic import Field
 from lagbench.core.scenario.actions import CLIENTS_SESSION_SECONDS, ActionBase, RollingRestart
 from lagbench.core.scenario.conf_limits import Reach, StrictModel
 from lagbench.errors import WrongInput
-from lagbench.shown import HIDDEN, looks_secret
+from pod_program.shown import HIDDEN, looks_secret
 
 LevelName = Literal["commits", "output", "ledger"]
 BOOTSTRAP, TOPIC, GROUP = "bootstrap_servers", "topic", "group"

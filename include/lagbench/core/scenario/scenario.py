@@ -27,7 +27,7 @@ from lagbench.core.scenario.actions import (
     action_problems,
     balancers_of,
 )
-from lagbench.core.scenario.conf_limits import Flag, StrictModel
+from lagbench.core.scenario.conf_limits import StrictModel
 from lagbench.core.scenario.consumer_kinds import (
     LEVELS,
     KindName,
@@ -39,6 +39,7 @@ from lagbench.core.scenario.message_costs import Poison, ProcessMs
 from lagbench.core.scenario.own_consumer import OwnConsumer, own_problems
 from lagbench.core.scenario.payload import Payload, payload_problems
 from lagbench.core.scenario.profiles import BurstyProfile, Profile, StepProfile
+from pod_program.flags import Flag
 
 MAX_SEED = 2**63 - 1
 COMMIT_SECONDS = 1.0

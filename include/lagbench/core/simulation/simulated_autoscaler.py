@@ -8,6 +8,9 @@ from math import floor
 
 import numpy as np
 
+from lag_scaler.metadata import parse_lag_settings
+from lag_scaler.offsets import GroupSample
+from lag_scaler.window import GroupWindow
 from lagbench.core.hpa.hpa_metrics import (
     MetricFailure,
     PodState,
@@ -46,9 +49,6 @@ from lagbench.core.keda.triggers.trigger_types import (
     ResourceTrigger,
 )
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
-from lagbench.core.lag_scaler.lag_metadata import parse_lag_settings
-from lagbench.core.lag_scaler.lag_source import GroupSample
-from lagbench.core.lag_scaler.lag_window import GroupWindow
 from lagbench.core.policy.policy import Policy
 from lagbench.core.simulation.simulated_world import World
 from lagbench.errors import NotReady, WrongInput
@@ -351,7 +351,7 @@ class LagSampler:
     def __init__(self, metadata: Mapping[str, str], world: World) -> None:
         """Read the object's settings; nothing is sampled yet."""
         self.settings = parse_lag_settings(metadata)
-        self.window = GroupWindow("simulated", self.settings.rule.sampling_interval_seconds)
+        self.window = GroupWindow(self.settings.rule.sampling_interval_seconds)
         self.rule = self.window.watch(self.settings.rule)
         self._world = world
 

@@ -24,7 +24,7 @@ from lagbench.localkube.kube_objects import (
 )
 from lagbench.localkube.storage.object_store import Store
 from lagbench.localkube.storage.resources import CONFIG_MAP, SECRET, SERVICE, Resource
-from lagbench.shown import looks_secret
+from pod_program.shown import looks_secret
 
 POD_ADDRESS = "127.0.0.1"
 _REFERENCE = re.compile(r"\$(\$|\(([A-Za-z_.-][\w.-]*)\))")

@@ -32,7 +32,7 @@ from lagbench.localkube.node.pod_environment import LaunchPlan
 
 _log = logging.getLogger(__name__)
 _MODULE = "lagbench.localkube.warm_start.interpreter"
-PROGRAMS = "lagbench.programs."
+PROGRAMS = ("lagbench.programs.", "lag_scaler")
 # Variables that the interpreter, the C library or a native library reads only at its start.
 _READ_AT_START = re.compile(
     r"PYTHON|LD_|GLIBC_|MALLOC_|OPENBLAS_|OMP_|MKL_|GOTO_|NPY_|ARROW_|JE_|MIMALLOC_|OPENSSL_|SSL_"

@@ -92,9 +92,10 @@ def _unfit() -> str:
 
 def _source_times() -> dict[str, int]:
     """Return when each loaded source was written: a pod must run the current files."""
-    root = str(Path(lagbench.__file__).parent)
+    include = Path(lagbench.__file__).parents[1]
+    ours = tuple(str(include / name) for name in ("lag_scaler", "lagbench", "pod_program"))
     files = {str(getattr(module, "__file__", None)) for module in [*sys.modules.values()]}
-    return {file: os.stat(file).st_mtime_ns for file in files if file.startswith(root)}  # noqa: PTH116
+    return {file: os.stat(file).st_mtime_ns for file in files if file.startswith(ours)}  # noqa: PTH116
 
 
 def _serve(channel: socket.socket, owner_pid: int, sources: dict[str, int]) -> PodRequest:

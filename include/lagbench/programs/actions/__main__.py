@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.errors import ExitCode
 from lagbench.programs.actions.player import PlayerOptions, parse_options
-from lagbench.programs.program_end import run_program
+from pod_program.program import run_program
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -53,8 +53,9 @@ def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: StopS
     from lagbench.core.telemetry.records_of_programs import Record
     from lagbench.programs.actions.performers import performer
     from lagbench.programs.actions.player import Player, Stage, StreamState, send_to_both
-    from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
-    from lagbench.programs.steady_clock import ClockWatch, SteadyClock
+    from lagbench.programs.clock_watch import ClockWatch
+    from pod_program.http_endpoint import HttpEndpoint, address_and_port, probe_routes
+    from pod_program.steady_clock import SteadyClock
 
     client = api_client(environment)
     kube = Kube(client, namespace=options.namespace, request_timeout_seconds=KUBE_TIMEOUT_SECONDS)

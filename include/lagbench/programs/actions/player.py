@@ -15,7 +15,6 @@ from pydantic import Field
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.scenario.actions import Action, ActionBase, LastingAction, drawn
-from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.run_names import (
     CONSUMER_DEPLOYMENT,
     NAMESPACE,
@@ -32,7 +31,8 @@ from lagbench.core.telemetry.records_of_programs import (
 from lagbench.core.telemetry.records_of_recorder import LagSample
 from lagbench.core.workload_state import is_ready
 from lagbench.errors import LagbenchError, NotReady
-from lagbench.programs.flags import CommandLine, RunFlags, Settings
+from lagbench.programs.run_flags import RunFlags
+from pod_program.flags import CommandLine, Flag, Settings
 
 log = logging.getLogger(__name__)
 NO_TARGET = "no target"

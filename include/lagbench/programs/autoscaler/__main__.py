@@ -29,10 +29,10 @@ from lagbench.programs.autoscaler.instead_of_keda import (
 )
 from lagbench.programs.autoscaler.object_worker import Clock, WorkerContext
 from lagbench.programs.autoscaler.trigger_sources import LiveSources
-from lagbench.programs.flags import CommandLine, Settings
-from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
-from lagbench.programs.json_log import log_as_json
-from lagbench.programs.program_end import run_program
+from pod_program.flags import CommandLine, Settings
+from pod_program.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
+from pod_program.json_log import log_as_json
+from pod_program.program import run_program
 
 log = logging.getLogger("lagbench.programs.autoscaler")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.errors import ExitCode
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions, parse_options
-from lagbench.programs.program_end import run_program
+from pod_program.program import run_program
 
 if TYPE_CHECKING:
     from lagbench.programs.consumer.consumer_pod import ConsumerPod
@@ -36,7 +36,7 @@ def _run(options: ConsumerOptions) -> int:
     signal.signal(signal.SIGINT, stop)
     # Before the delay: what a process of its own has to import is part of the delay.
     from lagbench.programs.consumer.assembly import assemble, open_endpoint
-    from lagbench.programs.steady_clock import process_age_ns
+    from pod_program.steady_clock import process_age_ns
 
     pod_counts = open_endpoint(os.environ)
     if is_asked.wait(options.start_delay_seconds - process_age_ns() / 1e9):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 from lagbench.programs.consumer.pod_reports import Exposition, PodCounts, PodReports
-from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
-from lagbench.programs.steady_clock import SteadyClock
+from pod_program.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
+from pod_program.kafka_settings import RECOVERY, own_settings
+from pod_program.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
     from lagbench.programs.consumer.consumer_pod import ConsumerPod

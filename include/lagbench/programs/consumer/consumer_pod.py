@@ -25,7 +25,6 @@ from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
 from lagbench.programs.consumer.work_queues import PartitionWork, RecordChunk, WorkQueues
 from lagbench.programs.consumer.worker import MessageCosts, Worker
 from lagbench.programs.consumer.write_schedule import DownstreamClock, WriteSchedule
-from lagbench.programs.steady_clock import SteadyClock
 from lagbench.shared_with_spark.event import (
     EVENT_BYTES,
     concatenate_values,
@@ -33,6 +32,7 @@ from lagbench.shared_with_spark.event import (
     decode_identities,
     identity_of,
 )
+from pod_program.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
 _POLL_RECORDS = 1000

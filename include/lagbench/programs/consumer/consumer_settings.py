@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from lagbench.core.scenario.actions import CLASSIC_SESSION_SECONDS, rebalance_protocol
-from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.message_costs import DownstreamPace, PoisonedKey
 from lagbench.core.scenario.scenario import ConsumerFlags, WorkFlags
 from lagbench.core.scenario.stream_start import StartDelay
-from lagbench.programs.flags import CommandLine, RunFlags, Settings
+from lagbench.programs.run_flags import RunFlags
+from pod_program.flags import CommandLine, Flag, Settings
 
 # The broker's default group.(min|max).session.timeout.ms.
 _LEAST_SESSION_MS, _MOST_SESSION_MS = 6_000, 1_800_000

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
 
-from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
 from lagbench.programs.consumer.work_queues import Attempts, PartitionWork, Writes
+from pod_program.kafka_settings import RECOVERY, own_settings
 
 LEDGER_VERSION = "1"
 

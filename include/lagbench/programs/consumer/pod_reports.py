@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from lagbench.core.telemetry import records_of_programs as record
+from lagbench.programs.clock_watch import ClockWatch
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions
-from lagbench.programs.steady_clock import ClockWatch, SteadyClock, process_started_at
+from pod_program.steady_clock import SteadyClock, process_started_at
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

@@ -26,8 +26,8 @@ from lagbench.programs.consumer.work_queues import (
     Writes,
 )
 from lagbench.programs.consumer.write_schedule import Instants, WriteSchedule
-from lagbench.programs.steady_clock import SteadyClock
 from lagbench.shared_with_spark.event import Events
+from pod_program.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
 TURN_NS = 20_000_000

@@ -12,7 +12,7 @@ import sys
 
 from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.live.run_follower import parse_settings
-from lagbench.programs.program_end import run_program
+from pod_program.program import run_program
 
 
 def main() -> int:

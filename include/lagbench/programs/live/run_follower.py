@@ -35,14 +35,13 @@ from lagbench.core.live.live_line import (
 from lagbench.core.live.slo_standings import live_slos
 from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.policy_limits import PolicyLimits
-from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import UsageSample
 from lagbench.errors import NotReady
-from lagbench.programs.flags import CommandLine, Settings
+from pod_program.flags import CommandLine, Flag, Settings
 
 SOURCE = "live"
 FENCE_PHASE = "fence_run"

@@ -7,7 +7,7 @@ import sys
 
 from lagbench.programs.producer.producer_settings import read_settings
 from lagbench.programs.producer.session import run_session
-from lagbench.programs.program_end import run_program
+from pod_program.program import run_program
 
 
 def main() -> int:

@@ -21,9 +21,9 @@ from lagbench.core.telemetry.records_of_programs import (
     StreamFinished,
     StreamStarted,
 )
+from lagbench.programs.clock_watch import ClockWatch
 from lagbench.programs.producer.outbox import Outbox
 from lagbench.programs.producer.producer_settings import ProducerSettings
-from lagbench.programs.steady_clock import ClockWatch
 
 # 10 microseconds to 1000 s; what lies below or above falls into the first or the last bin.
 _EDGES_MS = 0.01 * 1.02 ** np.arange(931)

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from lagbench.adapters.kafka.client_settings import RECOVERY, own_settings
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.measures.evidence.producer_report import SeqRanges
 from lagbench.core.scenario.event_stream import (
@@ -42,6 +41,7 @@ from lagbench.shared_with_spark.event import (
     record_keys,
     seq_of_value,
 )
+from pod_program.kafka_settings import RECOVERY, own_settings
 
 log = logging.getLogger(__name__)
 

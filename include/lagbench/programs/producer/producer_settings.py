@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.offered_load import OfferedLoad, offered_load
 from lagbench.core.scenario.payload import Payload, PayloadFormat, Samples, read_samples
 from lagbench.core.scenario.profiles import (
@@ -27,7 +26,8 @@ from lagbench.core.scenario.profiles import (
 )
 from lagbench.core.scenario.scenario import MAX_SEED, Keys, PartitionPlan
 from lagbench.core.scenario.stream_tail import Tail
-from lagbench.programs.flags import CommandLine, RunFlags, Settings, like
+from lagbench.programs.run_flags import RunFlags
+from pod_program.flags import CommandLine, Flag, Settings, like
 
 WHERE = "producer"
 

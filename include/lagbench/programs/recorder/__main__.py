@@ -7,7 +7,8 @@ import sys
 
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.errors import ExitCode
-from lagbench.programs.program_end import run_program
+from lagbench.programs.recorder.sources import parse_options
+from pod_program.program import run_program
 
 _CLOCK_LOOK_SECONDS = 1.0
 
@@ -17,11 +18,11 @@ def main() -> int:
     stopping = StopSignal.caught()  # before the imports, which take a second
     from lagbench.adapters.kafka.telemetry_topic import TelemetryFollower, TelemetryLog
     from lagbench.core.telemetry.records_of_programs import Record
-    from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
+    from lagbench.programs.clock_watch import ClockWatch
     from lagbench.programs.recorder.kafka_readings import NewestReadings
     from lagbench.programs.recorder.recorder_metrics import Exposition
-    from lagbench.programs.recorder.sources import parse_options, recorder_sources
-    from lagbench.programs.steady_clock import ClockWatch
+    from lagbench.programs.recorder.sources import recorder_sources
+    from pod_program.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
 
     options = parse_options(sys.argv[1:], os.environ)
     servers, topic = options.bootstrap_servers, options.telemetry_topic

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
-from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.adapters.kafka.kafka_admin import GroupMember as Member
 from lagbench.adapters.kafka.kafka_admin import GroupRequest, GroupSnapshot, KafkaAdmin
-from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
+from lagbench.adapters.kafka.kafka_lag import (
+    open_admin,
+    read_group_lag,
+)
 from lagbench.core.measures.evidence.lag_readings import lag_series
 from lagbench.core.telemetry.records_of_programs import (
     ConsumerProgress,
@@ -35,6 +37,7 @@ from lagbench.core.telemetry.records_of_recorder import (
     UsageSample,
     What,
 )
+from pod_program.kafka_settings import RECOVERY
 
 _TIMEOUT_SECONDS = 1.0
 _REQUEST_LIMIT_SECONDS = 3600.0

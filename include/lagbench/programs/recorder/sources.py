@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, PositiveInt
 
-from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.kube_client import Event, WatchTimes, list_and_watch, log_in
 from lagbench.core.measures.evidence.group_events import STOPPING_PHASE
-from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL
 from lagbench.core.scenario.scenario import Workload
 from lagbench.core.telemetry.records import encode_record
 from lagbench.core.telemetry.records_of_programs import Phase, Record
 from lagbench.core.telemetry.records_of_recorder import What
 from lagbench.errors import NotReady
-from lagbench.programs.flags import CommandLine, RunFlags, Settings
+from lagbench.programs.clock_watch import ClockWatch
 from lagbench.programs.recorder.cluster_clocks import ClockProbe, ClockSources
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
 from lagbench.programs.recorder.pod_watch import GridSampler, PodWatch, Read, SourceThread
@@ -41,7 +39,9 @@ from lagbench.programs.recorder.scaling_watch import (
     replica_reading,
     scaler_reading,
 )
-from lagbench.programs.steady_clock import ClockWatch
+from lagbench.programs.run_flags import RunFlags
+from pod_program.flags import CommandLine, Flag, Settings
+from pod_program.kafka_settings import own_settings
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -20,10 +20,11 @@ from lagbench.core.telemetry.records_of_programs import (
     SigtermReceived,
 )
 from lagbench.errors import ExitCode, NotReady
-from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
-from lagbench.programs.program_end import run_program
+from lagbench.programs.clock_watch import ClockWatch
 from lagbench.programs.spark_daemon.daemon import Daemon, DaemonSettings, java_of, parse_settings
-from lagbench.programs.steady_clock import ClockWatch, SteadyClock, process_started_at
+from pod_program.http_endpoint import HttpEndpoint, address_and_port, probe_routes
+from pod_program.program import run_program
+from pod_program.steady_clock import SteadyClock, process_started_at
 
 _LOOK_SECONDS = 0.5
 _TELEMETRY_SECONDS = 5.0

@@ -12,10 +12,10 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
-from lagbench.programs.program_end import run_program
 from lagbench.programs.tcp_proxy.orders import ProxySettings, orders_taken, parse_settings
 from lagbench.programs.tcp_proxy.proxy import Proxy
+from pod_program.http_endpoint import HttpEndpoint, address_and_port, probe_routes
+from pod_program.program import run_program
 
 _LONGEST_END_SECONDS = 30.0
 """After SIGTERM connections may end by themselves: consumers commit and leave meanwhile."""

@@ -11,9 +11,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from lagbench.core.scenario.conf_limits import Flag, StrictModel
+from lagbench.core.scenario.conf_limits import StrictModel
 from lagbench.errors import NotReady
-from lagbench.programs.flags import CommandLine, Settings
+from pod_program.flags import CommandLine, Flag, Settings
 
 LOOPBACK = "127.0.0.1"
 """All ports of the proxy."""

@@ -10,16 +10,11 @@ import pytest
 from pydantic import SecretStr
 from tests.fakes.triggers import read_trigger
 
-from lagbench.adapters.kafka.client_settings import (
-    as_lines,
-    own_settings,
-    read_settings,
-    settings_of_connection,
-)
 from lagbench.adapters.kafka.kafka_lag import security_settings, trigger_settings
 from lagbench.core.keda.triggers.kafka_parameters import KafkaSecurity, KafkaTrigger
-from lagbench.errors import NotReady, WrongInput
-from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+from lagbench.errors import WrongInput
+from pod_program.kafka_config import CONFIG_VARIABLE
+from pod_program.kafka_settings import as_lines, own_settings, read_settings, settings_of_connection
 
 HIDDEN = "open-sesame-4711"
 
@@ -105,72 +100,47 @@ def test_a_setting_that_loads_code_is_refused(tmp_path: Path, name: str) -> None
         assert "evil" not in str(refused.value)
 
 
-LOGIN = {"username": "u", "password": SecretStr("p")}
-SASL = {"sasl.username": "u", "sasl.password": "p"}
+PASSWORD = {"username": "u", "password": SecretStr("p")}
+TLS = {"tls": "enable"}
+
+
+def of_password(protocol: str, mechanism: str) -> dict[str, str]:
+    """Return the settings of a login by password."""
+    login = {"sasl.mechanism": mechanism, "sasl.username": "u", "sasl.password": "p"}
+    return {"security.protocol": protocol, **login}
 
 
 @pytest.mark.parametrize(
-    ("security", "expected"),
+    ("security", "settings"),
     [
         ({}, {"security.protocol": "plaintext"}),
-        # PEM texts are passed on as they are; what is not given is left out.
         (
-            {"tls": "enable", "ca": SecretStr("CA"), "key": SecretStr("KEY")}
-            | {"key_password": SecretStr("pw")},
-            {"security.protocol": "ssl", "ssl.ca.pem": "CA", "ssl.key.pem": "KEY"}
-            | {"ssl.key.password": "pw"},
+            {**TLS, "ca": SecretStr("CA"), "key": SecretStr("KEY"), "key_password": SecretStr("k")},
+            {
+                "security.protocol": "ssl",
+                "ssl.ca.pem": "CA",
+                "ssl.key.pem": "KEY",
+                "ssl.key.password": "k",
+            },
         ),
-        # As KEDA's unsafeSsl: neither the chain nor the name is checked.
         (
-            {"tls": "enable", "skips_verification": True},
+            {**TLS, "skips_verification": True},  # KEDA's unsafeSsl
             {
                 "security.protocol": "ssl",
                 "enable.ssl.certificate.verification": False,
                 "ssl.endpoint.identification.algorithm": "none",
             },
         ),
-        (
-            {"sasl": "plaintext", **LOGIN},
-            {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", **SASL},
-        ),
-        (
-            {"tls": "enable", "sasl": "plaintext", **LOGIN},
-            {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", **SASL},
-        ),
-        (
-            {"sasl": "scram_sha256", **LOGIN},
-            {"security.protocol": "sasl_plaintext", "sasl.mechanism": "SCRAM-SHA-256", **SASL},
-        ),
-        (
-            {"tls": "enable", "sasl": "scram_sha512", **LOGIN},
-            {"security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-512", **SASL},
-        ),
+        ({"sasl": "plaintext", **PASSWORD}, of_password("sasl_plaintext", "PLAIN")),
+        ({"sasl": "scram_sha256", **PASSWORD}, of_password("sasl_plaintext", "SCRAM-SHA-256")),
+        ({"sasl": "scram_sha512", **PASSWORD, **TLS}, of_password("sasl_ssl", "SCRAM-SHA-512")),
     ],
 )
-def test_a_trigger_s_login_is_librdkafkas(
-    security: dict[str, Any], expected: dict[str, object]
+def test_a_login_goes_over_the_connection_that_is_stated(
+    security: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    """SASL with and without TLS are protocols of their own."""
-    assert security_settings(KafkaSecurity(**security)) == expected
-
-
-def test_a_bearer_token_is_fetched_from_the_given_endpoint() -> None:
-    """The login of the trigger is the client of the token endpoint.
-
-    A mechanism that the packaged client lacks is reported, with those that it has.
-    """
-    token: Any = {"sasl": "oauthbearer", "username": "id", "password": SecretStr("s")}
-    endpoint: Any = {"token_endpoint": "https://token", "scopes": ("a", "b"), "extensions": "k=v"}
-
-    settings = security_settings(KafkaSecurity(**token, **endpoint))
-
-    assert settings["sasl.oauthbearer.token.endpoint.url"] == "https://token"
-    assert settings["sasl.oauthbearer.scope"] == "a b"
-    assert settings["sasl.oauthbearer.client.secret"] == "s"
-    with pytest.raises(NotReady, match="gssapi"):
-        security_settings(KafkaSecurity(sasl="gssapi"))
-    with pytest.raises(NotReady, match="oauthbearer"):
-        security_settings(KafkaSecurity(sasl="oauthbearer", token_provider="aws_msk_iam"))  # noqa: S106 - a provider
+    """PEM texts as they are; nothing that was not given."""
+    assert security_settings(KafkaSecurity(**security)) == settings
 
 
 @pytest.fixture(autouse=True)

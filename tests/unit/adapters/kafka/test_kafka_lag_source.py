@@ -14,17 +14,16 @@ import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from lagbench.adapters.kafka import kafka_lag_source
-from lagbench.adapters.kafka.client_settings import RECOVERY
+from lag_scaler import kafka_source as kafka_lag_source
+from lag_scaler.kafka_source import KafkaLagSource
+from lag_scaler.offsets import NO_OFFSET, GroupTopic, OffsetHistory, RuleColumns
+from lag_scaler.rule import LagRule
 from lagbench.adapters.kafka.kafka_lag import _end, open_admin, read_offsets, read_partitions
-from lagbench.adapters.kafka.kafka_lag_source import KafkaLagSource
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets
-from lagbench.core.lag_scaler.lag_rule import LagRule
-from lagbench.core.lag_scaler.lag_source import NO_OFFSET, GroupTopic
-from lagbench.core.lag_scaler.offset_history import OffsetHistory, RuleColumns
 from lagbench.core.telemetry.records_of_programs import GroupJoined
 from lagbench.errors import NotReady
+from pod_program.kafka_settings import RECOVERY
 
 ITEM = GroupTopic("enrich", "events")
 
@@ -107,7 +106,7 @@ def test_records_that_retention_removed_behind_a_commit_are_not_lag(cluster: Clu
     """A commit of 1,000 in a log that starts at 1,000,000 has the 50 records of the log to read."""
     history = OffsetHistory(5)
 
-    history.append(KafkaLagSource({"bootstrap.servers": "k:9092"}).sample([ITEM], 1)[ITEM])
+    history.append(KafkaLagSource({}, timeout_seconds=5.0).sample([ITEM], 1)[ITEM])
 
     assert RuleColumns(LagRule(), history).lag(-1).tolist() == [50, 40]
     assert cluster.starts_asked == [[0, 1]]
@@ -116,11 +115,8 @@ def test_records_that_retention_removed_behind_a_commit_are_not_lag(cluster: Clu
 def test_log_starts_are_asked_for_where_a_commit_stands_still(
     cluster: Cluster, clock: list[float]
 ) -> None:
-    """Partition 0, whose commits move, is not asked for; nor is 1 while it has nothing to read.
-
-    Of a group that stands still at most every five seconds, however often it is sampled.
-    """
-    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
+    """Partition 0, whose commits move, is not asked for; nor is 1 while it has nothing to read."""
+    source = KafkaLagSource({}, timeout_seconds=5.0)
     cluster.committed = [1_000_050, 100]
     source.sample([ITEM], 1)
     for second in range(10, 40, 10):
@@ -128,19 +124,27 @@ def test_log_starts_are_asked_for_where_a_commit_stands_still(
         cluster.end = [1_000_050 + second, 100 + second]
         cluster.committed = [1_000_050 + second - 5, 100]
         source.sample([ITEM], 1)
+
     assert cluster.starts_asked == [[1], [1], [1]]
 
+
+def test_log_starts_of_a_still_group_are_asked_for_at_most_every_five_seconds(
+    cluster: Cluster, clock: list[float]
+) -> None:
+    """A sampling interval of a second does not make it a request a second."""
+    source = KafkaLagSource({}, timeout_seconds=5.0)
     for second in range(11):
-        clock[0] = 200.0 + second
+        clock[0] = 100.0 + second
         source.sample([ITEM], 1)
-    assert len(cluster.starts_asked) == 3 + 3
+
+    assert len(cluster.starts_asked) == 3
 
 
 def test_the_log_start_of_a_partition_without_a_commit_is_in_every_sample(
     cluster: Cluster, clock: list[float]
 ) -> None:
     """With the policy earliest all its records are lag."""
-    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
+    source = KafkaLagSource({}, timeout_seconds=5.0)
     cluster.committed = [NO_OFFSET, 100]
     for _ in range(3):
         clock[0] += 1.0
@@ -153,7 +157,7 @@ def test_groups_that_come_and_go_share_the_connections(
     cluster: Cluster, clock: list[float]
 ) -> None:
     """A thousand groups one after another need the connections of those that are sampled."""
-    source = KafkaLagSource({"bootstrap.servers": "k:9092"})
+    source = KafkaLagSource({}, timeout_seconds=5.0)
     for number in range(1_000):
         clock[0] += 60.0
         item = GroupTopic(f"preview-{number}", "events")
@@ -179,18 +183,19 @@ def test_a_client_for_lag_looks_for_a_new_leader_soon_after_an_outage() -> None:
     assert given._settings["reconnect.backoff.max.ms"] == 2_000
 
 
-EMPTY = SimpleNamespace(offset=-1001)
-"""What librdkafka answers where the broker had no answer."""
+class EmptyAnswer:
+    """Answers for the end of a partition as librdkafka does where the broker had no answer."""
+
+    offset = -1001
 
 
-def test_an_end_without_an_offset_is_no_reading_and_a_start_is_not_known() -> None:
-    """As an end it would make the total lag wrong, as a start 5 messages a lag of 1006."""
+def test_an_end_without_an_offset_is_no_reading() -> None:
+    """It would be told as an end offset below zero, and make the total lag wrong."""
+    answer: Future[Any] = Future()
+    answer.set_result(EmptyAnswer())
+
     with pytest.raises(NotReady):
-        _end(UnansweredAdmin(), ("events", 0), _done(EMPTY), 0.1)  # type: ignore[arg-type]
-
-    admin: Any = StartlessAdmin()
-    found = read_offsets(admin, "enrich", [("events", 0)], wants_earliest=lambda _: True)
-    assert found == {("events", 0): PartitionOffsets(end=5, committed=None, earliest=None)}
+        _end(UnansweredAdmin(), ("events", 0), answer, 0.1)  # type: ignore[arg-type]
 
 
 class StartlessAdmin:
@@ -198,11 +203,13 @@ class StartlessAdmin:
 
     def __init__(self) -> None:
         """Hold five messages."""
-        self.answers: list[object] = [SimpleNamespace(offset=5), EMPTY]
+        self.answers: list[object] = [SimpleNamespace(offset=5), EmptyAnswer()]
 
     def list_offsets(self, request: dict[Any, Any], **_: object) -> dict[Any, Future[Any]]:
         """Give the end to the first request, and nothing to the second."""
-        return dict.fromkeys(request, _done(self.answers.pop(0)))
+        answer: Future[Any] = Future()
+        answer.set_result(self.answers.pop(0))
+        return dict.fromkeys(request, answer)
 
     def consumer_of(self, _group: str) -> StartlessAdmin:
         """Be the consumer too."""
@@ -211,6 +218,15 @@ class StartlessAdmin:
     def committed(self, places: list[TopicPartition], **_: object) -> list[TopicPartition]:
         """Return the places without an offset."""
         return places
+
+
+def test_a_start_without_an_offset_is_not_known() -> None:
+    """As a start of -1001 it would make 5 messages a lag of 1006."""
+    admin: Any = StartlessAdmin()
+
+    found = read_offsets(admin, "enrich", [("events", 0)], wants_earliest=lambda _: True)
+
+    assert found == {("events", 0): PartitionOffsets(end=5, committed=None, earliest=None)}
 
 
 def fail_once(admin: Any) -> None:
@@ -236,17 +252,35 @@ def test_a_failed_request_does_not_keep_its_client() -> None:
 NOBODY = "127.0.0.1:1"
 
 
-def test_a_full_queue_drops_and_counts_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Without a broker records wait; one that does not fit is counted, never raised.
-
-    A flush that leaves records is an error in the log, which says how many and where.
-    """
-    log = TelemetryLog(NOBODY, "telemetry-7", queue_records=10)
+def test_sending_without_a_broker_returns_at_once() -> None:
+    """Records wait in the queue; nothing is dropped, nothing fails."""
+    log = TelemetryLog(NOBODY, "telemetry")
     began = time.monotonic()
+
+    for at in range(100):
+        log.send(GroupJoined(at=at, source="pod-a", member_id="member-1"))
+
+    assert time.monotonic() - began < 30
+    assert log.dropped == 0
+
+
+def test_a_full_queue_drops_and_counts() -> None:
+    """A record that does not fit is counted, never raised into the sender's work."""
+    log = TelemetryLog(NOBODY, "telemetry", queue_records=10)
+
+    for at in range(25):
+        log.send(GroupJoined(at=at, source="pod-a", member_id="member-1"))
+
+    assert log.dropped == 15
+
+
+def test_a_flush_that_leaves_records_is_an_error_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log says how many records are missing and where: the records themselves cannot."""
+    log = TelemetryLog(NOBODY, "telemetry-7", queue_records=10)
     for at in range(12):
         log.send(GroupJoined(at=at, source="pod-a", member_id="member-1"))
-        assert log.dropped == max(0, at - 9)
-    assert time.monotonic() - began < 30
 
     log.flush(0.1)
 

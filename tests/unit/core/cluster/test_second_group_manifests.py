@@ -53,8 +53,8 @@ from lagbench.programs.consumer.consumer_settings import parse_options as parse_
 from lagbench.programs.producer.producer_settings import read_settings
 from lagbench.programs.recorder.sources import parse_options as parse_recorder
 from lagbench.programs.spark_daemon.daemon import parse_settings
-from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 from lagbench_enrich.session import parse_options
+from pod_program.kafka_config import CONFIG_VARIABLE
 
 FIRST = RunTarget(RunNames("quick-spike-1"), "127.0.0.1:19092")
 SECOND = RunTarget(FIRST.names.second, "127.0.0.1:19092")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule
 
+from lag_scaler.explain import Step, explain
+from lag_scaler.rule import Decision
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets, read_answer
 from lagbench.core.keda.object.scaled_object_spec import MetricType, Trigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
-from lagbench.core.lag_scaler.lag_rule import Decision
-from lagbench.core.policy.explained_steps import Step, explain, explain_kafka, explain_prometheus
+from lagbench.core.policy.explained_steps import explain_kafka, explain_prometheus
 
 
 def trigger(**changes: object) -> KafkaTrigger:
@@ -165,12 +165,3 @@ def test_ages_and_rates_are_reported() -> None:
 
     assert "14.0 s" in explained(old, 14)["lag"]
     assert "+300.0/s" in explained(growing, 16)["projection"]
-
-
-def test_the_log_fields_are_plain() -> None:
-    """They go into a JSON line."""
-    fields = judged([lags(2 * number, 0, 600) for number in range(11)]).log_fields()
-
-    assert json.loads(json.dumps(fields)) == fields
-    assert fields["stretch_partition"] == 1
-    assert fields["metric_value"] == 600

@@ -21,7 +21,7 @@ from lagbench.programs.consumer.pod_reports import PodCounts, PodReports
 from lagbench.programs.consumer.rebalance import GroupIdentity
 from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
 from lagbench.programs.consumer.work_queues import PartitionWork, WorkQueues
-from lagbench.programs.steady_clock import SteadyClock
+from pod_program.steady_clock import SteadyClock
 
 
 def test_a_batch_is_an_arrow_stream_with_every_column_in_order() -> None:

@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer
 from tests.unit.programs.consumer.fake_group import Reported, chunk
 
-from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.core.telemetry.records_of_programs import PodStopped
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.consumer.assembly import consumer_settings
@@ -25,9 +24,10 @@ from lagbench.programs.consumer.consumer_pod import (
 from lagbench.programs.consumer.consumer_settings import ConsumerOptions, parse_options
 from lagbench.programs.consumer.ledger import ledger_settings
 from lagbench.programs.consumer.pod_reports import PodCounts, PodReports
-from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port
-from lagbench.programs.steady_clock import SteadyClock
 from lagbench.shared_with_spark.event import identity_headers
+from pod_program.http_endpoint import HttpEndpoint, address_and_port
+from pod_program.kafka_settings import RECOVERY
+from pod_program.steady_clock import SteadyClock
 
 VALUES = [bytes(event) for event in chunk(10, 4).events]
 
@@ -154,7 +154,7 @@ def test_a_client_that_sends_nothing_is_let_go(
     endpoint: HttpEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would keep a thread."""
-    monkeypatch.setattr("lagbench.programs.http_endpoint._Handler.timeout", 0.05)
+    monkeypatch.setattr("pod_program.http_endpoint._Handler.timeout", 0.05)
     with socket.create_connection(("127.0.0.1", endpoint.port), timeout=60) as silent:
         assert silent.recv(1) == b""
 

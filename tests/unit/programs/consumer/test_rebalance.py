@@ -22,7 +22,7 @@ from lagbench.programs.consumer.pod_reports import PodCounts, PodReports
 from lagbench.programs.consumer.rebalance import GroupIdentity, OffsetCommits, Rebalancing
 from lagbench.programs.consumer.work_queues import PartitionWork, WorkQueues, Writes
 from lagbench.programs.consumer.write_schedule import WriteSchedule
-from lagbench.programs.steady_clock import SteadyClock
+from pod_program.steady_clock import SteadyClock
 
 ENVIRONMENT = {"POD_NAME": "pod-a", "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
 

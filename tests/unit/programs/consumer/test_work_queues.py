@@ -16,7 +16,7 @@ from lagbench.programs.consumer.ledger import LedgerWriter
 from lagbench.programs.consumer.work_queues import PartitionWork, RecordChunk, WorkQueues, Writes
 from lagbench.programs.consumer.worker import Worker
 from lagbench.programs.consumer.write_schedule import WriteSchedule
-from lagbench.programs.steady_clock import SteadyClock
+from pod_program.steady_clock import SteadyClock
 
 MS = 1_000_000
 NOW = 1_000_000 * MS

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.scenario.conf_limits import SETTINGS_VARIABLE
 from lagbench.core.scenario.event_stream import EventStream, partition_of_key, planned_partitions
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.payload import Samples
@@ -21,6 +20,7 @@ from lagbench.programs.producer.load_reports import LatenessCounts
 from lagbench.programs.producer.outbox import MessageBodies, SampleBodies
 from lagbench.programs.producer.producer_settings import ProducerSettings, read_settings
 from lagbench.shared_with_spark.event import decode_identities, identity_of
+from pod_program.flags import SETTINGS_VARIABLE
 
 PLAN = PartitionPlan(7)
 LOAD = offered_load(SteadyProfile(kind="steady", rate_per_second=100, duration_seconds=20))

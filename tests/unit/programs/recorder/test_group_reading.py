@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kafka.client_settings import RECOVERY
 from lagbench.adapters.kafka.kafka_admin import GroupMember, GroupSnapshot
 from lagbench.core.telemetry.records_of_recorder import GroupMembers, GroupSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder import kafka_readings
 from lagbench.programs.recorder.kafka_readings import GroupReading
+from pod_program.kafka_settings import RECOVERY
 
 STABLE = GroupSnapshot("enrich", "STABLE", "classic", "range", ())
 

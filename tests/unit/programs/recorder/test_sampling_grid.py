@@ -13,7 +13,6 @@ import pytest
 from lagbench.core.clocks import API_SERVER
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import ClockOffset, ReadGap, ReplicaSample
-from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
 from lagbench.programs.recorder import pod_watch as sampling_grid
 from lagbench.programs.recorder.cluster_clocks import (
     Ask,
@@ -23,6 +22,7 @@ from lagbench.programs.recorder.cluster_clocks import (
     node_clocks,
 )
 from lagbench.programs.recorder.pod_watch import GridSampler, Read
+from pod_program.http_endpoint import HttpEndpoint, probe_routes
 
 MS = 1_000_000
 INTERVAL_NS = 50 * MS

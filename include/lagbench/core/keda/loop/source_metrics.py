@@ -7,11 +7,12 @@ come out, and with even distribution the metric is never below one threshold.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite, isinf, isnan
 from typing import Any
 
+from lag_scaler.keda_values import divisors
 from lagbench.core.keda.loop.scalers import MetricReading, ScalerFailed
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
@@ -152,11 +153,6 @@ def even_factor(total: int, partition_count: int, threshold: int) -> int:
         if divisor * threshold >= total:
             return divisor
     return partition_count
-
-
-def divisors(number: int) -> Iterator[int]:
-    """Yield the divisors of ``number`` in ascending order; none for a number below one."""
-    return (candidate for candidate in range(1, number + 1) if number % candidate == 0)
 
 
 # What stands for a sample without a value; ignoreNullValues does not look at it.

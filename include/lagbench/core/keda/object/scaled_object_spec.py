@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from lag_scaler.keda_values import go_boolean
 from lagbench.core.hpa.hpa_object import ScaleTarget
 from lagbench.core.keda.triggers.trigger_authentication import AuthenticationRef
-from lagbench.core.keda.triggers.trigger_parameters import TriggerParameters, go_boolean
+from lagbench.core.keda.triggers.trigger_parameters import TriggerParameters
 from lagbench.core.keda.triggers.trigger_types import ResourceTrigger
 
 API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"

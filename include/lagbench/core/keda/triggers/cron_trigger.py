@@ -16,12 +16,12 @@ from functools import lru_cache
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from lag_scaler.keda_values import normalize_metric_name
 from lagbench.core.keda.triggers.trigger_parameters import (
     Given,
     TriggerParameters,
     TriggerSource,
     TriggerType,
-    normalize_metric_name,
     read_values,
 )
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from lag_scaler.keda_values import normalize_metric_name, parse_partition_limitation
 from lagbench.core.keda.triggers.trigger_authentication import is_unknown
 from lagbench.core.keda.triggers.trigger_parameters import (
     AuthText,
@@ -21,7 +22,6 @@ from lagbench.core.keda.triggers.trigger_parameters import (
     TriggerSource,
     TriggerType,
     metadata_keys,
-    normalize_metric_name,
     read_values,
 )
 
@@ -35,10 +35,6 @@ _Number = Annotated[int, Given()]
 _Flag = Annotated[bool, Given()]
 
 _Text = Annotated[str, Given()]
-
-_MOST_PARTITIONS = 100_000  # no topic has more: the rest of a range keeps nothing
-
-_INT32 = range(-(2**31), 2**31)
 
 # Versions before 1.0 have four numbers and begin with 0.
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+")
@@ -210,23 +206,6 @@ def security_problems(security: KafkaSecurity, auth: Mapping[str, str]) -> list[
         ),
     )
     return [(name, problem) for is_broken, name, problem in rules if is_broken]
-
-
-def parse_partition_limitation(text: str) -> tuple[int, ...]:
-    """Return the partitions of ``1,2,5-9``; a reversed range yields nothing.
-
-    :raises ValueError: it has another form.
-    """
-    partitions: list[int] = []
-    for piece in (piece.strip() for piece in text.split(",")):
-        ends = [end.strip() for end in piece.split("-")] if "-" in piece else [piece]
-        numbers = [int(end) for end in ends if re.fullmatch(r"[+-]?[0-9]+", end)]
-        are_right = len(numbers) == len(ends) <= 2 and all(n in _INT32 for n in numbers)
-        if not are_right:
-            raise ValueError(f"invalid partition limitation: {piece}")
-        room = _MOST_PARTITIONS - len(partitions)
-        partitions += range(numbers[0], min(numbers[-1] + 1, numbers[0] + room))
-    return tuple(partitions)
 
 
 def kept_partitions(trigger: KafkaTrigger, topic: str, partitions: Sequence[int]) -> list[int]:

@@ -13,12 +13,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_orig
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
+from lag_scaler.keda_values import go_boolean
 from lagbench.errors import WrongInput
-
-# The spellings that Go's ParseBool knows; nothing else is a boolean for KEDA.
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")  # as JSON has it: no plus sign, no leading zero
 
@@ -324,13 +320,3 @@ def duration_seconds_of(text: str) -> float | None:
         return None
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in _PIECE.findall(unsigned))
     return -seconds if text.startswith("-") else seconds
-
-
-def go_boolean(text: str) -> bool | None:
-    """Return what Go's ParseBool reads; None when it reads nothing."""
-    return text in _TRUE if text in _TRUE | _FALSE else None
-
-
-def normalize_metric_name(name: str) -> str:
-    """Return ``name`` with the characters that a metric name may not hold turned into ``-``."""
-    return name.translate(dict.fromkeys(map(ord, "/.:%()"), "-"))

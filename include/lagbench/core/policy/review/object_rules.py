@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any
 
+from lag_scaler.keda_values import divisors, go_boolean
 from lagbench.core.hpa.controller_flags import (
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
@@ -13,7 +14,6 @@ from lagbench.core.hpa.controller_flags import (
 )
 from lagbench.core.hpa.hpa_object import HpaBehavior, parse_behavior
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY, is_handed_over
-from lagbench.core.keda.loop.source_metrics import divisors
 from lagbench.core.keda.object.scaled_object_rules import formula_of
 from lagbench.core.keda.object.scaled_object_spec import (
     FORCE_ACTIVATION,
@@ -26,7 +26,7 @@ from lagbench.core.keda.object.scaled_object_spec import (
     Trigger,
 )
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
-from lagbench.core.keda.triggers.trigger_parameters import Outage, go_boolean
+from lagbench.core.keda.triggers.trigger_parameters import Outage
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
 from lagbench.core.policy.admission.webhook import polling_interval_decides
 from lagbench.core.policy.finding import Finding, shown

@@ -8,13 +8,13 @@ from difflib import get_close_matches
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from lag_scaler.metadata import InvalidMetadata, parse_lag_settings
 from lagbench.core.keda.object.scaled_object_spec import Trigger
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 from lagbench.core.keda.triggers.trigger_authentication import ContainerVariables, is_unknown
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES, ExternalTrigger
-from lagbench.core.lag_scaler.lag_metadata import InvalidMetadata, parse_lag_settings
 from lagbench.core.policy.finding import LOGIN_PARAMETERS, NOT_SHOWN, Finding, shown
 from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.policy_limits import calls_lag_scaler

@@ -1,1 +1,0 @@
-"""Apache Iggy's binary protocol."""

@@ -1,0 +1,1 @@
+"""Share among the programs of all pods: flags, log, health, errors, clock, Kafka settings."""

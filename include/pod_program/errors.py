@@ -1,0 +1,62 @@
+"""The errors of every program, in two families.
+
+``WrongInput``: what was given cannot work and never will (exit code 2, never retried).
+``NotReady``: the world is not in the needed state (exit code 3, worth a retry).
+
+A message has up to four parts: what was tried, what was seen, what is allowed, what to do next.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from pathlib import PurePath
+
+from pod_program.shown import cut, shown
+
+_MOST_OF_A_PLACE = 400
+_MOST_OF_WHAT_IS_ALLOWED = 3000
+
+
+class ExitCode(IntEnum):
+    """The exit codes of the ``lagbench`` command."""
+
+    PASS = 0
+    SLO_FAILED = 1
+    WRONG_INPUT = 2
+    NOT_READY = 3
+    UNDETERMINED = 4
+
+
+class LagbenchError(Exception):
+    """Base of every error that lagbench raises on purpose."""
+
+    exit_code = ExitCode.NOT_READY
+
+
+class WrongInput(LagbenchError):
+    """A file, flag or field holds a value that is not allowed."""
+
+    exit_code = ExitCode.WRONG_INPUT
+
+    def __init__(self, *, where: str, field: str, value: object, allowed: str) -> None:
+        """Name the file or flag (``where``), the field, its value and what is allowed.
+
+        The value is cut, and one that looks like a secret is not shown.
+        """
+        value = str(value) if isinstance(value, PurePath) else value
+        place = f"{cut(where, _MOST_OF_A_PLACE)}: {cut(field, _MOST_OF_A_PLACE)}"
+        text = cut(allowed, _MOST_OF_WHAT_IS_ALLOWED)
+        super().__init__(f"{place} = {shown(value, name=field)} is not allowed; allowed: {text}")
+        self.where, self.field, self.value, self.allowed = where, field, value, allowed
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling (Airflow moves exceptions between processes)."""
+        return (_rebuild_wrong_input, (self.where, self.field, self.value, self.allowed))
+
+
+class NotReady(LagbenchError):
+    """The environment lacks something that the bench needs (exit code 3)."""
+
+
+def _rebuild_wrong_input(where: str, field: str, value: object, allowed: str) -> WrongInput:
+    return WrongInput(where=where, field=field, value=value, allowed=allowed)
