@@ -16,11 +16,11 @@ import yaml
 from kubernetes import client, config
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.scaled_object_spec import PAUSED
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
+from lagbench.localkube.processes import end_process, start_tied
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.images import PAUSE
 from tests.cluster.rig.rig import Rig

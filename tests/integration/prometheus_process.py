@@ -23,8 +23,8 @@ import pytest
 import yaml
 from tests.eventually import eventually
 
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.child_server import free_port
+from lagbench.localkube.processes import end_process, start_tied
 from lagbench.project import PROJECT_ROOT
 
 _MONITORING = PROJECT_ROOT / "k8s" / "base" / "monitoring"

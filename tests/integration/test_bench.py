@@ -17,12 +17,12 @@ import psutil
 import pytest
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.adapters.process.processes import is_alive
 from lagbench.core.scenario.actions import BrokerRestart
 from lagbench.embedded import bench, bench_status
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady
+from lagbench.localkube.processes import is_alive
 from lagbench.programs.actions.broker_actions import RestartedBroker
 from lagbench.project import STATE_VARIABLE
 

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from tests.eventually import eventually
 
-from lagbench.adapters.process.processes import start_tied
 from lagbench.embedded.child_server import free_port
+from lagbench.localkube.processes import start_tied
 from lagbench.project import PROJECT_ROOT
 
 pytestmark = pytest.mark.slow

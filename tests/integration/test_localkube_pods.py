@@ -81,9 +81,8 @@ def test_the_environment_of_a_container(
     )
     kind("v1", "Pod").create(body=pod("env", main), namespace=NAMESPACE)
 
-    log_file = localkube.state_dir / "pods" / "default_env" / "main.log"
-    eventually(lambda: log_file.exists() and log_file.read_text().endswith("\n"), "a whole line")
-    environment, arguments = json.loads(log_file.read_text())
+    eventually(lambda: localkube.log("env").endswith("\n"), "a whole line")
+    environment, arguments = json.loads(localkube.log("env"))
     notes = kind("v1", "Pod").get(name="env", namespace=NAMESPACE).metadata.annotations
 
     assert environment["NAME"] == environment["APP"] == "env"
@@ -195,40 +194,6 @@ def test_what_cannot_be_started_says_why(kind: Callable[[str, str], Any]) -> Non
     eventually(lambda: status().phase == "Succeeded", "the run once the map is there")
 
 
-def test_init_containers_run_first_and_containers_together(
-    localkube: LocalkubeProcess, kind: Callable[[str, str], Any]
-) -> None:
-    """Init containers end before the others start; a pod succeeds when all of them did."""
-    body = pod(
-        "several",
-        {**container("import time; print(time.time_ns())"), "name": "one"},
-        {**container("import time; print(time.time_ns())"), "name": "two"},
-        initContainers=[{**container("import time; print(time.time_ns())"), "name": "first"}],
-    )
-    kind("v1", "Pod").create(body=body, namespace=NAMESPACE)
-    eventually(
-        lambda: active_pods(kind, "several")[0].status.phase == "Succeeded", "the end of the pod"
-    )
-
-    folder = localkube.state_dir / "pods" / "default_several"
-    at = {name: int((folder / f"{name}.log").read_text()) for name in ("first", "one", "two")}
-
-    assert at["first"] < min(at["one"], at["two"])
-
-
-def test_replicas_have_ports_of_their_own(kind: Callable[[str, str], Any]) -> None:
-    """Four replicas that declare one containerPort all get ready, on four ports."""
-    deployments = kind("apps/v1", "Deployment")
-    deployments.create(body=deployment("ports", 4, SERVER, **probe()), namespace=NAMESPACE)
-
-    pods = eventually(
-        lambda: len(ready_pods(kind, "ports")) == 4 and ready_pods(kind, "ports"), "four ready pods"
-    )
-
-    assert len({item.metadata.annotations["lagbench.io/port-http"] for item in pods}) == 4
-    deployments.delete(name="ports", namespace=NAMESPACE)
-
-
 def test_pods_of_a_deployment_are_numbered(kind: Callable[[str, str], Any]) -> None:
     """Each new pod has the next number, from 0, also after others went; the youngest goes first."""
     deployments = kind("apps/v1", "Deployment")
@@ -255,7 +220,9 @@ def test_a_rollout_keeps_enough_pods_ready(kind: Callable[[str, str], Any]) -> N
     body["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
     deployments.create(body=body, namespace=NAMESPACE)
     eventually(lambda: len(ready_pods(kind, "rolls")) == 4, "four ready pods")
-    old = {item.metadata.name for item in active_pods(kind, "rolls")}
+    first = active_pods(kind, "rolls")
+    old = {item.metadata.name for item in first}
+    assert len({item.metadata.annotations["lagbench.io/port-http"] for item in first}) == 4
     variables = [{"name": "CHANGED", "value": "yes"}]
     main = {"name": "main", "env": variables}
     deployments.patch(
@@ -297,8 +264,7 @@ def test_a_followed_log_ends_with_its_pod_and_its_file_stays(
     assert answer.data.decode().split() == ["0", "1", "2"]
     kind("v1", "Pod").delete(name="talks", namespace=NAMESPACE)
     eventually(lambda: not active_pods(kind, "talks"), "its end")
-    log_file: Path = localkube.state_dir / "pods" / "default_talks" / "main.log"
-    assert log_file.read_text() == "0\n1\n2\n"
+    assert localkube.log("talks") == "0\n1\n2\n"
 
 
 def test_a_service_reaches_the_ready_pods_in_turn(kind: Callable[[str, str], Any]) -> None:

@@ -24,7 +24,6 @@ from tests.integration.producer_target import (
 )
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.telemetry.records_of_programs import (
     LoadStep,
     ProducerProgress,
@@ -32,6 +31,7 @@ from lagbench.core.telemetry.records_of_programs import (
     StreamStarted,
 )
 from lagbench.embedded.broker import Broker
+from lagbench.localkube.processes import end_process, start_tied
 from lagbench.shared_with_spark.event import decode_events
 
 pytestmark = pytest.mark.slow

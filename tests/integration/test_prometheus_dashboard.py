@@ -29,7 +29,6 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.alerts import rules_of_bench
 from lagbench.core.cluster.manifests import (
     RunTarget,
@@ -45,6 +44,7 @@ from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import Keys, Scenario
 from lagbench.core.telemetry.records_of_programs import Phase
 from lagbench.embedded.broker import Broker
+from lagbench.localkube.processes import end_process, start_tied
 from lagbench.project import PROJECT_ROOT
 
 pytestmark = pytest.mark.slow  # the run is started within it

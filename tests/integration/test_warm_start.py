@@ -94,6 +94,6 @@ def test_a_pod_runs_the_sources_as_they_are_now(tmp_path: Path) -> None:
     include = tmp_path / "include"
     shutil.copytree(PROJECT_ROOT / "include" / "lagbench", include / "lagbench")
 
-    forked = run_script(["tests.integration.start_after_edit", str(tmp_path)], include, {})
+    forked = run_script([_BOTH_WAYS, str(tmp_path), "0", "edit"], include, {})
 
     assert forked == [True, False, True]

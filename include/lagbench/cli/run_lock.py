@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from lagbench.adapters.process.processes import end_process
 from lagbench.errors import NotReady
+from lagbench.localkube.processes import end_process
 from lagbench.project import make_state_dir
 
 STOP_GRACE_SECONDS = 60

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import psutil
 
-from lagbench.adapters.process.processes import end_process
 from lagbench.core.cluster.own_deployment import KafkaSettings
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.bench_state import (
@@ -41,6 +40,7 @@ from lagbench.embedded.kafka_choice import (
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady, StillWaiting
+from lagbench.localkube.processes import end_process
 from lagbench.project import STATE_VARIABLE, make_state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 

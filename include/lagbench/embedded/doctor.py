@@ -20,11 +20,12 @@ from lagbench.core.simulation.plan import plan_cell
 from lagbench.embedded.bench_state import BenchFiles, BenchState
 from lagbench.embedded.bench_status import status_of
 from lagbench.embedded.broker import NEEDED_DISK_BYTES, free_disk_bytes
-from lagbench.embedded.child_server import free_port, is_free
+from lagbench.embedded.child_server import free_port
 from lagbench.embedded.jars import BROKER, SPARK, JarSet, is_cached
 from lagbench.embedded.java import find_java
 from lagbench.embedded.kafka_choice import PORT_VARIABLE, foreign_cluster
 from lagbench.errors import LagbenchError, NotReady
+from lagbench.localkube.ports import is_free
 
 _GIB = 1024**3
 

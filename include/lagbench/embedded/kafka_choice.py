@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lagbench.adapters.kafka.client_settings import SERVERS, settings_of_connection
-from lagbench.embedded.child_server import LOOPBACK, free_port, is_free
+from lagbench.embedded.child_server import free_port
 from lagbench.errors import NotReady, WrongInput
+from lagbench.localkube.ports import LOOPBACK, is_free
 
 SERVERS_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 

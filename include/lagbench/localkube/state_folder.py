@@ -26,11 +26,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from pydantic import BaseModel, Field, ValidationError
 
-from lagbench.errors import NotReady
+from lagbench.localkube.kube_objects import LocalkubeError
 
 INFO_FILE = "localkube.json"
 IDENTITY_FILE = "identity.json"
-CONTEXT = "lagbench-embedded"
 # After a restart, versions start this far above the last ones written, so that no client takes a
 # new object for one that it knew before the restart.
 _VERSION_GAP = 1_000_000
@@ -55,7 +54,7 @@ def write_private(path: Path, content: bytes) -> None:
 def owned(folder: Path) -> Iterator[None]:
     """Own ``folder`` during the block; the kernel ends the ownership with the process.
 
-    :raises NotReady: another live localkube owns it.
+    :raises LocalkubeError: another live localkube owns it.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (folder / "localkube.lock").open("a") as lock:
@@ -68,7 +67,7 @@ def owned(folder: Path) -> Iterator[None]:
                 owner = f"pid {info.get('pid')}, port {info.get('port')}"
             except (OSError, ValueError):
                 pass
-            raise NotReady(
+            raise LocalkubeError(
                 f"another localkube owns {folder} ({owner}); stop it first, or give another "
                 "--state-dir"
             ) from error
@@ -140,7 +139,7 @@ def make_certificate() -> tuple[str, str]:
     kubectl sends a bearer token only over TLS, so the API uses TLS even on loopback.
     """
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lagbench localkube")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localkube")])
     names = [x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))]
     now = datetime.now(UTC)
     certificate = (
@@ -163,24 +162,20 @@ def make_certificate() -> tuple[str, str]:
     return certificate.public_bytes(pem).decode(), private_key.decode()
 
 
-def write_kubeconfig(path: Path, identity: Identity) -> None:
-    """Write the kubeconfig for clients, readable only by its owner."""
+def write_kubeconfig(path: Path, identity: Identity, context: str) -> None:
+    """Write the kubeconfig for clients, with one context, readable only by its owner."""
     authority = base64.b64encode(identity.certificate.encode()).decode()
     cluster = {
         "server": f"https://127.0.0.1:{identity.port}",
         "certificate-authority-data": authority,
     }
+    place = {"cluster": context, "user": context, "namespace": "default"}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": CONTEXT,
-        "clusters": [{"name": CONTEXT, "cluster": cluster}],
-        "users": [{"name": CONTEXT, "user": {"token": identity.token}}],
-        "contexts": [
-            {
-                "name": CONTEXT,
-                "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": "default"},
-            }
-        ],
+        "current-context": context,
+        "clusters": [{"name": context, "cluster": cluster}],
+        "users": [{"name": context, "user": {"token": identity.token}}],
+        "contexts": [{"name": context, "context": place}],
     }
     write_private(path, yaml.safe_dump(document, sort_keys=False).encode())

@@ -15,8 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from lagbench.adapters.process.processes import GroupReaper, end_process, start_tied
 from lagbench.errors import NotReady
+from lagbench.localkube.processes import GroupReaper, end_process, start_tied
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
 
 ADMIN = "admin"

@@ -16,13 +16,13 @@ from pathlib import Path
 import httpx
 import psutil
 
-from lagbench.adapters.process.processes import (
+from lagbench.errors import NotReady
+from lagbench.localkube.processes import (
     end_process,
     is_alive,
     kill_all,
     session_members,
 )
-from lagbench.errors import NotReady
 from lagbench.orchestrator.airflow_environment import (
     ADMIN,
     admin_password,

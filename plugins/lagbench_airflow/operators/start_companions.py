@@ -17,7 +17,6 @@ from airflow.sdk import BaseOperator
 from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.ready_pods import last_words, start_limit_seconds, wait_ready
-from lagbench.adapters.process.processes import start_detached
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.cluster.manifests import (
     RunTarget,
@@ -30,6 +29,7 @@ from lagbench.core.cluster.run_jobs import actions_job_for_run, swapped_policy_f
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.workload_state import is_ready, selector_string
 from lagbench.errors import NotReady, WrongInput
+from lagbench.localkube.processes import start_detached
 from lagbench.orchestrator.airflow_supervisor import is_airflow
 from lagbench.programs.live.run_follower import LONGEST_SECONDS
 from lagbench_airflow.task_life import CellRun, ends_when_killed, phase, wrong_input_is_final

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from lagbench.adapters.process.processes import end_process, signal_group, start_tied
+from lagbench.localkube.processes import end_process, signal_group, start_tied
 from lagbench.project import PROJECT_ROOT
 from tests.compose.engine.debian_programs import unpack_programs
 from tests.compose.engine.go_programs import go_program

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import grpc
 from tests.eventually import eventually
 
-from lagbench.adapters.process.processes import end_process, start_tied
+from lagbench.localkube.processes import end_process, start_tied
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub
 

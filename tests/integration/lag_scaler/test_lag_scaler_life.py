@@ -16,9 +16,9 @@ from tests.integration.autoscaler_setting import LagControl
 from tests.integration.certificates import Authority
 from tests.integration.lag_scaler.scaler_process import Keda, ScalerProcess, running_scaler
 
-from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.child_server import free_port
+from lagbench.localkube.processes import is_alive
 from lagbench.programs.lag_scaler.lag_scaler_service import STREAMS_PER_OBJECT
 
 pytestmark = pytest.mark.slow

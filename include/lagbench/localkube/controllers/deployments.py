@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from lagbench.core.workload_state import is_ready
 from lagbench.localkube.controllers.controller import Controller, hash_of
+from lagbench.localkube.kinds import DEPLOYMENT, POD
 from lagbench.localkube.kube_objects import (
     CREATED_AT_NS,
     READY_AT_NS,
     JsonObject,
-    annotations_of,
-    labels_of,
-    name_of,
+    KubeObject,
     set_condition,
 )
 from lagbench.localkube.storage.object_registry import random_suffix
-from lagbench.localkube.storage.resources import DEPLOYMENT, POD
 
 HASH_LABEL = "pod-template-hash"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -28,16 +25,16 @@ class DeploymentController(Controller):
 
     resource = DEPLOYMENT
 
-    def reconcile(self, workload: JsonObject) -> None:
+    def reconcile(self, workload: KubeObject) -> None:
         """Scale, or replace the pods of earlier templates."""
-        spec, template_hash = workload["spec"], hash_of(workload["spec"]["template"])
+        spec, template_hash = workload.spec, hash_of(workload.spec["template"])
         wanted, is_recreated = int(spec["replicas"]), spec["strategy"]["type"] == "Recreate"
 
-        def split(pods: list[JsonObject]) -> tuple[list[JsonObject], list[JsonObject]]:
-            new = [pod for pod in pods if labels_of(pod).get(HASH_LABEL) == template_hash]
-            return new, [pod for pod in pods if labels_of(pod).get(HASH_LABEL) != template_hash]
+        def is_new(pod: KubeObject) -> bool:
+            return pod.labels.get(HASH_LABEL) == template_hash
 
-        new, old = split(self.active_pods(workload))
+        pods = self.active_pods(workload)
+        new, old = [p for p in pods if is_new(p)], [p for p in pods if not is_new(p)]
         if spec.get("paused"):
             # A paused Deployment still scales, with the pods of whatever template it has.
             self._scale(workload, template_hash, new, max(0, wanted - len(old)))
@@ -45,20 +42,20 @@ class DeploymentController(Controller):
             self._scale(workload, template_hash, old, 0)
         elif old:
             self._roll(workload, template_hash, new, old)
-        elif not (is_recreated and split(self.pods(workload))[1]):
+        elif not is_recreated or all(map(is_new, self.pods(workload))):
             self._scale(workload, template_hash, new, wanted)
         self._write_counts(workload, template_hash)
 
     def _roll(
         self,
-        deployment: JsonObject,
+        deployment: KubeObject,
         template_hash: str,
-        new: list[JsonObject],
-        old: list[JsonObject],
+        new: list[KubeObject],
+        old: list[KubeObject],
     ) -> None:
         """Replace old pods by new ones within maxSurge and maxUnavailable."""
-        wanted = int(deployment["spec"]["replicas"])
-        surge, unavailable = roll_limits(deployment["spec"]["strategy"]["rollingUpdate"], wanted)
+        wanted = int(deployment.spec["replicas"])
+        surge, unavailable = roll_limits(deployment.spec["strategy"]["rollingUpdate"], wanted)
         room = max(0, wanted + surge - len(new) - len(old))
         self._scale(deployment, template_hash, new, min(len(new) + room, wanted))
         # Delete all old pods that are not available; of the others as many as the limit allows.
@@ -68,46 +65,48 @@ class DeploymentController(Controller):
         self._scale(deployment, template_hash, old, max(0, len(old) - len(useless) - spare))
 
     def _scale(
-        self, deployment: JsonObject, template_hash: str, pods: list[JsonObject], wanted: int
+        self, deployment: KubeObject, template_hash: str, pods: list[KubeObject], wanted: int
     ) -> None:
         """Create pods of the template, or delete some of ``pods``, until there are ``wanted``."""
-        name, has = name_of(deployment), len(pods)
+        name, has = deployment.name, len(pods)
         if has == wanted:
             return
-        direction = "up" if has < wanted else "down"
-        if has > wanted:
-            template_hash = labels_of(pods[0]).get(HASH_LABEL, "")
-        text = f"Scaled {direction} replica set {name}-{template_hash} from {has} to {wanted}"
-        self.events.normal(deployment, "ScalingReplicaSet", text)
+        direction, shown_hash = ("up", template_hash) if has < wanted else ("down", "")
+        shown_hash = shown_hash or pods[0].labels.get(HASH_LABEL, "")
+
+        def tell(reason: str, text: str) -> None:
+            self.events.record(deployment, "Normal", reason, text)
+
+        text = f"Scaled {direction} replica set {name}-{shown_hash} from {has} to {wanted}"
+        tell("ScalingReplicaSet", text)
         for _ in range(wanted - has):
             pod_name = f"{name}-{template_hash}-{random_suffix()}"
-            labels, template = {HASH_LABEL: template_hash}, deployment["spec"]["template"]
-            self.create_pod(deployment, template, pod_name, labels=labels)
-            self.events.normal(deployment, "SuccessfulCreate", f"Created pod: {pod_name}")
+            labels, template = {HASH_LABEL: template_hash}, deployment.spec["template"]
+            self.create_pod(deployment, template, pod_name, labels)
+            tell("SuccessfulCreate", f"Created pod: {pod_name}")
         for pod in scale_down_order(pods)[: max(0, has - wanted)]:
             self.deletion.delete(POD, pod)
-            self.events.normal(deployment, "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
+            tell("SuccessfulDelete", f"Deleted pod: {pod.name}")
 
-    def _write_counts(self, deployment: JsonObject, template_hash: str) -> None:
+    def _write_counts(self, deployment: KubeObject, template_hash: str) -> None:
         """Write the pod counts. As on a cluster, ``replicas`` excludes terminating pods."""
-        spec, pods = deployment["spec"], self.active_pods(deployment)
+        spec, pods, now = deployment.spec, self.active_pods(deployment), self.registry.now()
         wanted = int(spec["replicas"])
         available = sum(self.seconds_until_available(deployment, pod) == 0 for pod in pods)
-        updated = sum(labels_of(pod).get(HASH_LABEL) == template_hash for pod in pods)
+        updated = sum(pod.labels.get(HASH_LABEL) == template_hash for pod in pods)
         limits = spec["strategy"].get("rollingUpdate") or {"maxUnavailable": 0}
         holds = available >= wanted - roll_limits({"maxSurge": 1, **limits}, wanted)[1]
         is_done = updated == available == len(pods) == wanted
-        now = self.registry.now()
 
         def edit(status: JsonObject) -> JsonObject:
             fresh: JsonObject = {
-                "observedGeneration": deployment["metadata"]["generation"],
+                "observedGeneration": deployment.metadata["generation"],
                 "replicas": len(pods),
                 "updatedReplicas": updated,
-                "readyReplicas": sum(is_ready(pod) for pod in pods),
+                "readyReplicas": sum(pod.is_ready for pod in pods),
                 "availableReplicas": available,
                 "unavailableReplicas": max(0, wanted - available),
-                "conditions": [dict(entry) for entry in status.get("conditions") or ()],
+                "conditions": list(status.get("conditions") or ()),
             }
             reason = "MinimumReplicasAvailable" if holds else "MinimumReplicasUnavailable"
             set_condition(fresh, "Available", holds=holds, at=now, reason=reason)
@@ -135,7 +134,7 @@ def roll_limits(rolling: JsonObject, wanted: int) -> tuple[int, int]:
     return surge, min(unavailable or int(surge == 0), wanted)
 
 
-def scale_down_order(pods: Sequence[JsonObject]) -> list[JsonObject]:
+def scale_down_order(pods: Sequence[KubeObject]) -> list[KubeObject]:
     """Return pods in the order in which a scale-down deletes them.
 
     Kubernetes' order: pending before running, not ready before ready, lower deletion cost first,
@@ -144,15 +143,14 @@ def scale_down_order(pods: Sequence[JsonObject]) -> list[JsonObject]:
     so that a run can be repeated.
     """
 
-    def rank(pod: JsonObject) -> tuple[bool, bool, int, int, int, int]:
-        notes = annotations_of(pod)
-        statuses = pod["status"].get("containerStatuses") or ()
+    def rank(pod: KubeObject) -> tuple[bool, bool, int, int, int, int]:
+        notes = pod.annotations
         return (
-            pod["status"].get("phase") == "Running",
-            is_ready(pod),
+            pod.status.get("phase") == "Running",
+            pod.is_ready,
             int(notes.get(_DELETION_COST, "0")),
             -int(notes.get(READY_AT_NS, "0")),
-            -sum(status.get("restartCount", 0) for status in statuses),
+            -sum(status.get("restartCount", 0) for status in pod.container_statuses),
             -int(notes.get(CREATED_AT_NS, "0")),
         )
 

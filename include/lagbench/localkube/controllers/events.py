@@ -7,10 +7,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from lagbench.localkube.kube_objects import ApiError, JsonObject, name_of, namespace_of, uid_of
+from lagbench.localkube.kinds import EVENT
+from lagbench.localkube.kube_objects import ApiError, KubeObject
 from lagbench.localkube.storage.object_registry import Registry
 from lagbench.localkube.storage.object_store import Change, Store
-from lagbench.localkube.storage.resources import EVENT
 
 # Events expire after an hour. This limit bounds the memory of a burst, too.
 _KEPT_EVENTS = 2_000
@@ -24,39 +24,29 @@ class EventRecorder:
     def __init__(self, registry: Registry, *, source: str) -> None:
         """Record on behalf of the component ``source``."""
         self._registry, self._source = registry, source
-        self._names: OrderedDict[tuple[str, str, str], tuple[str, str]] = OrderedDict()
+        self._keys: OrderedDict[tuple[str, str, str], tuple[str, str]] = OrderedDict()
 
-    def normal(self, about: JsonObject, reason: str, message: str) -> None:
-        """Record an expected step."""
-        self.record(about, "Normal", reason, message)
+    def record(self, about: KubeObject, severity: str, reason: str, message: str) -> None:
+        """Record an event: ``Normal``, or a ``Warning`` that needs attention."""
+        namespace, now = about.namespace or "default", self._registry.now()
+        what = (about.uid, reason, message)
 
-    def warning(self, about: JsonObject, reason: str, message: str) -> None:
-        """Record an event that needs attention."""
-        self.record(about, "Warning", reason, message)
-
-    def record(self, about: JsonObject, severity: str, reason: str, message: str) -> None:
-        """Record an event."""
-        namespace = namespace_of(about) or "default"
-        now = self._registry.now()
-        key = (uid_of(about), reason, message)
-        known = self._names.get(key)
-
-        def repeat(event: JsonObject) -> None:
+        def repeat(event: KubeObject) -> None:
             event["count"] = event.get("count", 1) + 1
             event["lastTimestamp"] = now
 
+        known = self._keys.get(what)
         if known and self._registry.change(EVENT, *known, repeat) is not None:
             return
-        event_name = f"{name_of(about)}.{self._registry.now_ns():x}"
-        event: JsonObject = {
-            "metadata": {"name": event_name},
+        event = {
+            "metadata": {"name": f"{about.name}.{self._registry.now_ns():x}"},
             "involvedObject": {
                 "kind": about["kind"],
                 "namespace": namespace,
-                "name": name_of(about),
-                "uid": uid_of(about),
+                "name": about.name,
+                "uid": about.uid,
                 "apiVersion": about["apiVersion"],
-                "resourceVersion": about["metadata"]["resourceVersion"],
+                "resourceVersion": about.metadata["resourceVersion"],
             },
             "reason": reason,
             "message": message,
@@ -69,16 +59,14 @@ class EventRecorder:
             "count": 1,
         }
         try:
-            self._registry.create(EVENT, event, namespace)
+            self._keys[what] = self._registry.create(EVENT, event, namespace).key
         except ApiError as error:
             if error.code != 404:  # the namespace is deleted: nobody can read the event
                 raise
-            return
-        self._names[key] = (namespace, event_name)
-        while len(self._names) > _KEPT_EVENTS:
-            _, (place, name) = self._names.popitem(last=False)
-            if self._registry.store.find(EVENT, place, name) is not None:
-                self._registry.store.remove(EVENT, place, name)
+        while len(self._keys) > _KEPT_EVENTS:
+            _, oldest = self._keys.popitem(last=False)
+            if self._registry.store.find(EVENT, *oldest) is not None:
+                self._registry.store.remove(EVENT, *oldest)
 
 
 class EventExpiry:
@@ -102,15 +90,13 @@ class EventExpiry:
     def expire(self) -> None:
         """Remove the events whose last write was an hour ago."""
         written_before = self._clock() - KEPT_SECONDS
-        for place, written_at in list(self._written_at.items()):
+        for key, written_at in list(self._written_at.items()):
             if written_at > written_before:
                 return
-            self._store.remove(EVENT, *place)
+            self._store.remove(EVENT, *key)
 
     def _on_change(self, change: Change) -> None:
-        if change.resource != EVENT:
-            return
-        place = (namespace_of(change.obj), name_of(change.obj))
-        self._written_at.pop(place, None)
-        if change.kind != "DELETED":
-            self._written_at[place] = self._clock()
+        if change.resource == EVENT:
+            self._written_at.pop(change.obj.key, None)
+            if change.kind != "DELETED":
+                self._written_at[change.obj.key] = self._clock()

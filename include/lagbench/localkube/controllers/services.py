@@ -10,27 +10,13 @@ import asyncio
 import contextlib
 import functools
 import logging
-import secrets
-import socket
 from itertools import count
-from pathlib import Path
 
-from lagbench.core.workload_state import is_ready
-from lagbench.errors import NotReady
-from lagbench.localkube.kube_objects import (
-    JsonObject,
-    annotate,
-    annotations_of,
-    is_terminating,
-    labels_of,
-    name_of,
-    namespace_of,
-    port_annotation,
-    uid_of,
-)
+from lagbench.localkube.kinds import POD, SERVICE
+from lagbench.localkube.kube_objects import KubeObject, port_annotation
+from lagbench.localkube.ports import PortPool
 from lagbench.localkube.storage.object_registry import Registry
 from lagbench.localkube.storage.object_store import Change
-from lagbench.localkube.storage.resources import POD, SERVICE
 
 _log = logging.getLogger(__name__)
 
@@ -56,10 +42,10 @@ class ServiceForwarder:
     def _on_change(self, change: Change) -> None:
         if change.resource != SERVICE:
             return
-        uid = uid_of(change.obj)
+        uid = change.obj.uid
         if change.kind == "DELETED":
             self._forget(uid)
-        elif uid not in self._listeners and change.obj["spec"].get("selector"):
+        elif uid not in self._listeners and change.obj.spec.get("selector"):
             self._listeners[uid] = []
             task = asyncio.create_task(self._listen(change.obj))
             self._tasks.add(task)
@@ -70,10 +56,10 @@ class ServiceForwarder:
             server.close()
             self._ports.give_back(number)
 
-    async def _listen(self, service: JsonObject) -> None:
+    async def _listen(self, service: KubeObject) -> None:
         """Open a port for each TCP port of a service and write it into the annotations."""
-        uid, place = uid_of(service), (namespace_of(service), name_of(service))
-        for port in service["spec"].get("ports") or ():
+        uid, place = service.uid, service.key
+        for port in service.spec.get("ports") or ():
             if port["protocol"] != "TCP":
                 _log.warning("service %s: %s is not forwarded, only TCP", place, port["protocol"])
                 continue
@@ -85,7 +71,7 @@ class ServiceForwarder:
                 self._ports.give_back(number)
                 return
             self._listeners[uid].append((number, server))
-            edit = functools.partial(annotate, name=key, value=str(number))
+            edit = functools.partial(KubeObject.annotate, name=key, value=number)
             self._registry.change(SERVICE, *place, edit)
 
     async def _forward(
@@ -115,26 +101,24 @@ class ServiceForwarder:
         service = self._registry.store.find(SERVICE, *place)
         if service is None:
             return None
-        selector = service["spec"].get("selector") or {}
-        ports = [p for p in service["spec"]["ports"] if port_annotation(p, "port") == key]
+        selector = service.spec.get("selector") or {}
+        ports = [p for p in service.spec["ports"] if port_annotation(p, "port") == key]
         targets = [
             number
             for pod in self._registry.store.select(POD, place[0])
-            if selector.items() <= labels_of(pod).items()
-            and is_ready(pod)
-            and not is_terminating(pod)
+            if selector.items() <= pod.labels.items() and pod.is_ready and not pod.is_terminating
             for port in ports
             if (number := _pod_port(pod, port["targetPort"]))
         ]
         return targets[next(self._turn) % len(targets)] if targets else None
 
 
-def _pod_port(pod: JsonObject, target: object) -> int | None:
+def _pod_port(pod: KubeObject, target: object) -> int | None:
     """Return the loopback port behind a service's targetPort, by name or by declared number."""
-    for container in pod["spec"]["containers"]:
+    for container in pod.spec["containers"]:
         for port in container.get("ports") or ():
             if target in (port.get("name"), port["containerPort"]):
-                found = annotations_of(pod).get(port_annotation(port, "containerPort"))
+                found = pod.annotations.get(port_annotation(port, "containerPort"))
                 return None if found is None else int(found)
     return None
 
@@ -147,48 +131,3 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
-
-
-class PortPool:
-    """Ports below the kernel's ephemeral range: no outgoing connection takes an allocated one.
-
-    It starts at a random port, so that two benches on one machine rarely try the same one.
-    """
-
-    def __init__(self) -> None:
-        """Choose the range."""
-        highest = 32_768  # Linux's default
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
-            highest = int(text.split()[0])
-        lowest = 20_000 if highest >= 21_000 else 10_000
-        self._candidates = range(lowest, max(highest, lowest + 1_000))
-        self._next = secrets.randbelow(len(self._candidates))
-        self._taken: set[int] = set()
-
-    def take(self) -> int:
-        """Return a port that has no listener and no other owner."""
-        for _ in self._candidates:
-            self._next = (self._next + 1) % len(self._candidates)
-            port = self._candidates[self._next]
-            if port not in self._taken and _is_free(port):
-                self._taken.add(port)
-                return port
-        raise NotReady(
-            f"no free loopback port between {self._candidates[0]} and {self._candidates[-1]}: "
-            f"{len(self._taken)} belong to pods, the others are in use"
-        )
-
-    def give_back(self, port: int) -> None:
-        """Release a port."""
-        self._taken.discard(port)
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

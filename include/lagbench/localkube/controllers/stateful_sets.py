@@ -11,31 +11,20 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.workload_state import is_ready, selector_string
-from lagbench.localkube.controllers.controller import Controller, has_ended, hash_of
+from lagbench.localkube.controllers.controller import Controller, hash_of
+from lagbench.localkube.kinds import CONTROLLER_REVISION, POD, STATEFUL_SET
 from lagbench.localkube.kube_objects import (
     ApiError,
     JsonObject,
-    controller_uid,
-    copy_of,
-    is_terminating,
-    labels_of,
-    name_of,
-    namespace_of,
-    owner_reference,
-    uid_of,
+    KubeObject,
+    label_matcher,
+    selector_string,
 )
-from lagbench.localkube.storage.resources import CONTROLLER_REVISION, POD, STATEFUL_SET
-from lagbench.localkube.storage.selectors import label_matcher
 
 REVISION_LABEL = "controller-revision-hash"
-
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
-
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
-
 _HASH_LABEL = "controller.kubernetes.io/hash"
-
 _ORDINAL = re.compile(r"(.*)-(\d+)")
 
 
@@ -44,133 +33,132 @@ class StatefulSetController(Controller):
 
     resource = STATEFUL_SET
 
-    def reconcile(self, workload: JsonObject) -> None:
+    def reconcile(self, workload: KubeObject) -> None:
         """Take the next steps in the order of the ordinals."""
         self._adopt(workload)
         update = self._newest_revision(workload)
-        current = (workload.get("status") or {}).get("currentRevision")
-        if all(name_of(found) != current for found in self._revisions(workload)):
+        current = workload.status.get("currentRevision")
+        if all(found.name != current for found in self._revisions(workload)):
             current = update
         wanted = wanted_of(workload, str(current), update)
         pods = self._numbered(workload)
-        replicas = [self._replica(workload, n, pod) for n, pod in pods.items()]
-        steps = next_steps(wanted, replicas)
+        steps = next_steps(wanted, self._replicas(workload, pods))
         for ordinal in steps.create:
             self._create(workload, ordinal, wanted.revision_of(ordinal))
         for ordinal in steps.delete:
             self.deletion.delete(POD, pods[ordinal])
-            self._did(workload, "Delete", name_of(pods[ordinal]))
+            self._did(workload, "Delete", pods[ordinal].name)
         self._write_counts(workload, wanted)
-        in_use = {labels_of(pod).get(REVISION_LABEL, "") for pod in pods.values()}
+        in_use = {pod.labels.get(REVISION_LABEL, "") for pod in pods.values()}
         self._forget_revisions(workload, {*in_use, wanted.current_revision, update})
 
-    def _numbered(self, stateful_set: JsonObject) -> dict[int, JsonObject]:
+    def _numbered(self, stateful_set: KubeObject) -> dict[int, KubeObject]:
         """Return the pods by their ordinals."""
         numbered = [(ordinal_of(stateful_set, pod), pod) for pod in self.pods(stateful_set)]
         return {ordinal: pod for ordinal, pod in numbered if ordinal is not None}
 
-    def _adopt(self, stateful_set: JsonObject) -> None:
+    def _adopt(self, stateful_set: KubeObject) -> None:
         """Take over pods without an owner that have a name and the labels of this StatefulSet."""
-        matches = label_matcher(selector_string(stateful_set["spec"]["selector"]))
+        matches = label_matcher(selector_string(stateful_set.spec["selector"]))
 
-        def edit(pod: JsonObject) -> None:
-            owners = pod["metadata"].setdefault("ownerReferences", [])
-            owners.append(owner_reference(stateful_set))
+        def edit(pod: KubeObject) -> None:
+            pod.metadata["ownerReferences"] = [*pod.owners, stateful_set.reference()]
 
-        for pod in self.registry.store.select(POD, namespace_of(stateful_set)):
-            is_mine = ordinal_of(stateful_set, pod) is not None and matches(labels_of(pod))
-            if is_mine and controller_uid(pod) is None and not is_terminating(pod):
-                self.registry.change(POD, namespace_of(pod), name_of(pod), edit)
+        for pod in self.registry.store.select(POD, stateful_set.namespace):
+            is_mine = ordinal_of(stateful_set, pod) is not None and matches(pod.labels)
+            if is_mine and pod.controller_uid is None and not pod.is_terminating:
+                self.registry.change(POD, *pod.key, edit)
 
-    def _replica(self, stateful_set: JsonObject, ordinal: int, pod: JsonObject) -> Replica:
-        return Replica(
-            ordinal=ordinal,
-            revision=labels_of(pod).get(REVISION_LABEL, ""),
-            is_available=self.seconds_until_available(stateful_set, pod) == 0,
-            is_terminating=is_terminating(pod),
-            has_ended=has_ended(pod),
-        )
+    def _replicas(self, stateful_set: KubeObject, pods: dict[int, KubeObject]) -> list[Replica]:
+        return [
+            Replica(
+                ordinal=ordinal,
+                revision=pod.labels.get(REVISION_LABEL, ""),
+                is_available=self.seconds_until_available(stateful_set, pod) == 0,
+                is_terminating=pod.is_terminating,
+                has_ended=pod.has_ended,
+            )
+            for ordinal, pod in pods.items()
+        ]
 
-    def _create(self, stateful_set: JsonObject, ordinal: int, revision: str) -> None:
-        place, name = namespace_of(stateful_set), f"{name_of(stateful_set)}-{ordinal}"
-        found = self.registry.store.get(CONTROLLER_REVISION, place, revision)
-        template: JsonObject = copy_of(found["data"]["spec"]["template"])
+    def _create(self, stateful_set: KubeObject, ordinal: int, revision: str) -> None:
+        name = f"{stateful_set.name}-{ordinal}"
+        found = self.registry.store.get(CONTROLLER_REVISION, stateful_set.namespace, revision)
+        template: JsonObject = found.copy()["data"]["spec"]["template"]
         template["spec"]["hostname"] = name
-        if service := stateful_set["spec"].get("serviceName"):
+        if service := stateful_set.spec.get("serviceName"):
             template["spec"]["subdomain"] = service
         labels = {REVISION_LABEL: revision, POD_NAME_LABEL: name, POD_INDEX_LABEL: str(ordinal)}
         try:
-            self.create_pod(stateful_set, template, name, labels=labels)
+            self.create_pod(stateful_set, template, name, labels)
         except ApiError as error:
             text = f"create Pod {name} failed error: {error.message}"
-            self.events.warning(stateful_set, "FailedCreate", text)
+            self.events.record(stateful_set, "Warning", "FailedCreate", text)
             raise
         self._did(stateful_set, "Create", name)
 
-    def _did(self, stateful_set: JsonObject, what: str, pod: str) -> None:
-        text = f"{what.lower()} Pod {pod} in StatefulSet {name_of(stateful_set)} successful"
-        self.events.normal(stateful_set, f"Successful{what}", text)
+    def _did(self, stateful_set: KubeObject, what: str, pod: str) -> None:
+        text = f"{what.lower()} Pod {pod} in StatefulSet {stateful_set.name} successful"
+        self.events.record(stateful_set, "Normal", f"Successful{what}", text)
 
-    def _write_counts(self, stateful_set: JsonObject, wanted: Wanted) -> None:
+    def _write_counts(self, stateful_set: KubeObject, wanted: Wanted) -> None:
         """Write the pod counts. As on a cluster, ``replicas`` includes terminating pods."""
         pods = self._numbered(stateful_set)
-        replicas = [self._replica(stateful_set, n, pod) for n, pod in pods.items()]
-        status = counts(wanted, replicas, ready=sum(map(is_ready, pods.values())))
-        status["observedGeneration"] = stateful_set["metadata"]["generation"]
+        replicas, ready = self._replicas(stateful_set, pods), sum(p.is_ready for p in pods.values())
+        status = counts(wanted, replicas, ready=ready)
+        status["observedGeneration"] = stateful_set.metadata["generation"]
         status["collisionCount"] = 0
         self.write_status(stateful_set, lambda _: status)
 
-    def _revisions(self, stateful_set: JsonObject) -> list[JsonObject]:
-        held = self.registry.store.select(CONTROLLER_REVISION, namespace_of(stateful_set))
-        return [found for found in held if controller_uid(found) == uid_of(stateful_set)]
+    def _revisions(self, stateful_set: KubeObject) -> list[KubeObject]:
+        held = self.registry.store.select(CONTROLLER_REVISION, stateful_set.namespace)
+        return [found for found in held if found.controller_uid == stateful_set.uid]
 
-    def _newest_revision(self, stateful_set: JsonObject) -> str:
+    def _newest_revision(self, stateful_set: KubeObject) -> str:
         """Return the name of the present template's revision; make it the newest one.
 
         One that an earlier StatefulSet of this name has left is taken over.
         """
-        template, place = stateful_set["spec"]["template"], namespace_of(stateful_set)
-        template_hash = hash_of(template)
-        name = f"{name_of(stateful_set)}-{template_hash}"
-        others = [it for it in self._revisions(stateful_set) if name_of(it) != name]
+        template, place = stateful_set.copy().spec["template"], stateful_set.namespace
+        template_hash, owners = hash_of(template), [stateful_set.reference()]
+        name = f"{stateful_set.name}-{template_hash}"
+        others = [found for found in self._revisions(stateful_set) if found.name != name]
         newest = max((int(found["revision"]) for found in others), default=0)
 
-        def renew(revision: JsonObject) -> None:
-            if controller_uid(revision) is None:
-                revision["metadata"]["ownerReferences"] = [owner_reference(stateful_set)]
+        def renew(revision: KubeObject) -> None:
+            if revision.controller_uid is None:
+                revision.metadata["ownerReferences"] = owners
             if int(revision["revision"]) <= newest:
                 revision["revision"] = newest + 1
 
         if self.registry.change(CONTROLLER_REVISION, place, name, renew) is None:
+            labels = (template.get("metadata") or {}).get("labels") or {}
+            labels = {**labels, _HASH_LABEL: template_hash}
             revision = {
-                "metadata": {
-                    "name": name,
-                    "labels": {**labels_of(template), _HASH_LABEL: template_hash},
-                    "ownerReferences": [owner_reference(stateful_set)],
-                },
-                "data": {"spec": {"template": {**copy_of(template), "$patch": "replace"}}},
+                "metadata": {"name": name, "labels": labels, "ownerReferences": owners},
+                "data": {"spec": {"template": {**template, "$patch": "replace"}}},
                 "revision": newest + 1,
             }
             self.registry.create(CONTROLLER_REVISION, revision, place)
         return name
 
-    def _forget_revisions(self, stateful_set: JsonObject, in_use: Collection[str]) -> None:
+    def _forget_revisions(self, stateful_set: KubeObject, in_use: Collection[str]) -> None:
         """Delete the oldest unused revisions beyond ``revisionHistoryLimit``."""
-        unused = [it for it in self._revisions(stateful_set) if name_of(it) not in in_use]
-        surplus = len(unused) - int(stateful_set["spec"]["revisionHistoryLimit"])
+        unused = [found for found in self._revisions(stateful_set) if found.name not in in_use]
+        surplus = len(unused) - int(stateful_set.spec["revisionHistoryLimit"])
         for found in sorted(unused, key=lambda it: int(it["revision"]))[: max(0, surplus)]:
             self.deletion.delete(CONTROLLER_REVISION, found)
 
 
-def ordinal_of(stateful_set: JsonObject, pod: JsonObject) -> int | None:
+def ordinal_of(stateful_set: KubeObject, pod: KubeObject) -> int | None:
     """Return the number in the pod's name; None if it has no name of this StatefulSet."""
-    found = _ORDINAL.fullmatch(name_of(pod))
-    return int(found[2]) if found and found[1] == name_of(stateful_set) else None
+    found = _ORDINAL.fullmatch(pod.name)
+    return int(found[2]) if found and found[1] == stateful_set.name else None
 
 
-def wanted_of(stateful_set: JsonObject, current: str, update: str) -> Wanted:
+def wanted_of(stateful_set: KubeObject, current: str, update: str) -> Wanted:
     """Return what the spec asks, with the names of the two revisions."""
-    spec = stateful_set["spec"]
+    spec = stateful_set.spec
     strategy = spec["updateStrategy"]
     rolling = strategy.get("rollingUpdate") or {}
     return Wanted(

@@ -11,14 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from lagbench.localkube.kube_objects import ApiError, JsonObject, JsonValue, copy_of, name_of
+from lagbench.localkube.kube_objects import ApiError, JsonObject, JsonValue, KubeObject
 
 Path: TypeAlias = tuple[str, ...]
-
 FieldSet: TypeAlias = frozenset[Path]
 
 ITSELF = "."
-
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 _KEYS: dict[tuple[str, str], tuple[str, ...]] = {
@@ -92,7 +90,7 @@ def value_step(value: JsonValue) -> str:
     return "v:" + json.dumps(value)
 
 
-def values_by_path(obj: JsonObject, *, is_custom: bool) -> dict[Path, JsonValue]:
+def values_by_path(obj: KubeObject, *, is_custom: bool) -> dict[Path, JsonValue]:
     """Return the leaves of an object: scalars, atomic lists, empty maps; keyed items as ``.``."""
     return {
         path: value
@@ -172,16 +170,15 @@ class Owner:
 
     def is_same(self, other: Owner) -> bool:
         """Return whether both entries have the same manager, operation and subresource."""
-        return (self.manager, self.operation, self.subresource) == (
-            other.manager,
-            other.operation,
-            other.subresource,
+        mine, theirs = (
+            (owner.manager, owner.operation, owner.subresource) for owner in (self, other)
         )
+        return mine == theirs
 
 
-def owners_of(obj: JsonObject) -> list[Owner]:
-    """Return the entries of an object."""
-    return [
+def owners_of(obj: KubeObject, writer: Owner) -> tuple[Owner | None, list[Owner]]:
+    """Return the writer's entry of an object, and those of all others."""
+    owners = [
         Owner(
             manager=entry.get("manager", ""),
             operation=entry.get("operation", "Update"),
@@ -190,11 +187,13 @@ def owners_of(obj: JsonObject) -> list[Owner]:
             api_version=entry.get("apiVersion", ""),
             at=entry.get("time", ""),
         )
-        for entry in obj["metadata"].get("managedFields") or ()
+        for entry in obj.metadata.get("managedFields") or ()
     ]
+    mine = next((owner for owner in owners if owner.is_same(writer)), None)
+    return mine, [owner for owner in owners if not owner.is_same(writer)]
 
 
-def _store_owners(obj: JsonObject, owners: list[Owner]) -> None:
+def _store_owners(obj: KubeObject, owners: list[Owner]) -> None:
     """Write the entries into ``obj`` in place; an entry without fields is dropped."""
     entries = [
         {
@@ -209,13 +208,13 @@ def _store_owners(obj: JsonObject, owners: list[Owner]) -> None:
         for owner in owners
         if owner.fields
     ]
-    obj["metadata"]["managedFields"] = entries
+    obj.metadata["managedFields"] = entries
     if not entries:
-        del obj["metadata"]["managedFields"]
+        del obj.metadata["managedFields"]
 
 
 def record_update(
-    before: JsonObject | None, after: JsonObject, writer: Owner, *, is_custom: bool
+    before: KubeObject | None, after: KubeObject, writer: Owner, *, is_custom: bool
 ) -> None:
     """Transfer the fields that a plain write changed from all other managers to ``writer``.
 
@@ -224,14 +223,11 @@ def record_update(
     old = values_by_path(before, is_custom=is_custom) if before else {}
     new = values_by_path(after, is_custom=is_custom)
     changed = frozenset(p for p, value in new.items() if p not in old or old[p] != value)
-    owners = owners_of(before) if before else []
-    mine = next((owner for owner in owners if owner.is_same(writer)), writer)
-    kept = [
-        replace(owner, fields=frozenset(p for p in owner.fields if p in new and p not in changed))
-        for owner in owners
-        if not owner.is_same(writer)
-    ]
-    fields = frozenset(path for path in mine.fields if path in new) | changed
+    mine, others = owners_of(before, writer) if before else (None, [])
+    mine = mine or writer
+    present = frozenset(new)
+    kept = [replace(owner, fields=(owner.fields & present) - changed) for owner in others]
+    fields = (mine.fields & present) | changed
     at = writer.at if changed or fields != mine.fields else mine.at
     _store_owners(after, [*kept, replace(writer, fields=fields, at=at)])
 
@@ -246,18 +242,16 @@ def without_nulls(value: JsonValue) -> JsonValue:
 
 
 def apply(
-    live: JsonObject | None, wanted: JsonObject, writer: Owner, *, force: bool, is_custom: bool
-) -> JsonObject:
+    live: KubeObject | None, wanted: KubeObject, writer: Owner, *, force: bool, is_custom: bool
+) -> KubeObject:
     """Return ``live`` with the manager's ``wanted`` merged in; neither is changed."""
     wanted_values = values_by_path(wanted, is_custom=is_custom)
     applied = frozenset(wanted_values)
     if live is None:
-        created = copy_of(wanted)
+        created = wanted.copy()
         _store_owners(created, [replace(writer, fields=applied)])
         return created
-    owners = owners_of(live)
-    mine = next((owner for owner in owners if owner.is_same(writer)), None)
-    others = [owner for owner in owners if not owner.is_same(writer)]
+    mine, others = owners_of(live, writer)
     live_values = values_by_path(live, is_custom=is_custom)
     conflicts = [
         (owner, path)
@@ -269,7 +263,7 @@ def apply(
         raise _conflict(live, conflicts)
     lost = frozenset(path for _, path in conflicts)
     others = [replace(owner, fields=owner.fields - lost) for owner in others]
-    merged: JsonObject = copy_of(_merge(live, wanted, (), is_custom=is_custom))
+    merged = KubeObject(_merge(live, wanted, (), is_custom=is_custom)).copy()
     if mine is not None:
         kept = applied.union(*(owner.fields for owner in others))
         for path in _removals(mine.fields - applied, kept, is_custom=is_custom):
@@ -279,7 +273,7 @@ def apply(
     return merged
 
 
-def _conflict(live: JsonObject, conflicts: list[tuple[Owner, Path]]) -> ApiError:
+def _conflict(live: KubeObject, conflicts: list[tuple[Owner, Path]]) -> ApiError:
     causes = []
     for owner, path in conflicts:
         where = f' with subresource "{owner.subresource}"' if owner.subresource else ""
@@ -287,7 +281,7 @@ def _conflict(live: JsonObject, conflicts: list[tuple[Owner, Path]]) -> ApiError
         causes.append({"reason": "FieldManagerConflict", "message": text, "field": display(path)})
     listing = "; ".join(f"{cause['message']}: {cause['field']}" for cause in causes)
     text = f"Apply failed with {len(causes)} conflict{'s' if len(causes) > 1 else ''}: {listing}"
-    return ApiError(409, "Conflict", text, causes=causes, name=name_of(live))
+    return ApiError(409, "Conflict", text, causes=causes, name=live.name)
 
 
 def _merge(live: JsonValue, wanted: JsonValue, path: Path, *, is_custom: bool) -> JsonValue:

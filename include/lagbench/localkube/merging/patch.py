@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lagbench.localkube.kube_objects import ApiError, JsonObject, JsonValue, bad_request, copy_of
+from copy import deepcopy
+
+from lagbench.localkube.kube_objects import ApiError, JsonObject, JsonValue, bad_request
 from lagbench.localkube.merging.apply import Path, keys_of_list
 
 MERGE = "application/merge-patch+json"
@@ -39,8 +41,8 @@ def _unsupported(content_type: str, allowed: str) -> ApiError:
 def merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
     """Return ``target`` with an RFC 7386 merge patch applied: null removes, lists are replaced."""
     if not isinstance(patch, dict):
-        return copy_of(patch)
-    merged = copy_of(target) if isinstance(target, dict) else {}
+        return deepcopy(patch)
+    merged = deepcopy(target) if isinstance(target, dict) else {}
     for name, value in patch.items():
         if value is None:
             merged.pop(name, None)
@@ -53,7 +55,7 @@ def json_patch(target: JsonObject, operations: JsonValue) -> JsonObject:
     """Return ``target`` with an RFC 6902 list of operations applied."""
     if not isinstance(operations, list):
         raise bad_request("a JSON patch must be a list of operations")
-    document: JsonValue = copy_of(target)
+    document: JsonValue = deepcopy(target)
     for operation in operations:
         try:
             document = _one_operation(document, operation)
@@ -74,7 +76,7 @@ def _one_operation(document: JsonValue, operation: JsonObject) -> JsonValue:
         return document
     if kind in ("move", "copy"):
         source = _pointer(operation["from"])
-        value = copy_of(_at(document, source))
+        value = deepcopy(_at(document, source))
         if kind == "move":
             _take_out(document, source)
         return _put_in(document, path, value)
@@ -110,27 +112,27 @@ def _take_out(document: JsonValue, path: list[str]) -> None:
 
 def _put_in(document: JsonValue, path: list[str], value: JsonValue) -> JsonValue:
     if not path:
-        return copy_of(value)
+        return deepcopy(value)
     parent = _at(document, path[:-1])
     if isinstance(parent, list):
         index = len(parent) if path[-1] == "-" else int(path[-1])
         if not 0 <= index <= len(parent):
             raise IndexError(f"index {index} of a list of {len(parent)}")
-        parent.insert(index, copy_of(value))
+        parent.insert(index, deepcopy(value))
     else:
-        parent[path[-1]] = copy_of(value)
+        parent[path[-1]] = deepcopy(value)
     return document
 
 
 def strategic_merge_patch(target: JsonValue, patch: JsonValue, path: Path = ()) -> JsonValue:
     """Return ``target`` with a strategic merge patch applied: keyed lists are merged by item."""
     if not isinstance(patch, dict):
-        return copy_of(patch)
+        return deepcopy(patch)
     if patch.get("$patch") == "replace":
-        return {name: copy_of(value) for name, value in patch.items() if name != "$patch"}
+        return {name: deepcopy(value) for name, value in patch.items() if name != "$patch"}
     if patch.get("$patch") == "delete":
         return {}
-    merged = copy_of(target) if isinstance(target, dict) else {}
+    merged = deepcopy(target) if isinstance(target, dict) else {}
     if "$retainKeys" in patch:
         merged = {name: value for name, value in merged.items() if name in patch["$retainKeys"]}
     for name, value in patch.items():
@@ -152,7 +154,7 @@ def _patch_list(target: JsonValue, patch: list[JsonValue], path: Path) -> list[J
     # A strategic merge identifies items by one field: the first of an apply's keys.
     keys = keys_of_list(path, is_custom=False)[:1]
     if not keys or not isinstance(target, list) or {"$patch": "replace"} in patch:
-        return [copy_of(item) for item in patch if item != {"$patch": "replace"}]
+        return [deepcopy(item) for item in patch if item != {"$patch": "replace"}]
     key = keys[0]
     items = list(target)
     for change in patch:

@@ -14,11 +14,8 @@ from lagbench.localkube.node.pod_environment import ContainerConfigFault, Launch
 
 # Kubernetes: at once, then 10 s, doubled up to 5 min; reset after 10 min without a crash.
 _FIRST_BACK_OFF_SECONDS = 10.0
-
 _LONGEST_BACK_OFF_SECONDS = 300.0
-
 _BACK_OFF_RESET_SECONDS = 600.0
-
 _CONFIG_RETRY_SECONDS = 2.0
 
 

@@ -13,19 +13,16 @@ import logging
 import signal
 from collections.abc import Coroutine
 
-from lagbench.errors import NotReady
+from lagbench.localkube.kinds import POD
 from lagbench.localkube.kube_objects import (
     ApiError,
     JsonObject,
+    KubeObject,
+    LocalkubeError,
     bad_request,
-    is_terminating,
-    name_of,
-    namespace_of,
-    uid_of,
 )
 from lagbench.localkube.node.pod_worker import NodeParts, PodWorker
 from lagbench.localkube.storage.object_store import Change
-from lagbench.localkube.storage.resources import POD
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +52,7 @@ class Node:
         """Stop all pods by their grace periods, within ``limit_seconds``; accept no new pods."""
         self._is_closing = True
         for worker in self.workers():
-            grace = float(worker.pod["spec"]["terminationGracePeriodSeconds"])
+            grace = float(worker.pod.spec["terminationGracePeriodSeconds"])
             self._spawn(worker.stop(min(grace, limit_seconds)))
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -65,7 +62,7 @@ class Node:
         for worker in self.workers():
             self._spawn(worker.stop(0))
 
-    def send_signal(self, pod: JsonObject, body: JsonObject) -> JsonObject:
+    def send_signal(self, pod: KubeObject, body: JsonObject) -> JsonObject:
         """Send the signal of ``body``, a mapping of ``signal`` and, for SIGSTOP, ``seconds``.
 
         :raises ApiError: the body is wrong, or the pod has no running process.
@@ -80,23 +77,22 @@ class Node:
                 f"seconds: {seconds!r} must be a number above 0 and at most "
                 f"{_LONGEST_STOP_SECONDS:g}: the pod continues then by itself"
             )
-        uid = uid_of(pod)
-        worker = self._workers.get(uid)
+        worker = self._workers.get(pod.uid)
         if worker is None or not worker.running_pids():
-            raise ApiError(409, "Conflict", f"pod {name_of(pod)!r} has no running process")
-        if (end := self._ends_of_stops.pop(uid, None)) is not None:
+            raise ApiError(409, "Conflict", f"pod {pod.name!r} has no running process")
+        if (end := self._ends_of_stops.pop(pod.uid, None)) is not None:
             end.cancel()
         worker.send_signal(signum)
         if is_stop and seconds is not None:
             loop = asyncio.get_running_loop()
             end = loop.call_later(float(seconds), worker.send_signal, signal.SIGCONT)
-            self._ends_of_stops[uid] = end
+            self._ends_of_stops[pod.uid] = end
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
     def _on_change(self, change: Change) -> None:
         if change.resource != POD:
             return
-        worker = self._workers.get(uid_of(change.obj))
+        worker = self._workers.get(change.obj.uid)
         if change.kind == "ADDED":
             self._take_over(change.obj)
             return
@@ -104,8 +100,8 @@ class Node:
             if worker is not None:  # removed without grace: none of its processes may stay
                 self._spawn(worker.stop(0))
             return
-        grace = change.obj["metadata"].get("deletionGracePeriodSeconds")
-        before = (change.previous or change.obj)["metadata"].get("deletionGracePeriodSeconds")
+        grace = change.obj.metadata.get("deletionGracePeriodSeconds")
+        before = (change.previous or change.obj).metadata.get("deletionGracePeriodSeconds")
         if grace is None or grace == before:
             return
         if worker is not None:
@@ -113,36 +109,34 @@ class Node:
         elif grace > 0:
             self._finish(change.obj)
 
-    def _take_over(self, pod: JsonObject) -> None:
-        events = self._parts.events
-        if self._is_closing:
-            events.warning(pod, "FailedScheduling", "localkube is stopping")
-            return
-        try:
-            worker = PodWorker(pod, self._parts)
-        except NotReady as error:  # no free port left
-            events.warning(pod, "FailedScheduling", str(error))
-        except Exception as error:  # a field of an unexpected shape must not stop the node
-            _log.exception("pod %s cannot be run", name_of(pod))
-            events.warning(pod, "Failed", f"localkube cannot run this pod: {error!r}")
-        else:
-            self._workers[uid_of(pod)] = worker
-            self._spawn(self._run(worker))
+    def _take_over(self, pod: KubeObject) -> None:
+        problem = "FailedScheduling", "localkube is stopping"
+        if not self._is_closing:
+            try:
+                worker = self._workers[pod.uid] = PodWorker(pod, self._parts)
+            except LocalkubeError as error:  # no free port left
+                problem = "FailedScheduling", str(error)
+            except Exception as error:  # a field of an unexpected shape must not stop the node
+                _log.exception("pod %s cannot be run", pod.name)
+                problem = "Failed", f"localkube cannot run this pod: {error!r}"
+            else:
+                self._spawn(self._run(worker))
+                return
+        self._parts.events.record(pod, "Warning", *problem)
 
     async def _run(self, worker: PodWorker) -> None:
         try:
             await worker.run()
         finally:
-            self._workers.pop(worker.uid, None)
-        pod = self._store.find(POD, namespace_of(worker.pod), name_of(worker.pod))
-        if pod is not None and uid_of(pod) == worker.uid and is_terminating(pod):
+            self._workers.pop(worker.pod.uid, None)
+        pod = self._store.find(POD, *worker.pod.key)
+        if pod is not None and pod.uid == worker.pod.uid and pod.is_terminating:
             self._finish(pod)
 
-    def _finish(self, pod: JsonObject) -> None:
+    def _finish(self, pod: KubeObject) -> None:
         """Remove a terminating pod without processes, unless it still has finalizers."""
-        marked = self._parts.registry.mark_deleted(POD, pod, 0)
-        if not marked["metadata"].get("finalizers"):
-            self._store.remove(POD, namespace_of(pod), name_of(pod))
+        if not self._parts.registry.mark_deleted(POD, pod, 0).finalizers:
+            self._store.remove(POD, *pod.key)
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)

@@ -10,27 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lagbench.adapters.process.processes import COMES_FIRST as FIRST
-from lagbench.adapters.process.processes import ORDINARY
-from lagbench.localkube.kube_objects import (
-    COMES_FIRST,
-    JsonObject,
-    annotations_of,
-    labels_of,
-    name_of,
-    namespace_of,
-    port_annotation,
-    uid_of,
-)
+from lagbench.localkube.kinds import CONFIG_MAP, SECRET, SERVICE, Resource
+from lagbench.localkube.kube_objects import COMES_FIRST, JsonObject, KubeObject, port_annotation
+from lagbench.localkube.processes import COMES_FIRST as FIRST
+from lagbench.localkube.processes import ORDINARY
 from lagbench.localkube.storage.object_store import Store
-from lagbench.localkube.storage.resources import CONFIG_MAP, SECRET, SERVICE, Resource
-from lagbench.shown import looks_secret
 
 POD_ADDRESS = "127.0.0.1"
 _REFERENCE = re.compile(r"\$(\$|\(([A-Za-z_.-][\w.-]*)\))")
 _SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['([^']+)'\]$")
-_OF_OTHERS = re.compile(r"^(AIRFLOW|SSH)_")
-"""Settings of an Airflow that may have started localkube, and of the user's log-in."""
+# What a pod gets of an environment that nobody chose for it: it may hold secrets.
+_HARMLESS = re.compile(
+    r"PATH|HOME|USER|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TERM|VIRTUAL_ENV|PYTHON\w*|LD_LIBRARY_PATH"
+)
 
 
 class ContainerConfigFault(Exception):
@@ -59,19 +51,16 @@ class NodeEnvironment:
 
 
 def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return localkube's own environment in the form that pods inherit: without secrets.
+    """Return the part of localkube's own environment that pods get if nobody chooses another."""
+    return {name: value for name, value in environment.items() if _HARMLESS.fullmatch(name)}
 
-    ``python`` is the interpreter that runs localkube, so pods see the same installed packages.
-    """
-    kept = {
-        name: value
-        for name, value in environment.items()
-        if not looks_secret(name, value) and not _OF_OTHERS.search(name.upper())
-    }
+
+def with_own_python(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment whose ``python`` runs localkube: pods see the same packages."""
     own_folder = str(Path(sys.executable).parent)
-    kept["PATH"] = os.pathsep.join([own_folder, environment.get("PATH", os.defpath)])
-    kept.setdefault("PYTHONUNBUFFERED", "1")  # as in images, so that a followed log is live
-    return kept
+    path = os.pathsep.join([own_folder, environment.get("PATH", os.defpath)])
+    # Unbuffered, as in images, so that a followed log is live.
+    return {"PYTHONUNBUFFERED": "1", **environment, "PATH": path}
 
 
 def variable_of(kind: str, name: str) -> str:
@@ -80,7 +69,7 @@ def variable_of(kind: str, name: str) -> str:
 
 
 def plan_launch(
-    pod: JsonObject,
+    pod: KubeObject,
     container: JsonObject,
     ports: Mapping[str, int],
     node: NodeEnvironment,
@@ -108,13 +97,10 @@ def plan_launch(
         declared[variable["name"]] = value
     declared.update(own)
     environment = {**node.inherited, **_service_variables(pod, node.store), **declared}
-    if (
-        pod["spec"].get("automountServiceAccountToken") is not False
-        and "KUBECONFIG" not in declared
-    ):
+    if pod.spec.get("automountServiceAccountToken") is not False and "KUBECONFIG" not in declared:
         environment["KUBECONFIG"] = str(node.kubeconfig)
     if "HOSTNAME" not in declared:
-        environment["HOSTNAME"] = str(pod["spec"].get("hostname") or name_of(pod))
+        environment["HOSTNAME"] = str(pod.spec.get("hostname") or pod.name)
     command = [
         _expand(part, environment)
         for part in [*(container.get("command") or ()), *(container.get("args") or ())]
@@ -132,12 +118,12 @@ def plan_launch(
         environment,
         Path(working_dir) if working_dir else folder,
         has_own_folder=not working_dir,
-        niceness=FIRST if annotations_of(pod).get(COMES_FIRST) == "true" else ORDINARY,
+        niceness=FIRST if pod.annotations.get(COMES_FIRST) == "true" else ORDINARY,
     )
 
 
 def _volume_folders(
-    pod: JsonObject, container: JsonObject, store: Store, folder: Path
+    pod: KubeObject, container: JsonObject, store: Store, folder: Path
 ) -> dict[str, str]:
     """Make a folder of the pod for each emptyDir and ConfigMap that the container mounts.
 
@@ -145,7 +131,7 @@ def _volume_folders(
     """
     mounted = {mount.get("name") for mount in container.get("volumeMounts") or ()}
     folders = {}
-    for volume in pod["spec"].get("volumes") or ():
+    for volume in pod.spec.get("volumes") or ():
         if volume.get("name") not in mounted or not {"emptyDir", "configMap"} & set(volume):
             continue
         place = folder / "volumes" / str(volume["name"])
@@ -168,7 +154,7 @@ def _expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
-def _value_from(source: JsonObject, pod: JsonObject, store: Store) -> str | None:
+def _value_from(source: JsonObject, pod: KubeObject, store: Store) -> str | None:
     if "fieldRef" in source:
         return _pod_field(pod, str(source["fieldRef"].get("fieldPath", "")))
     kind, resource = ("configMapKeyRef", CONFIG_MAP)
@@ -179,13 +165,13 @@ def _value_from(source: JsonObject, pod: JsonObject, store: Store) -> str | None
     if value is None and not reference.get("optional"):
         raise ContainerConfigFault(
             f"couldn't find key {reference.get('key')!r} of {kind} {reference.get('name')!r} "
-            f"in namespace {namespace_of(pod)}"
+            f"in namespace {pod.namespace}"
         )
     return value
 
 
 def _all_of(
-    resource: Resource, reference: JsonObject, pod: JsonObject, store: Store
+    resource: Resource, reference: JsonObject, pod: KubeObject, store: Store
 ) -> dict[str, str]:
     """Return the data of a ConfigMap or Secret, which must exist unless it is optional."""
     data = _data_of(resource, reference, pod, store)
@@ -195,9 +181,9 @@ def _all_of(
 
 
 def _data_of(
-    resource: Resource, reference: JsonObject, pod: JsonObject, store: Store
+    resource: Resource, reference: JsonObject, pod: KubeObject, store: Store
 ) -> dict[str, str] | None:
-    found = store.find(resource, namespace_of(pod), str(reference.get("name")))
+    found = store.find(resource, pod.namespace, str(reference.get("name")))
     if found is None:
         return None
     data = dict(found.get("data") or {})
@@ -207,31 +193,31 @@ def _data_of(
     return data
 
 
-def _pod_field(pod: JsonObject, path: str) -> str:
+def _pod_field(pod: KubeObject, path: str) -> str:
     simple = {
-        "metadata.name": name_of(pod),
-        "metadata.namespace": namespace_of(pod),
-        "metadata.uid": uid_of(pod),
+        "metadata.name": pod.name,
+        "metadata.namespace": pod.namespace,
+        "metadata.uid": pod.uid,
         "spec.nodeName": "localkube",
-        "spec.serviceAccountName": pod["spec"].get("serviceAccountName", "default"),
+        "spec.serviceAccountName": pod.spec.get("serviceAccountName", "default"),
         "status.podIP": POD_ADDRESS,
         "status.hostIP": POD_ADDRESS,
     }
     if path in simple:
         return str(simple[path])
     if found := _SUBSCRIPT.match(path):
-        entries = labels_of(pod) if found[1] == "labels" else annotations_of(pod)
+        entries = pod.labels if found[1] == "labels" else pod.annotations
         return entries.get(found[2], "")
     raise ContainerConfigFault(f"fieldRef {path!r} is not supported by localkube")
 
 
-def _service_variables(pod: JsonObject, store: Store) -> dict[str, str]:
+def _service_variables(pod: KubeObject, store: Store) -> dict[str, str]:
     """Return the variables with the addresses of the services in the pod's namespace."""
     variables: dict[str, str] = {}
-    for service in store.select(SERVICE, namespace_of(pod)):
-        prefix = f"{name_of(service)}_SERVICE"
-        for index, port in enumerate(service["spec"].get("ports") or ()):
-            number = annotations_of(service).get(port_annotation(port, "port"))
+    for service in store.select(SERVICE, pod.namespace):
+        prefix = f"{service.name}_SERVICE"
+        for index, port in enumerate(service.spec.get("ports") or ()):
+            number = service.annotations.get(port_annotation(port, "port"))
             if number is None:
                 continue
             variables[variable_of(prefix, "HOST")] = POD_ADDRESS

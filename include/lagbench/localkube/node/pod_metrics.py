@@ -10,16 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from lagbench.localkube.kube_objects import (
-    JsonObject,
-    labels_of,
-    name_of,
-    namespace_of,
-    not_found,
-    rfc3339,
-)
+from lagbench.localkube.kinds import POD_METRICS
+from lagbench.localkube.kube_objects import KubeObject, not_found, rfc3339
 from lagbench.localkube.node.pod_worker import PodWorker
-from lagbench.localkube.storage.resources import POD_METRICS
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -82,21 +75,21 @@ class PodMetrics:
                 self._sample()
             await asyncio.sleep(_SAMPLE_SECONDS)
 
-    def of_pods(self, namespace: str) -> list[JsonObject]:
+    def of_pods(self, namespace: str) -> list[KubeObject]:
         """Return the PodMetrics of running pods; a pod younger than the window is left out."""
         if not self._samples or self._clock() - self._samples[-1][0] >= _SHORTEST_WINDOW_SECONDS:
             self._sample()
         found = [
             self._metrics_of(worker)
             for worker in self._workers()
-            if not namespace or namespace_of(worker.pod) == namespace
+            if not namespace or worker.pod.namespace == namespace
         ]
         return [item for item in found if item is not None]
 
-    def of_pod(self, namespace: str, name: str) -> JsonObject:
+    def of_pod(self, namespace: str, name: str) -> KubeObject:
         """Return the PodMetrics of one pod."""
         for item in self.of_pods(namespace):
-            if item["metadata"]["name"] == name:
+            if item.name == name:
                 return item
         raise not_found(POD_METRICS.qualified_plural, name)
 
@@ -106,7 +99,7 @@ class PodMetrics:
         while now - self._samples[0][0] > _LONGEST_WINDOW_SECONDS:
             self._samples.popleft()
 
-    def _metrics_of(self, worker: PodWorker) -> JsonObject | None:
+    def _metrics_of(self, worker: PodWorker) -> KubeObject | None:
         newest_at, newest = self._samples[-1]
         containers, windows = [], []
         for name, session in worker.running_pids().items():
@@ -124,16 +117,17 @@ class PodMetrics:
         if not containers:
             return None
         now = rfc3339(time.time())
-        return {
-            "kind": "PodMetrics",
-            "apiVersion": POD_METRICS.api_version,
-            "metadata": {
-                "name": name_of(worker.pod),
-                "namespace": namespace_of(worker.pod),
-                "creationTimestamp": now,
-                "labels": dict(labels_of(worker.pod)),
-            },
-            "timestamp": now,
-            "window": f"{min(windows):.3f}s",
-            "containers": containers,
+        metadata = {
+            "name": worker.pod.name,
+            "namespace": worker.pod.namespace,
+            "creationTimestamp": now,
+            "labels": dict(worker.pod.labels),
         }
+        return KubeObject(
+            kind=POD_METRICS.kind,
+            apiVersion=POD_METRICS.api_version,
+            metadata=metadata,
+            timestamp=now,
+            window=f"{min(windows):.3f}s",
+            containers=containers,
+        )

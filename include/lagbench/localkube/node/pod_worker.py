@@ -6,27 +6,24 @@ import asyncio
 import signal
 from dataclasses import dataclass
 
-from lagbench.core.scenario.run_names import PORT_ANNOTATION
-from lagbench.core.workload_state import PROBE_KINDS
 from lagbench.localkube.controllers.events import EventRecorder
-from lagbench.localkube.controllers.services import PortPool
+from lagbench.localkube.kinds import POD
 from lagbench.localkube.kube_objects import (
+    PORT,
+    PROBE_KINDS,
     READY_AT_NS,
     STARTED_AT_NS,
     JsonObject,
-    annotate,
-    annotations_of,
-    name_of,
-    namespace_of,
+    KubeObject,
     rfc3339,
     set_condition,
-    uid_of,
 )
-from lagbench.localkube.node.container_process import ContainerStarter, PodLogs
+from lagbench.localkube.node.container_process import ContainerStarter
 from lagbench.localkube.node.container_runner import ContainerRunner, Probe
 from lagbench.localkube.node.pod_environment import POD_ADDRESS, NodeEnvironment, plan_launch
+from lagbench.localkube.node.pod_logs import PodLogs
+from lagbench.localkube.ports import PortPool
 from lagbench.localkube.storage.object_registry import Registry
-from lagbench.localkube.storage.resources import POD
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +41,20 @@ class NodeParts:
 class PodWorker:
     """Runs one pod and keeps its status up to date."""
 
-    def __init__(self, pod: JsonObject, node: NodeParts) -> None:
+    def __init__(self, pod: KubeObject, node: NodeParts) -> None:
         """Take the pod over; ``run`` starts it."""
         self.pod = pod
-        self.uid = uid_of(pod)
         self._node = node
         self._ports: dict[str, int] = {}  # loopback ports by name
         self._port_numbers: dict[int, int] = {}  # and by the declared number
-        for container in pod["spec"]["containers"]:
+        for container in pod.spec["containers"]:
             for port in container.get("ports") or ():
                 number, taken = int(port["containerPort"]), node.ports.take()
                 self._ports[str(port.get("name") or number)] = taken
                 self._port_numbers[number] = taken
-        inits = pod["spec"].get("initContainers") or ()
+        inits = pod.spec.get("initContainers") or ()
         self._inits = [self._runner(container, is_init=True) for container in inits]
-        self._mains = [self._runner(c, is_init=False) for c in pod["spec"]["containers"]]
+        self._mains = [self._runner(c, is_init=False) for c in pod.spec["containers"]]
         self._is_stopping = False
 
     def running_pids(self) -> dict[str, int]:
@@ -101,7 +97,7 @@ class PodWorker:
         await asyncio.gather(*(r.stop(grace_seconds) for r in [*self._inits, *self._mains]))
 
     def _runner(self, container: JsonObject, *, is_init: bool) -> ContainerRunner:
-        spec, environment = self.pod["spec"], self._node.environment
+        spec, environment = self.pod.spec, self._node.environment
         policy = spec["restartPolicy"]
         if is_init and policy != "Never":
             policy = "OnFailure"
@@ -137,20 +133,20 @@ class PodWorker:
         """Write the pod's status as it is now."""
         now_ns = self._node.registry.now_ns()
 
-        def edit(pod: JsonObject) -> None:
-            if uid_of(pod) != self.uid:
+        def edit(pod: KubeObject) -> None:
+            if pod.uid != self.pod.uid:
                 return
-            pod["spec"]["nodeName"] = "localkube"
-            pod["status"] = self._status(pod, rfc3339(now_ns / 1e9))
+            pod.spec["nodeName"] = "localkube"
+            pod["status"] = self._status(pod.status, rfc3339(now_ns / 1e9))
             started = [r.first_started_at_ns for r in self._mains if r.first_started_at_ns]
             if started:
-                annotate(pod, STARTED_AT_NS, str(min(started)))
-            if self._all_ready() and READY_AT_NS not in annotations_of(pod):
-                annotate(pod, READY_AT_NS, str(now_ns))
+                pod.annotate(STARTED_AT_NS, min(started))
+            if self._all_ready() and READY_AT_NS not in pod.annotations:
+                pod.annotate(READY_AT_NS, now_ns)
             for name, number in self._ports.items():
-                annotate(pod, PORT_ANNOTATION + name, str(number))
+                pod.annotate(PORT + name, number)
 
-        self._node.registry.change(POD, namespace_of(self.pod), name_of(self.pod), edit)
+        self._node.registry.change(POD, *self.pod.key, edit)
 
     def _all_ready(self) -> bool:
         return all(runner.is_ready for runner in self._mains)
@@ -164,11 +160,11 @@ class PodWorker:
         has_started = any(runner.first_started_at_ns for runner in self._mains)
         return "Running" if has_started else "Pending"
 
-    def _status(self, pod: JsonObject, now: str) -> JsonObject:
-        before, phase = pod.get("status") or {}, self._phase()
+    def _status(self, before: JsonObject, now: str) -> JsonObject:
+        phase = self._phase()
         status: JsonObject = {
             "phase": phase,
-            "conditions": [dict(entry) for entry in before.get("conditions") or ()],
+            "conditions": list(before.get("conditions") or ()),
             "hostIP": POD_ADDRESS,
             "podIP": POD_ADDRESS,
             "podIPs": [{"ip": POD_ADDRESS}],

@@ -1,16 +1,37 @@
-"""Fill in the API server's defaults for fields that clients or controllers rely on.
+"""The API server's defaults for fields that clients or controllers rely on, and its rules.
 
-Each function changes the object in place and keeps the given values.
+A default is set in place and keeps what was given; a broken rule is a pair of field and message.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from lagbench.core.workload_state import PROBE_KINDS, selector_string
-from lagbench.localkube.kube_objects import JsonObject
-from lagbench.localkube.storage.selectors import label_matcher
+from lagbench.localkube.kube_objects import (
+    PROBE_KINDS,
+    JsonObject,
+    label_matcher,
+    selector_string,
+)
+
+Faults: TypeAlias = list[tuple[str, str]]
+
+_POD_DEFAULTS = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+}
+_PROBE_DEFAULTS = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+}
+_PERCENT = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_PODS = {"type": "Pods", "value": 4, "periodSeconds": 15}
 
 
 def fill(target: JsonObject, **usual: Any) -> JsonObject:
@@ -22,46 +43,33 @@ def fill(target: JsonObject, **usual: Any) -> JsonObject:
 
 def default_pod(pod: JsonObject) -> None:
     """Fill in a Pod."""
-    default_pod_spec(pod.setdefault("spec", {}))
+    _default_pod_spec(pod.setdefault("spec", {}))
 
 
-def default_pod_spec(spec: JsonObject) -> None:
+def _default_pod_spec(spec: JsonObject) -> None:
     """Fill in the spec of a pod or of a pod template."""
-    fill(
-        spec,
-        restartPolicy="Always",
-        terminationGracePeriodSeconds=30,
-        dnsPolicy="ClusterFirst",
-        schedulerName="default-scheduler",
-        securityContext={},
-    )
+    fill(spec, **_POD_DEFAULTS, securityContext={})
     for container in [*_objects(spec, "containers"), *_objects(spec, "initContainers")]:
-        _default_container(container)
-
-
-def _default_container(container: JsonObject) -> None:
-    image = str(container.get("image", ""))
-    is_latest = ":" not in image.rsplit("/", 1)[-1] or image.endswith(":latest")
-    fill(
-        container,
-        imagePullPolicy="Always" if is_latest and image else "IfNotPresent",
-        resources={},
-        terminationMessagePath="/dev/termination-log",
-        terminationMessagePolicy="File",
-    )
-    resources = container["resources"]
-    if isinstance(resources, dict) and resources.get("limits"):
-        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
-    for port in _objects(container, "ports"):
-        fill(port, protocol="TCP")
-    for variable in _objects(container, "env"):
-        reference = (variable.get("valueFrom") or {}).get("fieldRef")
-        if isinstance(reference, dict):
-            fill(reference, apiVersion="v1")
-    for kind in PROBE_KINDS:
-        probe = container.get(kind)
-        if isinstance(probe, dict):
-            fill(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
+        image = str(container.get("image", ""))
+        is_latest = ":" not in image.rsplit("/", 1)[-1] or image.endswith(":latest")
+        fill(
+            container,
+            imagePullPolicy="Always" if is_latest and image else "IfNotPresent",
+            resources={},
+            terminationMessagePath="/dev/termination-log",
+            terminationMessagePolicy="File",
+        )
+        resources = container["resources"]
+        if isinstance(resources, dict) and resources.get("limits"):
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+        for port in _objects(container, "ports"):
+            fill(port, protocol="TCP")
+        for variable in _objects(container, "env"):
+            reference = (variable.get("valueFrom") or {}).get("fieldRef")
+            if isinstance(reference, dict):
+                fill(reference, apiVersion="v1")
+        for probe in filter(None, map(container.get, PROBE_KINDS)):
+            fill(probe, **_PROBE_DEFAULTS)
             if isinstance(probe.get("httpGet"), dict):
                 fill(probe["httpGet"], path="/", scheme="HTTP")
 
@@ -73,7 +81,7 @@ def default_deployment(deployment: JsonObject) -> None:
     strategy = fill(spec.setdefault("strategy", {}), type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         fill(strategy.setdefault("rollingUpdate", {}), maxSurge="25%", maxUnavailable="25%")
-    default_pod_spec(_template_spec(spec))
+    _default_pod_spec(_template_spec(spec))
 
 
 def default_stateful_set(stateful_set: JsonObject) -> None:
@@ -88,7 +96,7 @@ def default_stateful_set(stateful_set: JsonObject) -> None:
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
         fill(strategy["rollingUpdate"], partition=0)
-    default_pod_spec(_template_spec(spec))
+    _default_pod_spec(_template_spec(spec))
 
 
 def default_job(job: JsonObject) -> None:
@@ -98,9 +106,9 @@ def default_job(job: JsonObject) -> None:
     fill(spec, suspend=False)
     # No default for restartPolicy: Always is not allowed in a Job, so leaving it out is an error.
     template_spec = _template_spec(spec)
-    given = template_spec.get("restartPolicy")
-    default_pod_spec(template_spec)
-    if given is None:
+    is_given = template_spec.get("restartPolicy") is not None
+    _default_pod_spec(template_spec)
+    if not is_given:
         del template_spec["restartPolicy"]
     uid, name = job["metadata"].get("uid"), job["metadata"].get("name")
     if uid and name and not spec.get("manualSelector"):
@@ -138,9 +146,7 @@ def default_autoscaler(autoscaler: JsonObject) -> None:
     behavior = spec.get("behavior")
     if not isinstance(behavior, dict):
         return
-    percent = {"type": "Percent", "value": 100, "periodSeconds": 15}
-    pods = {"type": "Pods", "value": 4, "periodSeconds": 15}
-    for side, policies in (("scaleUp", [pods, percent]), ("scaleDown", [percent])):
+    for side, policies in (("scaleUp", [_PODS, _PERCENT]), ("scaleDown", [_PERCENT])):
         rules = behavior[side] = fill(behavior.get(side) or {}, selectPolicy="Max")
         if rules.get("policies") is None:
             rules["policies"] = [dict(policy) for policy in policies]
@@ -153,43 +159,35 @@ def _template_spec(spec: JsonObject) -> JsonObject:
     return found
 
 
-def _objects(parent: JsonObject, field: str) -> list[dict[str, Any]]:
+def _objects(parent: JsonObject, field: str) -> list[JsonObject]:
     """Return the list of objects in ``field``; validation reports other shapes."""
     found = parent.get(field)
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
-Faults: TypeAlias = list[tuple[str, str]]
-
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-_VARIABLE_SOURCES = frozenset({"fieldRef", "configMapKeyRef", "secretKeyRef"})
-
+_VARIABLE_SOURCES = ("configMapKeyRef", "fieldRef", "secretKeyRef")
 _STATEFUL_SET_MAY_CHANGE = (
     *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit"),
     *("persistentVolumeClaimRetentionPolicy", "minReadySeconds"),
 )
-
 _REQUIRED = "Required value"
 
 
-def required(parent: JsonObject, path: str, *fields: str) -> Faults:
+def _required(parent: JsonObject, path: str, *fields: str) -> Faults:
     """Check that ``parent``, which is found at ``path``, has the fields."""
-    return [(f"{path}.{field}", _REQUIRED) for field in fields if not parent.get(field)]
+    return [(f"{path}.{field}", _REQUIRED) for field in fields if parent.get(field) in (None, "")]
 
 
-def one_of(parent: JsonObject, path: str, field: str, *allowed: str) -> Faults:
+def _one_of(parent: JsonObject, path: str, field: str, *allowed: str) -> Faults:
     """Check that ``field`` is one of the allowed values."""
     value = parent.get(field)
-    if value in allowed:
-        return []
     text = f"Unsupported value: {value!r}: supported values: {', '.join(allowed)}"
-    return [(f"{path}.{field}", text)]
+    return [] if value in allowed else [(f"{path}.{field}", text)]
 
 
-def integers(
+def _integers(
     parent: JsonObject, path: str, lowest: int, *fields: str, highest: int = 2**31 - 1
 ) -> Faults:
     """Check that each field is absent or a whole number in range."""
@@ -210,10 +208,9 @@ def name_faults(name: object) -> Faults:
     """Check ``metadata.name``: a lower-case DNS name of at most 253 characters."""
     if not name:
         return [("metadata.name", f"{_REQUIRED}: name or generateName is required")]
-    if isinstance(name, str) and _NAME.fullmatch(name):
-        return []
     text = f"Invalid value: {name!r}: must be a lowercase RFC 1123 subdomain, such as my-name.1"
-    return [("metadata.name", text)]
+    is_valid = isinstance(name, str) and _NAME.fullmatch(name)
+    return [] if is_valid else [("metadata.name", text)]
 
 
 def _label_faults(field: str, value: str) -> Faults:
@@ -231,8 +228,8 @@ def _pod_spec_faults(spec: Any, path: str) -> Faults:
     """Check the spec of a pod or pod template found at ``path``."""
     if not isinstance(spec, dict):
         return [(path, _REQUIRED)]
-    faults = one_of(spec, path, "restartPolicy", "Always", "OnFailure", "Never")
-    faults += integers(spec, path, 0, "terminationGracePeriodSeconds")
+    faults = _one_of(spec, path, "restartPolicy", "Always", "OnFailure", "Never")
+    faults += _integers(spec, path, 0, "terminationGracePeriodSeconds")
     if not isinstance(spec.get("containers"), list) or not spec["containers"]:
         return [*faults, (f"{path}.containers", _REQUIRED)]
     names = set()
@@ -249,48 +246,44 @@ def _pod_spec_faults(spec: Any, path: str) -> Faults:
     return faults
 
 
-def _container_faults(container: JsonObject, path: str) -> Faults:
-    faults: Faults = []
+def _container_faults(container: JsonObject, path: str) -> Iterator[tuple[str, str]]:
     for field in ("command", "args"):
-        value = container.get(field)
-        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        if value is not None and not is_list:
-            faults.append((f"{path}.{field}", "Invalid value: must be a list of strings"))
+        value = container.get(field) or []
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            yield f"{path}.{field}", "Invalid value: must be a list of strings"
     for index, port in enumerate(container.get("ports") or ()):
         place = f"{path}.ports[{index}]"
-        faults += [] if "containerPort" in port else [(f"{place}.containerPort", _REQUIRED)]
-        faults += integers(port, place, 1, "containerPort", highest=65_535)
+        yield from _required(port, place, "containerPort")
+        yield from _integers(port, place, 1, "containerPort", highest=65_535)
     for index, variable in enumerate(container.get("env") or ()):
         place = f"{path}.env[{index}]"
         if not isinstance(variable, dict) or not variable.get("name"):
-            faults.append((f"{place}.name", _REQUIRED))
+            yield f"{place}.name", _REQUIRED
         elif not isinstance(variable.get("value", ""), str):
-            faults.append((f"{place}.value", f"Invalid value: {variable['value']!r}: not a string"))
-        elif set(variable.get("valueFrom") or ()) - _VARIABLE_SOURCES:
-            text = f"Unsupported value: localkube supports {', '.join(sorted(_VARIABLE_SOURCES))}"
-            faults.append((f"{place}.valueFrom", text))
+            yield f"{place}.value", f"Invalid value: {variable['value']!r}: not a string"
+        elif not set(variable.get("valueFrom") or ()) <= set(_VARIABLE_SOURCES):
+            text = f"Unsupported value: localkube supports {', '.join(_VARIABLE_SOURCES)}"
+            yield f"{place}.valueFrom", text
     for kind in PROBE_KINDS:
         probe = container.get(kind)
-        is_known = isinstance(probe, dict) and {"httpGet", "tcpSocket"} & set(probe)
-        if probe is not None and not is_known:
-            text = "Unsupported value: localkube supports httpGet and tcpSocket"
-            faults.append((f"{path}.{kind}", text))
-    return faults
+        if probe is not None and not (
+            isinstance(probe, dict) and {"httpGet", "tcpSocket"} & {*probe}
+        ):
+            yield f"{path}.{kind}", "Unsupported value: localkube supports httpGet and tcpSocket"
 
 
 def _workload_faults(spec: JsonObject) -> Faults:
     """Check what Deployments and StatefulSets share: pods that always run, and their selector."""
     template, selector = spec["template"], spec.get("selector")
-    faults = integers(spec, "spec", 0, "replicas", "minReadySeconds", "revisionHistoryLimit")
+    faults = _integers(spec, "spec", 0, "replicas", "minReadySeconds", "revisionHistoryLimit")
     faults += _pod_spec_faults(template.get("spec"), "spec.template.spec")
     if template["spec"].get("restartPolicy") != "Always":
         faults.append(("spec.template.spec.restartPolicy", "Unsupported value: only Always"))
-    if not isinstance(selector, dict) or not (
-        selector.get("matchLabels") or selector.get("matchExpressions")
-    ):
-        return [*faults, ("spec.selector", _REQUIRED)]
+    terms = selector_string(selector) if isinstance(selector, dict) else ""
     labels = template["metadata"].get("labels") or {}
-    if not label_matcher(selector_string(selector))(labels):
+    if not terms:
+        faults.append(("spec.selector", _REQUIRED))
+    elif not label_matcher(terms)(labels):
         text = f"Invalid value: {labels!r}: `selector` does not match template `labels`"
         faults.append(("spec.template.metadata.labels", text))
     return faults
@@ -305,14 +298,14 @@ def stateful_set_faults(stateful_set: JsonObject) -> Faults:
     """Check a StatefulSet as Kubernetes 1.34 does; localkube has no volumes."""
     spec, strategy = stateful_set["spec"], stateful_set["spec"]["updateStrategy"]
     faults = _label_faults("metadata.name", str(stateful_set["metadata"].get("name")))
-    faults += one_of(spec, "spec", "podManagementPolicy", "OrderedReady", "Parallel")
-    wrong_type = one_of(strategy, "", "type", "RollingUpdate", "OnDelete")
+    faults += _one_of(spec, "spec", "podManagementPolicy", "OrderedReady", "Parallel")
+    wrong_type = _one_of(strategy, "", "type", "RollingUpdate", "OnDelete")
     faults += [("spec.updateStrategy", text) for _, text in wrong_type]
     rolling, place = strategy.get("rollingUpdate"), "spec.updateStrategy.rollingUpdate"
     if strategy["type"] == "OnDelete" and rolling is not None:
         faults.append((place, f"Invalid value: {rolling!r}: only allowed for 'RollingUpdate'"))
-    faults += integers(rolling or {}, place, 0, "partition")
-    faults += integers(spec.get("ordinals") or {}, "spec.ordinals", 0, "start")
+    faults += _integers(rolling or {}, place, 0, "partition")
+    faults += _integers(spec.get("ordinals") or {}, "spec.ordinals", 0, "start")
     if spec.get("serviceName"):
         faults += _label_faults("spec.serviceName", str(spec["serviceName"]))
     if spec.get("volumeClaimTemplates"):
@@ -327,7 +320,7 @@ def stateful_set_faults(stateful_set: JsonObject) -> Faults:
 def stateful_set_change_faults(before: JsonObject, after: JsonObject) -> Faults:
     """Reject a change of a field that cannot change after creation."""
     old, new = before["spec"], after["spec"]
-    fixed = (set(old) | set(new)) - set(_STATEFUL_SET_MAY_CHANGE)
+    fixed = {*old, *new} - {*_STATEFUL_SET_MAY_CHANGE}
     if all((old.get(field) or None) == (new.get(field) or None) for field in fixed):
         return []
     allowed = ", ".join(_STATEFUL_SET_MAY_CHANGE)
@@ -336,12 +329,13 @@ def stateful_set_change_faults(before: JsonObject, after: JsonObject) -> Faults:
 
 def job_faults(job: JsonObject) -> Faults:
     """Check a Job."""
-    spec = job["spec"]
+    spec, place = job["spec"], "spec.template.spec"
     counts = ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished")
-    faults = integers(spec, "spec", 0, *counts) + integers(spec, "spec", 1, "activeDeadlineSeconds")
-    template, place = spec["template"].get("spec") or {}, "spec.template.spec"
-    wrong_policy = one_of(template, place, "restartPolicy", "OnFailure", "Never")
-    faults += one_of(spec, "spec", "completionMode", "NonIndexed")
+    faults = _integers(spec, "spec", 0, *counts)
+    faults += _integers(spec, "spec", 1, "activeDeadlineSeconds")
+    faults += _one_of(spec, "spec", "completionMode", "NonIndexed")
+    template = spec["template"].get("spec") or {}
+    wrong_policy = _one_of(template, place, "restartPolicy", "OnFailure", "Never")
     return faults + (wrong_policy or _pod_spec_faults(template, place))
 
 
@@ -350,35 +344,34 @@ def service_faults(service: JsonObject) -> Faults:
     spec = service["spec"]
     if spec["type"] == "ExternalName" or spec.get("clusterIP") == "None":
         return []
-    faults = required(spec, "spec", "ports")
-    for index, port in enumerate(spec.get("ports") or ()):
+    ports = spec.get("ports") or ()
+    faults: Faults = [] if ports else [("spec.ports", _REQUIRED)]
+    for index, port in enumerate(ports):
         place = f"spec.ports[{index}]"
-        faults += integers(port, place, 1, "port", highest=65_535)
-        faults += required(port, place, "name") if len(spec["ports"]) > 1 else []
+        faults += _integers(port, place, 1, "port", highest=65_535)
+        faults += _required(port, place, "name") if len(ports) > 1 else []
     return faults
 
 
 def autoscaler_faults(autoscaler: JsonObject) -> Faults:
     """Check a HorizontalPodAutoscaler."""
     spec = autoscaler["spec"]
-    faults = integers(spec, "spec", 1, "minReplicas", "maxReplicas")
-    if "maxReplicas" not in spec:
-        faults.append(("spec.maxReplicas", _REQUIRED))
-    elif not faults and spec["maxReplicas"] < spec["minReplicas"]:
+    faults = _required(spec, "spec", "maxReplicas")
+    faults += _integers(spec, "spec", 1, "minReplicas", "maxReplicas")
+    if not faults and spec["maxReplicas"] < spec["minReplicas"]:
         text = f"Invalid value: {spec['maxReplicas']}: must be at least `minReplicas`"
         faults.append(("spec.maxReplicas", text))
-    target = spec.get("scaleTargetRef") or {}
-    faults += required(target, "spec.scaleTargetRef", "kind", "name")
+    faults += _required(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef", "kind", "name")
     for side, rules in (spec.get("behavior") or {}).items():
         path = f"spec.behavior.{side}"
-        faults += integers(rules, path, 0, "stabilizationWindowSeconds", highest=3600)
-        faults += one_of(rules, path, "selectPolicy", "Max", "Min", "Disabled")
-        faults += required(rules, path, "policies")
+        faults += _integers(rules, path, 0, "stabilizationWindowSeconds", highest=3600)
+        faults += _one_of(rules, path, "selectPolicy", "Max", "Min", "Disabled")
+        if not rules.get("policies"):
+            faults.append((f"{path}.policies", _REQUIRED))
         for index, policy in enumerate(rules.get("policies") or ()):
             place = f"{path}.policies[{index}]"
-            faults += one_of(policy, place, "type", "Pods", "Percent")
-            missing = [field for field in ("value", "periodSeconds") if field not in policy]
-            faults += [(f"{place}.{field}", _REQUIRED) for field in missing]
-            faults += integers(policy, place, 1, "value")
-            faults += integers(policy, place, 1, "periodSeconds", highest=1800)
+            faults += _one_of(policy, place, "type", "Pods", "Percent")
+            faults += _required(policy, place, "value", "periodSeconds")
+            faults += _integers(policy, place, 1, "value")
+            faults += _integers(policy, place, 1, "periodSeconds", highest=1800)
     return faults

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from lagbench.localkube.kube_objects import (
-    JsonObject,
-    bad_request,
-    conflict,
-    copy_of,
-    is_terminating,
-    name_of,
-    namespace_of,
-    uid_of,
-)
-from lagbench.localkube.storage.object_registry import FOREGROUND, ORPHAN, Registry
+from lagbench.localkube.kinds import EVENT, NAMESPACE, POD, Resource
+from lagbench.localkube.kube_objects import JsonObject, KubeObject, bad_request, conflict
+from lagbench.localkube.storage.object_registry import Registry
 from lagbench.localkube.storage.object_store import Change
-from lagbench.localkube.storage.resources import EVENT, NAMESPACE, POD, TABLE, Resource
 
-_BY_KIND = {(row.api_version, row.kind): row for row in TABLE}
+_FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
+_FINALIZERS = {"Background": None, "Foreground": _FOREGROUND, "Orphan": _ORPHAN}
 
 
 class Deletion:
@@ -29,136 +21,121 @@ class Deletion:
         self._store.subscribe(self._on_change)
 
     def delete(
-        self, resource: Resource, obj: JsonObject, options: JsonObject | None = None
-    ) -> JsonObject | None:
+        self, resource: Resource, obj: KubeObject, options: JsonObject | None = None
+    ) -> KubeObject | None:
         """Start or finish the deletion of an object; ``obj`` may be an older state of it.
 
         Return its state if it stays for a while (grace period, finalizers), None if it is removed.
         """
         options = options or {}
-        now = self._store.find(resource, namespace_of(obj), name_of(obj))
-        if now is None or uid_of(now) != uid_of(obj):
+        now = self._store.find(resource, *obj.key)
+        if now is None or now.uid != obj.uid:
             return None
-        obj = now
         for field, wanted in (options.get("preconditions") or {}).items():
-            if wanted and wanted != obj["metadata"].get(field):
-                why = f"Precondition failed: {field} is {obj['metadata'].get(field)}, not {wanted}"
-                raise conflict(resource.qualified_plural, name_of(obj), why)
+            if wanted and wanted != now.metadata.get(field):
+                why = f"Precondition failed: {field} is {now.metadata.get(field)}, not {wanted}"
+                raise conflict(resource.qualified_plural, now.name, why)
         if resource == NAMESPACE:
-            return self._delete_namespace(obj)
+            return self._delete_namespace(now)
         if resource == POD:
-            return self._delete_pod(obj, options.get("gracePeriodSeconds"))
-        hold = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(_propagation(options))
-        if hold and hold not in (obj["metadata"].get("finalizers") or ()):
-            after = copy_of(obj)
-            after["metadata"].setdefault("finalizers", []).append(hold)
-            obj = self._store.replace(resource, after)
-        if obj["metadata"].get("finalizers"):
-            marked = self._registry.mark_deleted(resource, obj, 0)
-            self._work_off_finalizers(resource, marked)
-            return self._store.find(resource, namespace_of(obj), name_of(obj))
-        self._store.remove(resource, namespace_of(obj), name_of(obj))
+            return self._delete_pod(now, options.get("gracePeriodSeconds"))
+        usual = "Orphan" if options.get("orphanDependents") else "Background"
+        given = options.get("propagationPolicy") or usual
+        if given not in _FINALIZERS:
+            raise bad_request(f"propagationPolicy {given!r}: {', '.join(_FINALIZERS)}")
+        hold = _FINALIZERS[given]
+        if hold and hold not in now.finalizers:
+            now = now.copy()
+            now.metadata["finalizers"] = [*now.finalizers, hold]
+            now = self._store.replace(resource, now)
+        if now.finalizers:
+            self._work_off_finalizers(resource, self._registry.mark_deleted(resource, now, 0))
+            return self._store.find(resource, *now.key)
+        self._store.remove(resource, *now.key)
         return None
 
-    def _delete_pod(self, pod: JsonObject, grace_seconds: object) -> JsonObject | None:
+    def _delete_pod(self, pod: KubeObject, grace_seconds: object) -> KubeObject | None:
         if grace_seconds is None:
-            grace_seconds = pod["spec"].get("terminationGracePeriodSeconds", 30)
+            grace_seconds = pod.spec.get("terminationGracePeriodSeconds", 30)
         if not isinstance(grace_seconds, int) or grace_seconds < 0:
             raise bad_request(f"gracePeriodSeconds must be a whole number >= 0: {grace_seconds!r}")
-        has_ended = pod["status"].get("phase") in ("Succeeded", "Failed")
-        marked = self._registry.mark_deleted(POD, pod, 0 if has_ended else grace_seconds)
-        if (grace_seconds == 0 or has_ended) and not pod["metadata"].get("finalizers"):
-            self._store.remove(POD, namespace_of(pod), name_of(pod))
+        seconds = 0 if pod.has_ended else grace_seconds
+        marked = self._registry.mark_deleted(POD, pod, seconds)
+        if seconds == 0 and not pod.finalizers:
+            self._store.remove(POD, *pod.key)
             return None
         return marked
 
-    def _delete_namespace(self, namespace: JsonObject) -> JsonObject | None:
-        after = copy_of(self._registry.mark_deleted(NAMESPACE, namespace, 0))
-        after["status"] = {**after.get("status", {}), "phase": "Terminating"}
+    def _delete_namespace(self, namespace: KubeObject) -> KubeObject | None:
+        after = self._registry.mark_deleted(NAMESPACE, namespace, 0).copy()
+        after["status"] = {**after.status, "phase": "Terminating"}
         self._store.replace(NAMESPACE, after)
         for resource, obj in self._store.everything():
-            if namespace_of(obj) == name_of(namespace) and not is_terminating(obj):
+            if obj.namespace == namespace.name and not obj.is_terminating:
                 self.delete(resource, obj)
-        self._remove_namespace_if_empty(name_of(namespace))
-        return self._store.find(NAMESPACE, "", name_of(namespace))
+        self._remove_namespace_if_empty(namespace.name)
+        return self._store.find(NAMESPACE, "", namespace.name)
 
     def _on_change(self, change: Change) -> None:
+        gone = change.obj
         if change.kind != "DELETED" or change.resource == EVENT:
             return
-        namespace = namespace_of(change.obj)
-        if namespace:
-            self._remove_namespace_if_empty(namespace)
-        gone = uid_of(change.obj)
+        if gone.namespace:
+            self._remove_namespace_if_empty(gone.namespace)
         for resource, obj in self._dependents(gone):
-            if not is_terminating(obj) and not self._release(resource, obj, gone):
+            if not obj.is_terminating and not self._release(resource, obj, gone):
                 self.delete(resource, obj)
-        for reference in change.obj["metadata"].get("ownerReferences") or ():
-            kind = _BY_KIND.get((reference["apiVersion"], reference["kind"]))
-            owner = self._store.find(kind, namespace, reference["name"]) if kind else None
-            is_same = owner is not None and uid_of(owner) == reference["uid"]
-            if kind is not None and owner is not None and is_same and is_terminating(owner):
+        owners = {reference["uid"] for reference in gone.owners}
+        for kind, owner in self._store.everything() if owners else ():
+            if owner.uid in owners and owner.is_terminating:
                 self._work_off_finalizers(kind, owner)
 
-    def _dependents(self, uid: str) -> list[tuple[Resource, JsonObject]]:
+    def _dependents(self, owner: KubeObject) -> list[tuple[Resource, KubeObject]]:
         """Return the objects that name the owner."""
         return [
             (resource, obj)
             for resource, obj in self._store.everything()
-            if any(ref["uid"] == uid for ref in obj["metadata"].get("ownerReferences") or ())
+            if any(reference["uid"] == owner.uid for reference in obj.owners)
         ]
 
     def _release(
-        self, resource: Resource, obj: JsonObject, owner: str, *, last: bool = False
+        self, resource: Resource, obj: KubeObject, owner: KubeObject, *, last: bool = False
     ) -> bool:
         """Remove an owner; False: it is the last one, which stays unless ``last``."""
-        left = [ref for ref in obj["metadata"]["ownerReferences"] if ref["uid"] != owner]
+        left = [reference for reference in obj.owners if reference["uid"] != owner.uid]
         if not left and not last:
             return False
 
-        def edit(fresh: JsonObject) -> None:
-            fresh["metadata"]["ownerReferences"] = left
+        def edit(fresh: KubeObject) -> None:
+            fresh.metadata["ownerReferences"] = left
 
-        self._registry.change(resource, namespace_of(obj), name_of(obj), edit)
+        self._registry.change(resource, *obj.key, edit)
         return True
 
-    def _work_off_finalizers(self, resource: Resource, owner: JsonObject) -> None:
+    def _work_off_finalizers(self, resource: Resource, owner: KubeObject) -> None:
         """Carry out the two built-in finalizers; foreign ones are removed by their owners."""
-        finalizers = owner["metadata"].get("finalizers") or []
-        dependents = self._dependents(uid_of(owner))
-        if ORPHAN in finalizers:
+        dependents, done = self._dependents(owner), None
+        if _ORPHAN in owner.finalizers:
             for kind, obj in dependents:
-                self._release(kind, obj, uid_of(owner), last=True)
-            self._drop_finalizer(resource, owner, ORPHAN)
-        elif FOREGROUND in finalizers:
+                self._release(kind, obj, owner, last=True)
+            done = _ORPHAN
+        elif _FOREGROUND in owner.finalizers:
             for kind, obj in dependents:
-                if not is_terminating(obj):
+                if not obj.is_terminating:
                     self.delete(kind, obj)
-            if not dependents:
-                self._drop_finalizer(resource, owner, FOREGROUND)
-
-    def _drop_finalizer(self, resource: Resource, owner: JsonObject, finalizer: str) -> None:
-        after = copy_of(self._store.get(resource, namespace_of(owner), name_of(owner)))
-        after["metadata"]["finalizers"] = [
-            held for held in after["metadata"].get("finalizers", ()) if held != finalizer
-        ]
-        self._registry.update(resource, after)
+            done = None if dependents else _FOREGROUND
+        if done:
+            after = self._store.get(resource, *owner.key).copy()
+            after.metadata["finalizers"] = [held for held in after.finalizers if held != done]
+            self._registry.update(resource, after)
 
     def _remove_namespace_if_empty(self, name: str) -> None:
         namespace = self._store.find(NAMESPACE, "", name)
-        if namespace is None or not is_terminating(namespace):
+        if namespace is None or not namespace.is_terminating:
             return
-        inside = [(kind, o) for kind, o in self._store.everything() if namespace_of(o) == name]
+        inside = [(kind, obj) for kind, obj in self._store.everything() if obj.namespace == name]
         if any(kind != EVENT for kind, _ in inside):
             return
         for kind, event in inside:
-            self._store.remove(kind, name, name_of(event))
+            self._store.remove(kind, *event.key)
         self._store.remove(NAMESPACE, "", name)
-
-
-def _propagation(options: JsonObject) -> str:
-    given = options.get("propagationPolicy")
-    if given is None:
-        return "Orphan" if options.get("orphanDependents") else "Background"
-    if given not in ("Background", "Foreground", "Orphan"):
-        raise bad_request(f"propagationPolicy {given!r}: Background, Foreground or Orphan")
-    return str(given)

@@ -10,26 +10,26 @@ import asyncio
 import contextlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from lagbench.localkube.kinds import Resource, Target
 from lagbench.localkube.kube_objects import (
     ApiError,
     JsonObject,
+    KubeObject,
+    Matcher,
     already_exists,
     conflict,
-    name_of,
-    namespace_of,
     not_found,
 )
-from lagbench.localkube.storage.resources import Resource, Target
-from lagbench.localkube.storage.selectors import Matcher
 
 # A run of an hour with 24 pods makes about 4,000 changes; a watch that resumes is seconds behind.
 _HISTORY_LENGTH = 5_000
-
+# A client that has not read this many changes is stuck; its stream ends, and it can list again.
+_BACKLOG_LIMIT = 10_000
 STALE = "the object has been modified; please apply your changes to the latest version"
 
 
@@ -39,8 +39,8 @@ class Change:
 
     kind: str
     resource: Resource
-    obj: JsonObject
-    previous: JsonObject | None
+    obj: KubeObject
+    previous: KubeObject | None
     version: int
 
     @cached_property
@@ -57,107 +57,88 @@ class Store:
 
     def __init__(self, *, first_version: int = 1) -> None:
         """Start empty; versions count up from ``first_version``."""
-        self._objects: dict[Resource, dict[tuple[str, str], JsonObject]] = {}
-        self._version = first_version
+        self._objects: dict[Resource, dict[tuple[str, str], KubeObject]] = {}
+        self.version = self._oldest_version = first_version
         self._history: deque[Change] = deque(maxlen=_HISTORY_LENGTH)
-        self._oldest_version = first_version
         self._listeners: list[Listener] = []
 
-    @property
-    def version(self) -> int:
-        """The resourceVersion of the latest change."""
-        return self._version
-
-    def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
+    def get(self, resource: Resource, namespace: str, name: str) -> KubeObject:
         """Return one object, which must not be changed; raise the API's 404 if it is absent."""
         found = self.find(resource, namespace, name)
         if found is None:
             raise not_found(resource.qualified_plural, name)
         return found
 
-    def find(self, resource: Resource, namespace: str, name: str) -> JsonObject | None:
+    def find(self, resource: Resource, namespace: str, name: str) -> KubeObject | None:
         """Return one object, or None."""
         return self._objects.get(resource, {}).get((namespace, name))
 
-    def select(self, resource: Resource, namespace: str = "") -> list[JsonObject]:
+    def select(self, resource: Resource, namespace: str = "") -> list[KubeObject]:
         """Return a kind's objects by namespace and name; all namespaces when it is empty."""
         held = self._objects.get(resource, {})
         return [held[key] for key in sorted(held) if not namespace or key[0] == namespace]
 
-    def everything(self) -> Iterator[tuple[Resource, JsonObject]]:
+    def everything(self) -> Iterator[tuple[Resource, KubeObject]]:
         """Yield all objects of all kinds."""
         for resource, held in list(self._objects.items()):
             for obj in list(held.values()):
                 yield resource, obj
 
-    def insert(self, resource: Resource, obj: JsonObject) -> JsonObject:
+    def insert(self, resource: Resource, obj: KubeObject) -> KubeObject:
         """Add a new object; the store owns it from now on."""
-        key = (namespace_of(obj), name_of(obj))
         held = self._objects.setdefault(resource, {})
-        if key in held:
-            raise already_exists(resource.qualified_plural, name_of(obj))
-        self._stamp(obj)
-        held[key] = obj
+        if obj.key in held:
+            raise already_exists(resource.qualified_plural, obj.name)
+        held[obj.key] = obj
         self._publish("ADDED", resource, obj, None)
         return obj
 
-    def replace(self, resource: Resource, obj: JsonObject) -> JsonObject:
+    def replace(self, resource: Resource, obj: KubeObject) -> KubeObject:
         """Replace the stored object with ``obj``; writing an equal object changes nothing.
 
         The resourceVersion in ``obj`` must be the current one, or absent.
         """
-        key = (namespace_of(obj), name_of(obj))
-        before = self.get(resource, *key)
-        given = obj["metadata"].get("resourceVersion")
-        if given and given != before["metadata"]["resourceVersion"]:
-            raise conflict(resource.qualified_plural, name_of(obj), STALE)
-        obj["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
+        before = self.get(resource, *obj.key)
+        given, present = obj.metadata.get("resourceVersion"), before.metadata["resourceVersion"]
+        if given and given != present:
+            raise conflict(resource.qualified_plural, obj.name, STALE)
+        obj.metadata["resourceVersion"] = present
         if obj == before:
             return before
-        self._stamp(obj)
-        self._objects[resource][key] = obj
+        self._objects[resource][obj.key] = obj
         self._publish("MODIFIED", resource, obj, before)
         return obj
 
-    def remove(self, resource: Resource, namespace: str, name: str) -> JsonObject:
+    def remove(self, resource: Resource, namespace: str, name: str) -> KubeObject:
         """Remove an object and return its last state."""
         before = self.get(resource, namespace, name)
-        del self._objects[resource][(namespace, name)]
-        last = {**before, "metadata": dict(before["metadata"])}
-        self._stamp(last)
+        del self._objects[resource][before.key]
+        last = KubeObject({**before, "metadata": dict(before.metadata)})
         self._publish("DELETED", resource, last, before)
         return last
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call ``listener`` on every change, in order; return the function that ends this."""
+        """Call ``listener`` after every change; return what ends that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def changes_since(self, version: int) -> list[Change] | None:
-        """Return the changes after ``version``; None if the history does not reach back to it."""
+        """Return the changes after ``version``; None if the history no longer has all of them."""
         if version < self._oldest_version:
             return None
         return [change for change in self._history if change.version > version]
 
-    def _stamp(self, obj: JsonObject) -> None:
-        self._version += 1
-        obj["metadata"]["resourceVersion"] = str(self._version)
-
     def _publish(
-        self, kind: str, resource: Resource, obj: JsonObject, previous: JsonObject | None
+        self, kind: str, resource: Resource, obj: KubeObject, previous: KubeObject | None
     ) -> None:
-        change = Change(kind, resource, obj, previous, self._version)
-        if len(self._history) == _HISTORY_LENGTH:
+        self.version += 1
+        obj.metadata["resourceVersion"] = str(self.version)
+        change = Change(kind, resource, obj, previous, self.version)
+        if len(self._history) == self._history.maxlen:
             self._oldest_version = self._history[0].version
         self._history.append(change)
         for listener in list(self._listeners):
             listener(change)
-
-
-# A client that has not read this many changes is stuck; its stream ends, and it can list again.
-_BACKLOG_LIMIT = 10_000
-
-Presentation: TypeAlias = Callable[[JsonObject], JsonObject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,19 +147,16 @@ class Selection:
 
     target: Target
     matches: Matcher
-    present: Presentation | None = None
-
-    def concerns(self, change: Change) -> bool:
-        """Return whether a change is of the right kind and namespace."""
-        return change.resource == self.target.resource and (
-            not self.target.namespace or namespace_of(change.obj) == self.target.namespace
-        )
+    present: Callable[[KubeObject], JsonObject] | None = None
 
     def event(self, change: Change) -> bytes | None:
         """Return a change as the watcher sees it, None if the watcher does not see it.
 
         An object that starts to match is ADDED; one that no longer matches is DELETED.
         """
+        place = self.target.namespace
+        if change.resource != self.target.resource or place not in ("", change.obj.namespace):
+            return None
         was_in = change.previous is not None and self.matches(change.previous)
         is_in = change.kind != "DELETED" and self.matches(change.obj)
         if not was_in and not is_in:
@@ -186,12 +164,21 @@ class Selection:
         kind = "MODIFIED" if was_in and is_in else "ADDED" if is_in else "DELETED"
         return _line(kind, self._shown(change.obj) if self.present else change.encoded)
 
-    def _shown(self, obj: JsonObject) -> bytes:
+    def _shown(self, obj: KubeObject) -> bytes:
         return json.dumps(self.present(obj) if self.present else obj).encode()
 
-    def present_state(self, objects: Iterable[JsonObject]) -> list[bytes]:
-        """Return existing objects as events."""
-        return [_line("ADDED", self._shown(obj)) for obj in objects if self.matches(obj)]
+    def since(self, store: Store, version: str) -> list[bytes] | None:
+        """Return the events since ``version``; None if the history no longer has them.
+
+        Without a version (or from 0) these are the existing objects, as ADDED.
+        """
+        if version in {"", "0"}:
+            objects = store.select(self.target.resource, self.target.namespace)
+            return [_line("ADDED", self._shown(obj)) for obj in objects if self.matches(obj)]
+        changes = store.changes_since(int(version))
+        if changes is None:
+            return None
+        return [line for line in map(self.event, changes) if line is not None]
 
 
 class Watches:
@@ -200,7 +187,7 @@ class Watches:
     def __init__(self, store: Store) -> None:
         """Watch ``store``."""
         self._store = store
-        self._queues: set[asyncio.Queue[Change | None]] = set()
+        self._queues: set[asyncio.Queue[bytes | None]] = set()
 
     def end_all(self) -> None:
         """End every stream, after what is already in its queue."""
@@ -210,20 +197,17 @@ class Watches:
     async def stream(
         self, selection: Selection, *, from_version: str, timeout_seconds: float | None
     ) -> AsyncIterator[bytes]:
-        """Yield watch events, one JSON line each.
-
-        Without ``from_version`` (or from 0) the existing objects come first, as ADDED.
-        """
-        queue: asyncio.Queue[Change | None] = asyncio.Queue()
+        """Yield watch events, one JSON line each."""
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue()
 
         def listen(change: Change) -> None:
             if queue.qsize() >= _BACKLOG_LIMIT:
                 queue.put_nowait(None)
-            elif selection.concerns(change):
-                queue.put_nowait(change)
+            elif (seen := selection.event(change)) is not None:
+                queue.put_nowait(seen)
 
         # No await between reading the store and subscribing: no change is missed.
-        first = self._missed(selection, from_version)
+        first = selection.since(self._store, from_version)
         self._queues.add(queue)
         unsubscribe = self._store.subscribe(listen)
         ends_at = asyncio.get_running_loop().time() + timeout_seconds if timeout_seconds else None
@@ -234,31 +218,17 @@ class Watches:
                 return
             for line in first:
                 yield line
-            while (change := await _next(queue, ends_at)) is not None:
-                if (seen := selection.event(change)) is not None:
+            with contextlib.suppress(TimeoutError):
+                while (seen := await _next(queue, ends_at)) is not None:
                     yield seen
         finally:
             unsubscribe()
             self._queues.discard(queue)
 
-    def _missed(self, selection: Selection, from_version: str) -> list[bytes] | None:
-        """Return the events since ``from_version``; None if the history no longer has them."""
-        if from_version in {"", "0"}:
-            target = selection.target
-            return selection.present_state(self._store.select(target.resource, target.namespace))
-        changes = self._store.changes_since(int(from_version))
-        if changes is None:
-            return None
-        seen = (selection.event(change) for change in changes if selection.concerns(change))
-        return [line for line in seen if line is not None]
 
-
-async def _next(queue: asyncio.Queue[Change | None], ends_at: float | None) -> Change | None:
-    """Return the next change, None at the end of the stream."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout_at(ends_at):
-            return await queue.get()
-    return None
+async def _next(queue: asyncio.Queue[bytes | None], ends_at: float | None) -> bytes | None:
+    async with asyncio.timeout_at(ends_at):
+        return await queue.get()
 
 
 def _line(kind: str, encoded: bytes) -> bytes:

@@ -17,22 +17,21 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.process.processes import (
+from lagbench.localkube.node.pod_environment import LaunchPlan
+from lagbench.localkube.processes import (
     CONTROL_PLANE,
     GroupReaper,
     adopt_orphans,
     start_tied,
 )
-from lagbench.localkube.node.pod_environment import LaunchPlan
 
 _log = logging.getLogger(__name__)
 _MODULE = "lagbench.localkube.warm_start.interpreter"
-PROGRAMS = "lagbench.programs."
 # Variables that the interpreter, the C library or a native library reads only at its start.
 _READ_AT_START = re.compile(
     r"PYTHON|LD_|GLIBC_|MALLOC_|OPENBLAS_|OMP_|MKL_|GOTO_|NPY_|ARROW_|JE_|MIMALLOC_|OPENSSL_|SSL_"
@@ -45,16 +44,16 @@ _FIRST_RESTART_SECONDS = 1.0
 _LONGEST_RESTART_SECONDS = 60.0
 
 
-def forked_executable(plan: LaunchPlan, warm: Mapping[str, str]) -> str | None:
+def forked_executable(plan: LaunchPlan, prefix: str, warm: Mapping[str, str]) -> str | None:
     """Return the interpreter's file if ``plan`` may be forked; None if it has to be exec'd.
 
-    ``warm`` is the environment in which the warm interpreter was started. A plan may be
-    forked if it is ``python -m`` with one of our programs, run by localkube's own interpreter, in
-    the pod's own folder (modules of another folder would come first). The variables that are read
-    only at start must be the same.
+    ``warm`` is the environment in which the warm interpreter was started. A plan may be forked if
+    it is ``python -m`` of a module that begins with ``prefix``, run by localkube's own interpreter,
+    in the pod's own folder (modules of another folder would come first). The variables that are
+    read only at start must be the same.
     """
     command, environment = plan.command, plan.environment
-    if len(command) < 3 or command[1] != "-m" or not command[2].startswith(PROGRAMS):
+    if len(command) < 3 or command[1] != "-m" or not command[2].startswith(prefix):
         return None
 
     def at_start(variables: Mapping[str, str]) -> dict[str, str]:
@@ -95,8 +94,16 @@ class ForkedProcess:
 class WarmInterpreter:
     """Keeps a warm interpreter and returns forks of it."""
 
-    def __init__(self, log_file: Path, environment: Mapping[str, str], reaper: GroupReaper) -> None:
-        """Keep the settings; every pod inherits ``environment``."""
+    def __init__(
+        self,
+        log_file: Path,
+        environment: Mapping[str, str],
+        reaper: GroupReaper,
+        prefix: str = "",
+        modules: Sequence[str] = (),
+    ) -> None:
+        """Keep the settings; pods inherit ``environment``; without a prefix none is forked."""
+        self._prefix, self._modules = prefix, modules
         self._log_file, self._environment, self._reaper = log_file, dict(environment), reaper
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
@@ -104,7 +111,7 @@ class WarmInterpreter:
         self._restart: asyncio.TimerHandle | None = None
         self._restart_seconds = _FIRST_RESTART_SECONDS
         self._warm = asyncio.Event()
-        self._is_fit = True
+        self._is_fit = bool(prefix)
 
     @property
     def pid(self) -> int | None:
@@ -118,9 +125,12 @@ class WarmInterpreter:
     def start(self) -> None:
         """Start it; call on the event loop's thread: it ends with the thread that started it."""
         self._restart = None
+        if not self._prefix:
+            return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        command = [sys.executable, "-m", _MODULE, str(theirs.fileno()), str(os.getpid())]
+        numbers = (str(theirs.fileno()), str(os.getpid()))
+        command = [sys.executable, "-m", _MODULE, *numbers, *self._modules]
         try:
             adopt_orphans()
             with theirs, self._log_file.open("ab") as log:
@@ -153,7 +163,7 @@ class WarmInterpreter:
         """
         if not self._warm.is_set() or self._channel is None:
             return None
-        executable = forked_executable(plan, self._environment)
+        executable = forked_executable(plan, self._prefix, self._environment)
         if executable is None:
             return None
         fields = {
@@ -208,7 +218,7 @@ class WarmInterpreter:
         elif said.get("warm"):
             self._warm.set()
             self._restart_seconds = _FIRST_RESTART_SECONDS
-            _log.info("pods of our programs fork from pid %s from now on", self.pid)
+            _log.info("pods fork from pid %s from now on", self.pid)
         elif "unfit" in said:
             self._is_fit = False
             _log.warning("no pod is forked on this machine: %s", said["unfit"])

@@ -1,6 +1,6 @@
-"""The warm interpreter: import our programs once, then fork one pod process per request.
+"""The warm interpreter: import programs once, then fork one pod process per request.
 
-usage: python -m lagbench.localkube.warm_start.interpreter CHANNEL_FD OWNER_PID
+usage: python -m lagbench.localkube.warm_start.interpreter CHANNEL_FD OWNER_PID MODULE…
 
 It has one thread and no open clients, so a fork of it is equivalent to a fresh interpreter. If that
 does not hold, it reports ``unfit`` and ends. Two forks make a pod's process. The process in between
@@ -24,24 +24,16 @@ import runpy
 import signal
 import socket
 import sys
+import sysconfig
 import types
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import lagbench
-from lagbench.adapters.process.processes import take_niceness
+from lagbench.localkube.processes import take_niceness
 
-# Programs that run in dozens of pods, or that have to start at once. The other programs import the
-# missing modules in their own process: a fork copies the page tables of everything that is loaded
-# here (the Kubernetes client is half of it), and gRPC must not be forked.
-_PACKAGES = ("lagbench.programs.consumer", "lagbench.programs.producer")
-
-# Modules that they import only when they run.
-_LATE = ("lagbench.adapters.kafka.telemetry_topic", "http.server", "numpy.random")
-
-# Settings for libraries that would start a thread at import. Our programs call no BLAS and use
+# Settings for libraries that would start a thread at import. The programs call no BLAS and use
 # Arrow's default pool, which is not jemalloc.
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
@@ -52,7 +44,7 @@ def main() -> None:
     """Warm up, serve until the channel closes; in a fork, run the pod's program, then return."""
     channel, owner_pid = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     with warnings.catch_warnings():  # filters set by the imports must not reach the pods
-        _warm_up()
+        _warm_up(sys.argv[3:])
     unfit = _unfit()
     if unfit:
         _say(channel, unfit=unfit)
@@ -65,14 +57,13 @@ def main() -> None:
     become_pod(request)
 
 
-def _warm_up() -> None:
+def _warm_up(modules: list[str]) -> None:
     os.environ.update(_ONE_THREAD)
-    for package in map(importlib.import_module, _PACKAGES):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith("__main__"):
-                importlib.import_module(module.name)
-    for name in _LATE:
-        importlib.import_module(name)
+    for name in modules:
+        module = importlib.import_module(name.removesuffix(".*"))
+        for inner in pkgutil.iter_modules(module.__path__) if name.endswith(".*") else ():
+            if inner.name != "__main__":
+                importlib.import_module(f"{module.__name__}.{inner.name}")
 
 
 def _unfit() -> str:
@@ -92,9 +83,10 @@ def _unfit() -> str:
 
 def _source_times() -> dict[str, int]:
     """Return when each loaded source was written: a pod must run the current files."""
-    root = str(Path(lagbench.__file__).parent)
-    files = {str(getattr(module, "__file__", None)) for module in [*sys.modules.values()]}
-    return {file: os.stat(file).st_mtime_ns for file in files if file.startswith(root)}  # noqa: PTH116
+    installed = tuple(set(sysconfig.get_paths().values()))
+    files = {str(getattr(module, "__file__", None) or "") for module in [*sys.modules.values()]}
+    sources = (file for file in files if file.startswith("/") and not file.startswith(installed))
+    return {file: os.stat(file).st_mtime_ns for file in sources}  # noqa: PTH116
 
 
 def _serve(channel: socket.socket, owner_pid: int, sources: dict[str, int]) -> PodRequest:
@@ -157,9 +149,7 @@ def _say(channel: socket.socket, **what: object) -> None:
 
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_MM, _PR_SET_MM_MAP = 1, 15, 35, 14
-
 _LIBC = ctypes.CDLL(None, use_errno=True)
-
 _LIBC.sbrk.restype = ctypes.c_void_p
 
 _shown: list[ctypes.Array[ctypes.c_char]] = []  # the kernel reads from it until we end

@@ -20,11 +20,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from lagbench.adapters.process.processes import adopt_orphans, kill_descendants, tied_command
 from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.consumer_kinds import SparkFlags
 from lagbench.core.scenario.scenario import ConsumerFlags
 from lagbench.errors import NotReady, WrongInput
+from lagbench.localkube.processes import adopt_orphans, kill_descendants, tied_command
 from lagbench.programs.flags import CommandLine, RunFlags, Settings
 from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_VARIABLE
 

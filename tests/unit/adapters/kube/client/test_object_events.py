@@ -30,8 +30,9 @@ from lagbench.adapters.kube.client.kube_errors import (
 )
 from lagbench.adapters.kube.followed_cluster import POD, ClusterError, KubeCluster, Snapshot
 from lagbench.adapters.kube.kube import Kube
-from lagbench.embedded.child_server import LOOPBACK, free_port
+from lagbench.embedded.child_server import free_port
 from lagbench.errors import NotAllowed, NotReady
+from lagbench.localkube.ports import LOOPBACK
 from lagbench.project import PROJECT_ROOT
 
 PODS = "/api/v1/pods"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.localkube.kube_objects import ApiError, copy_of
+from lagbench.localkube.kube_objects import ApiError, KubeObject
 from lagbench.localkube.merging.apply import (
     Owner,
     apply,
@@ -27,22 +27,27 @@ from lagbench.localkube.merging.patch import (
 )
 
 
-def writer(manager: str, operation: str = "Apply") -> Owner:
+def writer(manager: str, operation: str = "Apply", at: str = "2026-01-01T00:00:00Z") -> Owner:
     """Return a manager that owns nothing yet."""
-    return Owner(manager, operation, "", frozenset(), "v1", "2026-01-01T00:00:00Z")
+    return Owner(manager, operation, "", frozenset(), "v1", at)
 
 
-def manifest(spec: dict[str, Any]) -> dict[str, Any]:
+def manifest(spec: dict[str, Any], **metadata: Any) -> KubeObject:
     """Return an object to apply."""
-    return {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "x"}, "spec": spec}
+    return KubeObject(apiVersion="v1", kind="Thing", metadata={"name": "x", **metadata}, spec=spec)
 
 
 def applied(
-    live: dict[str, Any] | None, spec: dict[str, Any], manager: str = "a", **options: Any
-) -> dict[str, Any]:
+    live: KubeObject | None, spec: dict[str, Any], manager: str = "a", **options: Any
+) -> KubeObject:
     """Apply a spec as a manager."""
     settings = {"force": False, "is_custom": False, **options}
     return apply(live, manifest(spec), writer(manager), **settings)
+
+
+def fields_of(obj: KubeObject) -> dict[str, frozenset[Any]]:
+    """Return what each manager owns."""
+    return {owner.manager: owner.fields for owner in owners_of(obj, writer("nobody"))[1]}
 
 
 def containers(*entries: dict[str, Any]) -> dict[str, Any]:
@@ -53,40 +58,18 @@ def containers(*entries: dict[str, Any]) -> dict[str, Any]:
 def test_what_nobody_applied_stays() -> None:
     """A field that the server or a plain write set survives an apply that does not name it."""
     live = applied(None, {"x": 1})
-    live["spec"]["defaulted"] = True
+    live.spec["defaulted"] = True
 
-    assert applied(live, {"x": 2})["spec"] == {"x": 2, "defaulted": True}
+    assert applied(live, {"x": 2}).spec == {"x": 2, "defaulted": True}
 
 
 def test_a_data_map_loses_only_the_key() -> None:
     """A label of somebody else stays when the manager's own label goes."""
-    live = apply(
-        None,
-        {"metadata": {"name": "x", "labels": {"mine": "1"}}, "spec": {"a": 1}},
-        writer("a"),
-        force=False,
-        is_custom=False,
-    )
-    live["metadata"]["labels"]["theirs"] = "2"
+    mine = manifest({"a": 1}, labels={"mine": "1"})
+    live = apply(None, mine, writer("a"), force=False, is_custom=False)
+    live.metadata["labels"]["theirs"] = "2"
 
-    after = applied(live, {"a": 1})
-
-    assert after["metadata"]["labels"] == {"theirs": "2"}
-
-
-def test_a_foreign_value_is_a_conflict_and_force_takes_it() -> None:
-    """Another manager's value rejects the apply with its name and field; force moves ownership."""
-    live = applied(None, {"x": 1}, "a")
-
-    with pytest.raises(ApiError) as refused:
-        applied(live, {"x": 2}, "b")
-    forced = applied(live, {"x": 2}, "b", force=True)
-
-    assert refused.value.code == 409
-    assert refused.value.causes[0]["field"] == ".spec.x"
-    assert 'conflict with "a"' in refused.value.message
-    assert forced["spec"] == {"x": 2}
-    assert {owner.manager for owner in owners_of(forced)} == {"b"}
+    assert applied(live, {"a": 1}).labels == {"theirs": "2"}
 
 
 def test_ports_are_distinguished_by_number_and_protocol() -> None:
@@ -110,44 +93,32 @@ def test_lists_of_a_custom_kind_are_replaced_whole() -> None:
 
 def test_repeating_an_apply_changes_nothing() -> None:
     """The same apply twice gives the same object, managed fields and time included."""
-    live = applied(None, containers({"name": "one", "env": [{"name": "A", "value": "1"}]}))
-    later = Owner("a", "Apply", "", frozenset(), "v1", "2026-02-02T00:00:00Z")
+    spec = containers({"name": "one", "env": [{"name": "A", "value": "1"}]})
+    live, later = applied(None, spec), writer("a", at="2026-02-02T00:00:00Z")
 
-    again = apply(
-        live,
-        manifest(containers({"name": "one", "env": [{"name": "A", "value": "1"}]})),
-        later,
-        force=False,
-        is_custom=False,
-    )
-
-    assert again == live
+    assert apply(live, manifest(spec), later, force=False, is_custom=False) == live
 
 
 def test_a_plain_write_takes_ownership() -> None:
     """What a plain write changes belongs to its manager from then on, without a conflict."""
     live = applied(None, {"replicas": 1, "x": 1}, "a")
-    after = copy_of(live)
-    after["spec"]["replicas"] = 5
+    after = live.copy()
+    after.spec["replicas"] = 5
 
     record_update(live, after, writer("scaler", "Update"), is_custom=False)
 
-    fields = {owner.manager: owner.fields for owner in owners_of(after)}
+    fields = fields_of(after)
     assert fields["scaler"] == {("f:spec", "f:replicas")}
     assert ("f:spec", "f:replicas") not in fields["a"]
     with pytest.raises(ApiError):
         applied(after, {"replicas": 1, "x": 1}, "a")
-    assert applied(after, {"x": 1}, "a")["spec"] == {"replicas": 5, "x": 1}
+    assert applied(after, {"x": 1}, "a").spec == {"replicas": 5, "x": 1}
 
 
 def test_field_sets_survive_their_document() -> None:
     """A set of paths written as fieldsV1 is read back the same."""
-    paths = frozenset(
-        values_by_path(
-            manifest(containers({"name": "one", "env": [{"name": "A", "value": "1"}]})),
-            is_custom=False,
-        )
-    )
+    spec = containers({"name": "one", "env": [{"name": "A", "value": "1"}]})
+    paths = frozenset(values_by_path(manifest(spec), is_custom=False))
 
     document = to_fields_v1(paths)
 
@@ -208,41 +179,23 @@ def test_a_json_patch_that_cannot_be_done_is_refused(operation: dict[str, Any]) 
 
 def test_a_strategic_patch_merges_items_by_key() -> None:
     """Containers are merged by name, variables inside them too; directives delete and replace."""
-    spec = {
-        "spec": {
-            "containers": [
-                {"name": "one", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]},
-                {"name": "two"},
-            ],
-            "args": [1, 2],
-        }
-    }
+    variables = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    changed = [{"name": "A", "value": "9"}, {"name": "B", "$patch": "delete"}]
+    spec = {"containers": [{"name": "one", "env": variables}, {"name": "two"}], "args": [1, 2]}
     change = {
-        "spec": {
-            "$setElementOrder/containers": [{"name": "one"}],
-            "containers": [
-                {
-                    "name": "one",
-                    "env": [{"name": "A", "value": "9"}, {"name": "B", "$patch": "delete"}],
-                },
-                {"name": "two", "$patch": "delete"},
-                {"name": "three"},
-            ],
-            "args": [3],
-        }
+        "$setElementOrder/containers": [{"name": "one"}],
+        "containers": [
+            {"name": "one", "env": changed},
+            {"name": "two", "$patch": "delete"},
+            {"name": "three"},
+        ],
+        "args": [3],
     }
 
-    merged = strategic_merge_patch(spec, change)
+    merged = strategic_merge_patch({"spec": spec}, {"spec": change})
 
-    assert merged == {
-        "spec": {
-            "containers": [
-                {"name": "one", "env": [{"name": "A", "value": "9"}]},
-                {"name": "three"},
-            ],
-            "args": [3],
-        }
-    }
+    one = {"name": "one", "env": [{"name": "A", "value": "9"}]}
+    assert merged == {"spec": {"containers": [one, {"name": "three"}], "args": [3]}}
 
 
 def test_a_strategic_patch_can_keep_only_named_fields() -> None:

@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _take_niceness(niceness: int) -> None:
-    """As lagbench.adapters.process.processes does it; with -I -S that cannot be imported."""
+    """As ``processes`` does it; with -I -S that cannot be imported."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
     with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:  # noqa: PTH123

@@ -1,4 +1,4 @@
-"""Defaults, rules, generation and deletion as the API server has them."""
+"""Defaults, rules, generation and deletion as the API server has them; the store; selectors."""
 
 from __future__ import annotations
 
@@ -6,35 +6,29 @@ from itertools import count
 from typing import Any
 
 import pytest
+from tests.fakes.localkube_cluster import PLACE, registry_of
 
-from lagbench.localkube.kube_objects import ApiError, copy_of, owner_reference
-from lagbench.localkube.storage import object_store as store_module
-from lagbench.localkube.storage.deletion import Deletion
-from lagbench.localkube.storage.object_registry import Registry
-from lagbench.localkube.storage.object_store import Change, Store
-from lagbench.localkube.storage.resources import (
+from lagbench.localkube.kinds import (
     AUTOSCALER,
     CONFIG_MAP,
     DEPLOYMENT,
     JOB,
     NAMESPACE,
     POD,
-    SCALED_OBJECT,
-    STATEFUL_SET,
     Resource,
 )
-from lagbench.localkube.storage.selectors import label_matcher
-
-NAMESPACE_NAME = "bench"
+from lagbench.localkube.kube_objects import ApiError, KubeObject, label_matcher
+from lagbench.localkube.storage import object_store as store_module
+from lagbench.localkube.storage.deletion import Deletion
+from lagbench.localkube.storage.object_registry import Registry
+from lagbench.localkube.storage.object_store import Change, Store
 
 
 @pytest.fixture
 def registry() -> Registry:
     """Provide an empty cluster with one namespace and a clock that counts seconds."""
     seconds = count(1_700_000_000)
-    made = Registry(Store(), wall_ns=lambda: next(seconds) * 1_000_000_000)
-    made.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}}, "")
-    return made
+    return registry_of(lambda: next(seconds) * 1_000_000_000)
 
 
 def pod_spec(**fields: Any) -> dict[str, Any]:
@@ -58,21 +52,12 @@ def autoscaler(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "x"}, "spec": {"scaleTargetRef": target, "maxReplicas": 9, **spec}}
 
 
-def scaled_object(name: str = "x", **spec: Any) -> dict[str, Any]:
-    """Return a ScaledObject."""
-    trigger = {"type": "kafka", "metadata": {"lagThreshold": "5"}}
-    return {
-        "metadata": {"name": name},
-        "spec": {"scaleTargetRef": {"name": "web"}, "triggers": [trigger], **spec},
-    }
-
-
 def test_a_deployment_gets_its_defaults(registry: Registry) -> None:
     """One replica, rolling update by a quarter, 30 s of grace, probes every 10 s."""
     given = deployment()
     given["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = {"httpGet": {"port": 80}}
 
-    spec = registry.create(DEPLOYMENT, given, NAMESPACE_NAME)["spec"]
+    spec = registry.create(DEPLOYMENT, given, PLACE)["spec"]
 
     template = spec["template"]["spec"]
     assert spec["replicas"] == 1
@@ -87,31 +72,10 @@ def test_a_deployment_gets_its_defaults(registry: Registry) -> None:
     }
 
 
-def test_behavior_is_filled_in_only_when_given(registry: Registry) -> None:
-    """Without behavior it stays absent; an empty one gets both sides; a given list is kept."""
-    without = registry.create(AUTOSCALER, autoscaler(), NAMESPACE_NAME)
-    registry.store.remove(AUTOSCALER, NAMESPACE_NAME, "x")
-    pods = [{"type": "Pods", "value": 1, "periodSeconds": 60}]
-    given = autoscaler(behavior={"scaleUp": {"policies": pods}})
-    behavior = registry.create(AUTOSCALER, given, NAMESPACE_NAME)["spec"]["behavior"]
-
-    assert "behavior" not in without["spec"]
-    assert without["spec"]["minReplicas"] == 1
-    assert behavior["scaleUp"] == {
-        "policies": pods,
-        "selectPolicy": "Max",
-        "stabilizationWindowSeconds": 0,
-    }
-    assert behavior["scaleDown"] == {
-        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
-        "selectPolicy": "Max",
-    }
-
-
 def test_a_job_selects_its_pods_by_its_uid(registry: Registry) -> None:
     """A Job gets six retries, and labels and a selector that name its uid."""
     spec = {"template": {"spec": pod_spec(restartPolicy="Never")}}
-    job = registry.create(JOB, {"metadata": {"name": "j"}, "spec": spec}, NAMESPACE_NAME)
+    job = registry.create(JOB, {"metadata": {"name": "j"}, "spec": spec}, PLACE)
 
     assert job["spec"]["backoffLimit"] == 6
     expected = {"batch.kubernetes.io/controller-uid": job["metadata"]["uid"]}
@@ -140,13 +104,6 @@ def test_a_job_selects_its_pods_by_its_uid(registry: Registry) -> None:
             autoscaler(behavior={"scaleDown": {"stabilizationWindowSeconds": 3601}}),
             "stabilizationWindowSeconds",
         ),
-        (SCALED_OBJECT, scaled_object(triggers=[]), "spec.triggers"),
-        (SCALED_OBJECT, scaled_object(triggers=[{"type": "kafka"}]), "triggers[0].metadata"),
-        (
-            SCALED_OBJECT,
-            scaled_object(triggers=[{"type": "kafka", "metadata": {"lagThreshold": 5}}]),
-            "lagThreshold",
-        ),
         (CONFIG_MAP, {"metadata": {"name": "x", "labels": {"a": 1}}}, "metadata.labels"),
     ],
 )
@@ -155,7 +112,7 @@ def test_a_broken_rule_names_its_field(
 ) -> None:
     """An object that the API would reject is a 422 whose message has the field's path."""
     with pytest.raises(ApiError) as refused:
-        registry.create(resource, given, NAMESPACE_NAME)
+        registry.create(resource, given, PLACE)
 
     assert refused.value.code == 422
     assert field in refused.value.message
@@ -171,7 +128,7 @@ def test_a_client_cannot_set_what_the_server_sets(registry: Registry) -> None:
     }
     given["status"] = {"replicas": 5}
 
-    made = registry.create(DEPLOYMENT, given, NAMESPACE_NAME)
+    made = registry.create(DEPLOYMENT, given, PLACE)
 
     assert made["metadata"]["uid"] != "mine"
     assert made["metadata"]["generation"] == 1
@@ -183,70 +140,49 @@ def test_a_finalizer_holds_a_deleted_object(registry: Registry) -> None:
     """Deletion of an object with a finalizer marks it; removing the finalizer removes it."""
     deletion = Deletion(registry)
     given = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
-    held = registry.create(CONFIG_MAP, given, NAMESPACE_NAME)
+    held = registry.create(CONFIG_MAP, given, PLACE)
 
     marked = deletion.delete(CONFIG_MAP, held)
     assert marked is not None
     assert "deletionTimestamp" in marked["metadata"]
-    released = copy_of(marked)
+    released = marked.copy()
     released["metadata"]["finalizers"] = []
     registry.update(CONFIG_MAP, released)
 
-    assert registry.store.find(CONFIG_MAP, NAMESPACE_NAME, "held") is None
-
-
-@pytest.mark.parametrize(
-    ("policy", "dependent_stays"), [("Background", False), ("Foreground", False), ("Orphan", True)]
-)
-def test_dependents_follow_their_owner(
-    registry: Registry, policy: str, *, dependent_stays: bool
-) -> None:
-    """Background and Foreground delete what the owner owns; Orphan cuts the reference."""
-    deletion = Deletion(registry)
-    owner = registry.create(CONFIG_MAP, {"metadata": {"name": "owner"}}, NAMESPACE_NAME)
-    given = {"metadata": {"name": "owned", "ownerReferences": [owner_reference(owner)]}}
-    registry.create(CONFIG_MAP, given, NAMESPACE_NAME)
-
-    deletion.delete(CONFIG_MAP, owner, {"propagationPolicy": policy})
-
-    assert registry.store.find(CONFIG_MAP, NAMESPACE_NAME, "owner") is None
-    dependent = registry.store.find(CONFIG_MAP, NAMESPACE_NAME, "owned")
-    assert (dependent is not None) is dependent_stays
-    if dependent is not None:
-        assert dependent["metadata"]["ownerReferences"] == []
+    assert registry.store.find(CONFIG_MAP, PLACE, "held") is None
 
 
 def test_foreground_waits_for_the_dependents(registry: Registry) -> None:
     """The owner stays, terminating, until a dependent with a finalizer of its own is gone."""
     deletion = Deletion(registry)
-    owner = registry.create(CONFIG_MAP, {"metadata": {"name": "owner"}}, NAMESPACE_NAME)
+    owner = registry.create(CONFIG_MAP, {"metadata": {"name": "owner"}}, PLACE)
     metadata = {
         "name": "owned",
-        "ownerReferences": [owner_reference(owner)],
+        "ownerReferences": [owner.reference()],
         "finalizers": ["example.com/hold"],
     }
-    registry.create(CONFIG_MAP, {"metadata": metadata}, NAMESPACE_NAME)
+    registry.create(CONFIG_MAP, {"metadata": metadata}, PLACE)
 
     deletion.delete(CONFIG_MAP, owner, {"propagationPolicy": "Foreground"})
-    waiting = registry.store.find(CONFIG_MAP, NAMESPACE_NAME, "owner")
-    released = copy_of(registry.store.get(CONFIG_MAP, NAMESPACE_NAME, "owned"))
+    waiting = registry.store.find(CONFIG_MAP, PLACE, "owner")
+    released = registry.store.get(CONFIG_MAP, PLACE, "owned").copy()
     released["metadata"]["finalizers"] = []
     registry.update(CONFIG_MAP, released)
 
     assert waiting is not None
-    assert registry.store.find(CONFIG_MAP, NAMESPACE_NAME, "owner") is None
+    assert registry.store.find(CONFIG_MAP, PLACE, "owner") is None
 
 
 def test_a_pod_gets_its_grace_once(registry: Registry) -> None:
     """A pod's deletion sets its grace period; asked again it can only get shorter."""
     deletion = Deletion(registry)
     given = {"metadata": {"name": "p"}, "spec": pod_spec(terminationGracePeriodSeconds=20)}
-    pod = registry.create(POD, given, NAMESPACE_NAME)
+    pod = registry.create(POD, given, PLACE)
 
     graces = []
     for asked in (None, 50, 5):
         options = {} if asked is None else {"gracePeriodSeconds": asked}
-        left = deletion.delete(POD, registry.store.get(POD, NAMESPACE_NAME, "p"), options)
+        left = deletion.delete(POD, registry.store.get(POD, PLACE, "p"), options)
         graces.append((left or pod)["metadata"]["deletionGracePeriodSeconds"])
 
     assert graces == [20, 20, 5]
@@ -256,44 +192,36 @@ def test_a_pod_gets_its_grace_once(registry: Registry) -> None:
 def test_a_deleted_namespace_takes_its_content(registry: Registry) -> None:
     """It is terminating, and closed for new objects, until its last pod is gone."""
     deletion = Deletion(registry)
-    registry.create(POD, {"metadata": {"name": "p"}, "spec": pod_spec()}, NAMESPACE_NAME)
-    registry.create(CONFIG_MAP, {"metadata": {"name": "c"}}, NAMESPACE_NAME)
+    registry.create(POD, {"metadata": {"name": "p"}, "spec": pod_spec()}, PLACE)
+    registry.create(CONFIG_MAP, {"metadata": {"name": "c"}}, PLACE)
 
-    deletion.delete(NAMESPACE, registry.store.get(NAMESPACE, "", NAMESPACE_NAME))
-    terminating = copy_of(registry.store.get(NAMESPACE, "", NAMESPACE_NAME))
+    deletion.delete(NAMESPACE, registry.store.get(NAMESPACE, "", PLACE))
+    terminating = registry.store.get(NAMESPACE, "", PLACE).copy()
     with pytest.raises(ApiError) as refused:
-        registry.create(CONFIG_MAP, {"metadata": {"name": "d"}}, NAMESPACE_NAME)
-    registry.store.remove(POD, NAMESPACE_NAME, "p")
+        registry.create(CONFIG_MAP, {"metadata": {"name": "d"}}, PLACE)
+    registry.store.remove(POD, PLACE, "p")
 
     assert (refused.value.code, refused.value.reason) == (403, "Forbidden")
     assert terminating["status"]["phase"] == "Terminating"
-    assert registry.store.find(NAMESPACE, "", NAMESPACE_NAME) is None
+    assert registry.store.find(NAMESPACE, "", PLACE) is None
 
 
 def test_a_precondition_protects_the_next_object_of_that_name(registry: Registry) -> None:
     """A delete with another uid is a conflict."""
-    made = registry.create(CONFIG_MAP, {"metadata": {"name": "c"}}, NAMESPACE_NAME)
+    made = registry.create(CONFIG_MAP, {"metadata": {"name": "c"}}, PLACE)
 
     with pytest.raises(ApiError, match="Precondition failed"):
         Deletion(registry).delete(CONFIG_MAP, made, {"preconditions": {"uid": "other"}})
 
 
-def named(name: str, namespace: str = "default", **fields: Any) -> dict[str, Any]:
+def named(name: str) -> KubeObject:
     """Return an object."""
-    return {"metadata": {"name": name, "namespace": namespace}, **fields}
+    return KubeObject(metadata={"name": name, "namespace": "default"})
 
 
-def test_every_change_has_a_higher_version() -> None:
-    """Insert, replace and remove each raise the version, and the object carries it."""
-    store = Store()
-
-    first = store.insert(CONFIG_MAP, named("a"))
-    second = store.replace(CONFIG_MAP, {**copy_of(first), "data": {"x": "1"}})
-    last = store.remove(CONFIG_MAP, "default", "a")
-
-    versions = [int(o["metadata"]["resourceVersion"]) for o in (first, second, last)]
-    assert versions == sorted(set(versions))
-    assert versions[-1] == store.version
+def with_data(obj: KubeObject) -> KubeObject:
+    """Return a changed copy."""
+    return KubeObject({**obj.copy(), "data": {"x": "1"}})
 
 
 def test_a_write_of_the_same_is_no_change() -> None:
@@ -303,25 +231,10 @@ def test_a_write_of_the_same_is_no_change() -> None:
     heard: list[Change] = []
     store.subscribe(heard.append)
 
-    again = store.replace(CONFIG_MAP, copy_of(stored))
+    again = store.replace(CONFIG_MAP, stored.copy())
 
     assert again["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
     assert heard == []
-
-
-def test_listeners_hear_changes_in_order_with_the_state_before() -> None:
-    """A subscriber gets ADDED, MODIFIED with the previous state, DELETED, until it unsubscribes."""
-    store = Store()
-    heard: list[Change] = []
-    unsubscribe = store.subscribe(heard.append)
-    stored = store.insert(CONFIG_MAP, named("a"))
-    store.replace(CONFIG_MAP, {**copy_of(stored), "data": {"x": "1"}})
-    store.remove(CONFIG_MAP, "default", "a")
-    unsubscribe()
-    store.insert(CONFIG_MAP, named("b"))
-
-    assert [change.kind for change in heard] == ["ADDED", "MODIFIED", "DELETED"]
-    assert heard[1].previous is stored
 
 
 def test_the_history_knows_when_it_is_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,53 +285,3 @@ def test_an_unreadable_selector_is_a_bad_request() -> None:
         label_matcher("a=b=c")
 
     assert refused.value.code == 400
-
-
-PLACE = "bench"
-
-
-@pytest.fixture
-def registry_of_object_store() -> Registry:
-    """Provide an empty cluster with one namespace."""
-    made = Registry(Store())
-    made.create(NAMESPACE, {"metadata": {"name": PLACE}}, "")
-    return made
-
-
-def create(registry_of_object_store: Registry, kind: Resource, **resources: Any) -> None:
-    """Create a workload ``web`` whose container has these resources."""
-    labels = {"app": "web"}
-    container = {"name": "main", "command": ["x"], "resources": resources}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-    spec = {"selector": {"matchLabels": labels}, "template": template}
-    registry_of_object_store.create(kind, {"metadata": {"name": "web"}, "spec": spec}, PLACE)
-
-
-def scale_by_cpu(registry_of_object_store: Registry, kind: str) -> None:
-    """Create a ScaledObject with a cpu trigger on the workload ``web``."""
-    trigger = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
-    target = {"kind": kind, "name": "web"}
-    spec = {"scaleTargetRef": target, "minReplicaCount": 1, "triggers": [trigger]}
-    registry_of_object_store.create(SCALED_OBJECT, {"metadata": {"name": "x"}, "spec": spec}, PLACE)
-
-
-@pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET])
-def test_the_requests_of_the_target_decide(
-    registry_of_object_store: Registry, kind: Resource
-) -> None:
-    """A cpu trigger needs requests, and is refused while its workload has none or is missing."""
-    with pytest.raises(ApiError, match=f'{kind.kind} "web"'):
-        scale_by_cpu(registry_of_object_store, kind.kind)
-    create(registry_of_object_store, kind)
-    with pytest.raises(ApiError, match="cpu request"):
-        scale_by_cpu(registry_of_object_store, kind.kind)
-
-
-@pytest.mark.parametrize("kind", [DEPLOYMENT, STATEFUL_SET])
-def test_a_target_with_requests_is_admitted(
-    registry_of_object_store: Registry, kind: Resource
-) -> None:
-    """The workload that the target names is read, of whichever of the two kinds it is."""
-    create(registry_of_object_store, kind, requests={"cpu": "100m"})
-
-    scale_by_cpu(registry_of_object_store, kind.kind)

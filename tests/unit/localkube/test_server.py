@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,11 +14,9 @@ from starlette.testclient import TestClient
 from lagbench.localkube import state_folder
 from lagbench.localkube.api.api_app import ApiServer
 from lagbench.localkube.api.api_discovery_answers import discovery_document
+from lagbench.localkube.kinds import BUILT_IN, DEPLOYMENT, NAMESPACE, POD, parse_path
 from lagbench.localkube.kube_objects import ApiError
-from lagbench.localkube.node.pod_environment import LaunchPlan
 from lagbench.localkube.state_folder import Identity
-from lagbench.localkube.storage.resources import DEPLOYMENT, NAMESPACE, POD, TABLE, parse_path
-from lagbench.localkube.warm_start.client import forked_executable
 
 
 @pytest.mark.parametrize(
@@ -29,7 +25,7 @@ from lagbench.localkube.warm_start.client import forked_executable
 )
 def test_a_request_without_the_token_is_refused(header: dict[str, str], code: int) -> None:
     """Neither without a header nor with another token."""
-    api = ApiServer(*[Mock()] * 7, token="right")  # noqa: S106 - of this test alone
+    api = ApiServer(BUILT_IN, *[Mock()] * 6, token="right")  # noqa: S106 - of this test alone
 
     assert TestClient(api.application()).get("/api/v1", headers=header).status_code == code
 
@@ -112,81 +108,18 @@ def test_anything_else_is_a_clear_404(path: str) -> None:
 
 def test_discovery_lists_every_kind_of_the_table() -> None:
     """Each row is in its group's list, with its subresources, and its group in the group list."""
-    groups = {group["name"] for group in (discovery_document("/apis") or {})["groups"]}
+    groups = discovery_document("/apis", BUILT_IN) or {}
+    names = {"", *(group["name"] for group in groups["groups"])}
 
-    for row in TABLE:
-        listed = {
-            entry["name"]: entry for entry in (discovery_document(row.prefix) or {})["resources"]
-        }
+    for row in BUILT_IN:
+        found = (discovery_document(row.prefix, BUILT_IN) or {})["resources"]
+        listed = {entry["name"]: entry for entry in found}
         assert listed[row.plural]["kind"] == row.kind
         assert (f"{row.plural}/scale" in listed) is ("scale" in row.subresources)
         assert (f"{row.plural}/status" in listed) is row.has_status
-        assert not row.group or row.group in groups
-    assert (discovery_document("/openapi/v3") or {})["paths"]["apis/keda.sh/v1alpha1"]
-    assert discovery_document("/apis/nothing.example") is None
-
-
-OWN = Path(sys.executable)
-
-WARM = {"PATH": f"{OWN.parent}:/bin", "PYTHONPATH": "/src", "HOME": "/root", "OTHER": "1"}
-
-PLAN = LaunchPlan(
-    [OWN.name, "-m", "lagbench.programs.consumer", "--run-id=a"],
-    WARM | {"POD_NAME": "a", "OTHER": "2"},
-    Path("/tmp"),  # noqa: S108 - never opened
-)
-
-
-def test_a_program_of_ours_is_forked() -> None:
-    """Its interpreter is the one on PATH; variables that nobody reads early may differ."""
-    assert forked_executable(PLAN, WARM) == str(OWN)
-    assert forked_executable(replace(PLAN, command=[str(OWN), *PLAN.command[1:]]), WARM) == str(OWN)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["sh", "-c", "true"],
-        [OWN.name, "-c", "pass"],
-        [OWN.name, "-u", "-m", "lagbench.programs.consumer"],
-        [OWN.name, "-m", "lagbench.localkube"],
-        [OWN.name, "-m"],
-        ["/usr/bin/env", "-m", "lagbench.programs.consumer"],
-        ["no-such-python", "-m", "lagbench.programs.consumer"],
-    ],
-    ids=" ".join,
-)
-def test_any_other_command_is_executed(command: list[str]) -> None:
-    """A shell, a script, a flag of the interpreter, another module or interpreter: no fork."""
-    assert forked_executable(replace(PLAN, command=command), WARM) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("PYTHONPATH", "/else"),
-        ("PYTHONHASHSEED", "0"),
-        ("LD_PRELOAD", "x.so"),
-        ("OMP_NUM_THREADS", "4"),
-        ("LC_ALL", "C"),
-        ("TZ", "Asia/Tokyo"),
-        ("HOME", "/elsewhere"),
-    ],
-)
-def test_what_is_read_at_the_start_has_to_be_the_same(name: str, value: str) -> None:
-    """A variable that an interpreter or library reads once, set otherwise, asks for an exec."""
-    assert (
-        forked_executable(replace(PLAN, environment=PLAN.environment | {name: value}), WARM) is None
-    )
-
-
-def test_what_an_exec_would_refuse_or_find_elsewhere_is_executed() -> None:
-    """Too long a variable, a NUL, a folder whose modules come first."""
-    long, nul = PLAN.environment | {"X": "x" * 131_072}, PLAN.environment | {"X": "a\0b"}
-
-    assert forked_executable(replace(PLAN, environment=long), WARM) is None
-    assert forked_executable(replace(PLAN, environment=nul), WARM) is None
-    assert forked_executable(replace(PLAN, has_own_folder=False), WARM) is None
+        assert row.group in names
+    assert (discovery_document("/openapi/v3", BUILT_IN) or {})["paths"]["apis/apps/v1"]
+    assert discovery_document("/apis/nothing.example", BUILT_IN) is None
 
 
 def test_a_certificate_of_another_authority_is_replaced(

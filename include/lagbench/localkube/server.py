@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import psutil
 import uvicorn
-from pydantic import Field
 
-from lagbench.adapters.process.processes import GroupReaper
-from lagbench.errors import NotReady
 from lagbench.localkube.api.api_app import ApiServer
-from lagbench.localkube.api.api_writes import Writes
 from lagbench.localkube.controllers.deployments import DeploymentController
 from lagbench.localkube.controllers.events import EventExpiry, EventRecorder
 from lagbench.localkube.controllers.jobs import JobController
-from lagbench.localkube.controllers.services import PortPool, ServiceForwarder
+from lagbench.localkube.controllers.services import ServiceForwarder
 from lagbench.localkube.controllers.stateful_sets import StatefulSetController
-from lagbench.localkube.node.container_process import ContainerStarter, PodLogs
+from lagbench.localkube.kinds import BUILT_IN, NAMESPACE, Resource
+from lagbench.localkube.kube_objects import LocalkubeError
+from lagbench.localkube.node.container_process import ContainerStarter
 from lagbench.localkube.node.localkube_node import Node
-from lagbench.localkube.node.pod_environment import NodeEnvironment, inheritable
+from lagbench.localkube.node.pod_environment import NodeEnvironment, inheritable, with_own_python
+from lagbench.localkube.node.pod_logs import PodLogs
 from lagbench.localkube.node.pod_metrics import PodMetrics
 from lagbench.localkube.node.pod_worker import NodeParts
+from lagbench.localkube.ports import PortPool
+from lagbench.localkube.processes import GroupReaper
 from lagbench.localkube.state_folder import (
     INFO_FILE,
     Identity,
@@ -43,33 +47,56 @@ from lagbench.localkube.state_folder import (
 from lagbench.localkube.storage.deletion import Deletion
 from lagbench.localkube.storage.object_registry import Registry
 from lagbench.localkube.storage.object_store import Store, Watches
-from lagbench.localkube.storage.resources import NAMESPACE
 from lagbench.localkube.warm_start.client import WarmInterpreter
-from lagbench.programs.flags import Settings
 
 _log = logging.getLogger(__name__)
 
 # Idle clients answer a TLS close only at their next read: do not wait for that.
 _CLOSE_SECONDS = 0.3
-
 _REAP_SECONDS = 1.0
+_NOT_READY = 3  # exit code
 
 
-class ServerSettings(Settings):
-    """The small Kubernetes API of the embedded bench, on loopback."""
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What a localkube is started with; only the first three are flags."""
 
-    state_dir: Path = Field(description="folder for the kubeconfig, the pods' logs and so on")
-    port: int = Field(
-        0,
-        ge=0,
-        le=65_535,
-        description="loopback port; 0 takes that of the last start, or else any free one",
+    state_dir: Path
+    port: int = 0
+    stop_limit_seconds: float = 60.0
+    kinds: tuple[Resource, ...] = ()
+    """Custom kinds, with what a cluster has in admission webhooks."""
+    pod_environment: Mapping[str, str] | None = None
+    """What every pod inherits; None: the harmless part of this process's environment."""
+    forked: str = ""
+    """Pods of ``python -m`` with a module that begins with this are forked, where given."""
+    warm: tuple[str, ...] = ()
+    """Modules to import before the first fork; ``name.*`` means all modules of a package."""
+    context: str = "localkube"
+    """Its name in the kubeconfig."""
+
+
+def main(**more: Any) -> int:
+    """Serve by this process's flags and ``more`` settings until SIGTERM; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="localkube", description="A small Kubernetes API on loopback; pods are processes."
     )
-    stop_limit_seconds: float = Field(
-        60.0,
-        ge=0,
-        description="on SIGTERM a pod gets its own grace period, but never more than this",
-    )
+    say = parser.add_argument
+    say("--state-dir", type=Path, required=True, help="folder of the kubeconfig, logs and so on")
+    say("--port", type=int, default=0, help="0 takes that of the last start, or else any free one")
+    stop_help = "on SIGTERM a pod gets its own grace period, but never more than this"
+    say("--stop-limit-seconds", type=float, default=60.0, help=stop_help)
+    given = parser.parse_args()
+    if not (0 <= given.port <= 65_535 and given.stop_limit_seconds >= 0):
+        parser.error("--port must be 0 to 65535, --stop-limit-seconds at least 0")
+    form = "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=form)
+    try:
+        asyncio.run(serve(ServerSettings(**vars(given), **more)))
+    except LocalkubeError as error:
+        sys.stderr.write(f"{error}\n")
+        return _NOT_READY
+    return 0
 
 
 class _Server(uvicorn.Server):
@@ -81,59 +108,44 @@ class _Server(uvicorn.Server):
         yield
 
 
-@dataclass(frozen=True, slots=True)
 class ControlPlane:
     """The running parts of one cluster."""
 
-    api: ApiServer
-    node: Node
-    controllers: tuple[DeploymentController | StatefulSetController | JobController, ...]
-    services: ServiceForwarder
-    event_expiry: EventExpiry
-    reaper: GroupReaper
-    warm: WarmInterpreter
-
-    @classmethod
-    def build(cls, state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
-        """Return a cluster with its namespaces and no workload; needs a running event loop."""
-        store = Store(first_version=first_version)
-        registry = Registry(store)
-        event_expiry, deletion = EventExpiry(store), Deletion(registry)
-        logs, ports, reaper = PodLogs(state_dir / "pods", store), PortPool(), GroupReaper()
-        inherited = inheritable(os.environ)
-        warm = WarmInterpreter(state_dir / "warm-interpreter.log", inherited, reaper)
-        node = Node(
-            NodeParts(
-                registry=registry,
-                events=EventRecorder(registry, source="kubelet"),
-                environment=NodeEnvironment(inherited, state_dir / "kubeconfig", store),
-                logs=logs,
-                ports=ports,
-                starter=ContainerStarter(reaper, warm),
-            )
+    def __init__(self, settings: ServerSettings, folder: Path, token: str) -> None:
+        """Begin with the namespaces and no workload; needs a running event loop."""
+        store = Store(first_version=next_first_version(folder))
+        registry, ports, self.reaper = Registry(store), PortPool(), GroupReaper()
+        self.event_expiry, deletion = EventExpiry(store), Deletion(registry)
+        chosen = settings.pod_environment
+        inherited = with_own_python(inheritable(os.environ) if chosen is None else chosen)
+        warm_log, forks = folder / "warm-interpreter.log", (settings.forked, settings.warm)
+        self.warm = WarmInterpreter(warm_log, inherited, self.reaper, *forks)
+        parts = NodeParts(
+            registry=registry,
+            events=EventRecorder(registry, source="kubelet"),
+            environment=NodeEnvironment(inherited, folder / "kubeconfig", store),
+            logs=PodLogs(folder / "pods", store),
+            ports=ports,
+            starter=ContainerStarter(self.reaper, self.warm),
         )
-        controllers = tuple(
-            kind(registry, deletion, EventRecorder(registry, source=f"{name}-controller"))
-            for name, kind in (
-                ("deployment", DeploymentController),
-                ("statefulset", StatefulSetController),
-                ("job", JobController),
-            )
-        )
+        self.node = Node(parts)
+        self.controllers = [
+            controller(registry, deletion)
+            for controller in (DeploymentController, StatefulSetController, JobController)
+        ]
         for name in ("default", "kube-system"):
             registry.create(NAMESPACE, {"metadata": {"name": name}}, "")
-        api = ApiServer(
+        self.services = ServiceForwarder(registry, ports)
+        self.api = ApiServer(
+            kinds=(*BUILT_IN, *settings.kinds),
             registry=registry,
             deletion=deletion,
             watches=Watches(store),
-            writes=Writes(registry),
-            logs=logs,
-            metrics=PodMetrics(node.workers),
-            node=node,
+            logs=parts.logs,
+            metrics=PodMetrics(self.node.workers),
+            node=self.node,
             token=token,
         )
-        services = ServiceForwarder(registry, ports)
-        return cls(api, node, controllers, services, event_expiry, reaper, warm)
 
     async def stop_pods(self, limit_seconds: float) -> None:
         """Stop all pods gracefully; no controller replaces them."""
@@ -150,13 +162,13 @@ class ControlPlane:
         """
         while True:
             await asyncio.sleep(_REAP_SECONDS)
-            _reap(_children() - self.reaper.watched - {self.reaper.pid})
+            for pid in _children() - self.reaper.watched - {self.reaper.pid}:
+                _reap(pid)
 
 
-def _reap(pids: set[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
+def _reap(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
 
 
 def _children() -> set[int]:
@@ -169,17 +181,16 @@ def _children() -> set[int]:
 async def serve(settings: ServerSettings) -> None:
     """Run a cluster until SIGTERM or SIGINT, then stop its pods; a second signal kills them.
 
-    :raises NotReady: the port is taken or another localkube owns the folder.
+    :raises LocalkubeError: the port is taken or another localkube owns the folder.
     """
     folder = settings.state_dir.resolve()
     with owned(folder), contextlib.ExitStack() as stack:
         identity = Identity.kept(folder)
-        listener = stack.enter_context(_listening_again(settings.port, last_port=identity.port))
+        listener = stack.enter_context(_listening(settings.port, identity.port))
         port = int(listener.getsockname()[1])
         identity = identity.model_copy(update={"port": port})
         identity.keep(folder)
-        version = next_first_version(folder)
-        plane = ControlPlane.build(folder, token=identity.token, first_version=version)
+        plane = ControlPlane(settings, folder, identity.token)
         server = _uvicorn(plane, identity)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         chores = [
@@ -194,9 +205,9 @@ async def serve(settings: ServerSettings) -> None:
             while not server.started:
                 if serving.done():
                     serving.result()
-                    raise NotReady("the HTTP server ended before it served; see the log above")
+                    raise LocalkubeError("the HTTP server ended before it served: see the log")
                 await asyncio.sleep(0.01)
-            write_kubeconfig(folder / "kubeconfig", identity)
+            write_kubeconfig(folder / "kubeconfig", identity, settings.context)
             plane.warm.start()
             announce(folder, port=port)
             _log.info("localkube serves on 127.0.0.1:%d, state in %s", port, folder)
@@ -215,33 +226,24 @@ async def serve(settings: ServerSettings) -> None:
     _log.info("localkube has ended")
 
 
-def _listening_again(
-    port: int, *, last_port: int
-) -> contextlib.AbstractContextManager[socket.socket]:
-    """Listen on ``port``; where that is 0 on the last one, which may be taken by now."""
-    if port == 0 and last_port:
-        try:
-            with _listening(last_port):
-                port = last_port
-        except NotReady:
-            _log.warning(
-                "port %d of the last start is taken: clients need the new kubeconfig", last_port
-            )
-    return _listening(port)
-
-
 @contextlib.contextmanager
-def _listening(port: int) -> Iterator[socket.socket]:
+def _listening(asked: int, last_port: int) -> Iterator[socket.socket]:
+    """Listen on the port asked for; where that is 0 on the last one, which may be taken by now."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", port))
-            listener.listen(512)
-        except OSError as error:
-            raise NotReady(
-                f"cannot listen on 127.0.0.1:{port}: {error.strerror}; free the port, or use "
-                "--port 0 for any free one"
-            ) from error
+        for port in (asked,) if asked else (last_port, 0):
+            try:
+                listener.bind(("127.0.0.1", port))
+                listener.listen(512)
+            except OSError as error:
+                if port == asked:
+                    raise LocalkubeError(
+                        f"cannot listen on 127.0.0.1:{port}: {error.strerror}; free the port, or "
+                        "use --port 0 for any free one"
+                    ) from error
+                _log.warning("port %d was taken: clients need the new kubeconfig", port)
+            else:
+                break
         yield listener
 
 
