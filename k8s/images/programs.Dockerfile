@@ -13,6 +13,7 @@ COPY include/lagbench/shared_with_spark shared_with_spark
 COPY include/lagbench/wire wire
 COPY include/lagbench/adapters adapters
 COPY include/lagbench/programs programs
+COPY include/localkube/__init__.py include/localkube/processes.py include/localkube/process_launcher.py ../localkube/
 # The root file system is read-only in a pod: what is not compiled here is compiled at each start.
 RUN /opt/lagbench/bin/python -m compileall -q /opt/lagbench/lib
 

@@ -14,6 +14,7 @@ RUN python -m venv --without-pip /opt/lagbench \
  && pip --python /opt/lagbench/bin/python install --no-cache-dir \
       --require-hashes -r /tmp/spark.txt
 COPY include/lagbench /opt/lagbench/lib/python3.11/site-packages/lagbench
+COPY include/localkube /opt/lagbench/lib/python3.11/site-packages/localkube
 COPY spark_jobs /opt/lagbench/spark_jobs
 # The Kafka connector, checked against spark-jars.lock, beside Spark's own jars.
 RUN XDG_CACHE_HOME=/tmp/cache /opt/lagbench/bin/python -c "\

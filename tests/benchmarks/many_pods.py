@@ -26,8 +26,8 @@ from lagbench.core.telemetry.records_of_programs import (
 )
 from lagbench.embedded.bench_state import BenchFiles, LocalkubeProcess
 from lagbench.embedded.broker import Broker
-from lagbench.localkube.kube_objects import CREATED_AT_NS, READY_AT_NS
 from lagbench.project import PROJECT_ROOT
+from localkube.kube_objects import CREATED_AT_NS, READY_AT_NS
 from tests.benchmarks.cpu_log import CpuLog
 from tests.benchmarks.figures import Figure, at_most
 from tests.benchmarks.stage import Stage, create_topics, open_stage

@@ -16,8 +16,8 @@ from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.embedded.bench_state import BenchFiles, LocalkubeProcess
-from lagbench.localkube.kube_objects import CREATED_AT_NS, READY_AT_NS, STARTED_AT_NS
 from lagbench.project import PROJECT_ROOT
+from localkube.kube_objects import CREATED_AT_NS, READY_AT_NS, STARTED_AT_NS
 from tests.benchmarks.figures import Figure, at_most
 from tests.benchmarks.stage import create_topics, open_stage
 

@@ -17,7 +17,7 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady, StillWaiting
-from lagbench.localkube.processes import GroupReaper, end_process, is_alive, start_tied
+from localkube.processes import GroupReaper, end_process, is_alive, start_tied
 
 LEDGER_PARTITIONS = 6
 _END_GRACE_SECONDS = 20.0

@@ -20,8 +20,8 @@ from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.scaled_object_spec import PAUSED
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
-from lagbench.localkube.processes import end_process, start_tied
 from lagbench.project import PROJECT_ROOT
+from localkube.processes import end_process, start_tied
 from tests.cluster.rig.images import PAUSE
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually

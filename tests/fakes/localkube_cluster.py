@@ -8,20 +8,20 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from lagbench.localkube.controllers.deployments import DeploymentController
-from lagbench.localkube.controllers.events import EventRecorder
-from lagbench.localkube.controllers.jobs import JobController
-from lagbench.localkube.controllers.stateful_sets import StatefulSetController
-from lagbench.localkube.kinds import NAMESPACE, POD, Resource
-from lagbench.localkube.kube_objects import JsonObject, KubeObject
-from lagbench.localkube.node.localkube_node import Node
-from lagbench.localkube.node.pod_environment import NodeEnvironment
-from lagbench.localkube.node.pod_logs import PodLogs
-from lagbench.localkube.node.pod_worker import NodeParts
-from lagbench.localkube.ports import PortPool
-from lagbench.localkube.storage.deletion import Deletion
-from lagbench.localkube.storage.object_registry import Registry
-from lagbench.localkube.storage.object_store import Change, Store
+from localkube.controllers.deployments import DeploymentController
+from localkube.controllers.events import EventRecorder
+from localkube.controllers.jobs import JobController
+from localkube.controllers.stateful_sets import StatefulSetController
+from localkube.kinds import NAMESPACE, POD, Resource
+from localkube.kube_objects import JsonObject, KubeObject
+from localkube.node.localkube_node import Node
+from localkube.node.pod_environment import NodeEnvironment
+from localkube.node.pod_logs import PodLogs
+from localkube.node.pod_worker import NodeParts
+from localkube.ports import PortPool
+from localkube.storage.deletion import Deletion
+from localkube.storage.object_registry import Registry
+from localkube.storage.object_store import Change, Store
 
 PLACE = "bench"
 KILLED = 137

@@ -22,7 +22,7 @@ from kubernetes.dynamic.exceptions import NotFoundError
 from tests.eventually import eventually
 from tests.integration.localkube_process import running_localkube
 
-from lagbench.localkube.processes import end_process, start_tied
+from localkube.processes import end_process, start_tied
 
 NAMESPACE = "scaled"
 API = {

@@ -25,13 +25,13 @@ from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import decode_record
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.errors import NotReady
-from lagbench.localkube.processes import end_process, start_tied
 from lagbench.shared_with_spark.event import (
     EVENT_DTYPE,
     event_values,
     record_keys,
     seq_of_value,
 )
+from localkube.processes import end_process, start_tied
 
 Kind = TypeVar("Kind", bound=Record)
 

@@ -31,7 +31,7 @@ from lagbench.core.telemetry.records_of_recorder import LagSample, ReadGap, Repl
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.java import driver_options, find_java
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
-from lagbench.localkube.processes import end_process, start_tied
+from localkube.processes import end_process, start_tied
 
 NAMES = RunNames("landed-run-20261121-120000-abcd")
 REPEATED = 15

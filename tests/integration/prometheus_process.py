@@ -24,8 +24,8 @@ import yaml
 from tests.eventually import eventually
 
 from lagbench.embedded.child_server import free_port
-from lagbench.localkube.processes import end_process, start_tied
 from lagbench.project import PROJECT_ROOT
+from localkube.processes import end_process, start_tied
 
 _MONITORING = PROJECT_ROOT / "k8s" / "base" / "monitoring"
 _META = "__meta_kubernetes_"

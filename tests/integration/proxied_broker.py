@@ -14,8 +14,8 @@ from tests.eventually import eventually
 from lagbench.embedded.broker import Broker, ProxiedListener
 from lagbench.embedded.child_server import free_port
 from lagbench.errors import NotReady
-from lagbench.localkube.processes import end_process, start_tied
 from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState, order_proxy
+from localkube.processes import end_process, start_tied
 
 
 @dataclass(frozen=True)

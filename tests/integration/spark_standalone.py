@@ -14,9 +14,9 @@ import pyspark
 
 from lagbench.embedded.child_server import free_port
 from lagbench.embedded.spark_packages import submit_environment
-from lagbench.localkube.ports import LOOPBACK
-from lagbench.localkube.processes import end_process, start_tied
 from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_VARIABLE
+from localkube.ports import LOOPBACK
+from localkube.processes import end_process, start_tied
 
 WORKERS = 2
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

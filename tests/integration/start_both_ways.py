@@ -16,10 +16,10 @@ from typing import Any
 
 import lagbench
 from lagbench.embedded.localkube_with_keda import WARM, pod_environment
-from lagbench.localkube.node.container_process import ContainerStarter
-from lagbench.localkube.node.pod_environment import LaunchPlan, with_own_python
-from lagbench.localkube.processes import GroupReaper
-from lagbench.localkube.warm_start.client import WarmInterpreter
+from localkube.node.container_process import ContainerStarter
+from localkube.node.pod_environment import LaunchPlan, with_own_python
+from localkube.processes import GroupReaper
+from localkube.warm_start.client import WarmInterpreter
 
 _WARM_WITHIN_SECONDS = 180.0
 

@@ -22,9 +22,9 @@ from lagbench.embedded import bench, bench_status
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady
-from lagbench.localkube.processes import is_alive
 from lagbench.programs.actions.broker_actions import RestartedBroker
 from lagbench.project import STATE_VARIABLE
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 

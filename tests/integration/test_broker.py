@@ -24,7 +24,7 @@ from lagbench.embedded.broker import Broker
 from lagbench.embedded.jars import trust_options
 from lagbench.embedded.java import find_java
 from lagbench.errors import NotReady, StillWaiting, WrongInput
-from lagbench.localkube.processes import is_alive
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 

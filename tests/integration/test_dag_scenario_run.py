@@ -20,11 +20,11 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchState
-from lagbench.localkube.processes import end_process, start_tied
 from lagbench.orchestrator.airflow_environment import (
     airflow_command,
     airflow_environment,
 )
+from localkube.processes import end_process, start_tied
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 

@@ -28,9 +28,9 @@ from lagbench.core.scenario.scenario import PartitionPlan
 from lagbench.core.telemetry.records_of_programs import ProducerProgress
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady, WrongInput
-from lagbench.localkube.processes import end_process, start_tied
 from lagbench.programs.recorder.kafka_readings import LagReading
 from lagbench.shared_with_spark.event import decode_events
+from localkube.processes import end_process, start_tied
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.core.live.live_line import LiveLine, decode_line
 from lagbench.core.telemetry.records_of_recorder import LagSample, ReplicaSample, UsageSample
 from lagbench.embedded.broker import Broker
-from lagbench.localkube.processes import start_tied
+from localkube.processes import start_tied
 
 pytestmark = pytest.mark.slow
 EXIT_SECONDS = 180

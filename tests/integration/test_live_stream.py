@@ -15,8 +15,8 @@ import pytest
 from tests.eventually import eventually
 
 from lagbench.embedded.child_server import free_port
-from lagbench.localkube.processes import start_tied
 from lagbench.project import PROJECT_ROOT
+from localkube.processes import start_tied
 
 pytestmark = pytest.mark.slow
 RUN = "a-run"

@@ -18,7 +18,7 @@ from tests.eventually import eventually
 from tests.integration.localkube_process import COMMAND, LocalkubeProcess, running_localkube
 from tests.integration.pod_manifests import deployment
 
-from lagbench.localkube.processes import is_alive
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 

@@ -18,10 +18,10 @@ from tests.integration.pod_manifests import FOREVER, NAMESPACE, deployment
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import HAD_REPLICAS, bring_back, set_aside
-from lagbench.localkube.node.container_process import ContainerStarter
-from lagbench.localkube.node.pod_environment import LaunchPlan
-from lagbench.localkube.processes import GroupReaper
-from lagbench.localkube.warm_start.client import ForkedProcess, WarmInterpreter
+from localkube.node.container_process import ContainerStarter
+from localkube.node.pod_environment import LaunchPlan
+from localkube.processes import GroupReaper
+from localkube.warm_start.client import ForkedProcess, WarmInterpreter
 
 pytestmark = pytest.mark.slow
 

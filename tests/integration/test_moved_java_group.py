@@ -27,7 +27,7 @@ from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.example_consumers import build_java, examples_folder
 from lagbench.errors import NotReady
-from lagbench.localkube.processes import end_process, start_tied
+from localkube.processes import end_process, start_tied
 
 pytestmark = pytest.mark.slow
 

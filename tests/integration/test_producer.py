@@ -31,8 +31,8 @@ from lagbench.core.telemetry.records_of_programs import (
     StreamStarted,
 )
 from lagbench.embedded.broker import Broker
-from lagbench.localkube.processes import end_process, start_tied
 from lagbench.shared_with_spark.event import decode_events
+from localkube.processes import end_process, start_tied
 
 pytestmark = pytest.mark.slow
 

@@ -44,8 +44,8 @@ from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import Keys, Scenario
 from lagbench.core.telemetry.records_of_programs import Phase
 from lagbench.embedded.broker import Broker
-from lagbench.localkube.processes import end_process, start_tied
 from lagbench.project import PROJECT_ROOT
+from localkube.processes import end_process, start_tied
 
 pytestmark = pytest.mark.slow  # the run is started within it
 

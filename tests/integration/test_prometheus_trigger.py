@@ -25,8 +25,8 @@ from lagbench.core.keda.loop.scalers import Scaler, ScalerFailed
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.scenario.run_names import NAMESPACE, PROMETHEUS, RunNames
 from lagbench.embedded.child_server import free_port
-from lagbench.localkube.processes import is_alive
 from lagbench.programs.autoscaler.trigger_sources import LiveSources
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 

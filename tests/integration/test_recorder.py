@@ -36,7 +36,7 @@ from lagbench.core.telemetry.records_of_recorder import (
     UsageSample,
 )
 from lagbench.embedded.broker import Broker
-from lagbench.localkube.processes import end_process, start_tied
+from localkube.processes import end_process, start_tied
 
 pytestmark = pytest.mark.slow
 

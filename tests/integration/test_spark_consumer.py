@@ -21,9 +21,9 @@ from lagbench.core.telemetry.records_of_programs import (
 )
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.spark_packages import submit_environment
-from lagbench.localkube.ports import LOOPBACK
-from lagbench.localkube.processes import signal_group
 from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_SETTING
+from localkube.ports import LOOPBACK
+from localkube.processes import signal_group
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 

@@ -16,7 +16,7 @@ from tests.eventually import eventually
 from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 
 from lagbench.embedded.spark_packages import submit_environment
-from lagbench.localkube.processes import signal_group, start_tied
+from localkube.processes import signal_group, start_tied
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TextIO
 
 from lagbench.errors import NotReady
-from lagbench.localkube.processes import end_process
 from lagbench.project import make_state_dir
+from localkube.processes import end_process
 
 STOP_GRACE_SECONDS = 60
 """A run that is asked to end stops its Dag (20 s at most) and its bench; the clean-up of a cluster

@@ -40,9 +40,9 @@ from lagbench.embedded.kafka_choice import (
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady, StillWaiting
-from lagbench.localkube.processes import end_process
 from lagbench.project import STATE_VARIABLE, make_state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+from localkube.processes import end_process
 
 # Each step has its own limit: jars 600 s, the broker 240 s to format and 240 s to start,
 # localkube 60 s, autoscaler 60 s. This is the limit of all of them together.

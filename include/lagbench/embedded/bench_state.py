@@ -25,7 +25,7 @@ from lagbench.embedded.broker import ProxiedListener
 from lagbench.embedded.child_server import ChildServer, PartState
 from lagbench.embedded.kafka_choice import write_atomically
 from lagbench.errors import NotReady
-from lagbench.localkube.processes import CONTROL_PLANE, is_alive, start_tied
+from localkube.processes import CONTROL_PLANE, is_alive, start_tied
 
 Model = TypeVar("Model", bound=BaseModel)
 

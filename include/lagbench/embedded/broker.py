@@ -21,9 +21,9 @@ from lagbench.embedded.child_server import (
 from lagbench.embedded.jars import BROKER, jar_paths
 from lagbench.embedded.java import JavaRuntime, find_java
 from lagbench.errors import NotReady, WrongInput
-from lagbench.localkube.ports import LOOPBACK
-from lagbench.localkube.processes import end_process, start_tied
 from lagbench.project import STATE_VARIABLE
+from localkube.ports import LOOPBACK
+from localkube.processes import end_process, start_tied
 
 # 20 M events of 256 B took 2.8 GB; the minimum is for the smallest scenario with its folder.
 NEEDED_DISK_BYTES = 2 * 1024**3

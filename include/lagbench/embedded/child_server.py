@@ -12,9 +12,9 @@ from typing import Literal
 import psutil
 
 from lagbench.errors import NotReady
-from lagbench.localkube.kube_objects import LocalkubeError
-from lagbench.localkube.ports import LOOPBACK, PortPool, is_free
-from lagbench.localkube.processes import end_process
+from localkube.kube_objects import LocalkubeError
+from localkube.ports import LOOPBACK, PortPool, is_free
+from localkube.processes import end_process
 
 PartState = Literal["running", "stopped", "died"]
 

@@ -25,7 +25,7 @@ from lagbench.embedded.jars import BROKER, SPARK, JarSet, is_cached
 from lagbench.embedded.java import find_java
 from lagbench.embedded.kafka_choice import PORT_VARIABLE, foreign_cluster
 from lagbench.errors import LagbenchError, NotReady
-from lagbench.localkube.ports import is_free
+from localkube.ports import is_free
 
 _GIB = 1024**3
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from lagbench.adapters.kafka.client_settings import SERVERS, settings_of_connection
 from lagbench.embedded.child_server import free_port
 from lagbench.errors import NotReady, WrongInput
-from lagbench.localkube.ports import LOOPBACK, is_free
+from localkube.ports import LOOPBACK, is_free
 
 SERVERS_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 

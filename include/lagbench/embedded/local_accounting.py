@@ -17,7 +17,7 @@ from lagbench.embedded.java import driver_options, find_java
 from lagbench.embedded.kept_log import served_log
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
 from lagbench.errors import NotReady
-from lagbench.localkube.processes import end_process, start_tied
+from localkube.processes import end_process, start_tied
 
 DRIVER_MEMORY = "2g"
 _LOG_TAIL_CHARACTERS = 2_000

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from lagbench.core.keda.object.scaled_object_spec import API_VERSION, DEFAULT_MAX_REPLICAS, KIND
 from lagbench.core.policy.admission.api_server import Admission, admit, stored_form
 from lagbench.core.policy.admission.webhook import ClusterView, target_type
-from lagbench.localkube.kinds import (
+from lagbench.shown import looks_secret
+from localkube.kinds import (
     AUTOSCALER,
     DEPLOYMENT,
     STATEFUL_SET,
@@ -18,9 +19,8 @@ from lagbench.localkube.kinds import (
     Select,
     custom_kind,
 )
-from lagbench.localkube.kube_objects import ApiError, KubeObject, Write, field_at, scale_target
-from lagbench.localkube.server import main
-from lagbench.shown import looks_secret
+from localkube.kube_objects import ApiError, KubeObject, Write, field_at, scale_target
+from localkube.server import main
 
 CONTEXT = "lagbench-embedded"
 """The name in the kubeconfig."""

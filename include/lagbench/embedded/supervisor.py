@@ -44,9 +44,9 @@ from lagbench.embedded.kafka_choice import (
 )
 from lagbench.embedded.kept_log import put_aside
 from lagbench.errors import ExitCode, LagbenchError, NotReady
-from lagbench.localkube.processes import GroupReaper
 from lagbench.project import STATE_VARIABLE, make_state_dir
 from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+from localkube.processes import GroupReaper
 
 MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
 """In the environment of every process of the bench: the state folder, so that ``down`` finds it."""

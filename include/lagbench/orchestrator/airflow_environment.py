@@ -16,8 +16,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from lagbench.errors import NotReady
-from lagbench.localkube.processes import GroupReaper, end_process, start_tied
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
+from localkube.processes import GroupReaper, end_process, start_tied
 
 ADMIN = "admin"
 

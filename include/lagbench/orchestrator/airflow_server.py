@@ -17,12 +17,6 @@ import httpx
 import psutil
 
 from lagbench.errors import NotReady
-from lagbench.localkube.processes import (
-    end_process,
-    is_alive,
-    kill_all,
-    session_members,
-)
 from lagbench.orchestrator.airflow_environment import (
     ADMIN,
     admin_password,
@@ -34,6 +28,12 @@ from lagbench.orchestrator.airflow_environment import (
     write_configuration,
 )
 from lagbench.orchestrator.airflow_supervisor import STOP_GRACE_SECONDS, is_airflow
+from localkube.processes import (
+    end_process,
+    is_alive,
+    kill_all,
+    session_members,
+)
 
 READY_LIMIT_SECONDS = 300
 HEALTH_LIMIT_SECONDS = 60.0

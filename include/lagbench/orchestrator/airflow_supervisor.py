@@ -22,13 +22,13 @@ from typing import IO
 import psutil
 
 from lagbench.adapters.process.stop_signal import StopSignal
-from lagbench.localkube.processes import (
+from lagbench.orchestrator.airflow_environment import airflow_command
+from localkube.processes import (
     GroupReaper,
     kill_all,
     session_members,
     tied_command,
 )
-from lagbench.orchestrator.airflow_environment import airflow_command
 
 PARTS = {
     "api-server": (),

@@ -29,10 +29,10 @@ from lagbench.core.cluster.run_jobs import actions_job_for_run, swapped_policy_f
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.workload_state import is_ready, selector_string
 from lagbench.errors import NotReady, WrongInput
-from lagbench.localkube.processes import start_detached
 from lagbench.orchestrator.airflow_supervisor import is_airflow
 from lagbench.programs.live.run_follower import LONGEST_SECONDS
 from lagbench_airflow.task_life import CellRun, ends_when_killed, phase, wrong_input_is_final
+from localkube.processes import start_detached
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -24,7 +24,7 @@ PYTHON = "rig.local/python:3.11"
 REQUIREMENTS = PROJECT_ROOT / "k8s" / "images" / "programs.txt"
 _DEBIAN, _PYTHON = "bookworm", "3.11"
 INSIDE = "opt/lagbench"
-SOURCES = {"include/lagbench": "include/lagbench"}
+SOURCES = {folder: folder for folder in ("include/lagbench", "include/localkube")}
 SETTINGS = {
     "Env": [
         "PATH=/usr/local/bin:/usr/bin:/bin",

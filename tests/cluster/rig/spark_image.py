@@ -20,7 +20,7 @@ _PACKAGES = ("python3", "ca-certificates", "openjdk-17-jre-headless", "procps")
 _JAVA = "/usr/lib/jvm/java-17-openjdk-amd64"
 _USER = 65532
 _SPARK = f"{INSIDE}/libraries/pyspark"
-SOURCES = {"include/lagbench": "include/lagbench", "spark_jobs": "spark_jobs"}
+SOURCES = {folder: folder for folder in ("include/lagbench", "include/localkube", "spark_jobs")}
 SETTINGS = {
     "Env": [
         "PATH=/usr/local/bin:/usr/bin:/bin",

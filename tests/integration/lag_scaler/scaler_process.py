@@ -17,9 +17,9 @@ from urllib.request import urlopen
 import grpc
 from tests.eventually import eventually
 
-from lagbench.localkube.processes import end_process, start_tied
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub
+from localkube.processes import end_process, start_tied
 
 TIMEOUT_SECONDS = 60
 NO_DECISION = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}

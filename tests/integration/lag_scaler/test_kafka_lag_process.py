@@ -16,7 +16,7 @@ from tests.integration.autoscaler_setting import LagControl
 from lagbench.adapters.kafka.kafka_lag_process import KafkaLagProcess
 from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.embedded.broker import Broker
-from lagbench.localkube.processes import is_alive
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 GROUPS = 12  # more than one connection remembers coordinators of

@@ -18,8 +18,8 @@ from tests.integration.lag_scaler.scaler_process import Keda, ScalerProcess, run
 
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.child_server import free_port
-from lagbench.localkube.processes import is_alive
 from lagbench.programs.lag_scaler.lag_scaler_service import STREAMS_PER_OBJECT
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 

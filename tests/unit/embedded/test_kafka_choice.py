@@ -15,7 +15,7 @@ from lagbench.embedded.bench import kafka_settings
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.kafka_choice import embedded_port, foreign_cluster
 from lagbench.errors import NotReady, WrongInput
-from lagbench.localkube import ports as localkube_ports
+from localkube import ports as localkube_ports
 
 
 @pytest.fixture(autouse=True)

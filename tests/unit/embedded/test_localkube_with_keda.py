@@ -9,9 +9,9 @@ from tests.fakes.localkube_cluster import LABELS, PLACE, registry_of
 
 from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION, PORT_ANNOTATION
 from lagbench.embedded.localkube_with_keda import SCALED_OBJECT, pod_environment
-from lagbench.localkube.kinds import DEPLOYMENT, STATEFUL_SET, Resource
-from lagbench.localkube.kube_objects import ORDINAL, PORT, ApiError
-from lagbench.localkube.storage.object_registry import Registry
+from localkube.kinds import DEPLOYMENT, STATEFUL_SET, Resource
+from localkube.kube_objects import ORDINAL, PORT, ApiError
+from localkube.storage.object_registry import Registry
 
 
 def create(registry: Registry, trigger: dict[str, Any], kind: str = "Deployment") -> None:

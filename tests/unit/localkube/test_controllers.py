@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from tests.fakes.localkube_cluster import LABELS, PLACE, Cluster, on_cluster, registry_of
 
-from lagbench.localkube.controllers.controller import Controller, hash_of
-from lagbench.localkube.controllers.deployments import roll_limits, scale_down_order
-from lagbench.localkube.controllers.events import KEPT_SECONDS, EventExpiry
-from lagbench.localkube.controllers.stateful_sets import (
+from localkube.controllers.controller import Controller, hash_of
+from localkube.controllers.deployments import roll_limits, scale_down_order
+from localkube.controllers.events import KEPT_SECONDS, EventExpiry
+from localkube.controllers.stateful_sets import (
     Replica,
     Steps,
     Wanted,
     counts,
     next_steps,
 )
-from lagbench.localkube.kinds import CONTROLLER_REVISION, EVENT, NAMESPACE, POD, STATEFUL_SET
-from lagbench.localkube.kube_objects import KubeObject
+from localkube.kinds import CONTROLLER_REVISION, EVENT, NAMESPACE, POD, STATEFUL_SET
+from localkube.kube_objects import KubeObject
 
 
 def pod(name: str, *, phase: str = "Running", **notes: int) -> KubeObject:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lagbench.localkube.kube_objects import ApiError, KubeObject
-from lagbench.localkube.merging.apply import (
+from localkube.kube_objects import ApiError, KubeObject
+from localkube.merging.apply import (
     Owner,
     apply,
     from_fields_v1,
@@ -16,7 +16,7 @@ from lagbench.localkube.merging.apply import (
     to_fields_v1,
     values_by_path,
 )
-from lagbench.localkube.merging.patch import (
+from localkube.merging.patch import (
     JSON,
     MERGE,
     STRATEGIC,

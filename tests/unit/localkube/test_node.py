@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from tests.fakes.localkube_cluster import KILLED, LABELS, Cluster, on_cluster
 
-from lagbench.localkube.kinds import CONFIG_MAP, DEPLOYMENT, JOB, POD, STATEFUL_SET, Resource
-from lagbench.localkube.kube_objects import ApiError, KubeObject
-from lagbench.localkube.node.pod_environment import (
+from lagbench.programs.recorder.pod_watch import pod_seen
+from localkube.kinds import CONFIG_MAP, DEPLOYMENT, JOB, POD, STATEFUL_SET, Resource
+from localkube.kube_objects import ApiError, KubeObject
+from localkube.node.pod_environment import (
     ContainerConfigFault,
     LaunchPlan,
     NodeEnvironment,
@@ -22,10 +23,9 @@ from lagbench.localkube.node.pod_environment import (
     variable_of,
     with_own_python,
 )
-from lagbench.localkube.node.pod_metrics import read_sessions
-from lagbench.localkube.storage.object_store import Store
-from lagbench.localkube.warm_start.client import forked_executable
-from lagbench.programs.recorder.pod_watch import pod_seen
+from localkube.node.pod_metrics import read_sessions
+from localkube.storage.object_store import Store
+from localkube.warm_start.client import forked_executable
 
 
 @pytest.mark.parametrize("resource", [DEPLOYMENT, STATEFUL_SET])

@@ -11,12 +11,12 @@ import pytest
 from cryptography import x509
 from starlette.testclient import TestClient
 
-from lagbench.localkube import state_folder
-from lagbench.localkube.api.api_app import ApiServer
-from lagbench.localkube.api.api_discovery_answers import discovery_document
-from lagbench.localkube.kinds import BUILT_IN, DEPLOYMENT, NAMESPACE, POD, parse_path
-from lagbench.localkube.kube_objects import ApiError
-from lagbench.localkube.state_folder import Identity
+from localkube import state_folder
+from localkube.api.api_app import ApiServer
+from localkube.api.api_discovery_answers import discovery_document
+from localkube.kinds import BUILT_IN, DEPLOYMENT, NAMESPACE, POD, parse_path
+from localkube.kube_objects import ApiError
+from localkube.state_folder import Identity
 
 
 @pytest.mark.parametrize(

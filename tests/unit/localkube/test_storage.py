@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.fakes.localkube_cluster import PLACE, registry_of
 
-from lagbench.localkube.kinds import (
+from localkube.kinds import (
     AUTOSCALER,
     CONFIG_MAP,
     DEPLOYMENT,
@@ -17,11 +17,11 @@ from lagbench.localkube.kinds import (
     POD,
     Resource,
 )
-from lagbench.localkube.kube_objects import ApiError, KubeObject, label_matcher
-from lagbench.localkube.storage import object_store as store_module
-from lagbench.localkube.storage.deletion import Deletion
-from lagbench.localkube.storage.object_registry import Registry
-from lagbench.localkube.storage.object_store import Change, Store
+from localkube.kube_objects import ApiError, KubeObject, label_matcher
+from localkube.storage import object_store as store_module
+from localkube.storage.deletion import Deletion
+from localkube.storage.object_registry import Registry
+from localkube.storage.object_store import Change, Store
 
 
 @pytest.fixture

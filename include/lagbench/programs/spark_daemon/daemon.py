@@ -24,9 +24,9 @@ from lagbench.core.scenario.conf_limits import Flag
 from lagbench.core.scenario.consumer_kinds import SparkFlags
 from lagbench.core.scenario.scenario import ConsumerFlags
 from lagbench.errors import NotReady, WrongInput
-from lagbench.localkube.processes import adopt_orphans, kill_descendants, tied_command
 from lagbench.programs.flags import CommandLine, RunFlags, Settings
 from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_VARIABLE
+from localkube.processes import adopt_orphans, kill_descendants, tied_command
 
 _CLASSES = {
     "master": "org.apache.spark.deploy.master.Master",

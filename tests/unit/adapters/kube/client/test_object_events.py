@@ -32,8 +32,8 @@ from lagbench.adapters.kube.followed_cluster import POD, ClusterError, KubeClust
 from lagbench.adapters.kube.kube import Kube
 from lagbench.embedded.child_server import free_port
 from lagbench.errors import NotAllowed, NotReady
-from lagbench.localkube.ports import LOOPBACK
 from lagbench.project import PROJECT_ROOT
+from localkube.ports import LOOPBACK
 
 PODS = "/api/v1/pods"
 

@@ -1,0 +1,312 @@
+"""Run one container of a pod, restart it by its restart policy, and track its state."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from localkube.kube_objects import JsonObject, rfc3339
+from localkube.node.container_process import ContainerProcess, ContainerStarter
+from localkube.node.pod_environment import ContainerConfigFault, LaunchPlan
+
+# Kubernetes: at once, then 10 s, doubled up to 5 min; reset after 10 min without a crash.
+_FIRST_BACK_OFF_SECONDS = 10.0
+_LONGEST_BACK_OFF_SECONDS = 300.0
+_BACK_OFF_RESET_SECONDS = 600.0
+_CONFIG_RETRY_SECONDS = 2.0
+
+
+class ContainerRunner:
+    """One container: its processes, its probes and its ``containerStatus``."""
+
+    def __init__(
+        self,
+        container: JsonObject,
+        *,
+        restart_policy: str,
+        grace_seconds: float,
+        plan: Callable[[], LaunchPlan],
+        log_file: Path,
+        starter: ContainerStarter,
+        probes: dict[str, Probe],
+        on_state: Callable[[], None],
+        on_event: Callable[[str, str, str], None],
+    ) -> None:
+        """Prepare; ``on_state`` is called per change, ``on_event`` with type, reason, message."""
+        self.name = str(container["name"])
+        self._image = str(container.get("image", ""))
+        self._restart_policy, self._grace_seconds = restart_policy, grace_seconds
+        self._plan, self._log_file, self._starter = plan, log_file, starter
+        self._probes, self._on_state, self._on_event = probes, on_state, on_event
+        self._stopping = asyncio.Event()
+        self.process: ContainerProcess | None = None
+        self.state: JsonObject = {"waiting": {"reason": "ContainerCreating"}}
+        self._last_state: JsonObject = {}
+        self.restart_count = 0
+        self.is_ready = self.has_started = False
+        self.has_ended = False  # permanently; a container in state "terminated" may start again
+        self.first_started_at_ns = 0
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code once it has ended permanently."""
+        return int(self.state["terminated"]["exitCode"]) if self.has_ended else None
+
+    def status(self) -> JsonObject:
+        """Return the ``containerStatus``."""
+        return {
+            "name": self.name,
+            "image": self._image,
+            "imageID": "",
+            "state": self.state,
+            "lastState": self._last_state,
+            "ready": self.is_ready,
+            "started": self.has_started,
+            "restartCount": self.restart_count,
+            "containerID": f"process://{self.process.pid}" if self.process else "",
+        }
+
+    async def run(self) -> None:
+        """Start the container, and restart it by its policy until it has ended permanently."""
+        back_off = 0.0
+        while not self._stopping.is_set():
+            process = await self._start()
+            if process is None:
+                break
+            await self._run_once(process)
+            if self.has_ended:
+                return
+            self._last_state = self.state
+            self.restart_count += 1
+            if process.ended_at_ns - process.started_at_ns >= _BACK_OFF_RESET_SECONDS * 1e9:
+                back_off = 0.0
+            if back_off:
+                text = f"back-off {back_off:g}s restarting failed container={self.name}"
+                self.state = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
+                self._on_event("Warning", "BackOff", text)
+                self._on_state()
+                if not await self._waits(back_off):
+                    break
+            back_off = min(back_off * 2 or _FIRST_BACK_OFF_SECONDS, _LONGEST_BACK_OFF_SECONDS)
+        if "terminated" not in self.state:
+            # Stopped while it waited to be started: Kubernetes shows such a container as killed.
+            self.state = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
+        self.has_ended = True
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Stop the container: SIGTERM, then SIGKILL for the group after the grace period."""
+        self._stopping.set()
+        if self.process is not None and not self.process.exited.done():
+            await self._end(self.process, grace_seconds)
+
+    async def _end(self, process: ContainerProcess, grace_seconds: float) -> None:
+        if grace_seconds > 0:
+            process.terminate()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_seconds):
+                    await asyncio.shield(process.exited)
+        process.kill()
+
+    async def _start(self) -> ContainerProcess | None:
+        """Return the started process; None if the container is stopped before a start succeeds."""
+        while True:
+            try:
+                self.process = await self._starter.start(
+                    self._plan(), self._log_file, self._stopping
+                )
+            except (ContainerConfigFault, OSError) as error:
+                waiting = {"reason": "CreateContainerConfigError", "message": str(error)}
+                self.state = {"waiting": waiting}
+                self._on_event("Warning", "Failed", f"Error: {error}")
+                self._on_state()
+                if not await self._waits(_CONFIG_RETRY_SECONDS):
+                    return None
+            else:
+                return self.process
+
+    async def _run_once(self, process: ContainerProcess) -> None:
+        self.first_started_at_ns = self.first_started_at_ns or process.started_at_ns
+        started_at = rfc3339(process.started_at_ns / 1e9)
+        self.state = {"running": {"startedAt": started_at}}
+        self.has_started = "startupProbe" not in self._probes
+        self.is_ready = self.has_started and "readinessProbe" not in self._probes
+        how = f"pid {process.pid}{', forked' if process.is_forked else ''}"
+        self._on_event("Normal", "Started", f"Started container {self.name} ({how})")
+        self._on_state()
+        probing = asyncio.create_task(self._probe(process)) if self._probes else None
+        try:
+            code = await asyncio.shield(process.exited)
+        finally:
+            if probing is not None:
+                probing.cancel()
+        self.is_ready = self.has_started = False
+        terminated = {
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            "startedAt": started_at,
+            "finishedAt": rfc3339(process.ended_at_ns / 1e9),
+            "containerID": f"process://{process.pid}",
+        }
+        if code > 128:
+            terminated["signal"] = code - 128
+        self.state = {"terminated": terminated}
+        # Decided before it is published: the phase of a pod that will run again is not final.
+        restarts = self._restart_policy == "Always" or (
+            self._restart_policy == "OnFailure" and code != 0
+        )
+        self.has_ended = self._stopping.is_set() or not restarts
+        self._on_state()
+
+    async def _probe(self, process: ContainerProcess) -> None:
+        startup = self._probes.get("startupProbe")
+        if startup is not None:
+            if not await until_started(startup, on_failure=self._unhealthy("Startup")):
+                await self._restart(process, "failed startup probe")
+                return
+            self.has_started = True
+            self._set_ready("readinessProbe" not in self._probes)
+        async with asyncio.TaskGroup() as group:
+            if readiness := self._probes.get("readinessProbe"):
+                unready = self._unhealthy("Readiness")
+                group.create_task(
+                    follow_readiness(readiness, on_change=self._set_ready, on_failure=unready)
+                )
+            if liveness := self._probes.get("livenessProbe"):
+                await until_dead(liveness, on_failure=self._unhealthy("Liveness"))
+                await self._restart(process, "failed liveness probe")
+
+    async def _restart(self, process: ContainerProcess, why: str) -> None:
+        self._on_event("Normal", "Killing", f"Container {self.name} {why}, will be restarted")
+        await self._end(process, self._grace_seconds)
+
+    def _unhealthy(self, kind: str) -> Callable[[str], None]:
+        return lambda text: self._on_event("Warning", "Unhealthy", f"{kind} probe failed: {text}")
+
+    def _set_ready(self, is_ready: bool) -> None:
+        self.is_ready = is_ready
+        self._on_state()
+
+    async def _waits(self, seconds: float) -> bool:
+        """Wait; return False if the container was stopped meanwhile."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return not await self._stopping.wait()
+        return True
+
+
+# kubelet waits a whole period between probes, even before the first success. With periods of 1 s
+# and more, this would hide the pod's own start time. Until the first success, localkube probes at
+# this interval.
+_EAGER_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One httpGet or tcpSocket probe with its timing."""
+
+    port: int
+    path: str | None  # None: opening the connection is enough
+    headers: tuple[tuple[str, str], ...]
+    initial_delay_seconds: float
+    period_seconds: float
+    timeout_seconds: float
+    success_threshold: int
+    failure_threshold: int
+
+    @classmethod
+    def of(cls, spec: JsonObject, resolve_port: Callable[[object], int]) -> Probe:
+        """Return the probe that a (defaulted) spec describes."""
+        how = spec.get("httpGet") or spec["tcpSocket"]
+        return cls(
+            port=resolve_port(how.get("port")),
+            path=str(how.get("path") or "/") if "httpGet" in spec else None,
+            headers=tuple((h["name"], h["value"]) for h in how.get("httpHeaders") or ()),
+            initial_delay_seconds=float(spec.get("initialDelaySeconds") or 0),
+            period_seconds=float(spec["periodSeconds"]),
+            timeout_seconds=float(spec["timeoutSeconds"]),
+            success_threshold=int(spec["successThreshold"]),
+            failure_threshold=int(spec["failureThreshold"]),
+        )
+
+    async def failure(self) -> str | None:
+        """Probe once; return the failure, None on success."""
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                return await self._ask()
+        except TimeoutError:
+            return f"no answer from port {self.port} within {self.timeout_seconds:g} s"
+        except (OSError, EOFError) as error:
+            return f"port {self.port}: {error}"
+
+    async def _ask(self) -> str | None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            if self.path is None:
+                return None
+            extra = "".join(f"{name}: {value}\r\n" for name, value in self.headers)
+            writer.write(
+                f"GET {self.path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+                f"User-Agent: kube-probe/1.34\r\nAccept: */*\r\n{extra}"
+                "Connection: close\r\n\r\n".encode()
+            )
+            words = (await reader.readline()).split()
+            code = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+            return None if 200 <= code < 400 else f"HTTP probe failed with statuscode: {code}"
+        finally:
+            writer.close()
+
+
+async def follow_readiness(
+    probe: Probe,
+    *,
+    on_change: Callable[[bool], None],
+    on_failure: Callable[[str], None],
+) -> None:
+    """Report each change between ready and not ready, until cancelled; initially not ready."""
+    await asyncio.sleep(probe.initial_delay_seconds)
+    is_ready, was_ever_ready, in_a_row = False, False, 0
+    loop = asyncio.get_running_loop()
+    next_report_at = loop.time() + probe.period_seconds
+    while True:
+        failure = await probe.failure()
+        in_a_row = in_a_row + 1 if (failure is None) is not is_ready else 0
+        threshold = probe.failure_threshold if is_ready else probe.success_threshold
+        if in_a_row >= threshold:
+            is_ready, in_a_row = not is_ready, 0
+            was_ever_ready = True
+            on_change(is_ready)
+        if failure is not None and loop.time() >= next_report_at:
+            next_report_at = loop.time() + probe.period_seconds
+            on_failure(failure)
+        eager = not was_ever_ready and in_a_row == 0
+        await asyncio.sleep(
+            min(_EAGER_SECONDS, probe.period_seconds) if eager else probe.period_seconds
+        )
+
+
+async def until_started(probe: Probe, *, on_failure: Callable[[str], None]) -> bool:
+    """Return whether a startup probe succeeded before its failure threshold."""
+    await asyncio.sleep(probe.initial_delay_seconds)
+    loop = asyncio.get_running_loop()
+    gives_up_at = loop.time() + probe.period_seconds * probe.failure_threshold
+    while (failure := await probe.failure()) is not None:
+        if loop.time() >= gives_up_at:
+            on_failure(failure)
+            return False
+        await asyncio.sleep(_EAGER_SECONDS)
+    return True
+
+
+async def until_dead(probe: Probe, *, on_failure: Callable[[str], None]) -> None:
+    """Return when a liveness probe has failed ``failure_threshold`` times in a row."""
+    await asyncio.sleep(probe.initial_delay_seconds)
+    failures = 0
+    while failures < probe.failure_threshold:
+        await asyncio.sleep(probe.period_seconds)
+        failure = await probe.failure()
+        failures = 0 if failure is None else failures + 1
+        if failure is not None:
+            on_failure(failure)
