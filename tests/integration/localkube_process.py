@@ -17,7 +17,7 @@ from kubernetes import config
 from kubernetes.dynamic import DynamicClient
 from tests.eventually import eventually
 
-from lagbench.localkube.processes import end_process, start_tied
+from localkube.processes import end_process, start_tied
 
 COMMAND = [sys.executable, "-m", "lagbench.embedded.localkube_with_keda"]
 

@@ -18,8 +18,9 @@ from lagbench.project import PROJECT_ROOT
 pytestmark = pytest.mark.slow
 
 SCRIPT = (
-    "import importlib.util, signal; found = map(importlib.util.find_spec, ('localkube', 'lagbench'))"
-    "; print([spec is not None for spec in found], flush=True); signal.pause()"
+    "import importlib.util, signal\n"
+    "found = [importlib.util.find_spec(name) for name in ('localkube', 'lagbench')]\n"
+    "print([spec is not None for spec in found], flush=True); signal.pause()"
 )
 
 

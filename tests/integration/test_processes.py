@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+from tests.eventually import eventually
 
-from lagbench.localkube.processes import GroupReaper, end_process, is_alive
+from localkube.processes import GroupReaper, end_process, is_alive
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +100,7 @@ def test_a_process_that_made_its_own_group_is_reaped_too() -> None:
 
     assert leader.pid in found
     assert leader.wait(timeout=60) == -signal.SIGKILL
-    assert not any(map(is_alive, found))
+    eventually(lambda: not any(map(is_alive, found)), "the end of both")
 
 
 def test_the_groups_of_a_killed_reaper_end_with_its_owner(
