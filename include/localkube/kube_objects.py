@@ -96,7 +96,7 @@ class KubeObject(JsonObject):
 
     @property
     def finalizers(self) -> Sequence[str]:
-        """Who must act before it is removed."""
+        """The names of those that must act before it is removed."""
         return self.metadata.get("finalizers") or ()
 
     @property
@@ -176,7 +176,7 @@ def from_rfc3339(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What a client's query asks of a write; ``warnings`` is what it is told."""
+    """The parameters of a client's write; ``warnings`` are added for its answer."""
 
     field_manager: str = ""
     force: bool = False

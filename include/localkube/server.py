@@ -59,7 +59,7 @@ _NOT_READY = 3  # exit code
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What a localkube is started with; only the first three are flags."""
+    """The settings of one localkube; only the first three are flags."""
 
     state_dir: Path
     port: int = 0
@@ -67,7 +67,7 @@ class ServerSettings:
     kinds: tuple[Resource, ...] = ()
     """Custom kinds, with what a cluster has in admission webhooks."""
     pod_environment: Mapping[str, str] | None = None
-    """What every pod inherits; None: the harmless part of this process's environment."""
+    """Every pod inherits it; None: the harmless part of this process's environment."""
     forked: str = ""
     """Pods of ``python -m`` with a module that begins with this are forked, where given."""
     warm: tuple[str, ...] = ()

@@ -128,38 +128,37 @@ class Identity(BaseModel, frozen=True):
 
     @classmethod
     def _new(cls) -> Identity:
-        certificate, private_key = make_certificate()
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
-        return cls(port=0, token=token, certificate=certificate, private_key=private_key)
+        """Return a token and a fresh certificate for 127.0.0.1 and localhost.
 
-
-def make_certificate() -> tuple[str, str]:
-    """Return a fresh certificate for 127.0.0.1 and localhost, and its key, as PEM.
-
-    kubectl sends a bearer token only over TLS, so the API uses TLS even on loopback.
-    """
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localkube")])
-    names = [x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))]
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=_CERTIFICATE_DAYS))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private_key = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return certificate.public_bytes(pem).decode(), private_key.decode()
+        kubectl sends a bearer token only over TLS, so the API uses TLS even on loopback.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localkube")])
+        names = [x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))]
+        now = datetime.now(UTC)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(days=_CERTIFICATE_DAYS))
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+            )
+            .sign(key, hashes.SHA256())
+        )
+        pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+        private_key = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+        return cls(
+            port=0,
+            token=secrets.token_urlsafe(_TOKEN_BYTES),
+            certificate=certificate.public_bytes(pem).decode(),
+            private_key=private_key.decode(),
+        )
 
 
 def write_kubeconfig(path: Path, identity: Identity, context: str) -> None:

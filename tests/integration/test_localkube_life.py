@@ -94,12 +94,6 @@ def sigcgt(status: Path) -> int:
     return int(status.read_text().split("SigCgt:")[1].split()[0], 16)
 
 
-def run_localkube(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a localkube that is expected to end by itself."""
-    command = [*COMMAND, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_it_is_private_and_says_where_it_is(localkube: LocalkubeProcess) -> None:
     """The kubeconfig is 0600 with the agreed context; its one socket is on loopback."""
     document, info = yaml.safe_load(localkube.kubeconfig.read_text()), localkube.info
@@ -241,57 +235,39 @@ def test_a_second_signal_does_not_wait_for_the_grace_period(localkube: Localkube
     assert time.monotonic() - asked_at < 45  # of the 60 s
 
 
-def test_a_taken_port_is_exit_3(tmp_path: Path) -> None:
-    """A port that somebody else uses is named in the message, with what to do."""
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-
-        ended = run_localkube("--state-dir", str(tmp_path), "--port", str(port))
-
-    assert ended.returncode == 3
-    assert f"127.0.0.1:{port}" in ended.stderr
-    assert "--port 0" in ended.stderr
-
-
-def test_a_second_owner_of_the_folder_is_exit_3(localkube: LocalkubeProcess) -> None:
-    """A folder that a live localkube owns is rejected with that one's pid; the first runs on."""
-    ended = run_localkube("--state-dir", str(localkube.state_dir))
-
-    assert ended.returncode == 3
-    assert f"pid {localkube.process.pid}" in ended.stderr
+def test_what_somebody_else_has_is_exit_3(localkube: LocalkubeProcess, tmp_path: Path) -> None:
+    """A taken port, and a folder that a live localkube owns, are named; that one runs on."""
+    port = localkube.info["port"]
+    for arguments, words in (
+        (("--state-dir", str(tmp_path / "other"), "--port", str(port)), f"127.0.0.1:{port}"),
+        (("--state-dir", str(localkube.state_dir)), f"pid {localkube.process.pid}"),
+    ):
+        ended = subprocess.run(
+            [*COMMAND, *arguments], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert ended.returncode == 3
+        assert words in ended.stderr
     assert localkube.client().version["kubernetes"]["major"] == "1"
 
 
-def test_nothing_of_an_earlier_life_is_left(tmp_path: Path) -> None:
-    """A restart in the same folder starts empty, with higher versions and the old pods' logs."""
+def test_a_restart_is_empty_and_yet_the_same_cluster_to_its_clients(tmp_path: Path) -> None:
+    """After a SIGKILL the old kubeconfig reaches it; versions count on and the logs stay."""
     with running_localkube(tmp_path) as first:
         start_pod(first, "old", "print('kept')", restartPolicy="Never")
         pods = first.client().resources.get(api_version="v1", kind="Pod")
         before = int(pods.get(namespace="default").metadata.resourceVersion)
-
-    with running_localkube(tmp_path) as second:
-        pods = second.client().resources.get(api_version="v1", kind="Pod")
-        found = pods.get(namespace="default")
-
-    assert found.items == []
-    assert int(found.metadata.resourceVersion) > before
-    assert second.log("old") == "kept\n"
-
-
-def test_a_client_of_an_earlier_life_reconnects(tmp_path: Path) -> None:
-    """After a SIGKILL and a new start the old kubeconfig still reaches it, byte for byte."""
-    with running_localkube(tmp_path) as first:
-        kubeconfig, client = first.kubeconfig.read_bytes(), first.client()
+        kubeconfig = first.kubeconfig.read_bytes()
         first.process.kill()
         first.process.wait(timeout=10)
         (tmp_path / "localkube.json").unlink()
 
     with running_localkube(tmp_path) as second:
         assert second.kubeconfig.read_bytes() == kubeconfig
-        pods = client.resources.get(api_version="v1", kind="Pod")
-        assert pods.get(namespace="default").items == []
+        found = pods.get(namespace="default")
+
+    assert found.items == []
+    assert int(found.metadata.resourceVersion) > before
+    assert second.log("old") == "kept\n"
 
 
 def test_a_port_that_was_lost_is_no_reason_not_to_start(tmp_path: Path) -> None:

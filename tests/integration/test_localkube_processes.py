@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,21 +54,6 @@ def pid_of(pod: dict[str, Any]) -> int | None:
         if "running" in status["state"]:
             return int(status["containerID"].removeprefix("process://"))
     return None
-
-
-def test_a_killed_container_starts_again_in_its_pod(kube: Kube) -> None:
-    """SIGKILL leaves no chance for a graceful end: exit code 137, and a restart."""
-    pod = running_pod(kube, "killed")
-    name, before = pod()["metadata"]["name"], pid_of(pod())
-
-    kube.signal_pod(name, "SIGKILL")
-
-    eventually(lambda: pid_of(pod()) not in (None, before), "another process")
-    status = pod()["status"]["containerStatuses"][0]
-    assert pod()["metadata"]["name"] == name
-    assert status["restartCount"] == 1
-    assert status["lastState"]["terminated"]["exitCode"] == 128 + signal.SIGKILL
-    kube.delete("Deployment", "killed")
 
 
 def test_a_stop_ends_without_its_sender(kube: Kube) -> None:

@@ -67,7 +67,7 @@ def test_a_fork_has_what_an_exec_gives(
     assert differing == {}
     assert forked["argv"][1:] == ["report", "", "an ö", "--flag=1 2"]
     assert sorted(forked["descriptors"]) == ["0", "1", "2"]
-    assert forked["leads_session"]
+    assert forked["leads"] == [True, True]
     assert forked["death_signal"] == 9
 
 

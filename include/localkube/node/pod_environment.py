@@ -19,7 +19,7 @@ from localkube.storage.object_store import Store
 POD_ADDRESS = "127.0.0.1"
 _REFERENCE = re.compile(r"\$(\$|\(([A-Za-z_.-][\w.-]*)\))")
 _SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['([^']+)'\]$")
-# What a pod gets of an environment that nobody chose for it: it may hold secrets.
+# Inherited by default: an environment that was not chosen for pods may hold secrets.
 _HARMLESS = re.compile(
     r"PATH|HOME|USER|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TERM|VIRTUAL_ENV|PYTHON\w*|LD_LIBRARY_PATH"
 )
@@ -51,7 +51,7 @@ class NodeEnvironment:
 
 
 def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of localkube's own environment that pods get if nobody chooses another."""
+    """Return the part of localkube's own environment that pods inherit by default."""
     return {name: value for name, value in environment.items() if _HARMLESS.fullmatch(name)}
 
 

@@ -103,9 +103,9 @@ class PodWorker:
             policy = "OnFailure"
         folder = self._node.logs.pod_folder(self.pod)
         probes = {
-            kind: Probe.of(container[kind], self._resolve_port)
+            kind: Probe(found, self._resolve_port(found))
             for kind in PROBE_KINDS
-            if container.get(kind) and not is_init
+            if (found := container.get(kind)) and not is_init
         }
         return ContainerRunner(
             container,
@@ -119,8 +119,9 @@ class PodWorker:
             on_event=self._event,
         )
 
-    def _resolve_port(self, port: object) -> int:
+    def _resolve_port(self, probe: JsonObject) -> int:
         """Return the loopback port behind a probe's port: a name, or the declared number."""
+        port = (probe.get("httpGet") or probe["tcpSocket"]).get("port")
         if isinstance(port, int):
             return self._port_numbers.get(port, port)
         name = str(port)

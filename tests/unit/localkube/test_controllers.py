@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.fakes.localkube_cluster import LABELS, PLACE, Cluster, on_cluster, registry_of
 
-from localkube.controllers.controller import Controller, hash_of
 from localkube.controllers.deployments import roll_limits, scale_down_order
 from localkube.controllers.events import KEPT_SECONDS, EventExpiry
 from localkube.controllers.stateful_sets import (
@@ -92,33 +90,6 @@ def test_an_event_is_removed_an_hour_after_its_last_write() -> None:
     assert left_at(KEPT_SECONDS) == ["often"]
     assert left_at(2 * KEPT_SECONDS) == []
     assert registry.store.find(NAMESPACE, "", PLACE) is not None
-
-
-def test_the_hash_follows_the_template() -> None:
-    """Equal templates have one hash whatever their order, different ones differ."""
-    one = {"spec": {"a": 1, "b": 2}}
-
-    assert hash_of(one) == hash_of({"spec": {"b": 2, "a": 1}})
-    assert hash_of(one) != hash_of({"spec": {"a": 1, "b": 3}})
-    assert len(hash_of(one)) == 10
-
-
-@pytest.mark.parametrize(
-    ("ready", "needed", "expected"),
-    [("False", 0, None), ("True", None, 0.0), ("True", 30, 20.0), ("True", 5, 0.0)],
-)
-def test_a_pod_is_available_when_it_was_ready_long_enough(
-    ready: str, needed: int | None, expected: float | None
-) -> None:
-    """An unready pod has no such instant; minReadySeconds counts from the change to ready."""
-    condition = {"type": "Ready", "status": ready, "lastTransitionTime": "1970-01-01T00:00:00Z"}
-    pod, workload = KubeObject(status={"conditions": [condition]}), KubeObject()
-    workload["spec"] = {"minReadySeconds": needed}
-
-    registry = SimpleNamespace(now_ns=lambda: 10 * 1_000_000_000)
-    controller: Any = SimpleNamespace(registry=registry, look_again=lambda *_: None)
-
-    assert Controller.seconds_until_available(controller, workload, pod) == expected
 
 
 def create(cluster: Cluster, **spec: Any) -> None:

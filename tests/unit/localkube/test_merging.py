@@ -10,11 +10,8 @@ from localkube.kube_objects import ApiError, KubeObject
 from localkube.merging.apply import (
     Owner,
     apply,
-    from_fields_v1,
     owners_of,
     record_update,
-    to_fields_v1,
-    values_by_path,
 )
 from localkube.merging.patch import (
     JSON,
@@ -55,6 +52,31 @@ def containers(*entries: dict[str, Any]) -> dict[str, Any]:
     return {"containers": list(entries)}
 
 
+_PORTS = [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_custom"),
+    [
+        # two entries for one number with different protocols are two items
+        (
+            containers({"name": "m", "ports": _PORTS}),
+            containers({"name": "m", "ports": _PORTS[1:]}),
+            False,
+        ),
+        # in a custom resource a list is one value, whatever its items look like
+        (containers({"name": "one"}), containers({"name": "two"}), True),
+    ],
+)
+def test_items_that_an_apply_leaves_out_go(
+    first: dict[str, Any], second: dict[str, Any], *, is_custom: bool
+) -> None:
+    """The second apply of one manager is what is left."""
+    live = applied(None, first, is_custom=is_custom)
+
+    assert applied(live, second, is_custom=is_custom).spec == second
+
+
 def test_what_nobody_applied_stays() -> None:
     """A field that the server or a plain write set survives an apply that does not name it."""
     live = applied(None, {"x": 1})
@@ -70,25 +92,6 @@ def test_a_data_map_loses_only_the_key() -> None:
     live.metadata["labels"]["theirs"] = "2"
 
     assert applied(live, {"a": 1}).labels == {"theirs": "2"}
-
-
-def test_ports_are_distinguished_by_number_and_protocol() -> None:
-    """Two entries for one number with different protocols are two items."""
-    ports = [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]
-    live = applied(None, containers({"name": "m", "ports": ports}))
-
-    after = applied(live, containers({"name": "m", "ports": ports[1:]}))
-
-    assert after["spec"]["containers"][0]["ports"] == ports[1:]
-
-
-def test_lists_of_a_custom_kind_are_replaced_whole() -> None:
-    """In a custom resource a list is one value, whatever its items look like."""
-    live = applied(None, containers({"name": "one"}), is_custom=True)
-
-    after = applied(live, containers({"name": "two"}), is_custom=True)
-
-    assert after["spec"]["containers"] == [{"name": "two"}]
 
 
 def test_repeating_an_apply_changes_nothing() -> None:
@@ -113,17 +116,6 @@ def test_a_plain_write_takes_ownership() -> None:
     with pytest.raises(ApiError):
         applied(after, {"replicas": 1, "x": 1}, "a")
     assert applied(after, {"x": 1}, "a").spec == {"replicas": 5, "x": 1}
-
-
-def test_field_sets_survive_their_document() -> None:
-    """A set of paths written as fieldsV1 is read back the same."""
-    spec = containers({"name": "one", "env": [{"name": "A", "value": "1"}]})
-    paths = frozenset(values_by_path(manifest(spec), is_custom=False))
-
-    document = to_fields_v1(paths)
-
-    assert from_fields_v1(document) == paths
-    assert document["f:spec"]["f:containers"]['k:{"name":"one"}']["."] == {}
 
 
 def test_a_merge_patch_removes_by_null_and_replaces_lists() -> None:

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from localkube import state_folder
 from localkube.api.api_app import ApiServer
 from localkube.api.api_discovery_answers import discovery_document
-from localkube.kinds import BUILT_IN, DEPLOYMENT, NAMESPACE, POD, parse_path
+from localkube.kinds import BUILT_IN, parse_path
 from localkube.kube_objects import ApiError
 from localkube.state_folder import Identity
 
@@ -30,20 +30,15 @@ def test_a_request_without_the_token_is_refused(header: dict[str, str], code: in
     assert TestClient(api.application()).get("/api/v1", headers=header).status_code == code
 
 
-def test_an_empty_folder_gives_a_new_identity(tmp_path: Path) -> None:
-    """Each has a token and a certificate of its own, and no port yet."""
-    first, second = Identity.kept(tmp_path), Identity.kept(tmp_path)
-
-    assert first.port == 0
-    assert first.token != second.token
-    assert first.certificate != second.certificate
-
-
-def test_what_was_kept_is_found_again(tmp_path: Path) -> None:
-    """Port, token, authority and key are the same at the next start, in a private file."""
-    known = Identity.kept(tmp_path).model_copy(update={"port": 40123})
+def test_an_identity_is_found_again_at_the_next_start(tmp_path: Path) -> None:
+    """It lies in a private file; another folder has another token and certificate."""
+    first, other = Identity.kept(tmp_path), Identity.kept(tmp_path)
+    known = first.model_copy(update={"port": 40123})
     known.keep(tmp_path)
 
+    assert first.port == 0
+    assert first.token != other.token
+    assert first.certificate != other.certificate
     assert Identity.kept(tmp_path) == known
     assert (tmp_path / state_folder.IDENTITY_FILE).stat().st_mode & 0o777 == 0o600
 
@@ -56,32 +51,21 @@ def test_an_unreadable_file_is_replaced(tmp_path: Path, content: str) -> None:
     assert Identity.kept(tmp_path).port == 0
 
 
-def test_a_certificate_is_replaced_before_it_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("days_left", "issuer", "is_kept"),
+    [(31, "localkube", True), (29, "localkube", False), (31, "an authority", False)],
+)
+def test_a_certificate_is_replaced_before_clients_cannot_verify_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days_left: int, issuer: str, *, is_kept: bool
 ) -> None:
-    """No client is left with a certificate that ends within 30 days."""
+    """When it ends within 30 days; when an earlier version signed it by an authority of its own."""
     known = Identity.kept(tmp_path).model_copy(update={"port": 40123})
     known.keep(tmp_path)
-    ends_at = x509.load_pem_x509_certificate(known.certificate.encode()).not_valid_after_utc
-    lasts = ends_at - datetime.now(UTC)
+    ends_at = datetime.now(UTC) + timedelta(days=days_left)
+    found = SimpleNamespace(issuer=issuer, subject="localkube", not_valid_after_utc=ends_at)
+    monkeypatch.setattr(x509, "load_pem_x509_certificate", lambda _: found)
 
-    monkeypatch.setattr(state_folder, "_REMAINING", lasts - timedelta(hours=1))
-    assert Identity.kept(tmp_path) == known
-    monkeypatch.setattr(state_folder, "_REMAINING", lasts + timedelta(hours=1))
-    assert Identity.kept(tmp_path).token != known.token
-
-
-def test_paths_are_understood() -> None:
-    """Collections, objects and subresources, with and without namespace."""
-    every_pod = parse_path("/api/v1/pods")
-    log = parse_path("/api/v1/namespaces/bench/pods/p-1/log")
-    scale = parse_path("/apis/apps/v1/namespaces/bench/deployments/web/scale")
-    namespace = parse_path("/api/v1/namespaces/bench")
-
-    assert (every_pod.resource, every_pod.namespace, every_pod.name) == (POD, "", "")
-    assert (log.namespace, log.name, log.subresource) == ("bench", "p-1", "log")
-    assert (scale.resource, scale.subresource) == (DEPLOYMENT, "scale")
-    assert (namespace.resource, namespace.name) == (NAMESPACE, "bench")
+    assert (Identity.kept(tmp_path) == known) is is_kept
 
 
 @pytest.mark.parametrize(
@@ -120,18 +104,3 @@ def test_discovery_lists_every_kind_of_the_table() -> None:
         assert row.group in names
     assert (discovery_document("/openapi/v3", BUILT_IN) or {})["paths"]["apis/apps/v1"]
     assert discovery_document("/apis/nothing.example", BUILT_IN) is None
-
-
-def test_a_certificate_of_another_authority_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An earlier version signed it by an authority of its own: no client could verify it now."""
-    Identity.kept(tmp_path).model_copy(update={"port": 40123}).keep(tmp_path)
-    signed = SimpleNamespace(
-        issuer="an authority",
-        subject="localkube",
-        not_valid_after_utc=datetime.max.replace(tzinfo=UTC),
-    )
-    monkeypatch.setattr(x509, "load_pem_x509_certificate", lambda _: signed)
-
-    assert Identity.kept(tmp_path).port == 0
