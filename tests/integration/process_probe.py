@@ -21,7 +21,10 @@ from typing import Any
 _OF_STATUS = re.compile(
     "(Umask|Threads|Sig...|ShdPnd|NoNewPrivs|Seccomp|Cap...|Uid|Gid|Groups|Cpus_allowed.*):"
 )
-_FILES = ("environ", "cmdline", "comm", "limits", "oom_score_adj", "coredump_filter", "cgroup")
+_FILES = (
+    *("environ", "cmdline", "comm", "limits", "oom_score_adj", "coredump_filter", "cgroup"),
+    "timerslack_ns",
+)
 
 
 def report() -> dict[str, Any]:
@@ -33,10 +36,8 @@ def report() -> dict[str, Any]:
     main, own = sys.modules["__main__"], os.getpid()
     status = Path("/proc/self/status").read_text().splitlines()
     return {
-        **{
-            f"proc {name}": _text(name)
-            for name in (*_FILES, "timerslack_ns", f"task/{own}/children")
-        },
+        **{f"proc {name}": _text(name) for name in _FILES},
+        "children": _text(f"task/{own}/children"),
         "status": [line for line in status if _OF_STATUS.match(line)],
         "autogroup": _text("autogroup").rpartition(" ")[2],
         "argv": sys.argv,

@@ -92,7 +92,8 @@ def test_forks_draw_numbers_of_their_own(tmp_path: Path) -> None:
 def test_a_pod_runs_the_sources_as_they_are_now(tmp_path: Path) -> None:
     """After an edit the next pod is exec'd; forks come again from an interpreter warmed again."""
     include = tmp_path / "include"
-    shutil.copytree(PROJECT_ROOT / "include" / "lagbench", include / "lagbench")
+    for package in ("lagbench", "localkube"):
+        shutil.copytree(PROJECT_ROOT / "include" / package, include / package)
 
     forked = run_script([_BOTH_WAYS, str(tmp_path), "0", "edit"], include, {})
 

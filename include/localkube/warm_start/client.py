@@ -16,7 +16,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,66 +104,34 @@ class WarmInterpreter:
         """Keep the settings; pods inherit ``environment``; without a prefix none is forked."""
         self._prefix, self._modules = prefix, modules
         self._log_file, self._environment, self._reaper = log_file, dict(environment), reaper
+        self._life: asyncio.Task[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._channel: socket.socket | None = None
-        self._waiting: deque[asyncio.Future[int]] = deque()
-        self._restart: asyncio.TimerHandle | None = None
-        self._restart_seconds = _FIRST_RESTART_SECONDS
+        self._channel: socket.socket | None = None  # of an interpreter that is warm
         self._warm = asyncio.Event()
-        self._is_fit = bool(prefix)
-
-    @property
-    def pid(self) -> int | None:
-        """The process id while it runs."""
-        return None if self._process is None else self._process.pid
+        self._turn = asyncio.Lock()
+        self._answer: asyncio.Future[dict[str, Any]] | None = None
 
     async def until_warm(self) -> None:
         """Return when it can fork."""
         await self._warm.wait()
 
     def start(self) -> None:
-        """Start it; call on the event loop's thread: it ends with the thread that started it."""
-        self._restart = None
-        if not self._prefix:
-            return
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        numbers = (str(theirs.fileno()), str(os.getpid()))
-        command = [sys.executable, "-m", _MODULE, *numbers, *self._modules]
-        try:
-            adopt_orphans()
-            with theirs, self._log_file.open("ab") as log:
-                self._process = start_tied(
-                    command,
-                    log=log,
-                    env=self._environment,
-                    niceness=CONTROL_PLANE,
-                    pass_fds=[theirs.fileno()],
-                )
-        except OSError as error:
-            ours.close()
-            _log.warning("no warm interpreter: %s; pods are exec'd", error)
-            return
-        self._reaper.watch(self._process.pid)
-        self._channel = ours
-        asyncio.get_running_loop().add_reader(ours, self._on_answer)
+        """Keep one from now on; call on the event loop's thread: it ends with that thread."""
+        if self._prefix:
+            self._life = asyncio.create_task(self._keep())
 
     def close(self) -> None:
         """End it; pods that it forked keep running."""
-        self._is_fit = False
-        if self._restart is not None:
-            self._restart.cancel()
-        self._lose()
+        if self._life is not None:
+            self._life.cancel()
 
     async def fork(self, plan: LaunchPlan, log: int) -> ForkedProcess | None:
         """Return a process that becomes the plan's command on release; None means exec it.
 
         Its output goes to the descriptor ``log``.
         """
-        if not self._warm.is_set() or self._channel is None:
-            return None
         executable = forked_executable(plan, self._prefix, self._environment)
-        if executable is None:
+        if self._channel is None or executable is None:
             return None
         fields = {
             "command": plan.command,
@@ -176,7 +143,8 @@ class WarmInterpreter:
         listens, go = os.pipe()
         pid = None
         try:
-            pid = await self._ask(self._channel, json.dumps(fields).encode(), log, listens)
+            async with self._turn:
+                pid = await self._ask(json.dumps(fields).encode(), log, listens)
         except (OSError, TimeoutError) as error:
             _log.warning("the warm interpreter did not fork: %r; the pod is exec'd", error)
         finally:
@@ -185,74 +153,86 @@ class WarmInterpreter:
                 os.close(go)
         return None if pid is None else ForkedProcess(pid, go)
 
-    async def _ask(self, channel: socket.socket, text: bytes, log: int, go: int) -> int:
-        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    async def _ask(self, text: bytes, log: int, go: int) -> int:
+        if self._channel is None:
+            raise ConnectionError("it has ended meanwhile")
+        self._answer = asyncio.get_running_loop().create_future()
         with os.fdopen(os.memfd_create("pod"), "wb") as request:
             request.write(text)
             request.flush()
             request.seek(0)
-            socket.send_fds(channel, [b"f"], [request.fileno(), log, go])
-        self._waiting.append(answer)
+            socket.send_fds(self._channel, [b"f"], [request.fileno(), log, go])
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                return await answer
+                said = await self._answer
         except TimeoutError:
-            self._lose()
+            if self._process is not None:
+                self._process.kill()
             raise
+        if "pid" not in said:
+            raise OSError(said.get("failed", "it has ended"))
+        return int(said["pid"])
 
-    def _on_answer(self) -> None:
-        if self._channel is None:
-            return
-        try:
-            answer = self._channel.recv(_ANSWER_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            answer = b""
-        if not answer:
-            self._lose()
-            return
-        said: dict[str, Any] = json.loads(answer)
-        if "pid" in said or "failed" in said:
-            self._settle(said)
-        elif said.get("warm"):
-            self._warm.set()
-            self._restart_seconds = _FIRST_RESTART_SECONDS
-            _log.info("pods fork from pid %s from now on", self.pid)
-        elif "unfit" in said:
-            self._is_fit = False
-            _log.warning("no pod is forked on this machine: %s", said["unfit"])
-        elif said.get("stale"):
-            self._restart_seconds = 0.0
-            _log.info("sources have changed: the interpreter is warmed up again")
+    async def _keep(self) -> None:
+        """Start one interpreter after the other, the next one later when it was never warm."""
+        seconds = _FIRST_RESTART_SECONDS
+        while True:
+            try:
+                adopt_orphans()
+                last_word = await self._live()
+            except OSError as error:
+                _log.warning("no warm interpreter: %s; pods are exec'd", error)
+                last_word = ""
+            if last_word == "unfit":
+                return
+            seconds = _FIRST_RESTART_SECONDS if last_word else seconds * 2
+            seconds = min(seconds, _LONGEST_RESTART_SECONDS)
+            await asyncio.sleep(0 if last_word == "stale" else seconds)
 
-    def _settle(self, said: dict[str, Any]) -> None:
-        waiting = self._waiting.popleft()
-        if waiting.done():
-            return
-        if "pid" in said:
-            waiting.set_result(int(said["pid"]))
-        else:
-            waiting.set_exception(OSError(said["failed"]))
+    async def _live(self) -> str:
+        """Run one interpreter to its end; return what it said last of itself."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        numbers = (str(theirs.fileno()), str(os.getpid()))
+        with ours:
+            with theirs, self._log_file.open("ab") as log:
+                self._process = process = start_tied(
+                    [sys.executable, "-m", _MODULE, *numbers, *self._modules],
+                    log=log,
+                    env=self._environment,
+                    niceness=CONTROL_PLANE,
+                    pass_fds=[theirs.fileno()],
+                )
+            self._reaper.watch(process.pid)
+            try:
+                return await self._listen(ours, process.pid)
+            finally:
+                self._channel = None
+                self._warm.clear()
+                process.kill()
+                process.wait()
+                self._reaper.forget(process.pid)
+                self._tell({})
 
-    def _lose(self) -> None:
-        """Drop a warm interpreter that has ended or has to end; start another one later."""
-        loop = asyncio.get_running_loop()
-        if self._channel is not None:
-            loop.remove_reader(self._channel)
-            self._channel.close()
-            self._channel = None
-        self._warm.clear()
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            if not waiting.done():
-                waiting.set_exception(ConnectionError("the warm interpreter has ended"))
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._reaper.forget(self._process.pid)
-            self._process = None
-        if self._is_fit:
-            self._restart = loop.call_later(self._restart_seconds, self.start)
-            doubled = max(self._restart_seconds, _FIRST_RESTART_SECONDS / 2) * 2
-            self._restart_seconds = min(doubled, _LONGEST_RESTART_SECONDS)
+    async def _listen(self, channel: socket.socket, pid: int) -> str:
+        loop, last_word = asyncio.get_running_loop(), ""
+        with contextlib.suppress(ConnectionError):
+            while answer := await loop.sock_recv(channel, _ANSWER_BYTES):
+                said: dict[str, Any] = json.loads(answer)
+                if "pid" in said or "failed" in said:
+                    self._tell(said)
+                    continue
+                last_word = next(iter(said))
+                if last_word == "warm":
+                    self._channel = channel
+                    self._warm.set()
+                    _log.info("pods fork from pid %s from now on", pid)
+                elif last_word == "unfit":
+                    _log.warning("no pod is forked on this machine: %s", said["unfit"])
+                else:
+                    _log.info("sources have changed: the interpreter is warmed up again")
+        return last_word
+
+    def _tell(self, said: dict[str, Any]) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(said)
