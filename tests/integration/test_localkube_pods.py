@@ -150,68 +150,6 @@ def test_a_failed_liveness_probe_restarts_the_container(kind: Callable[[str, str
     kind("v1", "Pod").delete(name="dead", namespace=NAMESPACE)
 
 
-def test_a_crashing_container_is_restarted_with_back_off(kind: Callable[[str, str], Any]) -> None:
-    """The first restart comes at once, the next one waits in CrashLoopBackOff."""
-    body = pod("crashes", container("raise SystemExit(1)"), restartPolicy="Always")
-    kind("v1", "Pod").create(body=body, namespace=NAMESPACE)
-
-    def status() -> Any:
-        return active_pods(kind, "crashes")[0].status.containerStatuses[0]
-
-    def backed_off() -> Any:
-        found = status()
-        waiting = found.state.waiting
-        return waiting and waiting.reason == "CrashLoopBackOff" and found
-
-    first = eventually(backed_off, "the back-off")
-
-    assert first.restartCount == 2
-    assert first.lastState.terminated.exitCode == 1
-    kind("v1", "Pod").delete(name="crashes", namespace=NAMESPACE)
-
-
-def test_what_cannot_be_started_says_why(kind: Callable[[str, str], Any]) -> None:
-    """A missing config map holds the container back until it is there."""
-    source = {"configMapKeyRef": {"name": "late", "key": "x"}}
-    main = container("print('ran')", env=[{"name": "X", "valueFrom": source}])
-    kind("v1", "Pod").create(body=pod("waits", main), namespace=NAMESPACE)
-
-    def status() -> Any:
-        return active_pods(kind, "waits")[0].status
-
-    def held_back() -> Any:
-        found = status().containerStatuses
-        waiting = found and found[0].state.waiting
-        return waiting and waiting.reason != "ContainerCreating" and waiting
-
-    waiting = eventually(held_back, "the reason")
-    kind("v1", "ConfigMap").create(
-        body={"metadata": {"name": "late"}, "data": {"x": "1"}}, namespace=NAMESPACE
-    )
-
-    assert waiting.reason == "CreateContainerConfigError"
-    assert "'late'" in waiting.message
-    eventually(lambda: status().phase == "Succeeded", "the run once the map is there")
-
-
-def test_pods_of_a_deployment_are_numbered(kind: Callable[[str, str], Any]) -> None:
-    """Each new pod has the next number, from 0, also after others went; the youngest goes first."""
-    deployments = kind("apps/v1", "Deployment")
-    deployments.create(body=deployment("numbered", 2, FOREVER), namespace=NAMESPACE)
-    merge = "application/merge-patch+json"
-
-    def numbers() -> list[str]:
-        pods = ready_pods(kind, "numbered")
-        return sorted(pod.metadata.annotations["lagbench.io/ordinal"] for pod in pods)
-
-    eventually(lambda: numbers() == ["0", "1"], "two pods")
-    for replicas, expected in ((1, ["0"]), (3, ["0", "2", "3"])):
-        body = {"spec": {"replicas": replicas}}
-        deployments.patch(body=body, name="numbered", namespace=NAMESPACE, content_type=merge)
-        eventually(lambda expected=expected: numbers() == expected, f"the pods {expected}")
-    deployments.delete(name="numbered", namespace=NAMESPACE)
-
-
 def test_a_rollout_keeps_enough_pods_ready(kind: Callable[[str, str], Any]) -> None:
     """A changed template replaces all pods, never with fewer ready than maxUnavailable allows."""
     deployments = kind("apps/v1", "Deployment")

@@ -16,7 +16,7 @@ from localkube.controllers.stateful_sets import (
     counts,
     next_steps,
 )
-from localkube.kinds import CONTROLLER_REVISION, EVENT, NAMESPACE, POD, STATEFUL_SET
+from localkube.kinds import CONTROLLER_REVISION, DEPLOYMENT, EVENT, NAMESPACE, POD, STATEFUL_SET
 from localkube.kube_objects import KubeObject
 
 
@@ -90,6 +90,23 @@ def test_an_event_is_removed_an_hour_after_its_last_write() -> None:
     assert left_at(KEPT_SECONDS) == ["often"]
     assert left_at(2 * KEPT_SECONDS) == []
     assert registry.store.find(NAMESPACE, "", PLACE) is not None
+
+
+def test_pods_of_a_deployment_are_numbered() -> None:
+    """Each new pod has the next number, from 0, also after others went; the youngest goes first."""
+
+    async def check(cluster: Cluster) -> None:
+        cluster.create(DEPLOYMENT, selector={"matchLabels": LABELS}, replicas=2)
+        for replicas, expected in ((1, ["0", "1"]), (3, ["0"]), (3, ["0", "2", "3"])):
+            await cluster.settle()
+            cluster.make_ready()
+            left = [pod for pod in cluster.pods() if not pod.is_terminating]
+            assert sorted(pod.annotations["lagbench.io/ordinal"] for pod in left) == expected
+            obj = cluster.get(DEPLOYMENT).copy()
+            obj.spec["replicas"] = replicas
+            cluster.registry.update(DEPLOYMENT, obj)
+
+    on_cluster(check)
 
 
 def create(cluster: Cluster, **spec: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from dataclasses import replace
@@ -9,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.localkube_cluster import KILLED, LABELS, Cluster, on_cluster
+from tests.fakes.localkube_cluster import KILLED, LABELS, PLACE, Cluster, on_cluster
 
 from lagbench.programs.recorder.pod_watch import pod_seen
 from localkube.kinds import CONFIG_MAP, DEPLOYMENT, JOB, POD, STATEFUL_SET, Resource
 from localkube.kube_objects import ApiError, KubeObject
+from localkube.node import container_runner
 from localkube.node.pod_environment import (
     ContainerConfigFault,
     LaunchPlan,
@@ -139,6 +141,47 @@ def test_a_container_that_is_stopped_before_its_restart_keeps_its_exit_code(tmp_
         last = cluster.statuses[-1]
         assert (cluster.pods(), last["phase"]) == ([], "Failed")
         assert last["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+
+    on_cluster(check)
+
+
+def test_a_crashing_container_is_restarted_with_back_off(tmp_path: Path) -> None:
+    """The first restart comes at once, the next one waits in CrashLoopBackOff."""
+
+    async def check(cluster: Cluster) -> None:
+        starter = cluster.add_node(tmp_path)
+        cluster.create(POD)
+        for number in range(2):
+            await cluster.settle()
+            starter.started[number].end(1)
+        await cluster.settle()
+
+        found = cluster.pods()[0].container_statuses[0]
+        assert found["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        assert found["restartCount"] == 2
+        assert found["lastState"]["terminated"]["exitCode"] == 1
+
+    on_cluster(check)
+
+
+def test_what_cannot_be_started_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing config map holds the container back until it is there."""
+    monkeypatch.setattr(container_runner, "_CONFIG_RETRY_SECONDS", 0.01)
+
+    async def check(cluster: Cluster) -> None:
+        starter = cluster.add_node(tmp_path)
+        source = {"configMapKeyRef": {"name": "late", "key": "x"}}
+        main = {"name": "main", "command": ["x"], "env": [{"name": "X", "valueFrom": source}]}
+        cluster.create(POD, containers=[main])
+        await cluster.settle()
+        waiting = cluster.pods()[0].container_statuses[0]["state"]["waiting"]
+        late = {"metadata": {"name": "late"}, "data": {"x": "1"}}
+        cluster.registry.create(CONFIG_MAP, late, PLACE)
+        await asyncio.sleep(0.1)
+
+        assert waiting["reason"] == "CreateContainerConfigError"
+        assert "'late'" in waiting["message"]
+        assert len(starter.started) == 1
 
     on_cluster(check)
 
